@@ -1,0 +1,134 @@
+"""Every error Headrace raises, as one tree.
+
+A loop that must go on for a thousand tenants cannot read messages: it has to know from the type
+alone whether to try again or to stop one stream and tell somebody. So there are two branches, and
+every foreign exception is translated into one of them at the door of the room that met it::
+
+    HeadraceError
+    ├── Temporary                  try again after retry_after_s; nothing is wrong with the data
+    │   ├── BrokerUnavailable      no Kafka broker answers
+    │   ├── LeaderUnknown          one partition has no leader for a moment
+    │   ├── StoreUnavailable       the database does not answer or is locked
+    │   ├── SinkUnavailable        a sink is down or asks us to slow down
+    │   └── TaskLost               Spark lost the task, its executor or its Python worker
+    └── Permanent                  trying again changes nothing; a person has to decide
+        ├── ConfigError            a file, a flag or a use case is wrong
+        │   └── UnknownName        a tenant, stream or use case that nobody added
+        ├── StoreTooNew            the database was written by a later Headrace
+        ├── ServerError            an embedded server could not start
+        ├── OffsetOutOfRange       Kafka no longer has, or never had, the offset
+        ├── TopicMissing           the topic is not there
+        ├── TopicRecreated         the topic was deleted and made again under the same name
+        ├── HandlerError           a use case raised
+        ├── BadRecord              a use case refused one record
+        ├── WrongSchema            a handler returned what its sink cannot take
+        ├── SinkRefused            the sink refused the data itself
+        └── VerifyError            a check of results found a difference
+
+Our own broken invariants raise ``AssertionError`` and are never caught to go on.
+"""
+
+from __future__ import annotations
+
+
+class HeadraceError(Exception):
+    """Something went wrong in Headrace."""
+
+    def __init__(self, message: str | None = None) -> None:
+        """Take ``message``; without one the class docstring is the message."""
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class Temporary(HeadraceError):
+    """This may work if tried again."""
+
+    def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
+        """Take the wait the other side asked for, if it named one."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class BrokerUnavailable(Temporary):
+    """No Kafka broker answers."""
+
+
+class LeaderUnknown(Temporary):
+    """A partition has no leader at the moment."""
+
+
+class StoreUnavailable(Temporary):
+    """The store does not answer."""
+
+
+class SinkUnavailable(Temporary):
+    """The sink does not answer or asks to slow down."""
+
+
+class TaskLost(Temporary):
+    """Spark lost the task, its executor or its Python worker."""
+
+
+class Permanent(HeadraceError):
+    """Trying again will not help."""
+
+
+class ConfigError(Permanent):
+    """A configuration is wrong."""
+
+
+class UnknownName(ConfigError):
+    """Nobody added a tenant, stream or use case of that name."""
+
+
+class StoreTooNew(Permanent):
+    """The store was written by a later version of Headrace; upgrade this one."""
+
+
+class ServerError(Permanent):
+    """An embedded server could not start."""
+
+
+class OffsetOutOfRange(Permanent):
+    """Kafka no longer has, or never had, the offset asked for."""
+
+
+class TopicMissing(Permanent):
+    """The topic is not there."""
+
+
+class TopicRecreated(Permanent):
+    """The topic was deleted and made again under the same name."""
+
+
+class HandlerError(Permanent):
+    """A use case raised an exception."""
+
+
+class BadRecord(Permanent):
+    """A use case refused one record.
+
+    Raise it from a handler to name the culprit: everything before ``row`` is done and committed,
+    the record itself is kept with its bytes, and only this stream stops.
+    """
+
+    def __init__(self, row: int, reason: str) -> None:
+        """Take the row of the table the handler was given, counted from 0, and why it is bad."""
+        super().__init__(f"bad record in row {row}: {reason}")
+        self.row = row
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[BadRecord], tuple[int, str]]:
+        """Survive the way back from a Spark task, with both arguments."""
+        return (BadRecord, (self.row, self.reason))
+
+
+class WrongSchema(Permanent):
+    """A handler returned a table that its sink cannot take."""
+
+
+class SinkRefused(Permanent):
+    """The sink refused the data itself."""
+
+
+class VerifyError(Permanent):
+    """A check of results found a difference."""

@@ -1,0 +1,98 @@
+"""What the planner is given and what it answers.
+
+A snapshot holds everything a decision depends on, so that a plan can be made again, anywhere, from
+a file: `headrace plan snapshot.json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.model.streams import Order, StreamId
+from headrace.model.waves import Wave
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a record of a stream costs, as moving averages of its receipts."""
+
+    seconds_per_record: float = 0.000_02
+    bytes_per_record: float = 500.0
+    #: fixed seconds a slice costs however small it is
+    seconds_per_slice: float = 0.000_5
+    #: standard deviation of the seconds of a slice over their prediction: 0 is steady
+    spread: float = 1.0
+    #: receipts behind these figures; 0 means they are first guesses
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneView:
+    """One partition of a stream as the planner sees it."""
+
+    partition: int
+    #: next offset to read
+    position: int
+    #: end of the log (for read_committed: the last stable offset)
+    end: int
+    #: a slice of this lane is running
+    in_flight: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """One stream as the planner sees it; only active streams are shown to it."""
+
+    id: StreamId
+    topic: str
+    lanes: tuple[LaneView, ...]
+    order: Order = Order.LANE
+    epoch: int = 0
+    weight: float = 1.0
+    cost: Cost = field(default_factory=Cost)
+    #: task-seconds it was owed and did not get in earlier turns
+    credit_s: float = 0.0
+    #: what its throttle lets it take now; None is no limit
+    allowance_records: int | None = None
+    allowance_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How a plan may look, whatever the load."""
+
+    #: predicted seconds a bin may have; a slower stream gets a smaller slice
+    bin_budget_s: float = 1.0
+    #: bins of one wave; a wave ends when its slowest bin ends, so few means less waiting
+    bins_per_wave: int = 1
+    #: most records and bytes of one slice; they bound the memory of a worker
+    slice_records: int = 100_000
+    slice_bytes: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything one plan depends on."""
+
+    #: names the turn; wave ids start with it
+    turn: str
+    streams: tuple[StreamView, ...]
+    #: tasks that could start now
+    free_slots: int
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What a stream is owed when the turn is over."""
+
+    stream: StreamId
+    credit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The waves to start now, and the credits to bring to the next turn."""
+
+    waves: tuple[Wave, ...]
+    credits: tuple[Credit, ...] = ()

@@ -1,0 +1,53 @@
+"""What became of a slice.
+
+A receipt is a hint, the store is the truth: a task can die after its transaction and before its
+receipt, so after any failure the driver reads the positions back instead of believing this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.model.streams import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class SliceError:
+    """Why a slice stopped, with the record that stopped it where one can be named."""
+
+    #: True: try again, nothing is wrong with the data. False: a person has to decide.
+    temporary: bool
+    #: name of the class in ``headrace.errors``
+    code: str
+    message: str
+    #: the handler's own traceback, as text
+    traceback: str = ""
+    #: offset of the record that could not be handled; None when no single one is to blame
+    offset: int | None = None
+    raw_key: bytes | None = None
+    raw_value: bytes | None = None
+    raw_headers: tuple[tuple[str, bytes | None], ...] = ()
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a slice: how far it came, at what cost, and why it stopped.
+
+    ``reached`` is between ``slice.from_offset`` and ``slice.until_offset``; everything before it
+    is in the sink. With ``error`` set, the part up to ``reached`` is done all the same.
+    """
+
+    slice: Slice
+    reached: int
+    #: the position was already moved to ``reached``, inside the task
+    committed: bool
+    #: somebody else had already moved the position: done before, fenced, or the stream was sought
+    superseded: bool = False
+    records: int = 0
+    bytes: int = 0
+    #: task-seconds this slice used: reading, handler and its part of the sink's time
+    seconds: float = 0.0
+    #: up to 32 timestamps of its records, evenly spread in order of time, in seconds since 1970
+    timestamps_s: tuple[float, ...] = ()
+    error: SliceError | None = None

@@ -1,0 +1,56 @@
+"""What the store keeps besides positions: deployed use cases, failures, and moves of positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headrace.model.receipts import SliceError
+from headrace.model.streams import LaneId, Order, Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A position to move from exactly one offset to another, by the holder of an epoch."""
+
+    lane: LaneId
+    from_offset: int
+    to_offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One use case as deployed: where its code is, and what a driver must know to plan it.
+
+    The code itself is not kept: a driver imports ``module`` and compares its digest.
+    """
+
+    use_case: str
+    #: dotted name or path of the Python file that holds it
+    module: str
+    #: SHA-256 of the module's source, hexadecimal: the version of the use case
+    digest: str
+    #: topic of a tenant, such as ``{tenant}.visits``
+    topic: str
+    order: Order = Order.LANE
+    #: where a stream without positions starts
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    #: every tenant has it; otherwise streams are added one by one
+    all_tenants: bool = True
+    #: share of the executors against other use cases
+    priority: int = 1
+    #: options from the YAML file, handed to the handler as ``context.options``
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A slice that failed for good, with what is needed to understand it and to run it again."""
+
+    slice: Slice
+    error: SliceError
+    at_s: float
+    #: given by the store
+    id: int | None = None

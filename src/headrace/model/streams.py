@@ -1,0 +1,129 @@
+"""What is read, and how far: tenants, streams, lanes, slices and positions.
+
+Two conventions hold everywhere and are said only here. A range of offsets is half-open,
+``[from, until)``. A committed offset is always the *next* one to read, so a lane whose position is
+7 has done 0 to 6, and a slice ``[7, 9)`` moves it to 9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Order(StrEnum):
+    """What a use case is promised about the order of records."""
+
+    LANE = "lane"  #: strict within a partition, as Kafka has it
+    STREAM = (
+        "stream"  #: strict over all partitions of one tenant, by (timestamp, partition, offset)
+    )
+    NONE = "none"  #: no promise; the planner may use the freedom later
+
+
+class Guarantee(StrEnum):
+    """How often the effect of a record happens when processes are killed."""
+
+    AT_MOST_ONCE = "at-most-once"  #: position first, then the effect
+    AT_LEAST_ONCE = "at-least-once"  #: the effect first, then the position
+    EXACTLY_ONCE = "exactly-once"  #: both together, or an intent first and an idempotent sink
+
+
+class State(StrEnum):
+    """What the operator, or a failure, has decided about a tenant or a stream."""
+
+    ACTIVE = "active"
+    SUSPENDED = "suspended"  #: nothing new is planned until it is resumed; the position is kept
+    REMOVED = "removed"  #: nothing new is planned; what was in flight may still commit
+
+
+class StreamId(NamedTuple):
+    """One tenant's topic as read by one use case."""
+
+    use_case: str
+    tenant: str
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.use_case}"
+
+
+class LaneId(NamedTuple):
+    """One partition of a stream: the unit of order."""
+
+    use_case: str
+    tenant: str
+    partition: int
+
+    @property
+    def stream(self) -> StreamId:
+        """The stream this lane belongs to."""
+        return StreamId(self.use_case, self.tenant)
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.use_case}/{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A half-open offset range ``[from_offset, until_offset)`` of a lane, held under an epoch."""
+
+    lane: LaneId
+    topic: str
+    from_offset: int
+    until_offset: int
+    #: fencing token of the driver that planned it; a commit under an older one is refused
+    epoch: int
+    #: whether the log went on past ``until_offset`` when this was planned
+    more: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many offsets it spans: at least as many as the records in it (there can be gaps)."""
+        return self.until_offset - self.from_offset
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.lane.partition}] {self.from_offset}..{self.until_offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The committed offset of a lane, with the epoch that wrote it."""
+
+    lane: LaneId
+    next_offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """The most a tenant may use; None is no limit."""
+
+    records_per_s: float | None = None
+    bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A customer."""
+
+    name: str
+    state: State = State.ACTIVE
+    #: share of task-seconds against the others when there is not enough for all
+    weight: float = 1.0
+    throttle: Throttle = Throttle()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One tenant's topic as read by one use case, as the store knows it."""
+
+    id: StreamId
+    topic: str
+    state: State = State.ACTIVE
+    #: id Kafka gave the topic when the first position was made; None until then
+    topic_id: str | None = None
+    #: fencing token of whoever holds this stream
+    epoch: int = 0
+    #: why it is suspended, in one line; None when an operator did it or nobody did
+    reason: str | None = None

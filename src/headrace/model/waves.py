@@ -1,0 +1,45 @@
+"""What runs: bins, waves and the intents recorded before they run.
+
+A wave is what one Spark job runs, and always of one use case: its handler, sink and guarantee are
+then one thing for the whole job, and a failure of the job touches nobody else's. Its lanes (for
+order ``stream``: its streams) are disjoint from those of every other wave in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.model.streams import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The slices that one Spark task runs, one after the other."""
+
+    slices: tuple[Slice, ...]
+    predicted_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """The bins that one Spark job runs."""
+
+    #: unique for ever: it names the effects of DataFrame handlers and the intent
+    id: str
+    use_case: str
+    bins: tuple[Bin, ...]
+    #: a slice still running after this many seconds yields at its next record batch
+    budget_s: float
+
+    @property
+    def slices(self) -> Iterator[Slice]:
+        """All slices, bin by bin."""
+        return (piece for each in self.bins for piece in each.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A wave written down before it runs, so that a replay runs these slices and no others."""
+
+    wave: Wave

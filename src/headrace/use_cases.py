@@ -1,0 +1,159 @@
+"""How a use case is written: one Python function with a decorator.
+
+A use case should read like the job it does, not like a streaming program. So the function takes
+an Arrow table and returns one, and everything else (which topics, which sink, which guarantee,
+which order) is said in the decorator and checked when the module is imported::
+
+    @use_case(topic="{tenant}.visits", sink=SqlTable(...), guarantee="exactly-once")
+    def score(visits: pa.Table, context: SliceContext) -> pa.Table: ...
+
+The first form, ``form="slice"``, runs on the executors, slice by slice, in order. The second,
+``form="wave"``, runs on the driver with a DataFrame of a whole wave, as ``foreachBatch`` does.
+
+This module does not load use cases from files (``cycle/loading.py``) or run them (``spark/``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import pyarrow as pa
+
+from headrace.errors import BadRecord, ConfigError
+from headrace.model.streams import Guarantee, Order, Slice
+from headrace.ports import Sink
+
+_E = TypeVar("_E", Guarantee, Order)
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceContext:
+    """What a handler may know besides its records."""
+
+    use_case: str
+    tenant: str
+    #: one slice; for order ``stream`` all slices of the stream in this call
+    slices: tuple[Slice, ...]
+    #: options from the YAML file
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def bad_record(self, row: int, reason: str) -> BadRecord:
+        """An error to raise for one record: ``raise context.bad_record(row, "no JSON")``."""
+        return BadRecord(row, reason)
+
+
+Handler = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class UseCase:
+    """A handler with everything a driver must know to run it."""
+
+    name: str
+    handler: Handler
+    topic: str
+    sink: Sink | None
+    guarantee: Guarantee
+    order: Order
+    form: Literal["slice", "wave"]
+    #: columns the handler's table must have; checked on every call when given
+    output: pa.Schema | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the handler itself, as a unit test would."""
+        return self.handler(*args)
+
+    @property
+    def intends(self) -> bool:
+        """Whether its waves are written down before they run (exactly-once by intent)."""
+        if self.guarantee is not Guarantee.EXACTLY_ONCE:
+            return False
+        return self.sink is None or self.sink.exactly_once == "intent"
+
+    @property
+    def transacts(self) -> bool:
+        """Whether its sink moves the positions (exactly-once by transaction)."""
+        exact = self.guarantee is Guarantee.EXACTLY_ONCE
+        return exact and self.sink is not None and self.sink.exactly_once == "transaction"
+
+    def topic_of(self, tenant: str) -> str:
+        """The topic of one tenant."""
+        return self.topic.format(tenant=tenant)
+
+
+def use_case(
+    *,
+    topic: str,
+    sink: Sink | None = None,
+    guarantee: str = "at-least-once",
+    order: str = "lane",
+    form: Literal["slice", "wave"] = "slice",
+    **more: Any,
+) -> Callable[[Handler], UseCase]:
+    """Make a function a use case.
+
+    Args:
+        topic: the topic of a tenant, with ``{tenant}`` in it.
+        sink: where the returned tables go; a handler of form ``wave`` writes by itself.
+        guarantee: ``at-most-once``, ``at-least-once`` or ``exactly-once``.
+        order: ``lane``, ``stream`` or ``none``.
+        form: ``slice`` (Arrow tables, on executors) or ``wave`` (a DataFrame, on the driver).
+        more: ``name`` (else the function's own, with dashes) and ``output`` (an Arrow schema that
+            returned tables must have).
+
+    Raises:
+        ConfigError: the combination makes no sense; the message says which part and why.
+    """
+
+    def decorate(handler: Handler) -> UseCase:
+        name = str(more.get("name") or getattr(handler, "__name__", "").replace("_", "-"))
+        made = UseCase(
+            name=name,
+            handler=handler,
+            topic=topic,
+            sink=sink,
+            guarantee=_choice(Guarantee, guarantee, "guarantee", name),
+            order=_choice(Order, order, "order", name),
+            form=form,
+            output=more.get("output"),
+        )
+        _check(made, set(more) - {"name", "output"})
+        return made
+
+    return decorate
+
+
+def _choice(kind: type[_E], value: str, what: str, name: str) -> _E:
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(kind)
+        raise ConfigError(f"use case {name}: {what} {value!r} is none of {known}") from None
+
+
+def _check(made: UseCase, unknown: set[str]) -> None:
+    problem = None
+    if unknown:
+        problem = f"unknown argument {', '.join(sorted(unknown))}"
+    elif not _NAME.fullmatch(made.name):
+        problem = "a name is lower-case letters, digits and dashes, starting with a letter"
+    elif "{tenant}" not in made.topic:
+        problem = f"topic {made.topic!r} needs {{tenant}} in it: each tenant has a topic of its own"
+    elif made.form not in ("slice", "wave"):
+        problem = f"form {made.form!r} is none of slice, wave"
+    elif made.form == "slice" and made.sink is None:
+        problem = "a handler of form slice returns tables, so it needs a sink"
+    elif made.form == "wave" and made.sink is not None:
+        problem = "a handler of form wave writes by itself, so it takes no sink"
+    elif made.guarantee is Guarantee.EXACTLY_ONCE and _never_exact(made.sink):
+        problem = f"{type(made.sink).__name__} cannot do exactly-once; choose at-least-once"
+    if problem:
+        raise ConfigError(f"use case {made.name}: {problem}")
+
+
+def _never_exact(sink: Sink | None) -> bool:
+    return sink is not None and sink.exactly_once is None
