@@ -1,0 +1,186 @@
+"""A wave as one Spark job, several at once.
+
+Spark's own streaming starts one job, waits for its slowest task, and starts the next: one slow
+tenant sets the pace of all. Here each wave is a job of its own, started from its own thread in the
+FAIR pool of its use case, so waves neither wait for each other nor share a fate. A job is named
+after its wave, so that one can be cancelled alone.
+
+What a job returns is receipts; records stay on the executors.
+"""
+
+from __future__ import annotations
+
+import inspect
+import queue
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import cloudpickle
+from pyspark import RDD, SparkContext
+from pyspark.sql import SparkSession
+
+from headrace.errors import HeadraceError, TaskLost
+from headrace.model.receipts import Receipt, SliceError
+from headrace.model.waves import Bin, Wave
+from headrace.ports import Connections, PositionsFactory, ReaderFactory, WaveResult
+from headrace.spark.frames import FrameJob
+from headrace.spark.handling import error_of
+from headrace.spark.session import default_slots
+from headrace.spark.task import Work, run_bin
+from headrace.use_cases import UseCase
+
+#: Waves that may be handed to Spark at once, beyond one for each slot; a bound, not a target.
+EXTRA_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What tasks need besides their bins: addresses, a reader, and the positions."""
+
+    connections: Connections
+    reader: ReaderFactory
+    positions: PositionsFactory
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOf:
+    """The function of a job: task ``index`` runs bin ``index``."""
+
+    work: Work
+    bins: tuple[Bin, ...]
+    budget_s: float
+
+    def __call__(self, index: int, _: Iterable[int]) -> Iterator[Receipt]:
+        """Called by Spark in the Python worker."""
+        return iter(run_bin(self.work, self.bins[index], self.budget_s))
+
+
+@dataclass(slots=True)
+class _Deployed:
+    use_case: UseCase
+    work: Work
+
+
+@dataclass(slots=True)
+class SparkEngine:
+    """Runs waves as Spark jobs. Implements ``headrace.ports.Engine``."""
+
+    session: SparkSession
+    tools: Tools
+    fixed_slots: int | None = None
+    _deployed: dict[str, _Deployed] = field(default_factory=dict)
+    _done: queue.SimpleQueue[WaveResult] = field(default_factory=queue.SimpleQueue)
+    _seeds: dict[int, RDD[int]] = field(default_factory=dict)
+    _threads: ThreadPoolExecutor = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the threads that wait for jobs."""
+        self._threads = ThreadPoolExecutor(
+            self.slots + EXTRA_THREADS, thread_name_prefix="headrace-wave"
+        )
+
+    @property
+    def slots(self) -> int:
+        """Tasks that can run at the same time."""
+        return self.fixed_slots or default_slots(self.session)
+
+    def deploy(self, use_case: UseCase, options: dict[str, str]) -> None:
+        """Take a use case or a new version of one; waves already running keep the old one."""
+        work = Work(
+            code=pickled(use_case),
+            options=tuple(sorted(options.items())),
+            connections=self.tools.connections,
+            reader=self.tools.reader,
+            positions=self.tools.positions,
+        )
+        self._deployed[use_case.name] = _Deployed(use_case, work)
+
+    def start(self, wave: Wave) -> None:
+        """Run a wave; it comes back from ``finished``, whatever happens to it."""
+        deployed = self._deployed[wave.use_case]
+        self._threads.submit(self._run, wave, deployed)
+
+    def finished(self, timeout_s: float) -> list[WaveResult]:
+        """Waves that ended; waits up to ``timeout_s`` for the first."""
+        try:
+            results = [self._done.get(timeout=max(timeout_s, 0.000_001))]
+        except queue.Empty:
+            return []
+        while True:
+            try:
+                results.append(self._done.get_nowait())
+            except queue.Empty:
+                return results
+
+    def cancel(self, wave_id: str) -> None:
+        """Interrupt the tasks of a wave; it comes back with an error."""
+        self._context.cancelJobGroup(wave_id)
+
+    def close(self) -> None:
+        """Cancel what runs and stop the threads; the session belongs to whoever made it."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._context.cancelAllJobs()
+        self._threads.shutdown(wait=True)
+
+    @property
+    def _context(self) -> SparkContext:
+        return self.session.sparkContext
+
+    def _run(self, wave: Wave, deployed: _Deployed) -> None:
+        started = time.monotonic()
+        receipts: tuple[Receipt, ...] = ()
+        error: SliceError | None = None
+        try:
+            receipts = tuple(self._job(wave, deployed))
+        except Exception as exc:
+            error = error_of(_translated(exc, wave))
+        self._done.put(WaveResult(wave, receipts, time.monotonic() - started, error))
+
+    def _job(self, wave: Wave, deployed: _Deployed) -> list[Receipt]:
+        context = self._context
+        context.setLocalProperty("spark.scheduler.pool", wave.use_case)
+        context.setJobGroup(wave.id, f"wave {wave.id} of {wave.use_case}", interruptOnCancel=True)
+        if deployed.use_case.form == "wave":
+            return FrameJob(self.session, deployed.use_case, deployed.work).run(wave)
+        run = TaskOf(deployed.work, wave.bins, wave.budget_s)
+        return self._seed(len(wave.bins)).mapPartitionsWithIndex(run).collect()
+
+    def _seed(self, bins: int) -> RDD[int]:
+        """An RDD of so many partitions; made once, because making one costs as much as a job."""
+        if bins not in self._seeds:
+            self._seeds[bins] = self._context.parallelize(range(bins), bins)
+        return self._seeds[bins]
+
+
+def pickled(use_case: UseCase) -> bytes:
+    """The use case with its module's code, so that workers need not import the module.
+
+    The whole package that the handler's module is in goes by value; what it imports from
+    elsewhere must be installed on the executors.
+    """
+    module = inspect.getmodule(use_case.handler)
+    top = module.__name__.partition(".")[0] if module else "__main__"
+    if module is None or top in ("__main__", "headrace"):
+        return bytes(cloudpickle.dumps(use_case))
+    family = [each for name, each in sys.modules.items() if name.partition(".")[0] == top]
+    for each in family:
+        cloudpickle.register_pickle_by_value(each)
+    try:
+        return bytes(cloudpickle.dumps(use_case))
+    finally:
+        for each in family:
+            cloudpickle.unregister_pickle_by_value(each)
+
+
+def _translated(error: Exception, wave: Wave) -> HeadraceError:
+    """A failed job: the task, its executor, or Spark itself was lost, or a handler's own error."""
+    if isinstance(error, HeadraceError):
+        return error
+    reason = str(error).strip().splitlines()
+    told = next((each for each in reason if "Error" in each or "Exception" in each), "")
+    lost = TaskLost(f"the Spark job of wave {wave.id} failed: {told or type(error).__name__}")
+    lost.__cause__ = error
+    return lost

@@ -1,0 +1,153 @@
+"""Cutting what the reader yields into portions: what one handler call is given.
+
+For order ``lane`` a portion is some consecutive records of one slice. For order ``stream`` it is
+the slices of one tenant, merged by (timestamp, partition, offset). A wave written down as an
+intent must give the same effects when it runs again, so there a portion is always whole slices:
+batch borders depend on the network and would give other file names.
+
+Nothing here calls a handler or a sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.model.receipts import SliceError
+from headrace.model.streams import Slice, StreamId
+from headrace.ports import SliceBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What one handler call is given."""
+
+    #: the planned slices it is of
+    planned: tuple[Slice, ...]
+    #: where each of them stood before this portion; ``planned`` itself unless it came in parts
+    slices: tuple[Slice, ...]
+    #: how far each comes with this portion
+    reached: tuple[int, ...]
+    records: pa.Table
+    #: reading stopped here; what was read before it still counts
+    error: SliceError | None = None
+
+
+def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
+    """One portion for each batch as it comes: little memory, and a place to yield after each."""
+    stood: dict[Slice, int] = {}
+    for batch in batches:
+        start = stood.get(batch.slice, batch.slice.from_offset)
+        part = batch.slice if start == batch.slice.from_offset else _from(batch.slice, start)
+        stood[batch.slice] = batch.reached
+        yield Portion((batch.slice,), (part,), (batch.reached,), batch.records, batch.error)
+        if batch.last:
+            del stood[batch.slice]
+
+
+def by_slice(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
+    """One portion for each slice, whole."""
+    parts: list[pa.Table] = []
+    for batch in batches:
+        parts.append(batch.records)
+        if batch.last:
+            records = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+            parts = []
+            planned = (batch.slice,)
+            yield Portion(planned, planned, (batch.reached,), records, batch.error)
+
+
+def by_stream(batches: Iterable[SliceBatch], slices: Iterable[Slice]) -> Iterator[Portion]:
+    """One portion for each stream, once all of its slices are read."""
+    waiting: dict[StreamId, int] = {}
+    for each in slices:
+        waiting[each.lane.stream] = waiting.get(each.lane.stream, 0) + 1
+    read: dict[StreamId, list[Portion]] = {}
+    for portion in by_slice(batches):
+        stream = portion.planned[0].lane.stream
+        read.setdefault(stream, []).append(portion)
+        if len(read[stream]) == waiting[stream]:
+            yield merge(read.pop(stream))
+
+
+def merge(portions: list[Portion]) -> Portion:
+    """The records of several lanes as one table, in order of (timestamp, partition, offset).
+
+    Strict order needs care where a lane goes on past its slice: its next record may be older than
+    what another lane has here. So nothing younger than the last record of such a lane is taken
+    now; those lanes stop early and go on in the next wave. The lane with the oldest last record is
+    always taken whole, so every portion makes progress.
+    """
+    portions = sorted(portions, key=lambda each: each.planned[0].lane.partition)
+    planned = tuple(each.planned[0] for each in portions)
+    error = next((each.error for each in portions if each.error), None)
+    if error is not None:
+        # One lane of the stream is missing here, so the order of the others cannot be kept.
+        starts = tuple(each.from_offset for each in planned)
+        return Portion(planned, planned, starts, portions[0].records.slice(0, 0), error)
+    table = pa.concat_tables([_with_turn(each.records) for each in portions]).sort_by(_MERGE_ORDER)
+    cut = _rows_before_horizon(table, portions)
+    taken = table.slice(0, cut).drop_columns([_TURN])
+    left = set(table.slice(cut)["partition"].to_pylist())
+    reached = tuple(
+        _reached_in(taken, each.planned[0])
+        if each.planned[0].lane.partition in left
+        else each.reached[0]
+        for each in portions
+    )
+    return Portion(planned, planned, reached, taken)
+
+
+#: A record's turn is the latest timestamp its lane has shown so far: producers' clocks may step
+#: back, and a lane's own order must hold all the same.
+_TURN = "__turn"
+_MERGE_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
+    (_TURN, "ascending"),
+    ("partition", "ascending"),
+    ("offset", "ascending"),
+]
+
+
+def _with_turn(records: pa.Table) -> pa.Table:
+    stamps = pc.cast(records["timestamp"], pa.int64())
+    return records.append_column(_TURN, pc.cumulative_max(stamps))
+
+
+def _rows_before_horizon(table: pa.Table, portions: list[Portion]) -> int:
+    """Rows up to the first last record of a lane that goes on past its slice."""
+    goes_on = {each.planned[0].lane.partition for each in portions if each.planned[0].more}
+    lanes_by_row = enumerate(table["partition"].to_pylist())
+    last_row = {partition: row for row, partition in lanes_by_row if partition in goes_on}
+    return min(last_row.values()) + 1 if last_row else table.num_rows
+
+
+def _reached_in(taken: pa.Table, planned: Slice) -> int:
+    offsets = taken.filter(
+        pc.equal(taken["partition"], pa.scalar(planned.lane.partition, pa.int32()))
+    )["offset"]
+    return int(pc.max(offsets).as_py()) + 1 if len(offsets) else planned.from_offset
+
+
+def cut_to(portion: Portion, rows: int, error: SliceError | None) -> Portion:
+    """The portion's first rows only, with what each slice then reaches."""
+    taken = portion.records.slice(0, rows)
+    left = set(portion.records.slice(rows)["partition"].to_pylist())
+    reached = tuple(
+        max(_reached_in(taken, each), each.from_offset) if each.lane.partition in left else upto
+        for each, upto in zip(portion.slices, portion.reached, strict=True)
+    )
+    return replace(portion, reached=reached, records=taken, error=error)
+
+
+def rest_of(portion: Portion, done: Portion) -> Portion:
+    """What is left of a portion of one slice after its first part is done."""
+    left = portion.records.slice(done.records.num_rows)
+    return replace(portion, slices=(_from(portion.slices[0], done.reached[0]),), records=left)
+
+
+def _from(planned: Slice, offset: int) -> Slice:
+    return replace(planned, from_offset=offset)

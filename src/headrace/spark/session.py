@@ -1,0 +1,113 @@
+"""Making the Spark session a driver needs.
+
+Headrace wants a few settings of Spark to be just so: jobs of several waves side by side under
+FAIR pools, workers that are reused (they hold warm Kafka clients), and no speculation, because a
+second copy of a task would make its effects twice wherever a sink cannot tell. Everything else is
+the user's: any ``spark.*`` key of the YAML file or of ``spark-submit --conf`` passes through.
+
+No secret ever goes into a Spark setting: the UI and the event log show them all.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from pyspark.sql import SparkSession
+
+from headrace.errors import ConfigError
+
+_FIXED = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+}
+_DEFAULTS = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+    # A lost Python worker is retried on the spot, in local mode too.
+    "spark.task.maxFailures": "4",
+}
+_LOCAL = re.compile(r"local\[(\d+|\*)\]")
+_SECRET = re.compile(r"(?i)password|secret|token|credential|access\.key")
+
+
+def build_session(
+    app_name: str,
+    master: str | None,
+    options: Mapping[str, str],
+    priorities: Mapping[str, int],
+) -> SparkSession:
+    """Start or join the Spark session.
+
+    Args:
+        app_name: shown in Spark's UI.
+        master: ``local[2]``, ``spark://host:7077``, ``yarn``, ``k8s://...``; None leaves it to
+            ``spark-submit`` (or ``local[*]`` where nobody says).
+        options: ``spark.*`` settings of the user.
+        priorities: weight of each use case's FAIR pool.
+
+    Raises:
+        ConfigError: an option would break a promise or would show a secret.
+    """
+    _refuse(options)
+    builder = SparkSession.builder.appName(app_name)
+    if master:
+        builder = builder.master(_retrying(master))
+    chosen = {
+        **_DEFAULTS,
+        "spark.pyspark.python": sys.executable,
+        **options,
+        **_FIXED,
+        "spark.scheduler.allocation.file": _pools_file(priorities),
+    }
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    with warnings.catch_warnings():
+        # Spark opens a socket pair at start and leaves closing it to the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(options.get("spark.log.level", "ERROR"))
+    return session
+
+
+def _refuse(options: Mapping[str, str]) -> None:
+    for key, value in options.items():
+        if not key.startswith("spark."):
+            raise ConfigError(f"spark: {key}: every key of the spark map starts with 'spark.'")
+        if key in _FIXED and value.lower() != _FIXED[key].lower():
+            raise ConfigError(f"spark: {key} must be {_FIXED[key]}: Headrace's promises need it")
+        if _SECRET.search(key):
+            raise ConfigError(
+                f"spark: {key}: Spark shows its settings in its UI and event log; "
+                "give secrets by environment or file instead"
+            )
+
+
+def _retrying(master: str) -> str:
+    """Spark's local mode gives up at the first lost task unless told how often to try."""
+    match = _LOCAL.fullmatch(master)
+    return f"local[{match.group(1)},4]" if match else master
+
+
+def _pools_file(priorities: Mapping[str, int]) -> str:
+    pools = "".join(
+        f"<pool name={quoteattr(name)}><schedulingMode>FIFO</schedulingMode>"
+        f"<weight>{weight}</weight></pool>"
+        for name, weight in sorted(priorities.items())
+    )
+    folder = Path(tempfile.mkdtemp(prefix="headrace-pools-"))
+    path = folder / "fairscheduler.xml"
+    path.write_text(f"<?xml version='1.0'?><allocations>{pools}</allocations>", encoding="utf-8")
+    return str(path)
+
+
+def default_slots(session: SparkSession) -> int:
+    """Tasks that the session can run at the same time, as far as it knows now."""
+    return max(1, session.sparkContext.defaultParallelism)

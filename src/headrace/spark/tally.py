@@ -1,0 +1,134 @@
+"""Adding up what happened to the slices of a bin, until it is time to write the receipts.
+
+A slice may come in many portions, stop in the middle, be claimed by somebody else or never begin.
+Each of these is one call here, so that the loop that runs the bin stays readable. Seconds that
+portions share (reading, one sink transaction for many) are spread by records, because that is
+what the cost model is fed with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.model.receipts import Receipt, SliceError
+from headrace.model.streams import Slice
+from headrace.ports import Written
+from headrace.spark.portions import Portion
+
+#: timestamps a receipt carries at most
+SAMPLES = 32
+
+
+@dataclass(slots=True)
+class _Line:
+    reached: int
+    committed: bool = False
+    superseded: bool = False
+    records: int = 0
+    bytes: int = 0
+    own_s: float = 0.0
+    stopped: bool = False
+    error: SliceError | None = None
+    timestamps_s: list[float] = field(default_factory=list)
+
+
+class Tally:
+    """The figures of one bin, by planned slice."""
+
+    def __init__(self, slices: Sequence[Slice], started_s: float) -> None:
+        """Start with nothing reached."""
+        self._lines = {each: _Line(each.from_offset) for each in slices}
+        self._started_s = started_s
+        self._own_s = 0.0
+
+    def stopped(self, planned: Slice) -> bool:
+        """Whether nothing more of this slice may be handled."""
+        return self._lines[planned].stopped
+
+    def claimed(self, portion: Portion, mine: bool) -> None:
+        """The positions were moved before the handler, or were not ours to move."""
+        for planned, reached in zip(portion.planned, portion.reached, strict=True):
+            line = self._lines[planned]
+            if mine:
+                line.reached, line.committed = reached, True
+            else:
+                line.superseded = line.stopped = True
+
+    def spent(self, portion: Portion, seconds: float) -> None:
+        """The handler took this long for this portion."""
+        self._own_s += seconds
+        for planned in portion.planned:
+            self._lines[planned].own_s += seconds / len(portion.planned)
+
+    def stop(self, portion: Portion, error: SliceError | None) -> None:
+        """Nothing of this portion is done, and nothing more of its slices may be."""
+        for planned in portion.planned:
+            line = self._lines[planned]
+            line.stopped, line.error = True, error
+
+    def wrote(self, portion: Portion, written: Written) -> None:
+        """The sink answered for this portion."""
+        if written.error is not None:
+            self.stop(portion, written.error)
+            return
+        rows = portion.records.num_rows
+        stamps = sample_s(portion.records, SAMPLES) if rows else []
+        for planned, reached in zip(portion.planned, portion.reached, strict=True):
+            line = self._lines[planned]
+            if written.superseded:
+                line.superseded = line.stopped = True
+                continue
+            line.reached = reached
+            line.committed = line.committed or written.committed
+            line.records += rows // len(portion.planned)
+            line.bytes += portion.records.nbytes // len(portion.planned)
+            line.timestamps_s += stamps
+            stamps = []
+        if portion.error is not None:
+            self.stop(portion, portion.error)
+
+    def fail_all(self, error: SliceError) -> None:
+        """Nothing could even begin."""
+        for line in self._lines.values():
+            line.error = error
+
+    def receipts(self) -> list[Receipt]:
+        """One receipt for each slice; time nobody owns is spread by records."""
+        shared_s = max(0.0, time.monotonic() - self._started_s - self._own_s)
+        weight = sum(1 + line.records for line in self._lines.values()) or 1
+        return [
+            Receipt(
+                slice=planned,
+                reached=line.reached,
+                committed=line.committed,
+                superseded=line.superseded,
+                records=line.records,
+                bytes=line.bytes,
+                seconds=line.own_s + shared_s * (1 + line.records) / weight,
+                timestamps_s=tuple(_thin(line.timestamps_s, SAMPLES)),
+                error=line.error,
+            )
+            for planned, line in self._lines.items()
+        ]
+
+
+def sample_s(records: pa.Table, most: int) -> list[float]:
+    """Up to ``most`` timestamps, evenly spread over the rows, in seconds since 1970."""
+    rows = records.num_rows
+    column = records["timestamp"]
+    if rows > most:
+        column = column.take(pa.array([index * (rows - 1) // (most - 1) for index in range(most)]))
+    stamps: list[int] = pc.cast(column, pa.int64()).to_pylist()  # type: ignore[assignment]
+    return [each / 1000 for each in stamps]
+
+
+def _thin(values: list[float], most: int) -> list[float]:
+    if len(values) <= most:
+        return sorted(values)
+    ordered = sorted(values)
+    return [ordered[index * (len(ordered) - 1) // (most - 1)] for index in range(most)]

@@ -1,0 +1,158 @@
+"""What runs inside one Spark task: read the slices of a bin, handle them, write, make receipts.
+
+A task can be killed at any instruction and Spark may run it again, whatever the driver wanted. So
+the order of the three steps *claim*, *handle*, *write* is what a guarantee is:
+
+==================  ============================================================================
+at-most-once        move the positions, then handle and write; a re-run finds them moved and skips
+at-least-once       handle and write; the driver moves the positions from the receipts
+exactly-once        handle, then write and move the positions in one transaction of the sink
+(transaction)       (no position moved: already done, or fenced; nothing is written)
+exactly-once        as at-least-once, but whole slices only: the driver wrote them down before
+(intent)            and a re-run writes the very same effects again
+==================  ============================================================================
+
+Portions are written in groups, so that a thousand slices of two records cost a few transactions
+and not a thousand. A group never holds two portions of one lane, so a failed first can never be
+followed by a written second. When the bin's budget is used up, the task yields between two groups:
+what is left is reported as not reached and planned anew.
+
+Nothing here knows Spark; the in-process engine of ``headrace.testing`` runs the same function.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+
+from headrace.errors import HeadraceError
+from headrace.model.receipts import Receipt
+from headrace.model.streams import Order, Slice
+from headrace.model.waves import Bin
+from headrace.ports import (
+    Connections,
+    Positions,
+    PositionsFactory,
+    ReaderFactory,
+    Site,
+    SliceReader,
+)
+from headrace.spark.bin_run import BinRun
+from headrace.spark.handling import error_of
+from headrace.spark.portions import Portion, by_batch, by_slice, by_stream
+from headrace.spark.tally import Tally
+from headrace.use_cases import UseCase
+
+BATCH_RECORDS = 10_000
+GROUP_RECORDS = 10_000
+GROUP_BYTES = 16 * 1024 * 1024
+GROUP_S = 0.25
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything a task needs besides its bin; the same for all bins of a use case."""
+
+    #: the ``UseCase``, pickled by value, so that an updated one needs no new Python worker
+    code: bytes = field(repr=False)
+    options: tuple[tuple[str, str], ...]
+    connections: Connections
+    reader: ReaderFactory
+    positions: PositionsFactory
+
+    def load(self) -> UseCase:
+        """The use case itself, unpickled once per worker and version."""
+        made: UseCase = _once(self.code, lambda: cloudpickle.loads(self.code))
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a Python worker keeps from one task to the next: warm clients."""
+
+    reader: SliceReader
+    positions: Positions
+
+
+_KEPT: dict[bytes, Any] = {}
+
+
+def _once(key: bytes, make: Callable[[], Any]) -> Any:
+    if key not in _KEPT:
+        _KEPT[key] = make()
+    return _KEPT[key]
+
+
+def kept(work: Work) -> Kept:
+    """The clients for these addresses; opened at the first call in this process."""
+    address = pickle.dumps((work.connections, work.reader, work.positions))
+    made: Kept = _once(
+        address,
+        lambda: Kept(work.reader.open(work.connections), work.positions.open(work.connections)),
+    )
+    return made
+
+
+def run_bin(work: Work, planned: Bin, budget_s: float) -> list[Receipt]:
+    """Run one bin to its end or to its budget; never raises for the fault of one slice."""
+    started = time.monotonic()
+    use_case = work.load()
+    clients = kept(work)
+    tally = Tally(planned.slices, started)
+    try:
+        writer = _sink(use_case).open(Site(work.connections, clients.positions))
+    except HeadraceError as error:
+        tally.fail_all(error_of(error))
+        return tally.receipts()
+    run = BinRun(use_case, dict(work.options), clients.positions, writer, tally)
+    try:
+        for group in _groups(_portions(use_case, clients.reader, planned.slices), tally):
+            run.group(group)
+            if time.monotonic() - started > budget_s:
+                break
+    finally:
+        writer.close()
+    return tally.receipts()
+
+
+def _sink(use_case: UseCase) -> Any:
+    assert use_case.sink is not None, f"{use_case.name} of form wave does not run in a task"
+    return use_case.sink
+
+
+def _portions(use_case: UseCase, reader: SliceReader, slices: Sequence[Slice]) -> Iterator[Portion]:
+    batches = reader.read(slices, BATCH_RECORDS)
+    if use_case.order is Order.STREAM:
+        return by_stream(batches, slices)
+    return by_slice(batches) if use_case.intends else by_batch(batches)
+
+
+def _groups(portions: Iterator[Portion], tally: Tally) -> Iterator[list[Portion]]:
+    """Portions that are written together; no lane twice, and none of a slice that has stopped."""
+    group: list[Portion] = []
+    lanes: set[Slice] = set()
+    records = bytes_ = 0
+    opened = time.monotonic()
+    for portion in portions:
+        if any(tally.stopped(each) for each in portion.planned):
+            continue
+        if not lanes.isdisjoint(portion.planned):
+            yield group
+            group, lanes, records, bytes_, opened = [], set(), 0, 0, time.monotonic()
+            if any(tally.stopped(each) for each in portion.planned):
+                continue
+        group.append(portion)
+        lanes.update(portion.planned)
+        records += portion.records.num_rows
+        bytes_ += portion.records.nbytes
+        full = records >= GROUP_RECORDS or bytes_ >= GROUP_BYTES
+        if full or time.monotonic() - opened > GROUP_S:
+            yield group
+            group, lanes, records, bytes_, opened = [], set(), 0, 0, time.monotonic()
+    if group:
+        yield group
