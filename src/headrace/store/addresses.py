@@ -1,0 +1,85 @@
+"""From the text a user gives to the address of a database, without showing the password.
+
+A store's URL holds a password, and URLs are easily shown: in a log, a ``repr``, an error. So the
+URL is read here once, and everything shown to people is ``Address.shown``, which is built from
+host, port and name alone; hiding what looks like a password would miss one in the query part.
+
+Nothing here connects to anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from headrace.errors import ConfigError
+
+_POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
+_SQLITE = ("sqlite", "sqlite+pysqlite")
+_EXAMPLES = "sqlite:////var/lib/headrace/store.db or postgresql://user:password@host/database"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a store is."""
+
+    url: URL = field(repr=False)
+    #: safe to show to anybody
+    shown: str
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file on this machine."""
+        return self.url.drivername.startswith("sqlite")
+
+    def without_password(self, text: str) -> str:
+        """The text with the password blotted out, should a driver have quoted it."""
+        secrets = [self.url.password, self.url.query.get("password")]
+        for secret in secrets:
+            if isinstance(secret, str) and secret:
+                text = text.replace(secret, "***")
+        return text
+
+
+def parse(url: str) -> Address:
+    """Read a SQLAlchemy URL of a SQLite file or a PostgreSQL database.
+
+    Raises:
+        ConfigError: it is neither; the message does not repeat the URL.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        # The cause would quote the URL, password and all.
+        raise ConfigError(f"the store's URL cannot be read; write it as {_EXAMPLES}") from None
+    if parsed.drivername in _SQLITE:
+        return _sqlite(parsed)
+    if parsed.drivername in _POSTGRESQL:
+        return _postgresql(parsed)
+    raise ConfigError(
+        f"a store of kind {parsed.drivername} is not known; write its URL as {_EXAMPLES}"
+    )
+
+
+def _sqlite(url: URL) -> Address:
+    if not url.database or url.database == ":memory:":
+        raise ConfigError(
+            "a store in memory would be another one for every process; "
+            "name a file, such as sqlite:////var/lib/headrace/store.db"
+        )
+    return Address(url.set(drivername="sqlite+pysqlite"), f"sqlite:///{url.database}")
+
+
+def _postgresql(url: URL) -> Address:
+    # An unescaped "@" in a password ends up in what looks like the host, and would be shown.
+    if "@" in (url.host or ""):
+        raise ConfigError(
+            "the store's URL has more than one @; write special characters of the password "
+            "percent-encoded (@ is %40, / is %2F)"
+        )
+    host = url.host or "localhost"
+    port = f":{url.port}" if url.port else ""
+    shown = f"postgresql://{host}{port}/{url.database or ''}"
+    return Address(url.set(drivername="postgresql+psycopg"), shown)

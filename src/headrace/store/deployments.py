@@ -1,0 +1,73 @@
+"""Deployed use cases.
+
+Deploying again replaces everything about a use case but its topic: its streams and their positions
+go on where they are, and a position means nothing in another topic.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from sqlalchemy import Connection, insert, select, update
+
+from headrace.errors import ConfigError
+from headrace.model.records import Deployment
+from headrace.model.streams import Order, State, StreamId
+from headrace.store import streams
+from headrace.store.schema import deployments, tenants
+from headrace.store.schema import streams as stream_rows
+
+
+def every(connection: Connection) -> list[Deployment]:
+    """Deployed use cases, by name."""
+    return [
+        Deployment(
+            use_case=row.use_case,
+            module=row.module,
+            digest=row.digest,
+            topic=row.topic,
+            order=Order(row.record_order),
+            starting_offsets=row.starting_offsets,
+            all_tenants=row.all_tenants,
+            priority=row.priority,
+            options=json.loads(row.options),
+        )
+        for row in connection.execute(select(deployments).order_by(deployments.c.use_case))
+    ]
+
+
+def deploy(connection: Connection, deployment: Deployment) -> None:
+    """Add or replace a use case; add the streams that tenants lack if it is for all."""
+    streams.topic_of(deployment.topic, "tenant")
+    values = _row(deployment)
+    ours = deployments.c.use_case == deployment.use_case
+    topic = connection.scalar(select(deployments.c.topic).where(ours))
+    if topic is None:
+        connection.execute(insert(deployments).values(values))
+    elif topic == deployment.topic:
+        connection.execute(update(deployments).where(ours).values(values))
+    else:
+        raise ConfigError(
+            f"use case {deployment.use_case} reads topic {topic}, and its positions mean nothing "
+            f"in {deployment.topic}; deploy it under another name"
+        )
+    if deployment.all_tenants:
+        _add_missing_streams(connection, deployment)
+
+
+def _add_missing_streams(connection: Connection, deployment: Deployment) -> None:
+    have = select(stream_rows.c.tenant).where(stream_rows.c.use_case == deployment.use_case)
+    lacking = select(tenants.c.name).where(
+        tenants.c.state != State.REMOVED.value, tenants.c.name.not_in(have)
+    )
+    for tenant in connection.scalars(lacking.order_by(tenants.c.name)).all():
+        topic = streams.topic_of(deployment.topic, tenant)
+        streams.start(connection, StreamId(deployment.use_case, tenant), topic)
+
+
+def _row(deployment: Deployment) -> dict[str, object]:
+    values = asdict(deployment)
+    values["record_order"] = values.pop("order").value
+    values["options"] = json.dumps(dict(deployment.options))
+    return values

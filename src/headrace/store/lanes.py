@@ -1,0 +1,81 @@
+"""Reading positions, and setting them by decision rather than by work done.
+
+A lane gets its first position when its topic is first seen, and an operator may seek it. Both take
+the lock of the stream's row, so that a lane never gets an epoch that is just being raised. Moves
+by work done are in ``positions.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import ColumnElement, Connection, insert, select, true, update
+
+from headrace.errors import ConfigError
+from headrace.model.streams import LaneId, Position, State, StreamId
+from headrace.store import streams
+from headrace.store.pairs import matching, of
+from headrace.store.schema import positions
+from headrace.store.schema import streams as stream_rows
+
+
+def load(connection: Connection, wanted: Collection[StreamId] | None) -> list[Position]:
+    """Committed positions by lane, of all streams or of some."""
+    if wanted is None:
+        return _positions(connection, true())
+    found = [
+        position
+        for some in matching(positions, wanted)
+        for position in _positions(connection, some)
+    ]
+    without_lanes = set(wanted) - {position.lane.stream for position in found}
+    streams.check_known(connection, without_lanes)
+    return found
+
+
+def start(
+    connection: Connection, stream: StreamId, topic_id: str, offsets: Mapping[int, int]
+) -> None:
+    """Give lanes that have no position their first one, and remember the topic's id."""
+    epoch = streams.locked(connection, stream).epoch
+    connection.execute(update(stream_rows).where(of(stream_rows, stream)).values(topic_id=topic_id))
+    have = _partitions(connection, stream)
+    _insert(connection, stream, epoch, {p: offsets[p] for p in offsets if p not in have})
+
+
+def seek(connection: Connection, stream: StreamId, offsets: Mapping[int, int]) -> None:
+    """Set positions, whatever they were; the epoch stays."""
+    row = streams.locked(connection, stream)
+    if row.state == State.REMOVED:
+        raise ConfigError(f"stream {stream} was removed; add it again before you seek")
+    have = _partitions(connection, stream)
+    for partition in sorted(have & set(offsets)):
+        connection.execute(
+            update(positions)
+            .where(of(positions, stream), positions.c.partition == partition)
+            .values(next_offset=offsets[partition])
+        )
+    _insert(connection, stream, row.epoch, {p: offsets[p] for p in offsets if p not in have})
+
+
+def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Position]:
+    asked = select(positions).where(some).order_by(*positions.primary_key)
+    return [
+        Position(LaneId(use_case, tenant, partition), next_offset, epoch)
+        for use_case, tenant, partition, next_offset, epoch in connection.execute(asked)
+    ]
+
+
+def _partitions(connection: Connection, stream: StreamId) -> set[int]:
+    return set(connection.scalars(select(positions.c.partition).where(of(positions, stream))))
+
+
+def _insert(
+    connection: Connection, stream: StreamId, epoch: int, offsets: Mapping[int, int]
+) -> None:
+    rows = [
+        {**stream._asdict(), "partition": partition, "next_offset": offset, "epoch": epoch}
+        for partition, offset in sorted(offsets.items())
+    ]
+    if rows:
+        connection.execute(insert(positions), rows)

@@ -1,0 +1,177 @@
+"""The compare-and-set that everything exact rests on.
+
+Several processes may believe that they hold a lane: a driver that was thought dead, a task that
+Spark started again. So a position moves only from exactly where it was, and only under the epoch
+that is written beside it::
+
+    UPDATE headrace_positions SET next_offset = :to
+    WHERE use_case = .. AND tenant = .. AND partition = ..
+      AND next_offset = :from AND epoch = :epoch
+
+No row updated means: done before, fenced or sought. A wave commits thousands of moves at once, and
+each needs its own answer. On SQLite that is a loop inside the process; on PostgreSQL it is one
+statement with arrays that returns the numbers of the moves that matched, since a thousand round
+trips would cost a second. Rows are locked in the order of their keys, so that two commits of
+overlapping lanes wait for each other and never lock each other out.
+
+Reading positions and giving lanes their first one is not here (``lanes.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from headrace.model.records import Move
+from headrace.model.streams import LaneId
+from headrace.ports import Connections
+from headrace.store.engine import Database, open_database
+from headrace.store.faults import translated
+
+_MOVE_ONE = """
+UPDATE headrace_positions SET next_offset = ?
+WHERE use_case = ? AND tenant = ? AND partition = ? AND next_offset = ? AND epoch = ?
+"""
+# Under READ COMMITTED the conditions are checked again on the row as it is once its lock is had.
+_MOVE_ALL = """
+WITH moves AS (
+    SELECT * FROM unnest(
+        %s::int[], %s::text[], %s::text[], %s::int[], %s::bigint[], %s::bigint[], %s::bigint[]
+    ) AS m (number, use_case, tenant, partition, from_offset, to_offset, epoch)
+), locked AS (
+    SELECT m.*
+    FROM headrace_positions p JOIN moves m USING (use_case, tenant, partition)
+    WHERE p.next_offset = m.from_offset AND p.epoch = m.epoch
+    ORDER BY p.use_case, p.tenant, p.partition
+    FOR UPDATE OF p
+)
+UPDATE headrace_positions p SET next_offset = m.to_offset
+FROM locked m
+WHERE p.use_case = m.use_case AND p.tenant = m.tenant AND p.partition = m.partition
+  AND p.next_offset = m.from_offset AND p.epoch = m.epoch
+RETURNING m.number
+"""
+
+
+class SqlPositions:
+    """``headrace.ports.Positions`` on one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __repr__(self) -> str:
+        return f"SqlPositions({self._database.address.shown})"
+
+    def begin(self) -> AbstractContextManager[Connection]:
+        """A write transaction of the store: commits on leaving, rolls back on an exception.
+
+        Errors that the caller's own statements raise pass as they are.
+
+        Raises:
+            StoreUnavailable: on entering, nothing was done; on leaving, the commit may or may not
+                have happened, and the positions tell which.
+        """
+        return self._database.guest()
+
+    def advance_in(self, connection: Connection, moves: Sequence[Move]) -> list[bool]:
+        """Move positions in the caller's transaction; one answer for each move, in order."""
+        with translated(self._database.address):
+            return advance(connection, moves)
+
+    def advance(self, moves: Sequence[Move]) -> list[bool]:
+        """Move positions in a transaction of its own; durable on return."""
+        if not moves:
+            return []
+        with self._database.write() as connection:
+            return advance(connection, moves)
+
+
+@dataclass(frozen=True)
+class SqlPositionsFactory:
+    """``headrace.ports.PositionsFactory``: carries nothing, so it travels anywhere."""
+
+    def open(self, connections: Connections) -> SqlPositions:
+        """The positions of the store at ``connections.database_url``; contacts nobody yet.
+
+        A process has one pool of connections for each URL, and never one it got by a fork.
+        """
+        return SqlPositions(_database_of(os.getpid(), connections.database_url))
+
+
+_databases: dict[tuple[int, str], Database] = {}
+_lock = threading.Lock()
+os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+def _database_of(pid: int, url: str) -> Database:
+    with _lock:
+        known = _databases.get((pid, url))
+        if known is None:
+            known = _databases[(pid, url)] = open_database(url)
+        return known
+
+
+def advance(connection: Connection, moves: Sequence[Move]) -> list[bool]:
+    """Move positions; one answer for each move, in order.
+
+    Of two moves of one lane the first given is tried first.
+    """
+    assert connection.in_transaction(), "positions move only inside a transaction"
+    numbered = sorted(enumerate(moves), key=lambda each: each[1].lane)
+    if connection.dialect.name == "sqlite":
+        moved = _moved_one_by_one(connection, numbered)
+    else:
+        moved = {
+            number
+            for round_ in _one_per_lane(numbered)
+            for number in _moved_at_once(connection, round_)
+        }
+    return [number in moved for number in range(len(moves))]
+
+
+_Numbered = Sequence[tuple[int, Move]]
+
+
+def _moved_one_by_one(connection: Connection, numbered: _Numbered) -> set[int]:
+    # The driver's own cursor: SQLAlchemy's work for a statement costs ten times the statement.
+    cursor = connection.connection.cursor()
+    execute = cursor.execute
+    moved = set()
+    try:
+        for number, move in numbered:
+            lane = move.lane
+            execute(_MOVE_ONE, (move.to_offset, *lane, move.from_offset, move.epoch))
+            if cursor.rowcount:
+                moved.add(number)
+    finally:
+        cursor.close()
+    return moved
+
+
+def _moved_at_once(connection: Connection, numbered: _Numbered) -> Iterator[int]:
+    columns: tuple[list[Any], ...] = ([], [], [], [], [], [], [])
+    for number, move in numbered:
+        row = (number, *move.lane, move.from_offset, move.to_offset, move.epoch)
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    return iter(connection.exec_driver_sql(_MOVE_ALL, columns).scalars())
+
+
+def _one_per_lane(numbered: _Numbered) -> Iterator[_Numbered]:
+    """Rounds in which no lane comes twice, since one statement updates a row only once."""
+    left = numbered
+    while left:
+        now: list[tuple[int, Move]] = []
+        later: list[tuple[int, Move]] = []
+        last: LaneId | None = None
+        for each in left:
+            (later if each[1].lane == last else now).append(each)
+            last = each[1].lane
+        yield now
+        left = later

@@ -1,0 +1,160 @@
+"""The tables of the store.
+
+One database often serves two masters: the store and a SQL sink that moves positions in its own
+transaction. So every table starts with ``headrace_``. Names are compared by code point on both
+dialects (``COLLATE "C"`` on PostgreSQL), so that lists come in the same order everywhere and rows
+are always locked in the same order.
+
+These are the tables as of the newest migration; ``migrations/`` makes them, and a test compares
+the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+NAME = Text().with_variant(Text(collation="C"), "postgresql")
+#: SQLite counts up only columns of exactly this type
+SERIAL = BigInteger().with_variant(Integer(), "sqlite")
+
+
+class ExactText(TypeDecorator[str]):
+    """Text from outside, kept to the last character as bytes.
+
+    PostgreSQL refuses text with a NUL and both refuse lone surrogates, which a traceback that
+    quotes a broken record may hold. A failure must not be lost for that.
+    """
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
+        """Text to bytes."""
+        return None if value is None else value.encode("utf-8", "surrogatepass")
+
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
+        """Bytes to the same text."""
+        return None if value is None else value.decode("utf-8", "surrogatepass")
+
+
+metadata = MetaData()
+
+#: one row; locked first by every change of an operator, so that these never race each other
+revisions = Table(
+    "headrace_revision",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger, nullable=False),
+)
+
+tenants = Table(
+    "headrace_tenants",
+    metadata,
+    Column("name", NAME, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("weight", Double, nullable=False),
+    Column("records_per_s", Double),
+    Column("bytes_per_s", Double),
+)
+
+deployments = Table(
+    "headrace_deployments",
+    metadata,
+    Column("use_case", NAME, primary_key=True),
+    Column("module", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("record_order", Text, nullable=False),
+    Column("starting_offsets", Text, nullable=False),
+    Column("all_tenants", Boolean, nullable=False),
+    Column("priority", Integer, nullable=False),
+    #: JSON object
+    Column("options", Text, nullable=False),
+)
+
+streams = Table(
+    "headrace_streams",
+    metadata,
+    Column("use_case", NAME, ForeignKey("headrace_deployments.use_case"), primary_key=True),
+    Column("tenant", NAME, ForeignKey("headrace_tenants.name"), primary_key=True),
+    Column("topic", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("topic_id", Text),
+    Column("epoch", BigInteger, nullable=False),
+    Column("reason", Text),
+)
+
+positions = Table(
+    "headrace_positions",
+    metadata,
+    Column("use_case", NAME, primary_key=True),
+    Column("tenant", NAME, primary_key=True),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("next_offset", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    ForeignKeyConstraint(
+        ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
+    ),
+    sqlite_with_rowid=False,
+)
+
+intents = Table(
+    "headrace_intents",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("wave_id", Text, nullable=False, unique=True),
+    #: JSON object, see ``intents.py``
+    Column("wave", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+failures = Table(
+    "headrace_failures",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("at_s", Double, nullable=False),
+    Column("use_case", NAME, nullable=False),
+    Column("tenant", NAME, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("from_offset", BigInteger, nullable=False),
+    Column("until_offset", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("more", Boolean, nullable=False),
+    Column("temporary", Boolean, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("message", ExactText, nullable=False),
+    Column("traceback", ExactText, nullable=False),
+    Column("record_offset", BigInteger),
+    Column("raw_key", LargeBinary),
+    Column("raw_value", LargeBinary),
+    Column("retry_after_s", Double),
+    ForeignKeyConstraint(
+        ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
+    ),
+    sqlite_autoincrement=True,
+)
+
+failure_headers = Table(
+    "headrace_failure_headers",
+    metadata,
+    Column("failure_id", SERIAL, ForeignKey("headrace_failures.id"), primary_key=True),
+    #: place among the record's headers; a name may come twice
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("name", ExactText, nullable=False),
+    Column("value", LargeBinary),
+)

@@ -1,0 +1,182 @@
+"""The store, put together: every operation is one transaction.
+
+Each method here opens the right kind of transaction and calls one function of the room beside it
+(``tenants``, ``streams``, ``lanes``, ``intents``, ``deployments``, ``failures``), which does the
+work on a connection and knows nothing of transactions.
+
+An operator's change first raises the revision. That tells drivers to look again, and since the
+revision is one row, its lock makes changes follow each other: a tenant being added and a use case
+being deployed at the same time cannot miss each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, select, update
+
+from headrace.model.records import Deployment, Failure, Move
+from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
+from headrace.model.waves import Wave
+from headrace.store import deployments, failures, intents, lanes, streams, tenants
+from headrace.store.engine import Database, open_database
+from headrace.store.migrations import upgrade
+from headrace.store.positions import SqlPositions
+from headrace.store.schema import revisions
+from headrace.store.streams import hold
+
+
+def open_store(url: str) -> SqlStore:
+    """Open a store; make its tables, or bring them to this version, if need be.
+
+    Args:
+        url: ``sqlite:////absolute/path.db`` (its folder is made) or
+            ``postgresql://user:password@host/database``.
+
+    Raises:
+        ConfigError: the URL, or the place it names, cannot be used.
+        StoreTooNew: a later version of Headrace has changed the tables.
+        StoreUnavailable: the database does not answer, or is locked.
+    """
+    database = open_database(url)
+    try:
+        upgrade(database)
+    except BaseException:
+        database.close()
+        raise
+    return SqlStore(database)
+
+
+class SqlStore:
+    """``headrace.ports.Store`` on SQLite or PostgreSQL. Safe in several threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._positions = SqlPositions(database)
+
+    def __repr__(self) -> str:
+        return f"SqlStore({self._database.address.shown})"
+
+    @property
+    def positions(self) -> SqlPositions:
+        """The compare-and-set of positions."""
+        return self._positions
+
+    def revision(self) -> int:
+        """Grows with every change made by an operator, not with commits."""
+        with self._database.read() as connection:
+            return int(connection.scalars(select(revisions.c.revision)).one())
+
+    @contextmanager
+    def _change(self) -> Iterator[Connection]:
+        with self._database.write() as connection:
+            connection.execute(update(revisions).values(revision=revisions.c.revision + 1))
+            yield connection
+
+    # tenants and streams
+
+    def tenants(self) -> list[Tenant]:
+        """All tenants ever added, by name; removed ones too."""
+        with self._database.read() as connection:
+            return tenants.every(connection)
+
+    def add_tenant(self, tenant: Tenant) -> None:
+        """Add a tenant, or a removed one anew, with a stream for every use case for all."""
+        with self._change() as connection:
+            tenants.add(connection, tenant)
+
+    def set_tenant_state(self, name: str, state: State) -> None:
+        """Suspend, resume or remove a tenant; removing also removes its streams."""
+        with self._change() as connection:
+            tenants.set_state(connection, name, state)
+
+    def set_weight(self, name: str, weight: float) -> None:
+        """Set a tenant's weight, above 0."""
+        with self._change() as connection:
+            tenants.set_weight(connection, name, weight)
+
+    def set_throttle(self, name: str, throttle: Throttle) -> None:
+        """Set or lift a tenant's throttle."""
+        with self._change() as connection:
+            tenants.set_throttle(connection, name, throttle)
+
+    def streams(self) -> list[Stream]:
+        """All streams ever added, by use case and tenant; removed ones too."""
+        with self._database.read() as connection:
+            return streams.every(connection)
+
+    def add_stream(self, stream: StreamId) -> None:
+        """Add one stream of a known tenant and use case; a removed one starts afresh."""
+        with self._change() as connection:
+            streams.add(connection, stream)
+
+    def set_stream_state(self, stream: StreamId, state: State, reason: str | None = None) -> None:
+        """Suspend, resume or remove one stream; ``reason`` is shown to people."""
+        with self._change() as connection:
+            streams.set_state(connection, stream, state, reason)
+
+    # positions
+
+    def hold(self, streams: Collection[StreamId]) -> dict[StreamId, int]:
+        """Take the streams: raise the epoch of each and of its positions; return the new ones."""
+        with self._database.write() as connection:
+            return hold(connection, streams)
+
+    def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
+        """Committed positions by lane, of all streams or of some."""
+        with self._database.read() as connection:
+            return lanes.load(connection, streams)
+
+    def start_lanes(self, stream: StreamId, topic_id: str, offsets: Mapping[int, int]) -> None:
+        """Give lanes that have no position their first one, under the stream's epoch."""
+        with self._database.write() as connection:
+            lanes.start(connection, stream, topic_id, offsets)
+
+    def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
+        """Set positions, whatever they were; the epoch stays."""
+        with self._change() as connection:
+            lanes.seek(connection, stream, offsets)
+
+    # intents
+
+    def record_intent(self, wave: Wave) -> None:
+        """Write the wave down before it runs; the same wave twice is once."""
+        with self._database.write() as connection:
+            intents.record(connection, wave)
+
+    def finish_intent(self, wave_id: str, moves: Sequence[Move]) -> list[bool]:
+        """Move positions and forget the intent, in one transaction."""
+        with self._database.write() as connection:
+            return intents.finish(connection, wave_id, moves)
+
+    def pending_intents(self) -> list[Wave]:
+        """Waves written down and not finished, oldest first."""
+        with self._database.read() as connection:
+            return intents.pending(connection)
+
+    # deployments and failures
+
+    def deploy(self, deployment: Deployment) -> None:
+        """Add or replace a use case; adds the streams of all tenants if it is for all."""
+        with self._change() as connection:
+            deployments.deploy(connection, deployment)
+
+    def deployments(self) -> list[Deployment]:
+        """Deployed use cases, by name."""
+        with self._database.read() as connection:
+            return deployments.every(connection)
+
+    def keep_failure(self, failure: Failure) -> int:
+        """Keep a failure and suspend its stream, together; return the failure's id."""
+        with self._change() as connection:
+            return failures.keep(connection, failure)
+
+    def failures(self, stream: StreamId | None = None) -> list[Failure]:
+        """Kept failures, oldest first."""
+        with self._database.read() as connection:
+            return failures.every(connection, stream)
+
+    def close(self) -> None:
+        """Give up connections."""
+        self._database.close()

@@ -1,0 +1,145 @@
+"""Streams: which there are, in what state, and who holds them.
+
+The epoch of a stream stands twice: on the stream, where it survives everything, and on each of its
+positions, where the compare-and-set reads it. Every change here locks the stream's row first and
+its positions after it, so that a lane that is just being started cannot slip past a new epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.streams import State, Stream, StreamId
+from headrace.store.pairs import matching, of
+from headrace.store.schema import deployments, positions, streams, tenants
+
+_REASON_CHARACTERS = 500
+
+
+def every(connection: Connection) -> list[Stream]:
+    """All streams, by use case and tenant."""
+    rows = connection.execute(select(streams).order_by(streams.c.use_case, streams.c.tenant))
+    return [
+        Stream(
+            StreamId(row.use_case, row.tenant),
+            row.topic,
+            State(row.state),
+            row.topic_id,
+            row.epoch,
+            row.reason,
+        )
+        for row in rows
+    ]
+
+
+def add(connection: Connection, stream: StreamId) -> None:
+    """Add one stream of a known tenant and use case; a removed one starts afresh."""
+    tenant = connection.scalar(select(tenants.c.state).where(tenants.c.name == stream.tenant))
+    template = connection.scalar(
+        select(deployments.c.topic).where(deployments.c.use_case == stream.use_case)
+    )
+    if tenant is None:
+        raise UnknownName(f"there is no tenant {stream.tenant}; add it first")
+    if template is None:
+        raise UnknownName(f"there is no use case {stream.use_case}; deploy it first")
+    if tenant == State.REMOVED:
+        raise ConfigError(f"tenant {stream.tenant} was removed; add the tenant again first")
+    known = connection.execute(select(streams.c.state).where(of(streams, stream))).first()
+    if known is not None and known.state != State.REMOVED:
+        raise ConfigError(f"stream {stream} is there already, {known.state}")
+    start(connection, stream, topic_of(template, stream.tenant))
+
+
+def start(connection: Connection, stream: StreamId, topic: str) -> None:
+    """Make a stream, or make a removed one anew: a higher epoch, no positions."""
+    fresh = {"topic": topic, "state": State.ACTIVE.value, "topic_id": None, "reason": None}
+    raised = update(streams).where(of(streams, stream)).values(epoch=streams.c.epoch + 1, **fresh)
+    if connection.execute(raised).rowcount:
+        connection.execute(delete(positions).where(of(positions, stream)))
+    else:
+        connection.execute(insert(streams).values(**stream._asdict(), epoch=0, **fresh))
+
+
+def topic_of(template: str, tenant: str) -> str:
+    """The topic of a tenant.
+
+    Raises:
+        ConfigError: the template has no ``{tenant}``, or something else to fill in.
+    """
+    try:
+        topic = template.format(tenant=tenant)
+    except (LookupError, ValueError, AttributeError) as exc:
+        raise ConfigError(f"topic {template!r}: only {{tenant}} can be filled in") from exc
+    if "{tenant}" not in template:
+        raise ConfigError(f"topic {template!r} needs {{tenant}}: each tenant has one of its own")
+    return topic
+
+
+def set_state(connection: Connection, stream: StreamId, state: State, reason: str | None) -> None:
+    """Suspend, resume or remove; a resumed stream has no reason."""
+    row = locked(connection, stream)
+    if row.state == State.REMOVED and state is not State.REMOVED:
+        raise ConfigError(f"stream {stream} was removed; add it again to start it afresh")
+    shown = None if state is State.ACTIVE or reason is None else one_line(reason)
+    connection.execute(
+        update(streams).where(of(streams, stream)).values(state=state.value, reason=shown)
+    )
+
+
+def locked(connection: Connection, stream: StreamId) -> Row[Any, Any]:
+    """State and epoch of a stream, which stay as they are until the transaction ends."""
+    asked = select(streams.c.state, streams.c.epoch).where(of(streams, stream)).with_for_update()
+    row = connection.execute(asked).first()
+    if row is None:
+        raise UnknownName(f"there is no stream {stream}; add it first")
+    return row
+
+
+def hold(connection: Connection, held: Collection[StreamId]) -> dict[StreamId, int]:
+    """Raise the epoch of each stream and of its positions; return the new epochs."""
+    epochs: dict[StreamId, int] = {}
+    for some in matching(streams, held):
+        asked = select(streams.c.use_case, streams.c.tenant, streams.c.epoch).where(some)
+        rows = connection.execute(asked.order_by(streams.c.tenant).with_for_update())
+        epochs |= {StreamId(row.use_case, row.tenant): row.epoch + 1 for row in rows}
+        connection.execute(update(streams).where(some).values(epoch=streams.c.epoch + 1))
+    _refuse(set(held) - set(epochs))
+    of_stream = select(streams.c.epoch).where(
+        streams.c.use_case == positions.c.use_case, streams.c.tenant == positions.c.tenant
+    )
+    for some in matching(positions, held):
+        asked_lanes = select(positions.c.partition).where(some)
+        in_order = asked_lanes.order_by(positions.c.tenant, positions.c.partition)
+        connection.execute(in_order.with_for_update())
+        connection.execute(update(positions).where(some).values(epoch=of_stream.scalar_subquery()))
+    return epochs
+
+
+def check_known(connection: Connection, wanted: Collection[StreamId]) -> None:
+    """Raise ``UnknownName`` if one of the streams is not there."""
+    known = {
+        StreamId(row.use_case, row.tenant)
+        for some in matching(streams, wanted)
+        for row in connection.execute(select(streams.c.use_case, streams.c.tenant).where(some))
+    }
+    _refuse(set(wanted) - known)
+
+
+def one_line(reason: str) -> str:
+    """A reason as people are shown it: one line that every database takes."""
+    line = " ".join(reason.split())
+    printable = "".join(each if each.isprintable() else "?" for each in line)
+    if len(printable) > _REASON_CHARACTERS:
+        return printable[: _REASON_CHARACTERS - 1] + "…"
+    return printable
+
+
+def _refuse(missing: Collection[StreamId]) -> None:
+    if missing:
+        names = ", ".join(str(each) for each in sorted(missing)[:3])
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise UnknownName(f"there is no stream {names}{more}; add it first")

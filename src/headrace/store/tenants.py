@@ -1,0 +1,125 @@
+"""Tenants: who is served, with what weight and throttle.
+
+A tenant's state and its streams' states are two decisions. Suspending a tenant leaves its streams
+as they are, so that resuming it does not wake the one that was suspended for its errors; what runs
+is what is active in both. Removing is the exception: it removes the streams too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import asdict
+
+from sqlalchemy import Connection, insert, select, update
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.streams import State, StreamId, Tenant, Throttle
+from headrace.store import streams
+from headrace.store.schema import deployments, tenants
+from headrace.store.schema import streams as stream_rows
+
+#: it becomes part of a topic's name, of URLs and of folders
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+def every(connection: Connection) -> list[Tenant]:
+    """All tenants, by name."""
+    return [
+        Tenant(
+            row.name,
+            State(row.state),
+            row.weight,
+            Throttle(row.records_per_s, row.bytes_per_s),
+        )
+        for row in connection.execute(select(tenants).order_by(tenants.c.name))
+    ]
+
+
+def add(connection: Connection, tenant: Tenant) -> None:
+    """Add a tenant, or a removed one anew, with its streams."""
+    _check(tenant)
+    state = connection.scalar(select(tenants.c.state).where(tenants.c.name == tenant.name))
+    if state is not None and state != State.REMOVED:
+        raise ConfigError(f"tenant {tenant.name} is there already, {state}")
+    values = {
+        "state": tenant.state.value,
+        "weight": tenant.weight,
+        **asdict(tenant.throttle),
+    }
+    if state is None:
+        connection.execute(insert(tenants).values(name=tenant.name, **values))
+    else:
+        connection.execute(update(tenants).where(tenants.c.name == tenant.name).values(values))
+    for_all = select(deployments.c.use_case, deployments.c.topic).where(deployments.c.all_tenants)
+    for row in connection.execute(for_all).all():
+        topic = streams.topic_of(row.topic, tenant.name)
+        streams.start(connection, StreamId(row.use_case, tenant.name), topic)
+
+
+def set_state(connection: Connection, name: str, state: State) -> None:
+    """Suspend, resume or remove; removing also removes the streams."""
+    if state is State.REMOVED:
+        _known_state(connection, name)
+        connection.execute(
+            update(stream_rows).where(stream_rows.c.tenant == name).values(state=state.value)
+        )
+    else:
+        _refuse_removed(connection, name)
+    _set(connection, name, state=state.value)
+
+
+def set_weight(connection: Connection, name: str, weight: float) -> None:
+    """Set the weight of a tenant that was not removed."""
+    _check_weight(name, weight)
+    _refuse_removed(connection, name)
+    _set(connection, name, weight=weight)
+
+
+def set_throttle(connection: Connection, name: str, throttle: Throttle) -> None:
+    """Set or lift the throttle of a tenant that was not removed."""
+    _check_throttle(name, throttle)
+    _refuse_removed(connection, name)
+    _set(connection, name, **asdict(throttle))
+
+
+def _set(connection: Connection, name: str, **values: str | float | None) -> None:
+    connection.execute(update(tenants).where(tenants.c.name == name).values(**values))
+
+
+def _refuse_removed(connection: Connection, name: str) -> None:
+    if _known_state(connection, name) is State.REMOVED:
+        raise ConfigError(f"tenant {name} was removed; add it again to start it afresh")
+
+
+def _known_state(connection: Connection, name: str) -> State:
+    state = connection.scalar(select(tenants.c.state).where(tenants.c.name == name))
+    if state is None:
+        raise UnknownName(f"there is no tenant {name}; add it first")
+    return State(state)
+
+
+def _check(tenant: Tenant) -> None:
+    if not _NAME.fullmatch(tenant.name):
+        raise ConfigError(
+            f"tenant {tenant.name!r}: a name is 1 to 63 lower-case letters, digits and dashes, "
+            "starting with a letter or digit"
+        )
+    if tenant.state is State.REMOVED:
+        raise ConfigError(f"tenant {tenant.name}: a tenant cannot be added as removed")
+    _check_weight(tenant.name, tenant.weight)
+    _check_throttle(tenant.name, tenant.throttle)
+
+
+def _check_weight(name: str, weight: float) -> None:
+    if not (weight > 0 and math.isfinite(weight)):
+        raise ConfigError(f"tenant {name}: weight {weight} is not a number above 0")
+
+
+def _check_throttle(name: str, throttle: Throttle) -> None:
+    for unit, limit in asdict(throttle).items():
+        if limit is not None and not (limit > 0 and math.isfinite(limit)):
+            raise ConfigError(
+                f"tenant {name}: throttle {unit} {limit} is not a number above 0; "
+                "to stop a tenant suspend it"
+            )
