@@ -1,0 +1,35 @@
+"""What every sink says of an effect: its name, and why it was not written.
+
+A reader that drops repeats needs one text for one effect, and the driver needs one shape for a
+failure, whichever sink met it. Both are made here. This module writes nothing anywhere.
+"""
+
+from __future__ import annotations
+
+from headrace.errors import HeadraceError, Temporary
+from headrace.model.receipts import SliceError
+from headrace.ports import Effect, Written
+
+
+def identity(effect: Effect) -> str:
+    """Name an effect: ``use_case/tenant/partition:from-reached``, joined by commas if several.
+
+    The same slice run again to the same offset has the same identity; nothing else has.
+    """
+    return ",".join(
+        f"{each.lane.use_case}/{each.lane.tenant}/{each.lane.partition}:{each.from_offset}-{reached}"
+        for each, reached in zip(effect.slices, effect.reached, strict=True)
+    )
+
+
+def failed(error: HeadraceError) -> Written:
+    """Say that nothing was written, and whether trying again can help."""
+    temporary = isinstance(error, Temporary)
+    return Written(
+        error=SliceError(
+            temporary=temporary,
+            code=type(error).__name__,
+            message=str(error),
+            retry_after_s=error.retry_after_s if isinstance(error, Temporary) else None,
+        )
+    )

@@ -1,0 +1,121 @@
+"""From Arrow rows to one SQL statement run many times.
+
+A thousand tenants bring a thousand tables of one or two rows, and what costs is neither the
+database nor the rows but everything done once for each table. So the statement is compiled once
+for a connection's dialect, and all rows go to the driver as plain tuples in one ``executemany``.
+
+SQLAlchemy's core writes the statement; its per-row parameter processing is passed by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as at
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Double,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    literal_column,
+)
+from sqlalchemy.dialects import postgresql, registry, sqlite
+from sqlalchemy.types import TypeEngine
+
+from headrace.errors import ConfigError
+
+#: kind of a column -> type in the database
+TYPES: Mapping[str, TypeEngine[Any]] = {
+    "text": Text(),
+    "bigint": BigInteger(),
+    "double": Double(),
+    "boolean": Boolean(),
+    "bytes": LargeBinary(),
+    "timestamp": DateTime(timezone=True),
+}
+
+
+def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table:
+    """Describe the table; ``key`` becomes its primary key."""
+    made = [
+        Column(
+            each,
+            TYPES[kind],
+            primary_key=each in key,
+            nullable=each not in key,
+            autoincrement=False,
+        )
+        for each, kind in columns.items()
+    ]
+    return Table(name, MetaData(), *made)
+
+
+def upsert_sql(
+    table: Table, key: Sequence[str], update: Mapping[str, str] | None, dialect: str
+) -> str:
+    """Compile the statement that writes one row, its values given by position.
+
+    Args:
+        table: the table.
+        key: columns that decide whether a row is there already; none means always a new row.
+        update: column to SQL expression for a row that is there; None overwrites all but the key.
+        dialect: ``sqlite`` or ``postgresql``.
+
+    Raises:
+        ConfigError: the database is neither.
+    """
+    if dialect == "sqlite":
+        return str(_upsert(sqlite.insert(table), key, update).compile(dialect=sqlite.dialect()))
+    if dialect == "postgresql":
+        positional = registry.load("postgresql.psycopg")(paramstyle="format")
+        return str(_upsert(postgresql.insert(table), key, update).compile(dialect=positional))
+    raise ConfigError(f"table {table.name}: database {dialect!r} is none of sqlite, postgresql")
+
+
+def _upsert(insert: Any, key: Sequence[str], update: Mapping[str, str] | None) -> Any:
+    statement = insert.values({each.name: None for each in insert.table.columns})
+    if not key:
+        return statement
+    if update is None:
+        columns = [each for each in insert.table.columns if each.name not in key]
+        changes = {each.name: insert.excluded[each.name] for each in columns}
+    else:
+        changes = {name: literal_column(expression) for name, expression in update.items()}
+    if not changes:
+        return statement.on_conflict_do_nothing(index_elements=key)
+    return statement.on_conflict_do_update(index_elements=key, set_=changes)
+
+
+def rows_of(
+    tables: Iterable[pa.Table], columns: Mapping[str, str], dialect: str
+) -> list[tuple[Any, ...]]:
+    """Turn tables into the rows to bind, in the order of the tables and of their rows."""
+    rows: list[tuple[Any, ...]] = []
+    # Tables of one schema are joined first: a conversion costs much more than a row.
+    for _, alike in groupby(tables, key=lambda table: table.schema):
+        joined = pa.concat_tables(alike)
+        values = [_values(joined.column(name), kind, dialect) for name, kind in columns.items()]
+        rows.extend(zip(*values, strict=True))
+    return rows
+
+
+def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
+    if kind == "timestamp" and not at.is_null(column.type):
+        column = column.cast(pa.timestamp("us", "UTC"))
+        if dialect == "postgresql":
+            return column.to_pylist()
+        # SQLite has no type for it; this text sorts by time, and SQLAlchemy reads it.
+        return column.cast(pa.timestamp("us")).cast(pa.string()).to_pylist()
+    if column.null_count and kind not in ("text", "bytes"):
+        # NumPy has no null for these; its floats would turn one into NaN.
+        return column.to_pylist()
+    values: list[Any] = column.to_numpy().tolist()
+    return values
