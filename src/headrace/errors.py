@@ -15,6 +15,7 @@ every foreign exception is translated into one of them at the door of the room t
         ├── ConfigError            a file, a flag or a use case is wrong
         │   └── UnknownName        a tenant, stream or use case that nobody added
         ├── StoreTooNew            the database was written by a later Headrace
+        ├── Fenced                 another driver holds every stream now
         ├── ServerError            an embedded server could not start
         ├── OffsetOutOfRange       Kafka no longer has, or never had, the offset
         ├── TopicMissing           the topic is not there
@@ -82,6 +83,10 @@ class UnknownName(ConfigError):
 
 class StoreTooNew(Permanent):
     """The store was written by a later version of Headrace; upgrade this one."""
+
+
+class Fenced(Permanent):
+    """Another driver holds every stream now."""
 
 
 class ServerError(Permanent):

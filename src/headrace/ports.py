@@ -377,7 +377,10 @@ class Store(Protocol):
         """
 
     def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
-        """Set positions, whatever they were; a slice in flight from elsewhere will not commit."""
+        """Set positions, whatever they were; a slice in flight from elsewhere will not commit.
+
+        Forgets the topic id: a seek is the decision that a topic made again asks for.
+        """
 
     # intents
 

@@ -1,0 +1,250 @@
+"""Making a running driver out of settings: the one place where real parts are wired together.
+
+The cycle knows only ports. Here SQLAlchemy, Kafka and Spark are chosen, use cases are loaded and
+deployed, signals become a drain, and a changed deployment is taken over while the driver runs.
+
+Not here: what a turn does (`cycle/`), and what the terminal shows (`cli/`).
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import structlog
+
+from headrace.cycle.clock import SystemClock
+from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.loading import LoadedModule, digest_of, find_module, load_module
+from headrace.errors import ConfigError, HeadraceError, UnknownName
+from headrace.kafka import KafkaLog, KafkaReaderFactory, client_config
+from headrace.model.plans import Limits
+from headrace.model.records import Deployment
+from headrace.ports import Connections, Site, Store
+from headrace.settings import DriverSettings, Settings
+from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.session import build_session
+from headrace.store import SqlPositionsFactory, open_store
+from headrace.use_cases import UseCase
+
+log = structlog.get_logger(__name__)
+
+#: how often a running driver looks for deployments that changed
+DEPLOYMENTS_EVERY_S = 0.5
+
+
+def connections_of(settings: Settings, folder: Path) -> Connections:
+    """Addresses and credentials, with paths relative to ``folder`` made whole.
+
+    Raises:
+        ConfigError: an address is missing or a client property cannot be used.
+    """
+    if "bootstrap.servers" not in settings.kafka:
+        raise ConfigError(
+            "no Kafka is named: set kafka: bootstrap.servers in the YAML file, "
+            "or use 'headrace up', which starts one"
+        )
+    return Connections(
+        kafka=client_config(settings.kafka),
+        database_url=settings.store_url(),
+        smtp_url=settings.mail_url(),
+        warehouse=str((folder / settings.warehouse).resolve()),
+    )
+
+
+def load(settings: Settings, folder: Path) -> LoadedModule:
+    """The use cases of the file, with every name in ``use_cases`` known.
+
+    Raises:
+        ConfigError: the module does not load, or the YAML names a use case it does not have.
+    """
+    module = load_module(find_module(settings.module, folder))
+    unknown = sorted(set(settings.use_cases) - set(module.use_cases))
+    if unknown:
+        known = ", ".join(sorted(module.use_cases))
+        raise ConfigError(f"use_cases: {unknown[0]} is not in {module.path}; it has {known}")
+    return module
+
+
+def deploy(
+    settings: Settings, module: LoadedModule, store: Store, only: str | None = None
+) -> list[Deployment]:
+    """Write the use cases into the store, where running drivers find them; return what changed.
+
+    Raises:
+        UnknownName: ``only`` names a use case that the module does not have.
+    """
+    if only is not None and only not in module.use_cases:
+        known = ", ".join(sorted(module.use_cases))
+        raise UnknownName(f"{module.path} has no use case {only}; it has {known}")
+    before = {each.use_case: each for each in store.deployments()}
+    changed = []
+    for name, use_case in sorted(module.use_cases.items()):
+        if only is not None and name != only:
+            continue
+        chosen = settings.of_use_case(name)
+        wanted = Deployment(
+            use_case=name,
+            module=str(module.path),
+            digest=module.digest,
+            topic=use_case.topic,
+            order=use_case.order,
+            starting_offsets=chosen.startingOffsets,
+            all_tenants=chosen.all_tenants,
+            priority=chosen.priority,
+            options=chosen.options,
+        )
+        if before.get(name) != wanted:
+            store.deploy(wanted)
+            changed.append(wanted)
+    return changed
+
+
+@dataclass(slots=True)
+class Assembly:
+    """A driver with its real parts."""
+
+    driver: Driver
+    store: Store
+    engine: SparkEngine
+    connections: Connections
+    drain_timeout_s: float
+    _next_look_s: float = 0.0
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def take(self, use_case: UseCase, deployment: Deployment) -> None:
+        """Run this version of a use case from the next turn on."""
+        if use_case.sink is not None:
+            use_case.sink.prepare(Site(self.connections, self.store.positions))
+        self.engine.deploy(use_case, dict(deployment.options))
+        self.driver.deploy(use_case, deployment)
+
+    def take_changes(self) -> None:
+        """Take over what changed in the store; one that does not load stays as it was."""
+        for deployment in self.store.deployments():
+            if self.driver.deployed.get(deployment.use_case) == deployment:
+                continue
+            try:
+                self._take_change(deployment)
+            except HeadraceError as error:
+                log.error("deployment not taken", use_case=deployment.use_case, error=str(error))
+
+    def _take_change(self, deployment: Deployment) -> None:
+        path = Path(deployment.module)
+        if digest_of(path) != deployment.digest:
+            raise ConfigError(
+                f"{path} is not the version that was deployed; deploy {deployment.use_case} again"
+            )
+        module = load_module(path)
+        self.take(module.use_cases[deployment.use_case], deployment)
+        log.info("use case taken over", use_case=deployment.use_case, digest=deployment.digest[:12])
+
+    def stop(self) -> None:
+        """Ask the loop to drain and end. Safe to call from a signal handler or another thread."""
+        self._stop.set()
+
+    def run(self, on_turn: Callable[[Driver], None] | None = None) -> bool:
+        """Turn until asked to stop, then drain; True if everything in flight ended by itself."""
+        clock = self.driver.parts.clock
+        deadline_s: float | None = None
+        while not self.driver.drained:
+            now_s = clock.monotonic_s()
+            if self._stop.is_set() and deadline_s is None:
+                self.driver.drain()
+                deadline_s = now_s + self.drain_timeout_s
+            if deadline_s is not None and now_s > deadline_s:
+                log.warning("drain took too long; what still runs is cancelled")
+                self.driver.cancel_all()
+                return False
+            if deadline_s is None and now_s >= self._next_look_s:
+                self._next_look_s = now_s + DEPLOYMENTS_EVERY_S
+                self._look()
+            self.driver.turn()
+            if on_turn is not None:
+                on_turn(self.driver)
+        return True
+
+    def _look(self) -> None:
+        try:
+            self.take_changes()
+        except HeadraceError as error:
+            log.warning("deployments could not be read", error=str(error))
+
+
+@contextmanager
+def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> Iterator[Assembly]:
+    """A driver on the servers that the settings name; everything is closed at the end.
+
+    Raises:
+        ConfigError: something in the settings cannot be, such as SQLite with a cluster master.
+        StoreTooNew: the store was written by a later version.
+    """
+    connections = connections_of(settings, folder)
+    _refuse_sqlite_on_a_cluster(settings, connections.database_url)
+    module = load(settings, folder)
+    store = open_store(connections.database_url)
+    log_of_kafka = KafkaLog(connections.kafka)
+    session = build_session(
+        app_name,
+        settings.master,
+        settings.spark,
+        {name: settings.of_use_case(name).priority for name in module.use_cases},
+    )
+    engine = SparkEngine(session, Tools(connections, KafkaReaderFactory(), SqlPositionsFactory()))
+    parts = Parts(store, log_of_kafka, engine, SystemClock())
+    driver = Driver(parts, uuid.uuid4().hex[:12], limits_of(settings.driver))
+    made = Assembly(driver, store, engine, connections, settings.driver.drain_timeout)
+    try:
+        deploy(settings, module, store)
+        wanted = {each.use_case: each for each in store.deployments()}
+        for name, use_case in module.use_cases.items():
+            made.take(use_case, wanted[name])
+        yield made
+    finally:
+        engine.close()
+        log_of_kafka.close()
+        store.close()
+        session.stop()
+
+
+def limits_of(settings: DriverSettings) -> Limits:
+    """The planner's limits, as configured."""
+    return Limits(
+        bin_budget_s=settings.bin_budget,
+        bins_per_wave=settings.bins_per_wave,
+        slice_records=settings.slice_records,
+        slice_bytes=settings.slice_bytes,
+    )
+
+
+def _refuse_sqlite_on_a_cluster(settings: Settings, database_url: str) -> None:
+    local = settings.master is None or settings.master.startswith("local")
+    if database_url.startswith("sqlite") and not local:
+        raise ConfigError(
+            f"the store is SQLite, which lives on one machine, but the master is "
+            f"{settings.master}: name a PostgreSQL store (postgresql+psycopg://...)"
+        )
+
+
+@contextmanager
+def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and Ctrl-C ask for a drain; a second Ctrl-C ends at once."""
+    before: Mapping[int, object] = {}
+
+    def handler(number: int, _: FrameType | None) -> None:
+        stop()
+        if number == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {each: signal.signal(each, handler) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)  # type: ignore[arg-type]

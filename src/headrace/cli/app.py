@@ -1,0 +1,51 @@
+"""The commands, gathered."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from headrace.cli import planning, running, streams, tenants, use_cases, verifying
+from headrace.cli.console import out
+
+app = typer.Typer(
+    name="headrace",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="""Many customers' Kafka topics on one Spark: in order, in near real time, none can hurt
+another.
+
+Start with `headrace demo`. For your own use case, write a Python file with a function under
+`@use_case(...)`, name it in `headrace.yaml`, and type `headrace up`.
+""",
+)
+app.command()(running.run)
+app.command()(running.up)
+app.command("plan")(planning.plan_file)
+app.command("verify")(verifying.verify)
+app.add_typer(tenants.app, name="tenants")
+app.add_typer(streams.app, name="streams")
+app.add_typer(use_cases.app, name="use-cases")
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        out.print(version("headrace"), highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point of the `headrace` command."""
+    app()

@@ -1,0 +1,77 @@
+"""What all commands share: the two consoles, the settings option, and how errors are shown."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+from rich.console import Console
+
+from headrace.errors import ConfigError, HeadraceError
+from headrace.ports import Store
+from headrace.settings import Settings, read_settings
+from headrace.store import open_store
+
+out = Console()
+err = Console(stderr=True)
+
+ConfigOption = Annotated[
+    Path,
+    typer.Option(
+        "--config", "-c", envvar="HEADRACE_CONFIG", help="The YAML file.", show_default=True
+    ),
+]
+DEFAULT_CONFIG = Path("headrace.yaml")
+
+
+@contextmanager
+def shown_errors() -> Iterator[None]:
+    """Turn errors of Headrace into a message and an exit code."""
+    try:
+        yield
+    except HeadraceError as error:
+        err.print("error:", style="bold red", end=" ")
+        err.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error
+
+
+def settings_and_folder(config: Path) -> tuple[Settings, Path]:
+    """The settings, and the folder that relative paths in them start from."""
+    return read_settings(config), config.resolve().parent
+
+
+@contextmanager
+def store_of(config: Path) -> Iterator[Store]:
+    """The store that the YAML file names, with errors shown."""
+    with shown_errors():
+        settings, _ = settings_and_folder(config)
+        store = open_store(settings.store_url())
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def configure_logs(level: str = "INFO") -> None:
+    """Logs to stderr: readable on a terminal, one JSON object a line elsewhere."""
+    tty = sys.stderr.isatty()
+    shape = structlog.dev.ConsoleRenderer() if tty else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            shape,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

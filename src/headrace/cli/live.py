@@ -1,0 +1,120 @@
+"""The live table: one row a stream, refreshed while a driver turns.
+
+On a terminal it redraws itself; elsewhere one summary line is printed now and then, so that a log
+stays readable.
+"""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from headrace.cycle.driver import Driver
+from headrace.cycle.report import Row
+
+REFRESH_S = 0.5
+LINE_S = 5.0
+#: rows shown at once; those with the largest lag come first
+MOST_ROWS = 40
+
+_COLOURS = {"active": "green", "retrying": "yellow", "waiting": "yellow", "suspended": "red"}
+
+
+class LiveTable:
+    """Shows a driver's streams."""
+
+    def __init__(self, driver: Driver, console: Console | None = None, title: str = "") -> None:
+        """Show ``driver`` on ``console`` (stderr without one)."""
+        self._driver = driver
+        self._console = console or Console(stderr=True)
+        self._title = title
+        self._next_s = 0.0
+        self._live: Live | None = None
+
+    def __enter__(self) -> LiveTable:
+        """Begin to draw."""
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Draw once more and leave the last table standing."""
+        if self._live is not None:
+            self._live.update(table_of(self._driver.rows(), self._title), refresh=True)
+            self._live.stop()
+
+    def refresh(self, driver: Driver) -> None:
+        """Draw if it is time to; called after every turn."""
+        now_s = time.monotonic()
+        if now_s < self._next_s:
+            return
+        rows = driver.rows()
+        if self._live is not None:
+            self._live.update(table_of(rows, self._title), refresh=True)
+            self._next_s = now_s + REFRESH_S
+        else:
+            self._console.print(line_of(rows), highlight=False, soft_wrap=True)
+            self._next_s = now_s + LINE_S
+
+
+def table_of(rows: list[Row], title: str = "") -> Table:
+    """The rows as a table, largest lag first when there are too many to show."""
+    table = Table(title=title or None, box=None, pad_edge=False)
+    table.add_column("tenant")
+    table.add_column("use case")
+    table.add_column("state")
+    for name in ("lag", "done", "rate/s", "p50", "p99"):
+        table.add_column(name, justify="right")
+    table.add_column("wave")
+    table.add_column("note", overflow="ellipsis", no_wrap=True)
+    shown = rows
+    if len(rows) > MOST_ROWS:
+        shown = sorted(rows, key=lambda each: -each.lag_records)[:MOST_ROWS]
+    for each in sorted(shown, key=lambda row: (row.stream.tenant, row.stream.use_case)):
+        table.add_row(
+            each.stream.tenant,
+            each.stream.use_case,
+            f"[{_COLOURS.get(each.state, 'white')}]{each.state}",
+            str(each.lag_records),
+            str(each.records_total),
+            f"{each.rate_per_s:.0f}",
+            _seconds(each.p50_s),
+            _seconds(each.p99_s),
+            each.wave.partition("-")[2],
+            each.note,
+        )
+    if len(rows) > len(shown):
+        table.caption = f"{len(rows) - len(shown)} more with less lag"
+    return table
+
+
+def line_of(rows: list[Row]) -> str:
+    """All streams in one line."""
+    states: dict[str, int] = {}
+    for each in rows:
+        states[each.state] = states.get(each.state, 0) + 1
+    told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    worst = max((each.p99_s for each in rows if each.p99_s is not None), default=None)
+    lag = sum(each.lag_records for each in rows)
+    done = sum(each.records_total for each in rows)
+    rate = sum(each.rate_per_s for each in rows)
+    return (
+        f"{len(rows)} streams ({told or 'none'}): lag {lag}, done {done}, {rate:.0f}/s, "
+        f"worst p99 delay {_seconds(worst)}"
+    )
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"

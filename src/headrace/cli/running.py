@@ -1,0 +1,93 @@
+"""`headrace run` and `headrace up`: a driver against given servers, or with its own."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.assembly import Assembly, assembled, stopping_on_signals
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    configure_logs,
+    err,
+    settings_and_folder,
+    shown_errors,
+)
+from headrace.cli.live import LiveTable
+from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
+from headrace.settings import Settings
+
+Master = Annotated[
+    str | None,
+    typer.Option(help="Spark master: local[2], spark://host:7077, yarn, k8s://... Overrides YAML."),
+]
+Level = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")]
+
+
+def run(
+    config: ConfigOption = DEFAULT_CONFIG, master: Master = None, log_level: Level = "INFO"
+) -> None:
+    """Run a driver against the servers that the YAML file names, until SIGTERM or Ctrl-C.
+
+    Also through spark-submit: spark-submit --master ... -m headrace run -c headrace.yaml
+    """
+    configure_logs(log_level)
+    with shown_errors():
+        settings, folder = settings_and_folder(config)
+        _drive(_with_master(settings, master), folder)
+
+
+def up(
+    config: ConfigOption = DEFAULT_CONFIG,
+    folder: Annotated[Path, typer.Option(help="Where the servers keep their data.")] = Path(
+        ".headrace/up"
+    ),
+    master: Master = None,
+    log_level: Level = "INFO",
+) -> None:
+    """Start Kafka, a mail server and a store on this machine, then run a driver, and stay."""
+    configure_logs(log_level)
+    with shown_errors(), ExitStack() as stack:
+        settings, base = settings_and_folder(config)
+        settings = _with_servers(settings, folder.resolve(), stack)
+        _drive(_with_master(settings, master), base)
+
+
+def _with_master(settings: Settings, master: str | None) -> Settings:
+    return settings.model_copy(update={"master": master}) if master else settings
+
+
+def _with_servers(settings: Settings, folder: Path, stack: ExitStack) -> Settings:
+    """The settings, completed with the addresses of servers that are started here."""
+    changed: dict[str, object] = {}
+    if "bootstrap.servers" not in settings.kafka:
+        kafka = stack.enter_context(EmbeddedKafka(folder / "kafka"))
+        changed["kafka"] = {**settings.kafka, "bootstrap.servers": kafka.bootstrap_servers}
+        err.print(f"Kafka  {kafka.bootstrap_servers}", highlight=False)
+    if settings.smtp_url is None and settings.smtp_url_file is None:
+        smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
+        changed["smtp_url"] = smtp.url
+        err.print(f"mail   {smtp.url}, kept in {folder / 'mail'}", highlight=False)
+    if settings.database_url is None and settings.database_url_file is None:
+        changed["database_url"] = f"sqlite:///{folder / 'headrace.db'}"
+        err.print(f"store  {folder / 'headrace.db'}", highlight=False)
+    return Settings.model_validate({**settings.model_dump(exclude_unset=True), **changed})
+
+
+def _drive(settings: Settings, folder: Path) -> None:
+    with assembled(settings, folder) as made, stopping_on_signals(made.stop):
+        with LiveTable(made.driver) as live:
+            clean = made.run(live.refresh)
+        _farewell(made, clean)
+
+
+def _farewell(made: Assembly, clean: bool) -> None:
+    done = sum(each.records_total for each in made.driver.rows())
+    word = "drained" if clean else "stopped before everything in flight had ended"
+    err.print(f"{word}; {done} records committed in this run", highlight=False)
+    if not clean:
+        raise typer.Exit(1)

@@ -1,0 +1,43 @@
+"""`headrace verify`: do the store and Kafka agree?"""
+
+from __future__ import annotations
+
+import typer
+
+from headrace.assembly import connections_of
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    err,
+    out,
+    settings_and_folder,
+    store_of,
+)
+from headrace.cycle.lags import lags
+from headrace.kafka import KafkaLog
+
+
+def verify(config: ConfigOption = DEFAULT_CONFIG) -> None:
+    """Check every position against Kafka: topic, topic id, first and last offset.
+
+    Exits with 1 and names stream, partition and offsets if anything cannot be.
+    """
+    with store_of(config) as store:
+        settings, folder = settings_and_folder(config)
+        log = KafkaLog(connections_of(settings, folder).kafka)
+        try:
+            rows = lags(store, log)
+        finally:
+            log.close()
+        faults = [(each.stream.id, fault) for each in rows for fault in each.faults()]
+        for stream, fault in faults:
+            err.print(f"{stream}: {fault}", markup=False, highlight=False)
+        lanes = sum(len(each.positions) for each in rows)
+        pending = len(store.pending_intents())
+        out.print(
+            f"{len(rows)} streams, {lanes} lanes, {pending} recorded waves to run again, "
+            f"{len(faults)} faults",
+            highlight=False,
+        )
+        if faults:
+            raise typer.Exit(1)

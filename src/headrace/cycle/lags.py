@@ -1,0 +1,159 @@
+"""Answers for operators that need both the store and Kafka: lag, seek targets, and a health check.
+
+The driver does not need these, so they are asked only when a person asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.streams import State, Stream, StreamId
+from headrace.ports import Log, Store, TopicInfo, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLag:
+    """One stream with its positions, and how far the log is ahead of them."""
+
+    stream: Stream
+    #: active only if tenant and stream both are
+    state: State
+    #: next offset by partition
+    positions: Mapping[int, int]
+    #: end of the log by partition; a partition that cannot be asked now is left out
+    ends: Mapping[int, int]
+    starts: Mapping[int, int]
+    topic: TopicInfo | None
+
+    @property
+    def lag_records(self) -> int | None:
+        """Offsets between positions and ends; None if the topic is not there."""
+        if self.topic is None:
+            return None
+        return sum(
+            max(0, end - self.positions.get(number, self.starts.get(number, end)))
+            for number, end in self.ends.items()
+        )
+
+    def faults(self) -> list[str]:
+        """What cannot be: each a sentence. Empty when store and Kafka agree."""
+        if self.state is State.REMOVED:
+            return []
+        if self.topic is None:
+            return [f"topic {self.stream.topic} is not there"] if self.positions else []
+        found = []
+        if self.stream.topic_id not in (None, self.topic.topic_id):
+            found.append(f"topic {self.stream.topic} was deleted and made again")
+        for number, position in sorted(self.positions.items()):
+            start, end = self.starts.get(number), self.ends.get(number)
+            if number not in self.topic.partitions:
+                found.append(f"partition {number} of {self.stream.topic} is gone")
+            elif start is not None and position < start:
+                found.append(f"partition {number}: offsets {position} to {start - 1} were deleted")
+            elif end is not None and position > end:
+                found.append(f"partition {number}: position {position} is past the end {end}")
+        return found
+
+
+def lags(store: Store, log: Log) -> list[StreamLag]:
+    """Every stream, with what Kafka says of its topic now."""
+    states = {each.name: each.state for each in store.tenants()}
+    streams = store.streams()
+    known = log.topics({each.topic for each in streams})
+    asked = [
+        TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions
+    ]
+    ends, starts = log.end_offsets(asked), log.start_offsets(asked)
+    positions: dict[StreamId, dict[int, int]] = {}
+    for each in store.load_positions():
+        positions.setdefault(each.lane.stream, {})[each.lane.partition] = each.next_offset
+    return [
+        StreamLag(
+            stream=each,
+            state=_effective(states[each.id.tenant], each.state),
+            positions=positions.get(each.id, {}),
+            ends=_of_topic(ends, each.topic),
+            starts=_of_topic(starts, each.topic),
+            topic=known.get(each.topic),
+        )
+        for each in streams
+    ]
+
+
+def _effective(tenant: State, stream: State) -> State:
+    return tenant if tenant is not State.ACTIVE else stream
+
+
+def _of_topic(offsets: Mapping[TopicPartition, int], topic: str) -> dict[int, int]:
+    return {each.partition: offset for each, offset in offsets.items() if each.topic == topic}
+
+
+def seek_target(store: Store, log: Log, stream: StreamId, to: str) -> dict[int, int]:
+    """Offsets by partition for what a person typed.
+
+    Args:
+        store: knows the stream's topic.
+        log: knows the offsets.
+        stream: the stream to seek.
+        to: ``earliest``, ``latest``, an ISO time, one offset, or Spark's JSON form with -2 and -1.
+
+    Raises:
+        UnknownName: there is no such stream.
+        ConfigError: ``to`` cannot be understood, or is outside what the log holds.
+    """
+    found = next((each for each in store.streams() if each.id == stream), None)
+    if found is None:
+        raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
+    info = log.topics([found.topic]).get(found.topic)
+    asked = [TopicPartition(found.topic, number) for number in info.partitions] if info else []
+    starts = _of_topic(log.start_offsets(asked), found.topic)
+    ends = _of_topic(log.end_offsets(asked), found.topic)
+    if to == "earliest":
+        return starts
+    if to == "latest":
+        return ends
+    if to.lstrip().startswith("{"):
+        wanted = _from_json(to, found.topic, starts, ends)
+    elif to.lstrip("-").isdigit():
+        wanted = dict.fromkeys(starts, int(to))
+    else:
+        return _of_topic(log.offsets_at(asked, _timestamp_s(to)), found.topic)
+    for number, offset in wanted.items():
+        if not starts.get(number, 0) <= offset <= ends.get(number, -1):
+            raise ConfigError(
+                f"{found.topic}[{number}] holds offsets {starts.get(number)} to "
+                f"{ends.get(number)}; {offset} is not among them"
+            )
+    return wanted
+
+
+def _from_json(
+    text: str, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> dict[int, int]:
+    try:
+        offsets = {int(number): int(offset) for number, offset in json.loads(text)[topic].items()}
+    except (ValueError, KeyError, AttributeError, TypeError) as exc:
+        form = json.dumps({topic: {"0": 23}})
+        raise ConfigError(f"offsets look like {form}; this is {text}") from exc
+    special = {-2: starts, -1: ends}
+    return {
+        number: special[offset].get(number, offset) if offset in special else offset
+        for number, offset in offsets.items()
+    }
+
+
+def _timestamp_s(text: str) -> float:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise ConfigError(
+            f"{text!r} is neither earliest, latest, an offset, nor a time such as "
+            "2026-05-17T10:05:00+00:00"
+        ) from exc
+    if when.tzinfo is None:
+        raise ConfigError(f"{text} names no time zone; add +00:00 for UTC")
+    return when.timestamp()

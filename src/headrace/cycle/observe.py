@@ -1,0 +1,223 @@
+"""The first step: bring the board up to date with the store and with Kafka.
+
+Three questions, each asked as seldom as it may be. *What do the operators want?* Every turn, but
+one small query unless something changed. *Which topics and partitions are there?* Every few
+seconds, and at once for a new stream. *Where do the logs end?* Every turn, in one call, and only
+for lanes that have nothing left to do; the others are refreshed now and then for the lag that
+people see.
+
+What cannot be learned at this moment leaves the board as it is; nothing here stops the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import structlog
+
+from headrace.cycle.board import Board, HeldStream, Lane
+from headrace.model.records import Deployment
+from headrace.model.streams import Position, State, Stream, StreamId, Tenant
+from headrace.ports import Log, Store, TopicInfo, TopicPartition
+
+log = structlog.get_logger(__name__)
+
+TOPICS_EVERY_S = 5.0
+ALL_ENDS_EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class Observer:
+    """Keeps a board true."""
+
+    store: Store
+    log: Log
+    board: Board
+    #: removed streams that recorded waves still owe an end; they are held until then
+    owed: set[StreamId] = field(default_factory=set)
+    _revision: int = -1
+    _topics_at_s: float = float("-inf")
+    _all_ends_at_s: float = float("-inf")
+    _unseen: set[StreamId] = field(default_factory=set)
+
+    def control(self, deployments: Collection[Deployment]) -> bool:
+        """Take over what operators changed; True if anything did.
+
+        ``deployments`` are the use cases this driver has loaded; others are left to others.
+        """
+        revision = self.store.revision()
+        if revision == self._revision:
+            return False
+        loaded = {each.use_case: each for each in deployments}
+        tenants = {each.name: each for each in self.store.tenants()}
+        streams = [each for each in self.store.streams() if each.id.use_case in loaded]
+        new = [each for each in streams if self._is_new(each)]
+        epochs = self.store.hold([each.id for each in new]) if new else {}
+        for each in streams:
+            self._take(each, tenants[each.id.tenant], loaded[each.id.use_case], epochs)
+        self._positions(streams)
+        self._unseen |= set(epochs)
+        self._revision = revision
+        return True
+
+    def forget_revision(self) -> None:
+        """Look at everything again in the next turn."""
+        self._revision = -1
+
+    def reload_positions(self, streams: Collection[StreamId]) -> None:
+        """Believe the store again, after any failure or refused commit."""
+        self._fill(self.store.load_positions(streams))
+        self._find_lost(streams)
+
+    def topics(self, now_s: float) -> None:
+        """Learn ids and partitions; give new lanes their first position."""
+        due = now_s - self._topics_at_s >= TOPICS_EVERY_S
+        wanted = [
+            held
+            for held in self.board.streams.values()
+            if held.state is State.ACTIVE and (due or held.stream.id in self._unseen)
+        ]
+        if due:
+            self._topics_at_s = now_s
+        if not wanted:
+            return
+        known = self.log.topics({held.stream.topic for held in wanted})
+        self._unseen -= {held.stream.id for held in wanted}
+        for held in wanted:
+            self._topic(held, known.get(held.stream.topic))
+        self._check_starts([held for held in wanted if held.waiting is None])
+
+    def ends(self, now_s: float) -> None:
+        """Learn the ends of lanes that have nothing to do, and now and then of all."""
+        everything = now_s - self._all_ends_at_s >= ALL_ENDS_EVERY_S
+        lanes = self.board.partitions(
+            held
+            for held in self.board.streams.values()
+            if held.state is not State.REMOVED and held.waiting is None
+        )
+        wanted = [
+            partition
+            for partition, readers in lanes.items()
+            if everything or any(lane.end <= lane.position for lane in readers)
+        ]
+        if not wanted:
+            return
+        if everything:
+            self._all_ends_at_s = now_s
+        for partition, end in self.log.end_offsets(wanted).items():
+            for lane in lanes[partition]:
+                lane.end = end
+
+    # control
+
+    def _is_new(self, stream: Stream) -> bool:
+        gone = stream.state is State.REMOVED and stream.id not in self.owed
+        if gone or stream.id in self.board.lost:
+            return False
+        held = self.board.streams.get(stream.id)
+        if held is None or held.epoch == stream.epoch:
+            return held is None
+        # Somebody raised the epoch. Without positions it was removed and added again, and is ours
+        # to begin; with positions another driver has taken it over.
+        if not self.store.load_positions([stream.id]):
+            self.board.streams.pop(stream.id)
+            return True
+        self._lose(stream.id)
+        return False
+
+    def _take(
+        self, stream: Stream, tenant: Tenant, deployment: Deployment, epochs: dict[StreamId, int]
+    ) -> None:
+        held = self.board.streams.get(stream.id)
+        if held is None:
+            if stream.id not in epochs:
+                return
+            held = HeldStream(stream, tenant, deployment, epochs[stream.id])
+            self.board.streams[stream.id] = held
+        if held.state is not State.ACTIVE:
+            self._unseen.add(stream.id)  # look at its topic afresh, should it be resumed
+        held.stream, held.tenant, held.deployment = stream, tenant, deployment
+
+    def _positions(self, streams: list[Stream]) -> None:
+        held = [each.id for each in streams if each.id in self.board.streams]
+        self._fill(self.store.load_positions(held))
+
+    def _fill(self, positions: Collection[Position]) -> None:
+        for each in positions:
+            held = self.board.streams.get(each.lane.stream)
+            if held is None:
+                continue
+            number, offset = each.lane.partition, each.next_offset
+            held.lanes.setdefault(number, Lane(offset)).position = offset
+
+    def _find_lost(self, streams: Collection[StreamId]) -> None:
+        asked = set(streams)
+        for each in self.store.streams():
+            held = self.board.streams.get(each.id)
+            if each.id in asked and held is not None and held.epoch != each.epoch:
+                self.forget_revision()  # the next turn decides: added again, or taken over
+                return
+
+    def _lose(self, stream: StreamId) -> None:
+        log.warning("stream taken over by another driver", stream=str(stream))
+        self.board.lost.add(stream)
+        self.board.streams.pop(stream, None)
+
+    # topics
+
+    def _topic(self, held: HeldStream, info: TopicInfo | None) -> None:
+        stream = held.stream
+        if info is None:
+            if held.waiting is None:
+                log.warning("topic is not there; waiting for it", topic=stream.topic)
+            held.waiting = f"topic {stream.topic} is not there yet"
+            return
+        if stream.topic_id not in (None, info.topic_id):
+            reason = (
+                f"TopicRecreated: topic {stream.topic} was deleted and made again "
+                f"(id {stream.topic_id}, now {info.topic_id}); seek the stream to go on"
+            )
+            self.store.set_stream_state(stream.id, State.SUSPENDED, reason)
+            log.error("stream suspended", stream=str(stream.id), reason=reason)
+            held.waiting = reason
+            return
+        held.waiting = None
+        fresh = [number for number in info.partitions if number not in held.lanes]
+        if fresh or stream.topic_id is None:
+            self._start_lanes(held, info, fresh)
+
+    def _start_lanes(self, held: HeldStream, info: TopicInfo, fresh: list[int]) -> None:
+        """First positions. Partitions added later always start at their beginning, as in Spark."""
+        stream = held.stream
+        at_end = held.deployment.starting_offsets == "latest" and not held.lanes
+        asked = [TopicPartition(stream.topic, number) for number in fresh]
+        ask = self.log.end_offsets if at_end else self.log.start_offsets
+        offsets = {each.partition: offset for each, offset in ask(asked).items()} if asked else {}
+        self.store.start_lanes(stream.id, info.topic_id, offsets)
+        self._fill(self.store.load_positions([stream.id]))
+        held.stream = Stream(
+            stream.id, stream.topic, stream.state, info.topic_id, stream.epoch, stream.reason
+        )
+        if len(offsets) < len(fresh):
+            self._unseen.add(stream.id)  # a partition without a leader is asked again next turn
+
+    def _check_starts(self, wanted: list[HeldStream]) -> None:
+        """A position that retention overtook is reported with its exact offsets, never passed."""
+        lanes = self.board.partitions(iter(wanted))
+        starts = self.log.start_offsets(list(lanes)) if lanes else {}
+        for held in wanted:
+            for number, lane in held.lanes.items():
+                start = starts.get(TopicPartition(held.stream.topic, number))
+                if start is not None and lane.position < start and lane.wave is None:
+                    self._lost_range(held, number, (lane.position, start))
+
+    def _lost_range(self, held: HeldStream, partition: int, lost: tuple[int, int]) -> None:
+        reason = (
+            f"OffsetOutOfRange: {held.stream.topic}[{partition}] lost offsets {lost[0]} to "
+            f"{lost[1] - 1} to retention before they were read; seek the stream to {lost[1]}, "
+            "or later, to go on"
+        )
+        self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
+        log.error("stream suspended", stream=str(held.stream.id), reason=reason)
+        held.waiting = reason

@@ -1,0 +1,36 @@
+"""Running recorded waves again, unchanged, after a driver died or a job failed.
+
+An intent says exactly which slices ran. Whether they did, nobody knows, but their effects have an
+identity, so running the very same slices again leaves the same state as once. New slices, cut
+elsewhere, would not: that is why a replay comes before any planning of these lanes.
+
+Only the epoch is new: the slices are ours now, and the moves must be made under our own token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.cycle.board import Board
+from headrace.model.waves import Wave
+
+
+def renewed(wave: Wave, board: Board) -> Wave:
+    """The slices of a recorded wave that are still to do, under this driver's epochs.
+
+    A slice whose position has moved away is done, or was sought past; one whose stream is not
+    held here any more is somebody else's. Bins left empty are dropped.
+    """
+    bins = (
+        replace(
+            each,
+            slices=tuple(
+                replace(piece, epoch=board.streams[piece.lane.stream].epoch)
+                for piece in each.slices
+                if (lane := board.lane(piece.lane)) is not None
+                and lane.position == piece.from_offset
+            ),
+        )
+        for each in wave.bins
+    )
+    return replace(wave, bins=tuple(each for each in bins if each.slices))

@@ -1,0 +1,219 @@
+"""The one YAML file: every setting, typed, with unit, default and one line of meaning.
+
+A typo in a configuration must not silently mean the default, so unknown keys are refused, and an
+error names the file, the line and the key. Secrets do not belong in the file: any text may say
+``${NAME}`` and is filled from the environment, and the two addresses that carry passwords can be
+read from files (``database_url_file``, ``smtp_url_file``), as containers mount them.
+
+Words are those that users know: ``kafka`` holds client properties, ``spark`` holds ``spark.*``
+settings, durations are ``10s`` or ``250ms`` and sizes ``64m``, as in Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+
+from headrace.errors import ConfigError
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+_SIZE = re.compile(r"(\d+)\s*(b|k|m|g)?", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_BYTES = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def _seconds(value: object) -> object:
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("a duration looks like 10s, 250ms, 5m or 1h")
+    return float(match.group(1)) * _SECONDS[match.group(2)]
+
+
+def _bytes(value: object) -> object:
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("a size looks like 64m, 512k or 1g")
+    return int(match.group(1)) * _BYTES[(match.group(2) or "b").lower()]
+
+
+def _text(value: object) -> object:
+    """YAML reads ``true`` and ``5`` as it likes; client properties are text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Bytes = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
+Properties = dict[str, Annotated[str, BeforeValidator(_text)]]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class UseCaseSettings(_Section):
+    """What an operator may choose for one use case, without touching its code."""
+
+    #: share of the executors against the other use cases
+    priority: int = Field(default=1, ge=1)
+    #: where a tenant's stream begins when it has no position: earliest or latest
+    startingOffsets: Literal["earliest", "latest"] = "earliest"  # noqa: N815 - Spark's word
+    #: every tenant has it; false: streams are added one by one
+    all_tenants: bool = True
+    #: handed to the handler as context.options
+    options: Properties = {}
+
+
+class DriverSettings(_Section):
+    """How a driver works."""
+
+    #: predicted task time of a bin; also the time after which a running one yields
+    bin_budget: Seconds = Field(default="1s")  # type: ignore[assignment]
+    #: bins of one wave; few means that quick tenants wait less for slow ones
+    bins_per_wave: int = Field(default=1, ge=1)
+    #: most records of one slice
+    slice_records: int = Field(default=100_000, ge=1)
+    #: most bytes of one slice; bounds the memory of a worker
+    slice_bytes: Bytes = Field(default="64m")  # type: ignore[assignment]
+    #: how long a draining driver waits for running waves before it cancels them
+    drain_timeout: Seconds = Field(default="30s")  # type: ignore[assignment]
+
+
+class Settings(_Section):
+    """Everything a driver is told."""
+
+    #: Python file, or dotted name, that holds the use cases
+    module: str
+    #: client properties, such as bootstrap.servers and sasl.*
+    kafka: Properties = {}
+    #: SQLAlchemy URL of the store
+    database_url: SecretStr | None = None
+    #: file that holds the URL of the store
+    database_url_file: Path | None = None
+    #: smtp://user:password@host:port, for the e-mail sink
+    smtp_url: SecretStr | None = None
+    #: file that holds the SMTP URL
+    smtp_url_file: Path | None = None
+    #: root folder of the file sinks
+    warehouse: Path = Path("warehouse")
+    #: Spark master; none: what spark-submit says
+    master: str | None = None
+    #: spark.* settings
+    spark: Properties = {}
+    #: by name; a use case not named here runs with the defaults
+    use_cases: dict[str, UseCaseSettings] = {}
+    driver: DriverSettings = DriverSettings()
+
+    def of_use_case(self, name: str) -> UseCaseSettings:
+        """The settings of one use case."""
+        return self.use_cases.get(name, UseCaseSettings())
+
+    def store_url(self, environment: Mapping[str, str] = os.environ) -> str:
+        """Where the store is: the file, else ``database_url``, else ``DATABASE_URL``.
+
+        Raises:
+            ConfigError: nobody says.
+        """
+        found = _secret(self.database_url_file, self.database_url, environment.get("DATABASE_URL"))
+        if found is None:
+            raise ConfigError(
+                "no store is named: set database_url or database_url_file in the YAML file, or "
+                "DATABASE_URL in the environment, such as sqlite:///headrace.db"
+            )
+        return found
+
+    def mail_url(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """Where mail goes: the file, else ``smtp_url``, else ``SMTP_URL``."""
+        return _secret(self.smtp_url_file, self.smtp_url, environment.get("SMTP_URL"))
+
+
+def _secret(path: Path | None, value: SecretStr | None, fallback: str | None) -> str | None:
+    if path is not None:
+        try:
+            return path.read_text(encoding="utf-8").strip()
+        except OSError as exc:
+            raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
+    return value.get_secret_value() if value is not None else fallback
+
+
+def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the file.
+
+    Raises:
+        ConfigError: it is not there, is not YAML, or holds something that cannot be; the message
+            names file, line and key, one line for each fault.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError(f"{path}: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path} is not UTF-8 text: {exc.reason}") from exc
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as exc:
+        raise ConfigError(f"{path}: {_yaml_fault(exc)}") from exc
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: a mapping is expected, such as 'module: use_cases.py'")
+    try:
+        return Settings.model_validate(_filled(data, environment, path))
+    except ValidationError as exc:
+        faults = [
+            f"{path}, line {_line(node, each['loc'])}: "
+            f"{'.'.join(str(part) for part in each['loc'])}: {_meaning(each)}"
+            for each in exc.errors()
+        ]
+        raise ConfigError("\n".join(faults)) from exc
+
+
+def _yaml_fault(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "not YAML"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else str(problem)
+
+
+def _meaning(fault: Any) -> str:
+    if fault["type"] == "extra_forbidden":
+        return "there is no such key"
+    if fault["type"] == "missing":
+        return "this key is missing"
+    return str(fault["msg"]).removeprefix("Value error, ")
+
+
+def _line(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
+    """The line of the deepest part of the location that is in the file."""
+    line = 1
+    for part in location:
+        if not isinstance(node, yaml.MappingNode):
+            break
+        for key, value in node.value:
+            if key.value == str(part):
+                line, node = key.start_mark.line + 1, value
+                break
+        else:
+            break
+    return line
+
+
+def _filled(value: Any, environment: Mapping[str, str], path: Path) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(each, environment, path) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, environment, path) for each in value]
+    if not isinstance(value, str):
+        return value
+    missing = [name for name in _VARIABLE.findall(value) if name not in environment]
+    if missing:
+        raise ConfigError(
+            f"{path}: ${{{missing[0]}}} is used, but the environment has no such name"
+        )
+    return _VARIABLE.sub(lambda match: environment[match.group(1)], value)
