@@ -6,8 +6,9 @@ transaction, the moves are compare-and-set, and whatever is killed, both happen 
 slice that was done before, or a zombie's, moves nothing and writes nothing.
 
 Many tenants' effects share one transaction, since what costs is the commit. The whole group is
-tried at once: one round of moves, one ``executemany``. Only if the database refuses a row does the
-group start again, one savepoint for each effect, so that a bad row costs its own tenant only.
+tried at once: one round of moves, one ``executemany``. Only if the database refuses a row is the
+group halved, under savepoints, until the bad effect is alone: it costs its own tenant only, and
+the others some twenty statements, not a savepoint each.
 
 Used at-least-once (``move_positions`` off), rows may be written again; with a ``key`` and no
 ``update`` that changes nothing. The database is SQLite or PostgreSQL, the store's; this sink does
@@ -34,6 +35,7 @@ from headrace.sinks.outcomes import failed
 from headrace.sinks.sql_errors import translated
 from headrace.sinks.sql_statement import TYPES, rows_of, table_of, upsert_sql
 
+_SUPERSEDED = Written(superseded=True)
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -148,29 +150,25 @@ class SqlTableWriter:
     def _write_group(self, group: Sequence[Effect]) -> list[Written]:
         if not group:
             return []
-        try:
-            with _transaction(self._positions, self._where) as connection:
-                moved = self._move(connection, group)
-                self._insert(connection, [e for e, ok in zip(group, moved, strict=True) if ok])
-        except (SinkRefused, _PartlyMovedError):
-            with _transaction(self._positions, self._where) as connection:
-                return [self._write_alone(connection, effect) for effect in group]
-        return [
-            Written(committed=effect.move_positions) if ok else Written(superseded=True)
-            for effect, ok in zip(group, moved, strict=True)
-        ]
+        with _transaction(self._positions, self._where) as connection:
+            return self._write_or_halve(connection, group)
 
-    def _write_alone(self, connection: Connection, effect: Effect) -> Written:
+    def _write_or_halve(self, connection: Connection, group: Sequence[Effect]) -> list[Written]:
         try:
             with connection.begin_nested():
-                if not self._move(connection, [effect])[0]:
-                    return Written(superseded=True)
-                self._insert(connection, [effect])
-        except _PartlyMovedError:
-            return Written(superseded=True)
-        except SinkRefused as error:
-            return failed(error)
-        return Written(committed=effect.move_positions)
+                moved = self._move(connection, group)
+                self._insert(connection, [e for e, ok in zip(group, moved, strict=True) if ok])
+        except (SinkRefused, _PartlyMovedError) as error:
+            if len(group) == 1:
+                return [failed(error) if isinstance(error, SinkRefused) else _SUPERSEDED]
+        else:
+            return [
+                Written(committed=effect.move_positions) if ok else _SUPERSEDED
+                for effect, ok in zip(group, moved, strict=True)
+            ]
+        half = len(group) // 2
+        first = self._write_or_halve(connection, group[:half])
+        return first + self._write_or_halve(connection, group[half:])
 
     def _move(self, connection: Connection, effects: Sequence[Effect]) -> list[bool]:
         moves = [move for effect in effects if effect.move_positions for move in effect.moves]

@@ -1,0 +1,213 @@
+"""The laws every sink keeps, as a suite to run on an own one.
+
+A guarantee is only as good as the sink, and a sink that works on a good day can break each of its
+promises on a bad one. So the laws of ``headrace.ports.SinkWriter`` are tests here. Derive a class
+whose name starts with ``Test``, say how to make the sink and how to read back, and run pytest::
+
+    class TestMySink(SinkContract):
+        def make_sink(self) -> Sink: ...
+        def site(self) -> Site: ...
+        def table(self, values) -> pa.Table: ...
+        def refused_table(self) -> pa.Table: ...
+        def wrong_table(self) -> pa.Table: ...
+        def read_back(self) -> list[Seen]: ...
+
+Fixtures reach these methods through an ``autouse`` fixture that keeps them on ``self``. Crashes are
+not played here: they need processes to kill.
+"""
+
+# A law's name is its documentation.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Effect, Sink, SinkWriter, Site
+
+USE_CASE = "contract"
+
+
+class Seen(NamedTuple):
+    """A value found where the sink wrote it."""
+
+    #: what a reader can tell a repeat by: equal for the same row of the same effect
+    identity: str
+    value: str
+
+
+class SinkContract(ABC):
+    """Laws of ``Sink`` and ``SinkWriter``; see the module's docstring."""
+
+    #: column that ``wrong_table`` lacks or has with a wrong type
+    wrong_column = "value"
+
+    # what a user of the suite says
+
+    @abstractmethod
+    def make_sink(self) -> Sink:
+        """A sink; equal ones each time."""
+
+    @abstractmethod
+    def site(self) -> Site:
+        """Where it works: empty at the start of a test, the same within one."""
+
+    @abstractmethod
+    def table(self, values: Sequence[str]) -> pa.Table:
+        """A handler's table with one row for each value, in order; values are unique in a test."""
+
+    @abstractmethod
+    def refused_table(self) -> pa.Table:
+        """A table that this sink refuses; its schema may be right."""
+
+    @abstractmethod
+    def wrong_table(self) -> pa.Table:
+        """A table without ``wrong_column``, or with a wrong type of it."""
+
+    @abstractmethod
+    def read_back(self) -> list[Seen]:
+        """All that was written, read by other means; rows of one effect in their order."""
+
+    def place(self, effect: Effect) -> None:  # noqa: B027 - most sinks move no positions
+        """Put the positions of an effect where it starts; only where the sink moves them."""
+
+    # helpers
+
+    def effect(
+        self, table: pa.Table, *, tenant: str = "acme", partition: int = 0, from_offset: int = 0
+    ) -> Effect:
+        """An effect of one slice that stands for as many records as it has rows, at least one."""
+        reached = from_offset + max(table.num_rows, 1)
+        lane = LaneId(USE_CASE, tenant, partition)
+        piece = Slice(lane, f"{tenant}.visits", from_offset, reached, epoch=1)
+        made = Effect((piece,), (reached,), table, move_positions=self._transacts)
+        self.place(made)
+        return made
+
+    @property
+    def _transacts(self) -> bool:
+        return self.make_sink().exactly_once == "transaction"
+
+    @contextmanager
+    def writer(self, sink: Sink | None = None) -> Iterator[SinkWriter]:
+        """A writer of a prepared sink; closed in the end."""
+        sink = sink or self.make_sink()
+        sink.prepare(self.site())
+        with closing(sink.open(self.site())) as writer:
+            yield writer
+
+    def _values(self) -> list[str]:
+        return [seen.value for seen in self.read_back()]
+
+    # laws
+
+    def test_what_was_written_is_there_before_the_writer_is_closed(self) -> None:
+        with self.writer() as writer:
+            outcomes = writer.write([self.effect(self.table(["a", "b"]))])
+            assert [(each.committed, each.error) for each in outcomes] == [(self._transacts, None)]
+            assert sorted(self._values()) == ["a", "b"]
+
+    def test_a_second_writer_adds_to_what_the_first_wrote(self) -> None:
+        for number, value in enumerate(["a", "b"]):
+            with self.writer() as writer:
+                writer.write([self.effect(self.table([value]), partition=number)])
+        assert sorted(self._values()) == ["a", "b"]
+
+    def test_rows_of_an_effect_keep_their_order(self) -> None:
+        values = [f"row {number:03d}" for number in (5, 3, 9, 1, 7, 2, 8)]
+        with self.writer() as writer:
+            writer.write([self.effect(self.table(values))])
+        assert self._values() == values
+
+    def test_later_effects_of_a_lane_come_after_earlier_ones(self) -> None:
+        with self.writer() as writer:
+            for offset, value in enumerate(["z", "a", "m"]):
+                writer.write([self.effect(self.table([value]), from_offset=offset)])
+        assert self._values() == ["z", "a", "m"]
+
+    def test_a_refused_effect_leaves_the_others_written_and_is_told_in_its_place(self) -> None:
+        with self.writer() as writer:
+            outcomes = writer.write(
+                [
+                    self.effect(self.table(["a"]), tenant="acme"),
+                    self.effect(self.refused_table(), tenant="bolt"),
+                    self.effect(self.table(["b"]), tenant="cern"),
+                ]
+            )
+        assert [each.error is None for each in outcomes] == [True, False, True]
+        error = outcomes[1].error
+        assert error is not None
+        assert not error.temporary
+        assert sorted(self._values()) == ["a", "b"]
+
+    def test_a_writer_goes_on_after_a_refusal(self) -> None:
+        with self.writer() as writer:
+            writer.write([self.effect(self.refused_table())])
+            outcomes = writer.write([self.effect(self.table(["a"]))])
+        assert outcomes[0].error is None
+        assert self._values() == ["a"]
+
+    def test_the_same_effect_again_does_what_the_guarantee_says(self) -> None:
+        sink = self.make_sink()
+        effect = self.effect(self.table(["a", "b"]))
+        with self.writer(sink) as writer:
+            writer.write([effect])
+        once = self.read_back()
+        with self.writer(sink) as writer:
+            outcome = writer.write([effect])[0]
+        twice = self.read_back()
+        assert outcome.error is None
+        if sink.exactly_once is None:
+            assert set(twice) == set(once), "a repeat must have the same identity"
+        else:
+            assert twice == once
+            assert outcome.superseded == (sink.exactly_once == "transaction")
+
+    def test_a_wrong_schema_is_a_permanent_error_that_names_the_column(self) -> None:
+        with self.writer() as writer:
+            outcome = writer.write([self.effect(self.wrong_table())])[0]
+        assert outcome.error is not None
+        assert not outcome.error.temporary
+        assert outcome.error.code == "WrongSchema"
+        assert repr(self.wrong_column) in outcome.error.message
+        assert self.read_back() == []
+
+    def test_no_effects_are_no_outcomes(self) -> None:
+        with self.writer() as writer:
+            assert list(writer.write([])) == []
+        assert self.read_back() == []
+
+    def test_an_effect_without_rows_succeeds_and_writes_nothing(self) -> None:
+        empty = self.table(["a"]).slice(0, 0)
+        # Where no record was left in a slice, no handler ran, and the table has no columns.
+        effects = [self.effect(empty), self.effect(pa.table({}), partition=1)]
+        with self.writer() as writer:
+            outcomes = writer.write(effects)
+        assert [(each.committed, each.error) for each in outcomes] == [(self._transacts, None)] * 2
+        assert self.read_back() == []
+
+    def test_prepare_may_be_called_again_and_keeps_what_is_there(self) -> None:
+        with self.writer() as writer:
+            writer.write([self.effect(self.table(["a"]))])
+        self.make_sink().prepare(self.site())
+        assert self._values() == ["a"]
+
+    def test_a_sink_travels_by_pickle(self) -> None:
+        sink = pickle.loads(pickle.dumps(self.make_sink()))  # noqa: S301 - our own bytes
+        with self.writer(sink) as writer:
+            writer.write([self.effect(self.table(["a"]))])
+        assert self._values() == ["a"]
+
+    def test_no_connection_shows_in_a_repr(self) -> None:
+        sink, connections = self.make_sink(), self.site().connections
+        with self.writer(sink) as writer:
+            shown = repr(sink) + repr(writer) + repr(connections)
+        secrets = [connections.database_url, connections.smtp_url, *connections.kafka.values()]
+        assert not [secret for secret in secrets if secret and secret in shown]

@@ -1,0 +1,71 @@
+"""The laws of a sink, on mails taken by a real SMTP server."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from aiosmtpd.controller import Controller
+
+from headrace.ports import Connections, Sink, Site
+from headrace.sinks import Email
+from headrace.testing.sink_contract import Seen, SinkContract
+
+
+class Mailbox:
+    """Keeps what it is sent."""
+
+    def __init__(self):
+        self.mails = []
+
+    async def handle_DATA(self, server, session, envelope):  # noqa: N802 - aiosmtpd's name
+        self.mails.append(envelope)
+        return "250 OK"
+
+
+class AnyPort(Controller):
+    """Takes a port that is free and tells which."""
+
+    def _trigger_server(self):
+        self.port = self.server.sockets[0].getsockname()[1]
+        super()._trigger_server()
+
+
+class TestEmail(SinkContract):
+    wrong_column = "to"
+
+    @pytest.fixture(autouse=True)
+    def _server(self):
+        self.mailbox = Mailbox()
+        controller = AnyPort(self.mailbox, hostname="127.0.0.1", port=0)
+        controller.start()
+        self.port = controller.port
+        yield
+        controller.stop()
+
+    def make_sink(self) -> Sink:
+        return Email(sender="news@example.org")
+
+    def site(self) -> Site:
+        url = f"smtp://127.0.0.1:{self.port}"
+        return Site(Connections({}, "sqlite:///unused.db", smtp_url=url), positions=None)
+
+    def table(self, values):
+        columns = {"to": [f"{n}@example.org" for n, _ in enumerate(values)]}
+        columns |= {name: list(values) for name in ("subject", "body", "id")}
+        return pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
+
+    def refused_table(self):
+        return self.table(["subject\nBcc: all@example.org"])
+
+    def wrong_table(self):
+        return self.table(["a"]).drop_columns(["to"])
+
+    def read_back(self):
+        lines = [mail.content.decode().splitlines() for mail in self.mailbox.mails]
+        return [
+            Seen(
+                next(line for line in each if line.startswith("Message-ID:")),
+                next(line for line in each if line.startswith("Subject:"))[len("Subject: ") :],
+            )
+            for each in lines
+        ]

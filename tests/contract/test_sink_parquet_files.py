@@ -1,0 +1,42 @@
+"""The laws of a sink, on Parquet files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.ports import Connections, Sink, Site
+from headrace.sinks import ParquetFiles
+from headrace.testing.sink_contract import Seen, SinkContract
+
+_SCHEMA = pa.schema([("value", pa.string())])
+
+
+class TestParquetFiles(SinkContract):
+    @pytest.fixture(autouse=True)
+    def _warehouse(self, tmp_path):
+        self.warehouse = tmp_path
+
+    def make_sink(self) -> Sink:
+        return ParquetFiles("things", schema=_SCHEMA)
+
+    def site(self) -> Site:
+        connections = Connections({}, "sqlite:///unused.db", warehouse=str(self.warehouse))
+        return Site(connections, positions=None)
+
+    def table(self, values):
+        return pa.table({"value": list(values)}, schema=_SCHEMA)
+
+    def refused_table(self):
+        return pa.table({"value": [1]})
+
+    def wrong_table(self):
+        return pa.table({"other": ["a"]})
+
+    def read_back(self):
+        return [
+            Seen(f"{path.name}:{row}", value)
+            for path in sorted(self.warehouse.glob("things/tenant=*/*.parquet"))
+            for row, value in enumerate(pq.read_table(path, partitioning=None)["value"].to_pylist())
+        ]
