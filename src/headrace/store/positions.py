@@ -11,8 +11,8 @@ that is written beside it::
 No row updated means: done before, fenced or sought. A wave commits thousands of moves at once, and
 each needs its own answer. On SQLite that is a loop inside the process; on PostgreSQL it is one
 statement with arrays that returns the numbers of the moves that matched, since a thousand round
-trips would cost a second. Rows are locked in the order of their keys, so that two commits of
-overlapping lanes wait for each other and never lock each other out.
+trips would cost a second. It locks rows in the order of their keys, so that two commits of
+overlapping lanes wait for each other and never lock each other out; SQLite has one writer anyway.
 
 Reading positions and giving lanes their first one is not here (``lanes.py``).
 """
@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -123,55 +123,47 @@ def advance(connection: Connection, moves: Sequence[Move]) -> list[bool]:
     Of two moves of one lane the first given is tried first.
     """
     assert connection.in_transaction(), "positions move only inside a transaction"
-    numbered = sorted(enumerate(moves), key=lambda each: each[1].lane)
     if connection.dialect.name == "sqlite":
-        moved = _moved_one_by_one(connection, numbered)
-    else:
-        moved = {
-            number
-            for round_ in _one_per_lane(numbered)
-            for number in _moved_at_once(connection, round_)
-        }
+        return _one_by_one(connection, _MOVE_ONE, moves)
+    if len(moves) == 1:
+        return _one_by_one(connection, _MOVE_ONE.replace("?", "%s"), moves)
+    moved = {number for some in _rounds(moves) for number in _at_once(connection, some)}
     return [number in moved for number in range(len(moves))]
 
 
-_Numbered = Sequence[tuple[int, Move]]
-
-
-def _moved_one_by_one(connection: Connection, numbered: _Numbered) -> set[int]:
+def _one_by_one(connection: Connection, statement: str, moves: Sequence[Move]) -> list[bool]:
     # The driver's own cursor: SQLAlchemy's work for a statement costs ten times the statement.
     cursor = connection.connection.cursor()
-    execute = cursor.execute
-    moved = set()
+    answers = []
     try:
-        for number, move in numbered:
-            lane = move.lane
-            execute(_MOVE_ONE, (move.to_offset, *lane, move.from_offset, move.epoch))
-            if cursor.rowcount:
-                moved.add(number)
+        for move in moves:
+            row = (move.to_offset, *move.lane, move.from_offset, move.epoch)
+            cursor.execute(statement, row)
+            answers.append(cursor.rowcount == 1)
     finally:
         cursor.close()
-    return moved
+    return answers
 
 
-def _moved_at_once(connection: Connection, numbered: _Numbered) -> Iterator[int]:
-    columns: tuple[list[Any], ...] = ([], [], [], [], [], [], [])
-    for number, move in numbered:
-        row = (number, *move.lane, move.from_offset, move.to_offset, move.epoch)
-        for column, value in zip(columns, row, strict=True):
-            column.append(value)
-    return iter(connection.exec_driver_sql(_MOVE_ALL, columns).scalars())
+_Numbered = list[tuple[int, Move]]
 
 
-def _one_per_lane(numbered: _Numbered) -> Iterator[_Numbered]:
-    """Rounds in which no lane comes twice, since one statement updates a row only once."""
-    left = numbered
-    while left:
-        now: list[tuple[int, Move]] = []
-        later: list[tuple[int, Move]] = []
-        last: LaneId | None = None
-        for each in left:
-            (later if each[1].lane == last else now).append(each)
-            last = each[1].lane
-        yield now
-        left = later
+def _at_once(connection: Connection, numbered: _Numbered) -> Iterable[int]:
+    rows = [
+        (number, *move.lane, move.from_offset, move.to_offset, move.epoch)
+        for number, move in numbered
+    ]
+    columns = tuple(list(column) for column in zip(*rows, strict=True))
+    return connection.exec_driver_sql(_MOVE_ALL, columns).scalars()
+
+
+def _rounds(moves: Sequence[Move]) -> Iterable[_Numbered]:
+    """Moves with their numbers, no lane twice in one round: a statement updates a row only once."""
+    rounds: list[_Numbered] = []
+    seen: Counter[LaneId] = Counter()
+    for number, move in enumerate(moves):
+        if seen[move.lane] == len(rounds):
+            rounds.append([])
+        rounds[seen[move.lane]].append((number, move))
+        seen[move.lane] += 1
+    return rounds
