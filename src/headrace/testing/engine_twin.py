@@ -1,0 +1,82 @@
+"""An engine in this process: the same task code, no Spark.
+
+Waves run one after the other when ``finished`` is asked, in the order they were started, so a test
+decides when time passes. A wave can be told to be lost, as when an executor dies: before its tasks
+ran, or after they did and before anybody heard of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headrace.errors import TaskLost
+from headrace.model.waves import Wave
+from headrace.ports import Connections, PositionsFactory, ReaderFactory, WaveResult
+from headrace.spark.engine import pickled
+from headrace.spark.handling import error_of
+from headrace.spark.task import Work, run_bin
+from headrace.use_cases import UseCase
+
+
+@dataclass(slots=True)
+class InProcessEngine:
+    """Implements ``headrace.ports.Engine`` for use cases of form ``slice``."""
+
+    connections: Connections
+    reader: ReaderFactory
+    positions: PositionsFactory
+    slots: int = 2
+    #: what happens to the next waves, one entry each; an empty list lets them run
+    accidents: list[Literal["before", "after"] | None] = field(default_factory=list)
+    #: every wave ever started, for tests to look at
+    started: list[Wave] = field(default_factory=list)
+    _works: dict[str, Work] = field(default_factory=dict)
+    _waiting: deque[Wave] = field(default_factory=deque)
+
+    def deploy(self, use_case: UseCase, options: dict[str, str]) -> None:
+        """Take a use case or a new version of one."""
+        self._works[use_case.name] = Work(
+            code=pickled(use_case),
+            options=tuple(sorted(options.items())),
+            connections=self.connections,
+            reader=self.reader,
+            positions=self.positions,
+        )
+
+    def start(self, wave: Wave) -> None:
+        """Remember a wave; it runs when ``finished`` is asked."""
+        self.started.append(wave)
+        self._waiting.append(wave)
+
+    def finished(self, timeout_s: float) -> list[WaveResult]:
+        """Run everything that was started; never waits."""
+        del timeout_s
+        results = []
+        while self._waiting:
+            results.append(self._run(self._waiting.popleft()))
+        return results
+
+    def cancel(self, wave_id: str) -> None:
+        """Forget a wave that did not run yet; it comes back with an error."""
+        for wave in list(self._waiting):
+            if wave.id == wave_id:
+                self.accidents.insert(0, "before")
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+    def _run(self, wave: Wave) -> WaveResult:
+        accident = self.accidents.pop(0) if self.accidents else None
+        if accident == "before":
+            return _lost(wave)
+        work = self._works[wave.use_case]
+        receipts = tuple(
+            receipt for each in wave.bins for receipt in run_bin(work, each, wave.budget_s)
+        )
+        return _lost(wave) if accident == "after" else WaveResult(wave, receipts, 0.0)
+
+
+def _lost(wave: Wave) -> WaveResult:
+    return WaveResult(wave, (), 0.0, error_of(TaskLost(f"wave {wave.id} was lost")))

@@ -1,0 +1,134 @@
+"""Calling a handler, and finding the record it cannot take."""
+
+import pyarrow as pa
+import pytest
+
+from headrace.errors import SinkUnavailable
+from headrace.model.streams import LaneId, Slice
+from headrace.sinks import ParquetFiles
+from headrace.spark.handling import handle
+from headrace.testing.records import records
+from headrace.use_cases import SliceContext, use_case
+
+SLICE = Slice(LaneId("count", "acme", 0), "acme.visits", 0, 100, 1)
+CONTEXT = SliceContext("count", "acme", (SLICE,))
+
+
+def made(handler, **options):
+    return use_case(topic="{tenant}.visits", sink=ParquetFiles("x"), name="count", **options)(
+        handler
+    )
+
+
+def upper(table, _context):
+    return table.select(["value"])
+
+
+def test_a_handler_that_works_gives_its_table_for_all_rows():
+    done = handle(made(upper), records([b"a", b"b"]), CONTEXT)
+    assert done.rows == 2
+    assert done.error is None
+    assert done.output.to_pydict() == {"value": [b"a", b"b"]}
+
+
+def test_none_means_nothing_to_write():
+    done = handle(made(lambda _t, _c: None), records([b"a"]), CONTEXT)
+    assert (done.output, done.rows, done.error) == (None, 1, None)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 6, 7, 63, 99])
+def test_the_record_that_makes_a_handler_raise_is_found_and_all_before_it_is_kept(bad):
+    def picky(table, _context):
+        if b"bad" in table["value"].to_pylist():
+            raise ValueError("cannot read this")
+        return table.select(["offset"])
+
+    values = [b"good"] * 100
+    values[bad] = b"bad"
+    done = handle(made(picky), records(values, first_offset=40), CONTEXT)
+    assert done.rows == bad
+    assert (done.output.num_rows if done.output is not None else 0) == bad
+    assert done.error.offset == 40 + bad
+    assert done.error.raw_value == b"bad"
+    assert done.error.code == "HandlerError"
+    assert "cannot read this" in done.error.message
+    assert "in picky" in done.error.traceback
+
+
+def test_a_bad_record_named_by_the_handler_needs_no_search():
+    calls = []
+
+    def picky(table, context):
+        calls.append(table.num_rows)
+        if table.num_rows > 3:
+            raise context.bad_record(3, "no JSON")
+        return table.select(["offset"])
+
+    done = handle(made(picky), records([b"a"] * 10, first_offset=5), CONTEXT)
+    assert calls == [10, 3]
+    assert (done.rows, done.error.offset, done.error.code) == (3, 8, "BadRecord")
+
+
+def test_sys_exit_in_a_handler_is_an_error_like_any_other():
+    def leaves(_table, _context):
+        raise SystemExit(3)
+
+    done = handle(made(leaves), records([b"a", b"b"]), CONTEXT)
+    assert (done.rows, done.error.offset, done.error.temporary) == (0, 0, False)
+
+
+def test_temporary_trouble_blames_no_record():
+    def waits(_table, _context):
+        raise SinkUnavailable("CRM asks to slow down", retry_after_s=7.0)
+
+    done = handle(made(waits), records([b"a"] * 10), CONTEXT)
+    assert done.error.temporary
+    assert done.error.retry_after_s == 7.0
+    assert (done.rows, done.error.offset) == (0, None)
+
+
+def test_at_most_once_never_calls_the_handler_twice():
+    calls = []
+
+    def fails(table, _context):
+        calls.append(table.num_rows)
+        raise ValueError("no")
+
+    done = handle(made(fails, guarantee="at-most-once"), records([b"a"] * 8), CONTEXT)
+    assert calls == [8]
+    assert done.rows == 0
+    assert done.error.offset is None
+
+
+def test_a_handler_that_fails_only_at_times_blames_nothing_it_cannot_repeat():
+    calls = []
+
+    def moody(table, _context):
+        calls.append(table.num_rows)
+        raise ValueError("moody")
+
+    done = handle(made(moody), records([b"a"] * 4), CONTEXT)
+    assert done.rows == 0
+    assert not done.error.temporary
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ([1, 2], "returned list"),
+        (pa.table({"other": [1]}), "no column score"),
+        (pa.table({"score": ["many"]}), "another type"),
+    ],
+)
+def test_a_wrong_answer_is_told_by_column(answer, told):
+    schema = pa.schema([("score", pa.int64())])
+    done = handle(made(lambda _t, _c: answer, output=schema), records([b"a"]), CONTEXT)
+    assert done.error.code == "WrongSchema"
+    assert told in done.error.message
+
+
+def test_declared_columns_are_cast_and_put_in_order():
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    answer = pa.table({"b": ["x"], "a": pa.array([1], pa.int8())})
+    done = handle(made(lambda _t, _c: answer, output=schema), records([b"a"]), CONTEXT)
+    assert done.output.schema.equals(schema)

@@ -1,0 +1,128 @@
+"""Cutting what is read into what one handler call is given."""
+
+from itertools import pairwise
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import LeaderUnknown
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import SliceBatch
+from headrace.spark.handling import error_of
+from headrace.spark.portions import (
+    Portion,
+    by_batch,
+    by_slice,
+    by_stream,
+    cut_to,
+    merge,
+    rest_of,
+)
+from headrace.testing.records import records
+
+
+def a_slice(partition=0, from_=0, until=10, *, more=False):
+    return Slice(LaneId("score", "acme", partition), "acme.visits", from_, until, 1, more)
+
+
+def batch(piece, first, rows, *, last):
+    table = records([b"x"] * rows, partition=piece.lane.partition, first_offset=first)
+    return SliceBatch(piece, table, first + rows, last)
+
+
+def whole(piece, timestamps_ms):
+    table = records(
+        [b"x"] * len(timestamps_ms),
+        partition=piece.lane.partition,
+        first_offset=piece.from_offset,
+        timestamps_ms=timestamps_ms,
+    )
+    return Portion((piece,), (piece,), (piece.until_offset,), table)
+
+
+def test_parts_of_a_slice_follow_each_other_without_a_gap():
+    piece = a_slice()
+    parts = list(by_batch([batch(piece, 0, 4, last=False), batch(piece, 4, 6, last=True)]))
+    assert [(each.slices[0].from_offset, each.reached[0]) for each in parts] == [(0, 4), (4, 10)]
+    assert all(each.planned == (piece,) for each in parts)
+
+
+def test_a_whole_slice_is_one_portion_however_it_came():
+    piece = a_slice()
+    (only,) = by_slice([batch(piece, 0, 4, last=False), batch(piece, 4, 6, last=True)])
+    assert only.records["offset"].to_pylist() == list(range(10))
+    assert only.reached == (10,)
+
+
+def test_a_stream_is_merged_only_when_all_its_slices_are_read():
+    one, two = a_slice(0, 0, 2), a_slice(1, 0, 2)
+    batches = [batch(one, 0, 2, last=True), batch(two, 0, 2, last=True)]
+    (only,) = by_stream(batches, [one, two])
+    rows = list(
+        zip(*(only.records[name].to_pylist() for name in ("partition", "offset")), strict=True)
+    )
+    assert rows == [(0, 0), (1, 0), (0, 1), (1, 1)]
+
+
+def test_nothing_younger_than_the_last_record_of_a_lane_that_goes_on_is_taken():
+    # Lane 0 goes on past its slice: its next record may be as old as 20.
+    behind = whole(a_slice(0, 0, 2, more=True), [10, 20])
+    ahead = whole(a_slice(1, 0, 4), [5, 15, 25, 35])
+    merged = merge([behind, ahead])
+    assert merged.records["timestamp"].cast(pa.int64()).to_pylist() == [5, 10, 15, 20]
+    assert merged.reached == (2, 2)
+
+
+def test_a_clock_that_steps_back_does_not_break_a_lanes_own_order():
+    merged = merge([whole(a_slice(0, 0, 3), [30, 10, 40]), whole(a_slice(1, 0, 2), [20, 35])])
+    of_lane_0 = merged.records.filter(pa.compute.equal(merged.records["partition"], 0))
+    assert of_lane_0["offset"].to_pylist() == [0, 1, 2]
+
+
+def test_a_lane_that_cannot_be_read_holds_back_its_whole_stream():
+    broken = Portion(
+        (a_slice(0),), (a_slice(0),), (0,), records([]), error_of(LeaderUnknown("no leader"))
+    )
+    merged = merge([broken, whole(a_slice(1, 0, 2), [1, 2])])
+    assert merged.error is not None
+    assert merged.reached == (0, 0)
+    assert merged.records.num_rows == 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 20), max_size=8), st.booleans()), min_size=1, max_size=4
+    )
+)
+def test_merging_keeps_every_lane_in_order_loses_nothing_and_makes_progress(lanes):
+    portions = [
+        whole(a_slice(number, 0, len(stamps), more=more), stamps)
+        for number, (stamps, more) in enumerate(lanes)
+    ]
+    merged = merge(portions)
+    taken = merged.records.to_pylist()
+    turns = {}
+    for number, planned in enumerate(merged.planned):
+        offsets = [row["offset"] for row in taken if row["partition"] == number]
+        assert offsets == list(range(len(offsets)))
+        assert merged.reached[number] >= len(offsets)
+        if merged.reached[number] < planned.until_offset:
+            assert merged.reached[number] == len(offsets)
+        turns[number] = offsets
+    if any(stamps for stamps, _ in lanes):
+        assert taken
+    stamps = [row["timestamp"] for row in taken]
+    monotone = all(sorted(lane) == lane for lane, _ in lanes)
+    if monotone:
+        assert all(a <= b for a, b in pairwise(stamps))
+
+
+def test_a_portion_is_cut_and_continued_at_the_same_offset():
+    portion = Portion((a_slice(),), (a_slice(),), (10,), records([b"x"] * 10))
+    first = cut_to(portion, 3, None)
+    rest = rest_of(portion, first)
+    assert first.reached == (3,)
+    assert rest.slices[0].from_offset == 3
+    assert rest.records["offset"].to_pylist() == list(range(3, 10))
+    assert rest.reached == (10,)

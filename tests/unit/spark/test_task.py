@@ -1,0 +1,300 @@
+"""What a task does, on a real SQLite store and with a reader from memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import cloudpickle
+import pyarrow as pa
+import pytest
+
+from headrace.errors import LeaderUnknown, SinkRefused, SinkUnavailable
+from headrace.model.records import Deployment
+from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.model.waves import Bin
+from headrace.ports import Connections, Site, SliceBatch, Written
+from headrace.sinks import SqlTable
+from headrace.spark.handling import error_of
+from headrace.spark.task import Work, kept, run_bin
+from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.records import records
+from headrace.use_cases import use_case
+
+TENANTS = ("acme", "bolt")
+LOG_END = 10
+VISITS = SqlTable("visits", columns={"tenant": "text", "value": "bytes"})
+
+
+@dataclass
+class ListReader:
+    """Ten records a lane; ``parts`` cuts every slice, ``broken`` lanes cannot be read."""
+
+    parts: int = 1
+    broken: tuple[LaneId, ...] = ()
+
+    def open(self, _connections: Connections) -> "ListReader":
+        return self
+
+    def read(self, slices: Sequence[Slice], _batch_records: int) -> Iterator[SliceBatch]:
+        for piece in slices:
+            if piece.lane in self.broken:
+                error = error_of(LeaderUnknown("no leader"))
+                yield SliceBatch(piece, records([]), piece.from_offset, True, error)
+                continue
+            yield from self._cut(piece)
+
+    def _cut(self, piece: Slice) -> Iterator[SliceBatch]:
+        step = max(1, piece.size // self.parts)
+        for start in range(piece.from_offset, piece.until_offset, step):
+            end = min(start + step, piece.until_offset)
+            values = [b"%d" % offset for offset in range(start, end)]
+            table = records(values, partition=piece.lane.partition, first_offset=start)
+            yield SliceBatch(piece, table, end, end == piece.until_offset)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class ListSink:
+    """Keeps what it is given in this process; refuses or fails as told."""
+
+    written: list[tuple[str, int, int, list[bytes]]] = field(default_factory=list)
+    refuses: bytes | None = None
+    down: bool = False
+    exactly_once = None
+
+    def prepare(self, _site: object) -> None:
+        pass
+
+    def open(self, _site: object) -> "ListSink":
+        return self
+
+    def write(self, effects):
+        return [self._write(each) for each in effects]
+
+    def _write(self, effect):
+        values = effect.output["value"].to_pylist() if effect.output.num_columns else []
+        if self.down:
+            return Written(error=error_of(SinkUnavailable("down")))
+        if self.refuses in values:
+            return Written(error=error_of(SinkRefused("value not allowed")))
+        first = effect.slices[0]
+        self.written.append((first.lane.tenant, first.from_offset, effect.reached[0], values))
+        return Written()
+
+    def close(self) -> None:
+        pass
+
+
+class Bench:
+    """A store with two tenants at position 0, and a way to run a bin."""
+
+    def __init__(self, folder) -> None:
+        self.url = f"sqlite:///{folder / 'store.db'}"
+        self.store = open_store(self.url)
+        self.store.deploy(Deployment("keep", "m.py", "0" * 64, "{tenant}.visits"))
+        for name in TENANTS:
+            self.store.add_tenant(Tenant(name))
+        streams = [StreamId("keep", name) for name in TENANTS]
+        self.epochs = self.store.hold(streams)
+        for each in streams:
+            self.store.start_lanes(each, "id", {0: 0, 1: 0})
+
+    def slices(self, *, partitions=(0,), until=LOG_END):
+        return tuple(
+            Slice(
+                LaneId("keep", name, partition),
+                f"{name}.visits",
+                0,
+                until,
+                self.epochs[StreamId("keep", name)],
+            )
+            for name in TENANTS
+            for partition in partitions
+        )
+
+    def run(self, sink, *, reader=None, budget_s=60.0, slices=None, handler=None, **options):
+        keep = use_case(topic="{tenant}.visits", sink=sink, name="keep", **options)(
+            handler or with_tenant
+        )
+        connections = Connections(kafka={}, database_url=self.url)
+        work = Work(b"", (), connections, reader or ListReader(), SqlPositionsFactory())
+        # Same process: the sink must be the one the test looks at, so nothing is pickled.
+        object.__setattr__(work, "load", lambda: keep)
+        return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s)
+
+    def position(self, tenant, partition=0):
+        positions = {each.lane: each.next_offset for each in self.store.load_positions()}
+        return positions[LaneId("keep", tenant, partition)]
+
+
+def with_tenant(table, context):
+    tenants = pa.array([context.tenant] * table.num_rows, pa.string())
+    return pa.table({"tenant": tenants, "value": table["value"]})
+
+
+@pytest.fixture
+def bench(tmp_path):
+    made = Bench(tmp_path)
+    yield made
+    made.store.close()
+
+
+def by_tenant(receipts):
+    return {each.slice.lane.tenant: each for each in receipts}
+
+
+def test_at_least_once_writes_and_leaves_the_position_to_the_driver(bench):
+    sink = ListSink()
+    receipts = bench.run(sink)
+    assert [(each.reached, each.committed, each.records) for each in receipts] == [
+        (10, False, 10)
+    ] * 2
+    assert sum(len(values) for *_, values in sink.written) == 20
+    assert bench.position("acme") == 0
+
+
+def test_at_most_once_moves_the_position_before_the_handler_runs(bench):
+    seen = []
+
+    def looks(table, context):
+        seen.append(bench.position(context.tenant))
+        return with_tenant(table, context)
+
+    receipts = bench.run(ListSink(), handler=looks, guarantee="at-most-once")
+    assert seen == [10, 10]
+    assert all(each.committed and each.reached == 10 for each in receipts)
+
+
+def test_at_most_once_run_again_by_spark_finds_it_claimed_and_skips(bench):
+    sink = ListSink()
+    bench.run(sink, guarantee="at-most-once")
+    first = list(sink.written)
+    receipts = bench.run(sink, guarantee="at-most-once")
+    assert sink.written == first
+    assert all(each.superseded and each.error is None for each in receipts)
+
+
+def test_exactly_once_moves_positions_with_the_rows_and_a_rerun_writes_nothing(bench):
+    connections = Connections(kafka={}, database_url=bench.url)
+    VISITS.prepare(Site(connections, bench.store.positions))
+    for expected in (False, True):
+        receipts = bench.run(VISITS, guarantee="exactly-once")
+        assert all(each.superseded is expected for each in receipts)
+        with bench.store.positions.begin() as connection:
+            rows = connection.exec_driver_sql("SELECT count(*) FROM visits").scalar()
+        assert rows == 20
+    assert bench.position("acme") == 10
+
+
+def test_a_zombies_exactly_once_write_is_refused(bench):
+    connections = Connections(kafka={}, database_url=bench.url)
+    VISITS.prepare(Site(connections, bench.store.positions))
+    stale = bench.slices()
+    bench.store.hold([StreamId("keep", name) for name in TENANTS])
+    receipts = bench.run(VISITS, slices=stale, guarantee="exactly-once")
+    assert all(each.superseded for each in receipts)
+    with bench.store.positions.begin() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM visits").scalar() == 0
+
+
+def test_one_tenants_bad_record_stops_it_there_and_nobody_else(bench):
+    def picky(table, context):
+        if context.tenant == "acme" and b"4" in table["value"].to_pylist():
+            raise ValueError("no")
+        return with_tenant(table, context)
+
+    receipts = by_tenant(bench.run(ListSink(), handler=picky))
+    assert receipts["acme"].reached == 4
+    assert receipts["acme"].error.offset == 4
+    assert receipts["acme"].records == 4
+    assert receipts["bolt"].reached == 10
+    assert receipts["bolt"].error is None
+
+
+def test_after_a_failed_part_no_later_part_of_the_slice_is_written(bench):
+    sink = ListSink()
+
+    def picky(table, context):
+        if b"3" in table["value"].to_pylist():
+            raise ValueError("no")
+        return with_tenant(table, context)
+
+    receipts = bench.run(sink, reader=ListReader(parts=5), handler=picky)
+    assert all(each.reached == 3 for each in receipts)
+    assert sorted(value for *_, values in sink.written for value in values) == sorted(
+        [b"0", b"1", b"2"] * 2
+    )
+
+
+def test_a_sink_that_refuses_one_record_stops_exactly_at_it(bench):
+    sink = ListSink(refuses=b"7")
+    receipts = bench.run(sink)
+    assert all(each.reached == 7 for each in receipts)
+    assert all(each.error.offset == 7 and each.error.raw_value == b"7" for each in receipts)
+    written = [value for tenant, *_, values in sink.written if tenant == "acme" for value in values]
+    assert written == [b"%d" % number for number in range(7)]
+
+
+def test_a_sink_that_is_down_is_temporary_and_moves_nothing(bench):
+    receipts = bench.run(ListSink(down=True))
+    assert all(each.error.temporary and each.reached == 0 for each in receipts)
+
+
+def test_a_lane_that_cannot_be_read_leaves_the_others(bench):
+    broken = LaneId("keep", "acme", 0)
+    receipts = by_tenant(bench.run(ListSink(), reader=ListReader(broken=(broken,))))
+    assert receipts["acme"].error.code == "LeaderUnknown"
+    assert receipts["bolt"].reached == 10
+
+
+def test_a_spent_budget_yields_at_the_next_batch_and_says_how_far_it_came(bench):
+    sink = ListSink()
+    receipts = by_tenant(bench.run(sink, reader=ListReader(parts=10), budget_s=0.0))
+    assert receipts["acme"].reached == 1
+    assert receipts["acme"].error is None
+    assert receipts["bolt"].reached == 0
+
+
+def test_order_stream_gives_one_call_with_all_lanes_of_a_tenant(bench):
+    calls = []
+
+    def looks(table, context):
+        calls.append((context.tenant, len(context.slices), table.num_rows))
+        return with_tenant(table, context)
+
+    pieces = bench.slices(partitions=(0, 1))
+    receipts = bench.run(ListSink(), handler=looks, slices=pieces, order="stream")
+    assert sorted(calls) == [("acme", 2, 20), ("bolt", 2, 20)]
+    assert all(each.reached == 10 for each in receipts)
+
+
+def test_by_intent_a_slice_is_one_effect_however_it_was_read(bench):
+    sink = ListSink()
+    sink.exactly_once = "intent"
+    bench.run(sink, reader=ListReader(parts=5), guarantee="exactly-once")
+    assert sorted((tenant, first, reached) for tenant, first, reached, _ in sink.written) == [
+        ("acme", 0, 10),
+        ("bolt", 0, 10),
+    ]
+
+
+def test_receipts_carry_cost_and_timestamps(bench):
+    receipt = bench.run(ListSink())[0]
+    assert receipt.seconds > 0
+    assert receipt.bytes > 0
+    assert receipt.timestamps_s == tuple(offset / 1000 for offset in range(10))
+
+
+def test_a_worker_opens_its_clients_once(bench):
+    work = Work(b"", (), Connections({}, bench.url), ListReader(), SqlPositionsFactory())
+    again = cloudpickle.loads(cloudpickle.dumps(work))
+    assert kept(work) is kept(again)
+
+
+def test_no_secret_shows_in_what_a_task_is_given():
+    connections = Connections(
+        {"sasl.password": "hunter2"}, "postgresql://u:hunter2@db/x", "smtp://u:hunter2@mail"
+    )
+    work = Work(b"hunter2", (), connections, ListReader(), SqlPositionsFactory())
+    assert "hunter2" not in repr(work)
