@@ -9,7 +9,7 @@ by ``prepare`` when it is a day old.
 
 The files of one effect are::
 
-    <warehouse>/<folder>/tenant=<tenant>/<use case>-<topic>-<partition>-<from>-<reached>.parquet
+    <warehouse>/<folder>/tenant=<tenant>/<use case>@<topic>-<partition>-<from>-<reached>.parquet
 
 with offsets of 20 digits, so that names sort as the log does; an effect of several lanes (order
 ``stream``) has the name of its first lane, followed by ``-and-`` and 16 digits of the SHA-256 of
@@ -179,7 +179,7 @@ def file_name(effect: Effect) -> PurePosixPath:
     first, reached = effect.slices[0], effect.reached[0]
     lane = first.lane
     name = (
-        f"{_encoded(lane.use_case)}-{_encoded(first.topic)}-{lane.partition}"
+        f"{_encoded(lane.use_case)}@{_encoded(first.topic)}-{lane.partition}"
         f"-{first.from_offset:020d}-{reached:020d}"
     )
     if len(effect.slices) > 1:
