@@ -1,0 +1,117 @@
+"""What databases must do below the store: migrations, locks, lost connections."""
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from headrace.errors import ConfigError, StoreUnavailable
+from headrace.model.records import Deployment, Move
+from headrace.model.streams import LaneId, StreamId, Tenant
+from headrace.store import SqlPositions, open_store
+from headrace.store.engine import open_database
+from headrace.store.migrations import (
+    VERSION_TABLE,
+    downgrade,
+    newest_version,
+    upgrade,
+    version_of,
+)
+from headrace.store.schema import metadata
+
+
+@pytest.fixture
+def database(store_url):
+    database = open_database(store_url, lock_wait_s=0.05)
+    yield database
+    database.close()
+
+
+def tables(database):
+    with database.read() as connection:
+        return set(inspect(connection).get_table_names()) - {VERSION_TABLE}
+
+
+def backend_of(connection):
+    return connection.scalar(text("SELECT pg_backend_pid()"))
+
+
+def end_connection(store, backend):
+    with store._database.read() as connection:
+        connection.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": backend})
+
+
+def test_up_and_down_and_up_again(database):
+    upgrade(database)
+    assert tables(database) == set(metadata.tables)
+    downgrade(database, "base")
+    assert tables(database) == set()
+    upgrade(database)
+    assert tables(database) == set(metadata.tables)
+    with database.read() as connection:
+        assert version_of(connection) == newest_version()
+
+
+def test_the_migrations_make_the_tables_that_the_code_uses(database):
+    upgrade(database)
+    with database.read() as connection:
+        options = {"version_table": VERSION_TABLE, "compare_type": True}
+        context = MigrationContext.configure(connection, opts=options)
+        assert compare_metadata(context, metadata) == []
+
+
+def test_a_task_that_waits_too_long_for_a_lane_is_told_that_the_store_is_busy(store_url, database):
+    store = open_store(store_url)
+    store.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
+    store.add_tenant(Tenant("acme"))
+    stream = StreamId("score", "acme")
+    store.start_lanes(stream, "id", {0: 0, 1: 0})
+    epoch = store.hold([stream])[stream]
+    moves = [Move(LaneId(*stream, p), 0, 1, epoch) for p in (0, 1)]
+    with database.write() as other:
+        other.execute(text("UPDATE headrace_positions SET next_offset = 0"))
+        with pytest.raises(StoreUnavailable, match="lock"), database.write() as connection:
+            SqlPositions(database).advance_in(connection, moves)
+    assert store.positions.advance(moves) == [True, True]
+    store.close()
+
+
+def test_names_sort_by_code_point(store_url):
+    store = open_store(store_url)
+    names = ["a-b", "ab", "a", "a0", "b", "a-c"]
+    for name in names:
+        store.add_tenant(Tenant(name))
+    assert [tenant.name for tenant in store.tenants()] == sorted(names)
+    store.close()
+
+
+def test_a_store_without_tables_is_told(database):
+    with pytest.raises(ConfigError, match="no tables"), database.read() as connection:
+        connection.execute(text("SELECT * FROM headrace_positions"))
+
+
+def test_a_lost_connection_is_told_and_the_next_operation_works(postgres_url):
+    store = open_store(postgres_url)
+    ender = open_store(postgres_url)
+
+    def write_on_a_connection_that_ends():
+        with store._database.write() as connection:
+            end_connection(ender, backend_of(connection))
+            connection.execute(text("UPDATE headrace_revision SET revision = 99"))
+
+    with pytest.raises(StoreUnavailable):
+        write_on_a_connection_that_ends()
+    assert store.revision() == 0
+    store.close()
+    ender.close()
+
+
+def test_a_server_restarted_between_two_operations_is_not_noticed(postgres_url):
+    store = open_store(postgres_url)
+    ender = open_store(postgres_url)
+    with store._database.read() as connection:
+        backend = backend_of(connection)
+    end_connection(ender, backend)
+    assert store.revision() == 0
+    store.close()
+    ender.close()

@@ -1,0 +1,55 @@
+"""Reading a store's URL."""
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.store.addresses import parse
+
+SECRET = "s3cret"
+
+
+def test_a_sqlite_address_is_its_path():
+    address = parse("sqlite:////var/lib/store.db")
+    assert address.is_sqlite
+    assert address.shown == "sqlite:////var/lib/store.db"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_every_spelling_of_postgresql_means_psycopg(scheme):
+    address = parse(f"{scheme}://me:{SECRET}@db:5433/headrace")
+    assert not address.is_sqlite
+    assert address.url.drivername == "postgresql+psycopg"
+    assert address.shown == "postgresql://db:5433/headrace"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me:{SECRET}@db/headrace",
+        f"postgresql://db/headrace?user=me&password={SECRET}",
+    ],
+)
+def test_a_password_is_never_shown_wherever_it_stands(url):
+    address = parse(url)
+    assert SECRET not in repr(address) + address.shown
+    assert address.without_password(f"user=me password={SECRET}") == "user=me password=***"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        SECRET,
+        "",
+        f"mysql://me:{SECRET}@db/headrace",
+        f"postgresql://me:x@{SECRET}@db/headrace",
+        f"postgresql://me:{SECRET}@db:port/headrace",
+        "sqlite://",
+        "sqlite:///:memory:",
+    ],
+)
+def test_a_wrong_address_is_refused_without_being_repeated(url):
+    with pytest.raises(ConfigError) as refused:
+        parse(url)
+    assert SECRET not in str(refused.value)
+    assert "sqlite:////" in str(refused.value) or "%40" in str(refused.value)
+    assert refused.value.__cause__ is None
