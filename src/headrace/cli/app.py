@@ -22,6 +22,7 @@ Start with `headrace demo`. For your own use case, write a Python file with a fu
 `@use_case(...)`, name it in `headrace.yaml`, and type `headrace up`.
 """,
 )
+app.command()(running.demo)
 app.command()(running.run)
 app.command()(running.up)
 app.command("plan")(planning.plan_file)

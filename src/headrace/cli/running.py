@@ -14,11 +14,13 @@ from headrace.cli.console import (
     ConfigOption,
     configure_logs,
     err,
+    out,
     settings_and_folder,
     shown_errors,
 )
-from headrace.cli.live import LiveTable
+from headrace.demo.run import DemoOptions, run_demo
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
+from headrace.live import LiveTable
 from headrace.settings import Settings
 
 Master = Annotated[
@@ -55,6 +57,27 @@ def up(
         settings, base = settings_and_folder(config)
         settings = _with_servers(settings, folder.resolve(), stack)
         _drive(_with_master(settings, master), base)
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path(
+        ".headrace/demo"
+    ),
+    rate: Annotated[float, typer.Option(min=1, help="Visits sent per second.")] = 350.0,
+    master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget a demo that did not come to its end.")
+    ] = False,
+) -> None:
+    """Watch 10,000 real visits of several tenants become scores, mails and files.
+
+    Starts a real Kafka, a mail server and Spark on this machine; adds, suspends, resumes and
+    removes tenants on the way; checks every result at the end. Kill it at any moment: the same
+    command goes on.
+    """
+    configure_logs("ERROR")
+    with shown_errors():
+        run_demo(DemoOptions(folder, rate, master, fresh), out)
 
 
 def _with_master(settings: Settings, master: str | None) -> Settings:

@@ -53,6 +53,10 @@ class LiveTable:
             self._live.update(table_of(self._driver.rows(), self._title), refresh=True)
             self._live.stop()
 
+    def note(self, text: str) -> None:
+        """Print a line that stays, above the table."""
+        self._console.print(text, highlight=False)
+
     def refresh(self, driver: Driver) -> None:
         """Draw if it is time to; called after every turn."""
         now_s = time.monotonic()

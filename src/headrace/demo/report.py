@@ -1,0 +1,212 @@
+"""The end of the demo: what is in Kafka, SQL, the mailbox and the files, against what must be.
+
+Each check is a line with what was expected and what was found. A difference of one record in any of
+them is a failure, and the first few culprits are named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from email.message import EmailMessage
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from headrace.demo.expected import Expected, expected
+from headrace.demo.feeder import LANES
+from headrace.demo.scenario import REMOVED
+from headrace.demo.visits import Visit
+from headrace.model.streams import Position
+from headrace.ports import Log, Store
+
+Lane = tuple[str, int]
+_FILE = re.compile(r".+-(?P<partition>\d+)-(?P<from>\d{20})-(?P<until>\d{20})\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the report."""
+
+    name: str
+    expected: str
+    found: str
+    #: the first few differences, as people read them
+    faults: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differs."""
+        return self.expected == self.found and not self.faults
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Everything that came out of the demo."""
+
+    ends: Mapping[Lane, int]
+    #: use case -> lane -> committed offset
+    positions: Mapping[str, Mapping[Lane, int]]
+    scores: Mapping[tuple[str, str], tuple[int, int]]
+    mails: list[EmailMessage]
+    files: list[Path]
+
+
+def collect(store: Store, log: Log, mails: list[EmailMessage], warehouse: Path) -> Found:
+    """Read everything back from where it is."""
+    ends = {
+        (each.topic.removesuffix(".visits"), each.partition): offset
+        for each, offset in log.end_offsets(LANES).items()
+    }
+    with store.positions.begin() as connection:
+        rows = connection.exec_driver_sql("SELECT tenant, lead, score, visits FROM scores")
+        scores = {(row[0], row[1]): (row[2], row[3]) for row in rows}
+    files = sorted((warehouse / "visits").rglob("*.parquet"))
+    return Found(ends, _by_use_case(store.load_positions()), scores, mails, files)
+
+
+def _by_use_case(positions: Iterable[Position]) -> dict[str, dict[Lane, int]]:
+    found: dict[str, dict[Lane, int]] = {}
+    for each in positions:
+        lane = (each.lane.tenant, each.lane.partition)
+        found.setdefault(each.lane.use_case, {})[lane] = each.next_offset
+    return found
+
+
+def checks(visits: list[Visit], found: Found) -> list[Check]:
+    """Hold what was found against a plain computation over the file."""
+    left_at = {
+        name: {lane: offset for lane, offset in lanes.items() if lane[0] == REMOVED}
+        for name, lanes in found.positions.items()
+    }
+    should = expected(visits, left_at)
+    everything = expected(visits, {})
+    return [
+        _kafka(should, found),
+        _positions(found),
+        _scores(should, found),
+        _mails(should, everything, found),
+        *_files(should, found),
+    ]
+
+
+def _kafka(should: Expected, found: Found) -> Check:
+    ends = {lane: len(visits) for lane, visits in should.lanes.items()}
+    faults = tuple(
+        f"{lane}: {count} expected, {found.ends.get(lane, 0)} found"
+        for lane, count in sorted(ends.items())
+        if found.ends.get(lane, 0) != count
+    )
+    return Check(
+        "visits in Kafka, by lane", str(sum(ends.values())), str(sum(found.ends.values())), faults
+    )
+
+
+def _positions(found: Found) -> Check:
+    lanes = [
+        (name, lane, offset, found.ends.get(lane, 0))
+        for name, positions in sorted(found.positions.items())
+        for lane, offset in sorted(positions.items())
+    ]
+    faults = tuple(
+        f"{name} {lane}: position {offset}, end {end}"
+        for name, lane, offset, end in lanes
+        if offset > end or (lane[0] != REMOVED and offset != end)
+    )
+    left = sum(end - offset for _, lane, offset, end in lanes if lane[0] == REMOVED)
+    at_end = sum(1 for _, lane, offset, end in lanes if lane[0] != REMOVED and offset == end)
+    wanted = sum(1 for _, lane, _, _ in lanes if lane[0] != REMOVED)
+    note = f"{REMOVED} left {left} unread when it was removed"
+    return Check("lanes read to their end", str(wanted), str(at_end), faults, note)
+
+
+def _scores(should: Expected, found: Found) -> Check:
+    different = sorted(
+        key
+        for key in {*should.scores, *found.scores}
+        if should.scores.get(key) != found.scores.get(key)
+    )
+    faults = tuple(
+        f"{tenant}/{lead}: {should.scores.get((tenant, lead))} expected, "
+        f"{found.scores.get((tenant, lead))} found"
+        for tenant, lead in different
+    )
+    total = sum(score for score, _ in should.scores.values())
+    return Check(
+        "scores (order and count both show in them)",
+        f"{len(should.scores)} leads, {total} points",
+        f"{len(found.scores)} leads, {sum(score for score, _ in found.scores.values())} points",
+        faults,
+    )
+
+
+def _mails(should: Expected, everything: Expected, found: Found) -> Check:
+    """Each mail once by its Message-ID; the same one twice is what SMTP may do after a kill."""
+    by_id = {str(mail["Message-ID"]): mail for mail in found.mails}
+    got = Counter(
+        (str(mail["To"]).split("@")[1].split(".")[0], str(mail["Subject"]))
+        for mail in by_id.values()
+    )
+    missing = Counter(should.mails) - got
+    # A removed tenant's last slice may have sent its mails and not have committed.
+    foreign = got - Counter(everything.mails)
+    early = got - Counter(should.mails)
+    faults = (
+        *(f"missing: {tenant}: {subject}" for tenant, subject in sorted(missing)),
+        *(f"not expected: {tenant}: {subject}" for tenant, subject in sorted(foreign)),
+        *(f"not expected: {each}" for each in sorted(early) if each[0] != REMOVED),
+    )
+    wanted = sum(should.mails.values())
+    shown = sum(got.values()) - sum(
+        count for (tenant, _), count in early.items() if tenant == REMOVED
+    )
+    repeats = len(found.mails) - len(by_id)
+    note = f"{repeats} delivered twice with the same Message-ID" if repeats else ""
+    return Check("mails to sales", str(wanted), str(shown), faults, note)
+
+
+def _files(should: Expected, found: Found) -> list[Check]:
+    lanes: dict[Lane, list[tuple[int, int, Path]]] = {}
+    for path in found.files:
+        match = _FILE.fullmatch(path.name)
+        tenant = path.parent.name.removeprefix("tenant=")
+        if match is not None:
+            lane = (tenant, int(match["partition"]))
+            lanes.setdefault(lane, []).append((int(match["from"]), int(match["until"]), path))
+    chain: list[str] = []
+    rows: list[str] = []
+    total = 0
+    for lane, position in sorted(found.positions.get("replicate", {}).items()):
+        files = sorted(lanes.pop(lane, []))
+        chain += _chain_faults(lane, files, position)
+        lines = [line for _, _, path in files for line in _lines(path)]
+        total += len(lines)
+        wanted = [visit.line for visit in should.lanes.get(lane, [])[:position]]
+        if lines != wanted:
+            rows.append(f"{lane}: rows differ from the file's own order")
+    chain += [f"{lane}: files of a lane nobody reads" for lane in sorted(lanes)]
+    wanted_rows = sum(found.positions.get("replicate", {}).values())
+    count = len(found.files)
+    return [
+        Check("slices in files, end to end", f"{count} files", f"{count} files", tuple(chain)),
+        Check("visits in files, in order", str(wanted_rows), str(total), tuple(rows)),
+    ]
+
+
+def _lines(path: Path) -> list[int]:
+    lines: list[int] = pq.read_table(path, columns=["line"], partitioning=None)["line"].to_pylist()
+    return lines
+
+
+def _chain_faults(lane: Lane, files: list[tuple[int, int, Path]], position: int) -> list[str]:
+    faults, reached = [], 0
+    for start, until, path in files:
+        if start != reached:
+            faults.append(f"{lane}: {path.name} does not begin at {reached}")
+        reached = until
+    if reached != position:
+        faults.append(f"{lane}: files reach {reached}, the position is {position}")
+    return faults

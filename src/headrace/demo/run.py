@@ -1,0 +1,168 @@
+"""Running the demo: servers, driver, feeder and scenario, then the report.
+
+Killed at any moment, the same command goes on: Kafka keeps what was sent, the store what was done,
+and a small journal which events happened. After a verified end the next run starts afresh.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from headrace.assembly import Assembly, assembled, stopping_on_signals
+from headrace.cycle.driver import Driver
+from headrace.demo.feeder import Feeder
+from headrace.demo.report import Check, checks, collect
+from headrace.demo.scenario import EVENTS, Journal, apply, due
+from headrace.demo.visits import PARTITIONS, TENANTS, read_visits
+from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
+from headrace.errors import VerifyError
+from headrace.kafka import KafkaLog, create_topics
+from headrace.live import LiveTable
+from headrace.settings import Settings
+
+#: most faults shown of one check
+SHOWN_FAULTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """How the demo runs."""
+
+    folder: Path
+    rate_per_s: float = 350.0
+    master: str = "local[2]"
+    fresh: bool = False
+
+
+def run_demo(options: DemoOptions, console: Console) -> list[Check]:
+    """Run the demo to its verified end.
+
+    Raises:
+        VerifyError: a result differs from what the file says it must be.
+    """
+    folder = options.folder.resolve()
+    journal = _journal(folder, options.fresh, console)
+    began_s = time.monotonic()
+    with ExitStack() as stack:
+        kafka = stack.enter_context(EmbeddedKafka(folder / "kafka"))
+        smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
+        console.print(f"Kafka at {kafka.bootstrap_servers}, mail at {smtp.url}", highlight=False)
+        settings = settings_of(folder, kafka.bootstrap_servers, smtp.url, options.master)
+        topics = {f"{tenant}.visits": PARTITIONS for tenant in TENANTS}
+        create_topics(settings.kafka, topics)
+        console.print("starting Spark ...")
+        with assembled(settings, folder, "headrace demo") as made:
+            ended = _drive(made, settings, options, (journal, console))
+            if not ended:
+                console.print("stopped; the same command goes on from here")
+                return []
+            log = KafkaLog(made.connections.kafka)
+            found = collect(made.store, log, smtp.messages(), folder / "warehouse")
+            log.close()
+    result = checks(list(read_visits()), found)
+    show(result, console, time.monotonic() - began_s)
+    if not all(each.passed for each in result):
+        raise VerifyError("the demo's results are not what the visits say they must be")
+    journal.verified = True
+    journal.write()
+    return result
+
+
+def _journal(folder: Path, fresh: bool, console: Console) -> Journal:
+    journal = Journal.read(folder / "journal.json") if not fresh else None
+    if journal is None or journal.verified:
+        shutil.rmtree(folder, ignore_errors=True)
+        return Journal(folder / "journal.json", [])
+    if journal.done:
+        console.print("going on with a demo that did not come to its end")
+    return journal
+
+
+def settings_of(folder: Path, bootstrap_servers: str, smtp_url: str, master: str) -> Settings:
+    """What would stand in the demo's YAML file."""
+    return Settings.model_validate(
+        {
+            "module": "headrace.demo.use_cases",
+            "kafka": {"bootstrap.servers": bootstrap_servers},
+            "database_url": f"sqlite:///{folder / 'headrace.db'}",
+            "smtp_url": smtp_url,
+            "warehouse": folder / "warehouse",
+            "master": master,
+        }
+    )
+
+
+def _drive(
+    made: Assembly, settings: Settings, options: DemoOptions, told: tuple[Journal, Console]
+) -> bool:
+    """Turn the driver until everything sent is done; False if somebody stopped it first."""
+    journal, console = told
+    log = KafkaLog(made.connections.kafka)
+    feeder = Feeder(settings.kafka, log, options.rate_per_s)
+    feeder.start()
+    ended = False
+
+    def on_turn(driver: Driver) -> None:
+        nonlocal ended
+        if feeder.error is not None:
+            raise feeder.error
+        _act(made, journal, feeder.share, live.note)
+        live.refresh(driver)
+        if feeder.done and len(journal.done) == len(EVENTS) and _all_read(driver, log):
+            ended = True
+            made.stop()
+
+    try:
+        with stopping_on_signals(made.stop), LiveTable(made.driver, console) as live:
+            made.run(on_turn)
+    finally:
+        feeder.stop()
+        log.close()
+    return ended
+
+
+def _act(made: Assembly, journal: Journal, share: float, tell: Callable[[str], None]) -> None:
+    for event in due(share, journal.done):
+        apply(event, made.store)
+        journal.done.append(event.name)
+        journal.write()
+        if event.at_share:
+            tell(f"at {share:.0%} of the visits: {event}")
+
+
+def _all_read(driver: Driver, log: KafkaLog) -> bool:
+    """Everything in Kafka is committed, asked of Kafka itself and not of what was last seen."""
+    if not driver.idle:
+        return False
+    held = [each for each in driver.board.streams.values() if each.state.value == "active"]
+    lanes = driver.board.partitions(iter(held))
+    ends = log.end_offsets(list(lanes))
+    return all(
+        lane.position == ends.get(partition) for partition, each in lanes.items() for lane in each
+    )
+
+
+def show(result: list[Check], console: Console, seconds: float) -> None:
+    """Print the report."""
+    table = Table("check", "expected", "found", "", box=None, title="\nReport")
+    for each in result:
+        mark = "[green]ok[/]" if each.passed else "[bold red]DIFFERENT[/]"
+        table.add_row(each.name, each.expected, each.found, mark)
+    console.print(table)
+    for each in result:
+        if each.note:
+            console.print(f"  {each.name}: {each.note}", style="dim", highlight=False)
+        for fault in each.faults[:SHOWN_FAULTS]:
+            console.print(f"  {each.name}: {fault}", style="red", markup=False)
+        if len(each.faults) > SHOWN_FAULTS:
+            console.print(f"  ... and {len(each.faults) - SHOWN_FAULTS} more", style="red")
+    if all(each.passed for each in result):
+        console.print(f"nothing lost, nothing twice, {seconds:.0f} s in all", style="bold green")

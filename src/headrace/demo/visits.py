@@ -1,0 +1,97 @@
+"""The input: 10,000 real visits of one site in May 2015, as Apache wrote them down.
+
+Reading a line, and deciding whose it is. A tenant is a section of the site; what is in no large
+section belongs to ``home``. A lead is a visitor's address; all its visits to a tenant go to one
+partition, so that they keep their order.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+
+SECTIONS = ("articles", "blog", "files", "images", "presentations", "projects")
+TENANTS = (*SECTIONS, "home")
+PARTITIONS = 2
+
+_LINE = re.compile(
+    r'(?P<lead>\S+) \S+ \S+ \[(?P<at>[^\]]+)\] "(?P<method>\S+) (?P<path>\S+)[^"]*" '
+    r"(?P<status>\d{3}) (?P<size>\d+|-)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One line of the log."""
+
+    line: int
+    lead: str
+    at: str
+    method: str
+    path: str
+    status: int
+    bytes: int
+
+    @property
+    def tenant(self) -> str:
+        """The section of the site it belongs to."""
+        section = self.path.split("?")[0].split("/")[1] if self.path.startswith("/") else ""
+        return section if section in SECTIONS else "home"
+
+    @property
+    def topic(self) -> str:
+        """The topic of its tenant."""
+        return f"{self.tenant}.visits"
+
+    @property
+    def partition(self) -> int:
+        """The same for all visits of a lead."""
+        return zlib.crc32(self.lead.encode()) % PARTITIONS
+
+    def as_json(self) -> bytes:
+        """What goes to Kafka."""
+        fields = {
+            "line": self.line,
+            "lead": self.lead,
+            "at": self.at,
+            "method": self.method,
+            "path": self.path,
+            "status": self.status,
+            "bytes": self.bytes,
+        }
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def parse(number: int, line: str) -> Visit:
+    """One line of Apache's combined format.
+
+    Raises:
+        ValueError: it is not of that format.
+    """
+    match = _LINE.match(line)
+    if match is None:
+        raise ValueError(f"line {number} is not in Apache's combined format: {line[:80]!r}")
+    at = datetime.strptime(match["at"], "%d/%b/%Y:%H:%M:%S %z")
+    return Visit(
+        line=number,
+        lead=match["lead"],
+        at=at.isoformat(),
+        method=match["method"],
+        path=match["path"],
+        status=int(match["status"]),
+        bytes=0 if match["size"] == "-" else int(match["size"]),
+    )
+
+
+def read_visits() -> Iterator[Visit]:
+    """All visits, in the order of the file."""
+    file = resources.files("headrace.demo") / "data" / "web-visits.log.gz"
+    with file.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            yield parse(number, line)
