@@ -11,15 +11,17 @@ Columns: ``value`` (bytes or text), and if wanted ``key`` (bytes or text), ``hea
 have them) and ``topic`` (text; null means the sink's). Rows of one key keep their order: they are
 sent in the order of the effects and of their rows, and one key has one partition.
 
-An effect is checked before any of it is sent: its schema, and the client's ``message.max.bytes``.
-What the broker refuses after that (a topic it does not have, a smaller limit) is found out message
-by message, so the other messages of that effect may be in the topic. Kafka transactions, which
-would hide them, are not used yet.
+An effect is checked before any of it is sent: its schema, the client's ``message.max.bytes``, and
+whether its topics are there, since the client would wait for a missing topic and all other tenants
+with it. What the broker refuses after that (a smaller limit, a right that is missing) is found out
+message by message, so the other messages of that effect may be in the topic. Kafka transactions,
+which would hide them, are not used yet. Topics are not made here.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,13 +42,17 @@ _OPTIONAL = {"key": "bytes or text", "headers": "headers", "topic": "text"}
 #: what a message is counted to need besides key, value and headers
 _OVERHEAD_BYTES = 128
 _MAX_BYTES_DEFAULT = 1_000_000
+_METADATA_WAIT_S = 10.0
+#: within a bin's time budget, since a missing topic delays whoever is sent with it
+_NEW_TOPIC_WAIT_S = 0.5
 _OURS = {"enable.idempotence": "true", "acks": "all"}
 _DEFAULTS = {
     "linger.ms": "2",
     "compression.type": "lz4",
     # A message that cannot be delivered must be known of before the bin's time is long over.
     "message.timeout.ms": "30000",
-    "topic.metadata.propagation.max.ms": "10000",
+    # A topic that vanished is waited for, and all that were sent with it wait too.
+    "topic.metadata.propagation.max.ms": "2000",
 }
 #: refusals that a person has to mend, though the protocol calls some of them retriable
 _PERMANENT = {
@@ -70,8 +76,7 @@ class KafkaTopic:
     """A topic in the cluster that the records come from.
 
     Args:
-        topic: name of the topic; ``{tenant}`` in it becomes the tenant. It must be there, or the
-            brokers must make topics by themselves.
+        topic: name of the topic; ``{tenant}`` in it becomes the tenant. It must be there.
 
     Raises:
         ConfigError: the name has braces other than ``{tenant}``.
@@ -108,41 +113,60 @@ class KafkaTopicWriter:
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
         errors: dict[int, HeadraceError] = {}
-        producer = _producer(self._properties)
+        line = _line(self._properties)
         for index, effect in enumerate(effects):
-            if effect.output.num_columns == 0:
-                continue
             try:
-                self._check(effect.output)
-                self._send(producer, effect, index, errors)
+                if effect.output.num_rows or effect.output.num_columns:
+                    self._check(effect.output)
+            except HeadraceError as error:
+                errors[index] = error
+        ready = {i: e for i, e in enumerate(effects) if i not in errors and e.output.num_rows}
+        try:
+            line.learn({topic for effect in ready.values() for topic in self._topics(effect)})
+        except SinkUnavailable as error:
+            errors.update(dict.fromkeys(ready, error))
+            ready = {}
+        for index, effect in ready.items():
+            try:
+                self._send(line, effect, index, errors)
             except HeadraceError as error:
                 errors.setdefault(index, error)
         # Every message ends within message.timeout.ms, delivered or not.
-        while producer.flush(1.0):
+        while line.producer.flush(1.0):
             pass
         return [failed(errors[i]) if i in errors else Written() for i in range(len(effects))]
 
     def close(self) -> None:
         """Keep the producer for the next bin; all it was given has been delivered."""
 
+    def _own_topic(self, effect: Effect) -> str:
+        return self._sink.topic.format(tenant=effect.slices[0].lane.tenant)
+
+    def _topics(self, effect: Effect) -> set[str]:
+        own = self._own_topic(effect)
+        if "topic" not in effect.output.schema.names:
+            return {own}
+        return {name or own for name in effect.output.column("topic").unique().to_pylist()}
+
     def _send(
-        self, producer: Producer, effect: Effect, index: int, errors: dict[int, HeadraceError]
+        self, line: _Line, effect: Effect, index: int, errors: dict[int, HeadraceError]
     ) -> None:
-        own = self._sink.topic.format(tenant=effect.slices[0].lane.tenant)
+        for topic in sorted(self._topics(effect)):
+            if topic not in line.topics:
+                raise SinkRefused(f"topic {topic}: it is not there; make it, then resume")
+        own = self._own_topic(effect)
         mark = (SLICE_HEADER, identity(effect).encode())
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is not None:
-                errors.setdefault(index, _translated(error, message.topic() or own))
-                _forget_if_fatal(producer, error)
+                topic = message.topic() or own
+                errors.setdefault(index, _translated(error, topic))
+                line.note(error, topic)
 
         for topic, key, value, headers in _messages(effect.output):
-            message = {
-                "key": key,
-                "headers": [*_pairs(headers), mark],
-                "on_delivery": delivered,
-            }
-            _produce(producer, topic or own, value, message)
+            all_headers = [*_pairs(headers), mark]
+            message = {"key": key, "headers": all_headers, "on_delivery": delivered}
+            line.put(topic or own, value, message)
 
     def _check(self, table: pa.Table) -> None:
         where = f"topic {self._sink.topic}"
@@ -173,22 +197,6 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
     return [(h["key"], h["value"]) for h in headers or () if h["key"] != SLICE_HEADER]
 
 
-def _produce(producer: Producer, topic: str, value: Any, message: dict[str, Any]) -> None:
-    while True:
-        try:
-            producer.produce(topic, value, **message)
-        except BufferError:
-            # The queue is full: give the deliveries behind it a moment, and their callbacks a turn.
-            producer.poll(0.1)
-        except KafkaException as exc:
-            error = exc.args[0]
-            _forget_if_fatal(producer, error)
-            raise _translated(error, topic) from exc
-        else:
-            producer.poll(0)
-            return
-
-
 def _binary_lengths(table: pa.Table, name: str) -> Any:
     column = table.column(name)
     if pa.types.is_null(column.type):
@@ -204,22 +212,64 @@ def _translated(error: KafkaError, topic: str) -> HeadraceError:
     return SinkUnavailable(message)
 
 
-#: one producer for each process and configuration; a forked child must not use its parent's
-_producers: dict[tuple[int, tuple[tuple[str, str], ...]], Producer] = {}
+class _Line:
+    """A producer, and the topics it is known to have."""
 
-
-def _producer(properties: dict[str, str]) -> Producer:
-    settings = {**_DEFAULTS, **properties, **_OURS}
-    key = (os.getpid(), tuple(sorted((name, str(value)) for name, value in settings.items())))
-    if key not in _producers:
+    def __init__(self, settings: dict[str, str]) -> None:
         try:
-            _producers[key] = Producer(settings)
+            self.producer = Producer(settings)
         except KafkaException as exc:
             raise ConfigError(f"Kafka producer: {exc.args[0].str()}") from exc
-    return _producers[key]
+        self.topics: set[str] = set()
+
+    def learn(self, wanted: set[str]) -> None:
+        """Ask for all topics at once, if one of these is not known yet.
+
+        A topic just made is not known to every broker at once, so it is asked for again, shortly:
+        all other tenants wait with it.
+        """
+        give_up_s = time.monotonic() + _NEW_TOPIC_WAIT_S
+        while not self.topics.issuperset(wanted):
+            try:
+                self.topics = set(self.producer.list_topics(timeout=_METADATA_WAIT_S).topics)
+            except KafkaException as exc:
+                raise SinkUnavailable(f"Kafka: no broker answers: {exc.args[0].str()}") from exc
+            if time.monotonic() > give_up_s:
+                return
+            if not self.topics.issuperset(wanted):
+                self.producer.poll(0.05)
+
+    def put(self, topic: str, value: Any, message: dict[str, Any]) -> None:
+        """Queue a message; waits while the queue is full."""
+        while True:
+            try:
+                self.producer.produce(topic, value, **message)
+            except BufferError:
+                # Give the deliveries that fill the queue a moment, and their callbacks a turn.
+                self.producer.poll(0.1)
+            except KafkaException as exc:
+                self.note(exc.args[0], topic)
+                raise _translated(exc.args[0], topic) from exc
+            else:
+                self.producer.poll(0)
+                return
+
+    def note(self, error: KafkaError, topic: str) -> None:
+        """Forget what an error shows to be wrong: the topic, or after a fatal one the producer."""
+        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            self.topics.discard(topic)
+        if error.fatal():
+            for key in [key for key, line in _lines.items() if line is self]:
+                del _lines[key]
 
 
-def _forget_if_fatal(producer: Producer, error: KafkaError) -> None:
-    if error.fatal():
-        for key in [key for key, known in _producers.items() if known is producer]:
-            del _producers[key]
+#: one for each process and configuration; a forked child must not use its parent's
+_lines: dict[tuple[int, tuple[tuple[str, str], ...]], _Line] = {}
+
+
+def _line(properties: dict[str, str]) -> _Line:
+    settings = {**_DEFAULTS, **properties, **_OURS}
+    key = (os.getpid(), tuple(sorted((name, str(value)) for name, value in settings.items())))
+    if key not in _lines:
+        _lines[key] = _Line(settings)
+    return _lines[key]

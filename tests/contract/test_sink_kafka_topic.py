@@ -1,0 +1,69 @@
+"""The laws of a sink, on a topic of a real broker."""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.ports import Connections, Sink, Site
+from headrace.sinks import KafkaTopic
+from headrace.sinks.kafka_topic import SLICE_HEADER
+from headrace.testing.sink_contract import Seen, SinkContract
+
+pytestmark = pytest.mark.kafka
+
+
+class TestKafkaTopic(SinkContract):
+    @pytest.fixture(autouse=True)
+    def _topic(self, kafka):
+        self.bootstrap = kafka.bootstrap
+        self.topic = f"contract-{uuid.uuid4().hex}"
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_topics([NewTopic(self.topic, 1, 1)])[self.topic].result(30)
+        yield
+        admin.delete_topics([self.topic])[self.topic].result(30)
+
+    def make_sink(self) -> Sink:
+        return KafkaTopic(self.topic)
+
+    def site(self) -> Site:
+        return Site(Connections({"bootstrap.servers": self.bootstrap}, ""), positions=None)
+
+    def table(self, values):
+        columns = {"key": [b"one"] * len(values), "value": [each.encode() for each in values]}
+        schema = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+        return pa.table(columns, schema=schema)
+
+    def refused_table(self):
+        return self.table(["small", "x" * 1_000_001])
+
+    def wrong_table(self):
+        return pa.table({"value": [1]})
+
+    def read_back(self):
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        reader.assign([TopicPartition(self.topic, 0, 0)])
+        seen = []
+        while True:
+            message = reader.poll(30)
+            assert message is not None, "the broker answers within half a minute"
+            if message.error() is not None:
+                break
+            mark = dict(message.headers())[SLICE_HEADER].decode()
+            seen.append(Seen(f"{mark}:{message.value()}", message.value().decode()))
+        error = message.error()
+        reader.close()
+        if error.code() != error._PARTITION_EOF:
+            raise KafkaException(error)
+        return seen

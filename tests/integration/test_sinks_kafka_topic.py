@@ -1,0 +1,99 @@
+"""What readers find in a topic that the Kafka sink wrote."""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Site
+from headrace.sinks import KafkaTopic
+from headrace.sinks.kafka_topic import SLICE_HEADER
+
+pytestmark = pytest.mark.kafka
+_PARTITIONS = 3
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@pytest.fixture
+def topics(kafka):
+    """Topics ``<mark>-acme`` and ``<mark>-bolt``."""
+    mark = uuid.uuid4().hex
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    names = [f"{mark}-acme", f"{mark}-bolt"]
+    for made in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in names]).values():
+        made.result(30)
+    yield f"{mark}-{{tenant}}"
+    for gone in admin.delete_topics(names).values():
+        gone.result(30)
+
+
+def _write(kafka, topic, effects):
+    site = Site(Connections({"bootstrap.servers": kafka.bootstrap}, ""), positions=None)
+    return KafkaTopic(topic).open(site).write(effects)
+
+
+def _effect(table, tenant="acme"):
+    return Effect((Slice(LaneId("score", tenant, 2), "t", 7, 50, epoch=1),), (9,), table)
+
+
+def _read(kafka, topic):
+    settings = {
+        "bootstrap.servers": kafka.bootstrap,
+        "group.id": "unused",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+    }
+    reader = Consumer(settings)
+    reader.assign([TopicPartition(topic, partition, 0) for partition in range(_PARTITIONS)])
+    messages, ended = [], 0
+    while ended < _PARTITIONS:
+        message = reader.poll(30)
+        assert message is not None, "the broker answers within half a minute"
+        if message.error() is None:
+            messages.append(message)
+        else:
+            ended += 1
+    reader.close()
+    return messages
+
+
+def test_rows_of_a_key_keep_their_order_over_effects(kafka, topics):
+    tables = [
+        pa.table({"key": [f"k{n % 5}" for n in rows], "value": [f"{n:03d}" for n in rows]})
+        for rows in (range(100), range(100, 200))
+    ]
+    _write(kafka, topics, [_effect(table) for table in tables])
+    messages = _read(kafka, topics.format(tenant="acme"))
+    assert len(messages) == 200
+    for key in {message.key() for message in messages}:
+        values = [message.value() for message in messages if message.key() == key]
+        assert values == sorted(values)
+
+
+def test_a_message_carries_its_headers_and_the_mark_of_its_slice(kafka, topics):
+    headers = pa.array([[{"key": "trace", "value": b"1"}]], _HEADERS)
+    _write(kafka, topics, [_effect(pa.table({"value": [b"a"], "headers": headers}))])
+    (message,) = _read(kafka, topics.format(tenant="acme"))
+    assert message.headers() == [("trace", b"1"), (SLICE_HEADER, b"score/acme/2:7-9")]
+    assert message.key() is None
+
+
+def test_each_tenant_has_its_topic_unless_a_row_names_another(kafka, topics):
+    acme, bolt = (topics.format(tenant=name) for name in ("acme", "bolt"))
+    moved = pa.table({"value": ["to bolt", "stays"], "topic": [bolt, None]})
+    _write(kafka, topics, [_effect(moved), _effect(pa.table({"value": ["own"]}), "bolt")])
+    assert [message.value() for message in _read(kafka, acme)] == [b"stays"]
+    assert sorted(message.value() for message in _read(kafka, bolt)) == [b"own", b"to bolt"]
+
+
+def test_a_missing_topic_delays_and_hurts_nobody_else(kafka, topics):
+    table = pa.table({"value": ["a"]})
+    effects = [_effect(table, "nobody"), _effect(table, "acme")]
+    outcomes = _write(kafka, topics, effects)
+    assert [each.error and each.error.code for each in outcomes] == ["SinkRefused", None]
+    assert len(_read(kafka, topics.format(tenant="acme"))) == 1

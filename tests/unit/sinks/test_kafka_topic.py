@@ -1,0 +1,122 @@
+"""What is decided about a message before and after the broker has it."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError
+
+from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Site
+from headrace.sinks import KafkaTopic, kafka_topic
+from headrace.sinks.kafka_topic import SLICE_HEADER
+
+#: librdkafka's own broker inside the client: it has no topics, and nothing leaves the process
+_INSIDE = {"test.mock.num.brokers": "1"}
+
+
+def _writer(**properties):
+    return KafkaTopic("{tenant}.scores").open(
+        Site(Connections({**_INSIDE, **properties}, ""), None)
+    )
+
+
+def _effect(table, tenant="acme"):
+    return Effect((Slice(LaneId("score", tenant, 0), "t", 0, 9, epoch=1),), (9,), table)
+
+
+@pytest.fixture(autouse=True)
+def _no_line_is_left(monkeypatch):
+    monkeypatch.setattr(kafka_topic, "_NEW_TOPIC_WAIT_S", 0.0)
+    monkeypatch.setattr(kafka_topic, "_lines", {})
+
+
+@pytest.mark.parametrize("topic", ["", "{tenants}.scores", "{tenant}.{}", "scores}"])
+def test_a_topic_with_other_braces_is_refused_when_it_is_named(topic):
+    with pytest.raises(ConfigError, match="braces"):
+        KafkaTopic(topic)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError._UNKNOWN_TOPIC,
+    ],
+)
+def test_what_a_person_must_mend_is_a_refusal(code):
+    assert isinstance(kafka_topic._translated(KafkaError(code), "t"), SinkRefused)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._PURGE_QUEUE,
+    ],
+)
+def test_what_passes_by_itself_is_temporary(code):
+    assert isinstance(kafka_topic._translated(KafkaError(code), "t"), SinkUnavailable)
+
+
+def test_a_message_too_large_is_named_by_its_row_before_anything_is_sent():
+    table = pa.table({"key": [b"k", b"k"], "value": [b"small", b"x" * 900]})
+    writer = _writer(**{"message.max.bytes": "1000"})
+    error = writer.write([_effect(table)])[0].error
+    assert (error.temporary, error.code) == (False, "SinkRefused")
+    assert "row 1 has 1029 bytes" in error.message
+
+
+def test_a_null_value_is_a_message_too():
+    table = pa.table({"key": [b"k"], "value": pa.nulls(1)})
+    error = _writer().write([_effect(table)])[0].error
+    assert error.message == "topic acme.scores: it is not there; make it, then resume"
+
+
+def test_a_missing_topic_is_a_refusal_of_its_own_tenant():
+    outcomes = _writer().write(
+        [_effect(pa.table({"value": ["a"]})), _effect(pa.table({"value": ["a"]}).slice(1), "bolt")]
+    )
+    assert outcomes[0].error.code == "SinkRefused"
+    assert outcomes[1].error is None
+
+
+def test_the_mark_of_an_earlier_sink_is_replaced():
+    headers = [{"key": SLICE_HEADER, "value": b"old"}, {"key": "trace", "value": b"1"}]
+    assert kafka_topic._pairs(headers) == [("trace", b"1")]
+
+
+def test_one_producer_serves_all_bins_of_a_worker():
+    assert kafka_topic._line(_INSIDE) is kafka_topic._line(dict(_INSIDE))
+
+
+def test_other_credentials_have_a_producer_of_their_own():
+    other = {**_INSIDE, "client.id": "bolt"}
+    assert kafka_topic._line(_INSIDE) is not kafka_topic._line(other)
+
+
+def test_a_forked_child_does_not_use_its_parents_producer(monkeypatch):
+    mine = kafka_topic._line(_INSIDE)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert kafka_topic._line(_INSIDE) is not mine
+
+
+def test_a_producer_is_forgotten_after_a_fatal_error():
+    line = kafka_topic._line(_INSIDE)
+    line.note(KafkaError(KafkaError._MSG_TIMED_OUT), "t")
+    assert kafka_topic._line(_INSIDE) is line
+    line.note(KafkaError(KafkaError._FATAL, "fenced", fatal=True), "t")
+    assert kafka_topic._line(_INSIDE) is not line
+
+
+def test_the_guarantee_cannot_be_configured_away():
+    with pytest.raises(ConfigError, match="Kafka producer"):
+        _writer(**{"max.in.flight": "99"}).write([])
