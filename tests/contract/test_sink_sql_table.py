@@ -1,4 +1,4 @@
-"""The laws of a sink, on a table in SQLite."""
+"""The laws of a sink, on a table in SQLite and, where one can be had, in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from headrace.testing.sink_contract import USE_CASE, Seen, SinkContract
 
 class TestSqlTable(SinkContract):
     @pytest.fixture(autouse=True)
-    def _store(self, tmp_path):
-        self.url = f"sqlite:///{tmp_path}/store.db"
+    def _store(self, store_url):
+        self.url = store_url
         self.store: SqlStore = open_store(self.url)
         self.store.deploy(Deployment(USE_CASE, "contract.py", "0", "{tenant}.visits"))
         yield
@@ -42,7 +42,9 @@ class TestSqlTable(SinkContract):
     def read_back(self):
         engine = create_engine(self.url)
         with engine.connect() as connection:
-            rows = connection.execute(text("SELECT value FROM things ORDER BY rowid")).all()
+            # Where the row lies: rows that were never changed lie in the order they came.
+            place = "rowid" if connection.dialect.name == "sqlite" else "ctid"
+            rows = connection.execute(text(f"SELECT value FROM things ORDER BY {place}")).all()
         engine.dispose()
         return [Seen(row.value, row.value) for row in rows]
 

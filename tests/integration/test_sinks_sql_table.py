@@ -1,0 +1,106 @@
+"""A table and its positions after a task was killed, and against a zombie."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from sqlalchemy import create_engine, text
+
+from headrace.model.records import Deployment
+from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.ports import Connections, Effect, Site
+from headrace.sinks import SqlTable
+from headrace.store import open_store
+
+_STREAM = StreamId("score", "acme")
+_SINK = SqlTable(
+    "scores",
+    {"lead": "text", "score": "bigint"},
+    key=("lead",),
+    update={"score": "scores.score + excluded.score"},
+)
+_STALL_BEFORE_COMMIT = """
+import sys, time
+from contextlib import contextmanager
+import pyarrow as pa
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Site
+from headrace.sinks import SqlTable
+from headrace.store import SqlPositionsFactory
+
+class Stalling:
+    def __init__(self, real):
+        self.advance_in = real.advance_in
+        self.real = real
+
+    @contextmanager
+    def begin(self):
+        with self.real.begin() as connection:
+            yield connection
+            print("written", flush=True)
+            time.sleep(60)
+
+connections = Connections({}, sys.argv[1])
+site = Site(connections, Stalling(SqlPositionsFactory().open(connections)))
+sink = SqlTable("scores", {"lead": "text", "score": "bigint"}, ("lead",), {"score": "0"})
+piece = Slice(LaneId("score", "acme", 0), "t", 0, 1, epoch=1)
+sink.open(site).write([Effect((piece,), (1,), pa.table({"lead": ["a"], "score": [5]}), True)])
+"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = open_store(f"sqlite:///{tmp_path}/store.db")
+    made.deploy(Deployment("score", "score.py", "0", "{tenant}.visits"))
+    made.add_tenant(Tenant("acme"))
+    made.hold([_STREAM])
+    made.start_lanes(_STREAM, "id", {0: 0})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(store, tmp_path):
+    made = Site(Connections({}, f"sqlite:///{tmp_path}/store.db"), store.positions)
+    _SINK.prepare(made)
+    return made
+
+
+def _effect(epoch=1):
+    piece = Slice(LaneId("score", "acme", 0), "t", 0, 1, epoch)
+    return Effect((piece,), (1,), pa.table({"lead": ["a"], "score": [5]}), move_positions=True)
+
+
+def _rows(site):
+    engine = create_engine(site.connections.database_url)
+    with engine.connect() as connection:
+        rows = [tuple(row) for row in connection.execute(text("SELECT lead, score FROM scores"))]
+    engine.dispose()
+    return rows
+
+
+def test_a_task_killed_before_its_commit_leaves_nothing_and_its_slice_can_run_again(site, store):
+    with subprocess.Popen(
+        [sys.executable, "-c", _STALL_BEFORE_COMMIT, site.connections.database_url],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as task:
+        assert task.stdout.readline() == "written\n"
+        task.send_signal(signal.SIGKILL)
+    assert _rows(site) == []
+    assert [each.next_offset for each in store.load_positions()] == [0]
+    assert _SINK.open(site).write([_effect()])[0].committed
+    assert _rows(site) == [("a", 5)]
+
+
+def test_a_zombie_writes_nothing_once_another_driver_holds_the_stream(site, store):
+    epoch = store.hold([_STREAM])[_STREAM]
+    assert _SINK.open(site).write([_effect(epoch=1)])[0].superseded
+    assert _rows(site) == []
+    assert _SINK.open(site).write([_effect(epoch)])[0].committed
+    assert _SINK.open(site).write([_effect(epoch)])[0].superseded
+    assert _rows(site) == [("a", 5)]
