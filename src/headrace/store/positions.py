@@ -38,7 +38,8 @@ _MOVE_ONE = """
 UPDATE headrace_positions SET next_offset = ?
 WHERE use_case = ? AND tenant = ? AND partition = ? AND next_offset = ? AND epoch = ?
 """
-# Under READ COMMITTED the conditions are checked again on the row as it is once its lock is had.
+# Under READ COMMITTED the conditions are checked again on the row as it is once its lock is had,
+# and it stays so: the update needs to look at the key only.
 _MOVE_ALL = """
 WITH moves AS (
     SELECT * FROM unnest(
@@ -54,7 +55,6 @@ WITH moves AS (
 UPDATE headrace_positions p SET next_offset = m.to_offset
 FROM locked m
 WHERE p.use_case = m.use_case AND p.tenant = m.tenant AND p.partition = m.partition
-  AND p.next_offset = m.from_offset AND p.epoch = m.epoch
 RETURNING m.number
 """
 
@@ -106,7 +106,6 @@ class SqlPositionsFactory:
 
 _databases: dict[tuple[int, str], Database] = {}
 _lock = threading.Lock()
-os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def _database_of(pid: int, url: str) -> Database:
