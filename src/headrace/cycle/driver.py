@@ -60,7 +60,8 @@ class Driver:
     limits: Limits = field(default_factory=Limits)
     board: Board = field(default_factory=Board)
     reporter: Reporter = field(default_factory=Reporter)
-    on_plan: Callable[[Snapshot], None] | None = None
+    #: told of every wave as it is started
+    on_start: Callable[[Wave], None] | None = None
     _use_cases: dict[str, tuple[UseCase, Deployment]] = field(default_factory=dict)
     _results: list[WaveResult] = field(default_factory=list)
     _turn: int = 0
@@ -178,8 +179,6 @@ class Driver:
         made = plan(snapshot)
         faults = check(snapshot, made)
         assert not faults, f"the plan of turn {snapshot.turn} breaks its rules: {faults}"
-        if self.on_plan is not None:
-            self.on_plan(snapshot)
         for credit in made.credits:
             self.board.streams[credit.stream].credit_s = credit.credit_s
         for wave in made.waves:
@@ -202,6 +201,8 @@ class Driver:
             self.parts.store.record_intent(wave)
         self.board.started(wave)
         self.parts.engine.start(wave)
+        if self.on_start is not None:
+            self.on_start(wave)
 
     def _snapshot(self, now_s: float, free_slots: int) -> Snapshot:
         self._turn += 1

@@ -13,14 +13,10 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
 
-from headrace.demo.visits import PARTITIONS, TENANTS, Visit, read_visits
+from headrace.demo.visits import LANES, Visit, read_visits
 from headrace.errors import BrokerUnavailable
 from headrace.kafka import producer_config
 from headrace.ports import Log, TopicPartition
-
-LANES = tuple(
-    TopicPartition(f"{tenant}.visits", number) for tenant in TENANTS for number in range(PARTITIONS)
-)
 
 
 def unsent(visits: list[Visit], ends: Mapping[TopicPartition, int]) -> list[Visit]:

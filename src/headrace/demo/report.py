@@ -16,9 +16,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from headrace.demo.expected import Expected, expected
-from headrace.demo.feeder import LANES
 from headrace.demo.scenario import REMOVED
-from headrace.demo.visits import Visit
+from headrace.demo.visits import LANES, Visit
 from headrace.model.streams import Position
 from headrace.ports import Log, Store
 

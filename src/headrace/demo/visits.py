@@ -16,9 +16,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
 
+from headrace.ports import TopicPartition
+
 SECTIONS = ("articles", "blog", "files", "images", "presentations", "projects")
 TENANTS = (*SECTIONS, "home")
 PARTITIONS = 2
+LANES = tuple(
+    TopicPartition(f"{tenant}.visits", number) for tenant in TENANTS for number in range(PARTITIONS)
+)
 
 _LINE = re.compile(
     r'(?P<lead>\S+) \S+ \S+ \[(?P<at>[^\]]+)\] "(?P<method>\S+) (?P<path>\S+)[^"]*" '

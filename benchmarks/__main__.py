@@ -1,0 +1,38 @@
+"""`python -m benchmarks [name ...]`: run some of the benchmarks, or all that are quick."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+#: name -> what it measures; those marked slow run only when named
+BENCHMARKS = {
+    "planner": "one turn of the planner over 10,000 lanes",
+    "reader": "the slice reader against the bare Kafka client",
+    "many_lanes": "a round over many small topics against Spark's Kafka source",
+    "drain": "a backlog of a million records against Spark's Kafka source and the bare client",
+    "steady": "delay at 500 records/s over 1,000 topics against Structured Streaming (slow)",
+    "memory": "memory of driver and workers over ten minutes (slow)",
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the benchmarks named, or all."""
+    if any(name in ("-h", "--help") for name in names):
+        print("python -m benchmarks [name ...]   without a name: all that are not slow\n")
+        for name, what in BENCHMARKS.items():
+            print(f"  {name:<12} {what}")
+        return 0
+    chosen = names or [name for name, what in BENCHMARKS.items() if "(slow)" not in what]
+    unknown = [name for name in chosen if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    for name in chosen:
+        print(f"== {name}: {BENCHMARKS[name]}", flush=True)
+        importlib.import_module(f"benchmarks.{name}").main([])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

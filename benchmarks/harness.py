@@ -1,0 +1,172 @@
+"""What all benchmarks share: a broker, topics with records, a driver to measure, and result files.
+
+A contender is timed only in turn with the others, in the same process and session, and its output
+is counted. Nothing here knows what is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from headrace.embedded.jars import jar_paths
+from pyspark.sql import SparkSession
+
+from headrace.cycle.clock import SystemClock
+from headrace.cycle.driver import Driver, Parts
+from headrace.embedded import EmbeddedKafka
+from headrace.kafka import KafkaLog, KafkaReaderFactory, create_topics, producer_config
+from headrace.model.plans import Limits
+from headrace.model.records import Deployment
+from headrace.model.streams import Tenant
+from headrace.model.waves import Wave
+from headrace.ports import Connections, Site, Store
+from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.session import build_session
+from headrace.store import SqlPositionsFactory, open_store
+from headrace.use_cases import UseCase
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@contextmanager
+def broker() -> Iterator[dict[str, str]]:
+    """A fresh broker; yields client properties."""
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder,
+        EmbeddedKafka(Path(folder) / "kafka", heap_mb=1024) as kafka,
+    ):
+        yield {"bootstrap.servers": kafka.bootstrap_servers}
+
+
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """Spark on two slots, with Spark's own Kafka source on its class path."""
+    jars = ",".join(str(path) for path in jar_paths("spark-kafka"))
+    options = {
+        "spark.jars": jars,
+        "spark.driver.memory": "3g",
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    made = build_session("headrace benchmark", "local[2]", options, {})
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def topics(config: Mapping[str, str], names: Sequence[str]) -> None:
+    """Make one-partition topics."""
+    create_topics(config, dict.fromkeys(names, 1))
+
+
+def fill(config: Mapping[str, str], names: Sequence[str], records: int, size_bytes: int) -> None:
+    """Put so many records into each topic, and wait until all are acknowledged."""
+    producer = Producer(
+        {**producer_config(config), "linger.ms": 20, "queue.buffering.max.messages": 1_000_000}
+    )
+    value = os.urandom(size_bytes // 2).hex().encode()[:size_bytes]
+    for _ in range(records):
+        for name in names:
+            while True:
+                try:
+                    producer.produce(name, value=value, partition=0)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        producer.poll(0)
+    left = producer.flush(120)
+    assert left == 0, f"{left} records were not acknowledged"
+
+
+@dataclass
+class Bench:
+    """A driver of one use case over many tenants."""
+
+    driver: Driver
+    store: Store
+    engine: SparkEngine
+    connections: Connections
+    bins_started: int = 0
+
+    def __post_init__(self) -> None:
+        """Count the tasks that the driver starts."""
+        self.driver.on_start = self._count
+
+    def _count(self, wave: Wave) -> None:
+        self.bins_started += len(wave.bins)
+
+    def until_done(self, records: int, timeout_s: float = 300.0) -> float:
+        """Turn until so many more records are committed; return the seconds it took."""
+        before = self.done
+        began = time.perf_counter()
+        while self.done - before < records:
+            self.driver.turn()
+            assert time.perf_counter() - began < timeout_s, "the driver did not get through"
+        took = time.perf_counter() - began
+        assert self.done - before == records, "more records than were sent"
+        return took
+
+    @property
+    def done(self) -> int:
+        """Records committed so far."""
+        return sum(each.records_total for each in self.driver.reporter.meters.values())
+
+
+@contextmanager
+def driver_of(
+    spark: SparkSession,
+    config: Mapping[str, str],
+    use_case: UseCase,
+    tenants: Sequence[str],
+    limits: Limits | None = None,
+) -> Iterator[Bench]:
+    """A driver with a fresh store; topics must be there."""
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        url = f"sqlite:///{folder}/store.db"
+        store = open_store(url)
+        connections = Connections(kafka=dict(config), database_url=url, warehouse=folder)
+        deployment = Deployment(use_case.name, "bench.py", "0" * 64, use_case.topic)
+        store.deploy(deployment)
+        for name in tenants:
+            store.add_tenant(Tenant(name))
+        engine = SparkEngine(spark, Tools(connections, KafkaReaderFactory(), SqlPositionsFactory()))
+        log = KafkaLog(config)
+        parts = Parts(store, log, engine, SystemClock())
+        driver = Driver(parts, f"bench-{time.time_ns():x}", limits or Limits())
+        if use_case.sink is not None:
+            use_case.sink.prepare(Site(connections, store.positions))
+        engine.deploy(use_case, {})
+        driver.deploy(use_case, deployment)
+        try:
+            yield Bench(driver, store, engine, connections)
+        finally:
+            engine.close()
+            log.close()
+            store.close()
+
+
+def write(name: str, result: Mapping[str, Any]) -> Path:
+    """Keep the raw numbers."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    machine = {"cores": os.cpu_count(), "at": time.strftime("%Y-%m-%d")}
+    path.write_text(json.dumps({"machine": machine, **result}, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
+    """Median of the ratios of paired rounds, with the smallest and the largest."""
+    each = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return {"median": statistics.median(each), "min": min(each), "max": max(each)}

@@ -1,0 +1,177 @@
+"""The demo's input and its independent computation, and that the report catches planted faults."""
+
+from dataclasses import replace
+from email.message import EmailMessage
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.demo.expected import expected, points_of
+from headrace.demo.report import Found, checks
+from headrace.demo.scenario import EVENTS, Journal, due
+from headrace.demo.use_cases import POINTS, WATCH_LIST
+from headrace.demo.visits import PARTITIONS, TENANTS, Visit, parse, read_visits
+from headrace.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def visits() -> list[Visit]:
+    return list(read_visits())
+
+
+def test_every_line_of_the_real_log_is_a_visit_of_a_known_tenant(visits):
+    assert len(visits) == 10_000
+    assert {each.tenant for each in visits} == set(TENANTS)
+    assert {each.partition for each in visits} == set(range(PARTITIONS))
+
+
+def test_all_visits_of_a_lead_share_a_partition(visits):
+    by_lead = {}
+    for each in visits:
+        by_lead.setdefault(each.lead, set()).add(each.partition)
+    assert all(len(partitions) == 1 for partitions in by_lead.values())
+
+
+def test_a_line_that_is_none_is_refused_by_its_number():
+    with pytest.raises(ValueError, match="line 7"):
+        parse(7, "not a log line")
+
+
+def test_wrong_order_gives_another_score(visits):
+    right = expected(visits, {}).scores
+    wrong = expected(reversed(visits), {}).scores
+    assert right != wrong
+    assert right.keys() == wrong.keys()
+
+
+def test_the_two_tellings_of_the_points_agree(visits):
+    pages = {each.path.split("?")[0] for each in visits}
+    told = {
+        page: next((p for end, p in POINTS.items() if page.endswith(end)), 10) for page in pages
+    }
+    assert {page: points_of(page) for page in pages} == told
+
+
+def test_events_are_due_in_order_and_only_once():
+    assert [each.action for each in due(0.0, [])] == ["add"] * (len(TENANTS) - 1)
+    assert due(1.0, [each.name for each in EVENTS]) == []
+    assert [each.name for each in due(0.4, [each.name for each in due(0.0, [])])] == [
+        "late",
+        "pause",
+    ]
+
+
+def test_the_journal_survives_and_a_broken_one_says_what_to_do(tmp_path):
+    path = tmp_path / "demo" / "journal.json"
+    Journal(path, ["late"]).write()
+    assert Journal.read(path).done == ["late"]
+    path.write_text("{half")
+    with pytest.raises(ConfigError, match="--fresh"):
+        Journal.read(path)
+
+
+# --- the report catches what is planted ------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def right(visits, tmp_path_factory) -> Found:
+    """What a faultless run leaves behind."""
+    folder = tmp_path_factory.mktemp("warehouse")
+    should = expected(visits, {})
+    ends = {lane: len(each) for lane, each in should.lanes.items()}
+    files = []
+    for (tenant, partition), lane in sorted(should.lanes.items()):
+        middle = len(lane) // 2
+        for start, until in ((0, middle), (middle, len(lane))):
+            files.append(write(folder, (tenant, partition), start, lane[start:until]))
+    positions = {name: dict(ends) for name in ("react", "score", "replicate")}
+    mails = [
+        mail(number, tenant, subject)
+        for number, (tenant, subject) in enumerate(
+            key for key, count in should.mails.items() for _ in range(count)
+        )
+    ]
+    return Found(ends, positions, should.scores, mails, files)
+
+
+def write(folder: Path, lane, start: int, visits: list[Visit]) -> Path:
+    tenant, partition = lane
+    home = folder / f"tenant={tenant}"
+    home.mkdir(exist_ok=True)
+    until = start + len(visits)
+    path = home / f"{tenant}.visits-{partition}-{start:020}-{until:020}.parquet"
+    pq.write_table(pa.table({"line": [each.line for each in visits]}), path)
+    return path
+
+
+def mail(number: int, tenant: str, subject: str) -> EmailMessage:
+    made = EmailMessage()
+    made["Message-ID"] = f"<{number}@headrace>"
+    made["To"] = f"sales@{tenant}.example.com"
+    made["Subject"] = subject
+    return made
+
+
+def failed(visits, found) -> set[str]:
+    return {each.name for each in checks(visits, found) if not each.passed}
+
+
+def test_a_faultless_run_passes(visits, right):
+    assert failed(visits, right) == set()
+
+
+def test_a_lost_visit_is_caught(visits, right):
+    lane, end = next(iter(right.ends.items()))
+    found = replace(right, ends={**right.ends, lane: end - 1})
+    assert "visits in Kafka, by lane" in failed(visits, found)
+
+
+def test_a_lane_not_read_to_its_end_is_caught(visits, right):
+    score = dict(right.positions["score"])
+    score["blog", 0] -= 1
+    found = replace(right, positions={**right.positions, "score": score})
+    assert failed(visits, found) == {"lanes read to their end"}
+
+
+def test_a_visit_scored_twice_is_caught(visits, right):
+    key, (score, count) = next(iter(right.scores.items()))
+    found = replace(right, scores={**right.scores, key: (score, count + 1)})
+    assert failed(visits, found) == {"scores (order and count both show in them)"}
+
+
+def test_scores_in_another_order_are_caught(visits, right):
+    found = replace(right, scores=expected(reversed(visits), {}).scores)
+    assert failed(visits, found) == {"scores (order and count both show in them)"}
+
+
+def test_a_lost_a_foreign_and_a_doubled_mail_are_told_apart(visits, right):
+    assert failed(visits, replace(right, mails=right.mails[1:])) == {"mails to sales"}
+    foreign = [*right.mails, mail(10**6, "blog", "who are you")]
+    assert failed(visits, replace(right, mails=foreign)) == {"mails to sales"}
+    second_effect = [*right.mails, mail(10**6, "blog", right.mails[0]["Subject"])]
+    assert failed(visits, replace(right, mails=second_effect)) == {"mails to sales"}
+    redelivered = [*right.mails, right.mails[0]]
+    assert failed(visits, replace(right, mails=redelivered)) == set()
+
+
+def test_a_missing_a_doubled_and_a_reordered_file_are_caught(visits, right, tmp_path):
+    assert failed(visits, replace(right, files=right.files[1:])) >= {"visits in files, in order"}
+    first = right.files[0]
+    rows = pq.read_table(first, partitioning=None)
+    shorter = tmp_path / first.parent.name / first.name
+    shorter.parent.mkdir()
+    pq.write_table(rows.take(list(reversed(range(rows.num_rows)))), shorter)
+    swapped = replace(right, files=[shorter, *right.files[1:]])
+    assert failed(visits, swapped) == {"visits in files, in order"}
+    overlap = first.with_name(first.name.replace(f"{0:020}", f"{1:020}", 1))
+    both = replace(right, files=[*right.files, overlap])
+    pq.write_table(rows, overlap)
+    assert "slices in files, end to end" in failed(visits, both)
+    overlap.unlink()
+
+
+def test_the_watch_list_is_told_twice_alike(visits):
+    watched = {each.path.split("?")[0] for each in visits} & WATCH_LIST
+    assert watched == WATCH_LIST

@@ -1,0 +1,106 @@
+"""The YAML file: what is refused, and that a refusal names file, line and key."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.settings import read_settings
+
+GOOD = """\
+module: use_cases.py
+kafka:
+  bootstrap.servers: localhost:9092
+  enable.ssl.certificate.verification: true
+database_url: ${DATABASE}
+use_cases:
+  score:
+    priority: 3
+    startingOffsets: latest
+    options: {half_life: 10}
+driver:
+  bin_budget: 250ms
+  slice_bytes: 8m
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "headrace.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
+    settings = read_settings(write(tmp_path, GOOD), {"DATABASE": "sqlite:///x.db"})
+    assert settings.kafka["enable.ssl.certificate.verification"] == "true"
+    assert settings.of_use_case("score").startingOffsets == "latest"
+    assert settings.of_use_case("score").options == {"half_life": "10"}
+    assert settings.of_use_case("react").priority == 1
+    assert settings.driver.bin_budget == 0.25
+    assert settings.driver.slice_bytes == 8 * 1024 * 1024
+    assert settings.store_url({}) == "sqlite:///x.db"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("module: a.py\nmodul: b.py\n", "line 2: modul: there is no such key"),
+        ("kafka: {}\n", "line 1: module: this key is missing"),
+        ("module: a.py\ndriver:\n  bin_budget: soon\n", "line 3: driver.bin_budget: a duration"),
+        ("module: a.py\ndriver:\n  bin_budget: 0s\n", "line 3: driver.bin_budget"),
+        ("module: a.py\ndriver:\n  slice_bytes: many\n", "line 3: driver.slice_bytes: a size"),
+        (
+            "module: a.py\nuse_cases:\n  score:\n    startingOffsets: middle\n",
+            "line 4: use_cases.score.startingOffsets",
+        ),
+        (
+            "module: a.py\nuse_cases:\n  score:\n    priority: 0\n",
+            "line 4: use_cases.score.priority",
+        ),
+        ("module: [a\n", "line 2"),
+        ("- a\n- b\n", "a mapping is expected"),
+        ("", "a mapping is expected"),
+        ("module: ${NOBODY}\n", "${NOBODY} is used, but the environment has no such name"),
+    ],
+)
+def test_a_bad_file_is_refused_by_file_line_and_key(tmp_path, text, told):
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        read_settings(path, {})
+    assert str(path) in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_every_fault_is_told_at_once(tmp_path):
+    path = write(tmp_path, "modul: a\nspark: 3\n")
+    with pytest.raises(ConfigError) as caught:
+        read_settings(path, {})
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.yaml"):
+        read_settings(tmp_path / "none.yaml")
+
+
+def test_secrets_come_from_files_or_the_environment_and_do_not_show(tmp_path):
+    (tmp_path / "url").write_text("postgresql://u:hunter2@db/x\n")
+    text = f"module: a.py\ndatabase_url_file: {tmp_path / 'url'}\nsmtp_url: smtp://u:hunter2@m\n"
+    settings = read_settings(write(tmp_path, text))
+    assert settings.store_url({}) == "postgresql://u:hunter2@db/x"
+    assert settings.mail_url({}) == "smtp://u:hunter2@m"
+    assert "hunter2" not in repr(settings)
+
+
+def test_a_secret_file_that_is_not_there_is_named(tmp_path):
+    text = "module: a.py\ndatabase_url_file: /nowhere/url\n"
+    settings = read_settings(write(tmp_path, text))
+    with pytest.raises(ConfigError, match="/nowhere/url"):
+        settings.store_url({})
+
+
+def test_without_a_store_the_message_says_what_to_set(tmp_path):
+    settings = read_settings(write(tmp_path, "module: a.py\n"))
+    with pytest.raises(ConfigError, match="DATABASE_URL"):
+        settings.store_url({})
+    assert settings.store_url({"DATABASE_URL": "sqlite:///y.db"}) == "sqlite:///y.db"

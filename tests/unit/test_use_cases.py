@@ -1,0 +1,69 @@
+"""The decorator: what it makes, and which combinations it refuses."""
+
+import pytest
+
+from headrace import use_case
+from headrace.errors import ConfigError
+from headrace.model.streams import Guarantee, Order
+from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
+
+TOPIC = "{tenant}.visits"
+TABLE = SqlTable("t", columns={"a": "text"})
+
+
+def handler(_table, _context):
+    return None
+
+
+def test_a_function_becomes_a_use_case_and_can_still_be_called():
+    decorate = use_case(topic=TOPIC, sink=TABLE, guarantee="exactly-once", order="stream")
+    made = decorate(handler)
+    assert made.name == "handler"
+    assert (made.guarantee, made.order) == (Guarantee.EXACTLY_ONCE, Order.STREAM)
+    assert made.topic_of("acme") == "acme.visits"
+    assert made("table", "context") is None
+
+
+@pytest.mark.parametrize(
+    ("sink", "guarantee", "transacts", "intends"),
+    [
+        (TABLE, "exactly-once", True, False),
+        (TABLE, "at-least-once", False, False),
+        (ParquetFiles("x"), "exactly-once", False, True),
+        (ParquetFiles("x"), "at-most-once", False, False),
+    ],
+)
+def test_the_sink_decides_how_exactly_once_is_done(sink, guarantee, transacts, intends):
+    made = use_case(topic=TOPIC, sink=sink, guarantee=guarantee)(handler)
+    assert (made.transacts, made.intends) == (transacts, intends)
+
+
+def test_a_dataframe_use_case_is_exactly_once_by_intent():
+    assert use_case(topic=TOPIC, form="wave", guarantee="exactly-once")(handler).intends
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"topic": "visits", "sink": TABLE}, "{tenant}"),
+        ({"topic": TOPIC, "sink": TABLE, "guarantee": "twice"}, "at-most-once, at-least-once"),
+        ({"topic": TOPIC, "sink": TABLE, "order": "any"}, "lane, stream, none"),
+        ({"topic": TOPIC}, "needs a sink"),
+        ({"topic": TOPIC, "sink": TABLE, "form": "wave"}, "takes no sink"),
+        ({"topic": TOPIC, "sink": TABLE, "form": "row"}, "slice, wave"),
+        ({"topic": TOPIC, "sink": TABLE, "nmae": "x"}, "unknown argument nmae"),
+        ({"topic": TOPIC, "sink": TABLE, "name": "No Name"}, "lower-case letters"),
+        (
+            {"topic": TOPIC, "sink": Email(sender="a@b.c"), "guarantee": "exactly-once"},
+            "Email cannot do exactly-once",
+        ),
+        (
+            {"topic": TOPIC, "sink": KafkaTopic("{tenant}.o"), "guarantee": "exactly-once"},
+            "KafkaTopic cannot do exactly-once",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_reason(options, told):
+    with pytest.raises(ConfigError) as caught:
+        use_case(**options)(handler)
+    assert told in str(caught.value)
