@@ -35,6 +35,7 @@ from email.policy import SMTP
 from email.utils import formatdate
 
 from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable
+from headrace.model.streams import LaneId
 from headrace.ports import Effect, Site, Written
 from headrace.sinks.columns import check_columns
 from headrace.sinks.outcomes import failed
@@ -184,21 +185,33 @@ def _mails(effect: Effect, sender: str) -> list[EmailMessage]:
     if effect.output.num_columns == 0:
         return []
     check_columns(effect.output.schema, _COLUMNS, "e-mail")
+    try:
+        rows = effect.output.select(list(_COLUMNS)).to_pylist()
+    except ValueError as error:
+        raise SinkRefused(f"e-mail: a row is no valid text: {error}") from error
     lane = effect.slices[0].lane
     made = []
-    for row, fields in enumerate(effect.output.select(list(_COLUMNS)).to_pylist()):
+    for row, fields in enumerate(rows):
         _check_row(row, fields)
-        mail = EmailMessage(policy=_POLICY)
-        mail["From"] = sender
-        mail["To"] = fields["to"]
-        mail["Subject"] = fields["subject"]
-        mail["Date"] = formatdate()
-        name = (lane.use_case, lane.tenant, fields["id"])
-        mail["Message-ID"] = f"<{hashlib.sha256(chr(0).join(name).encode()).hexdigest()}@headrace>"
-        mail[ID_HEADER] = "/".join(name)
-        mail.set_content(fields["body"])
-        made.append(mail)
+        try:
+            made.append(_mail(fields, sender, lane))
+        except (ValueError, LookupError) as error:
+            # The standard library's parser of addresses gives up in several ways.
+            raise SinkRefused(f"e-mail: no mail can be made of row {row}: {error}") from error
     return made
+
+
+def _mail(fields: dict[str, str], sender: str, lane: LaneId) -> EmailMessage:
+    name = (lane.use_case, lane.tenant, fields["id"])
+    mail = EmailMessage(policy=_POLICY)
+    mail["From"] = sender
+    mail["To"] = fields["to"]
+    mail["Subject"] = fields["subject"]
+    mail["Date"] = formatdate()
+    mail["Message-ID"] = f"<{hashlib.sha256(chr(0).join(name).encode()).hexdigest()}@headrace>"
+    mail[ID_HEADER] = "/".join(name)
+    mail.set_content(fields["body"])
+    return mail
 
 
 def _check_row(row: int, fields: dict[str, str | None]) -> None:

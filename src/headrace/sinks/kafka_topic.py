@@ -131,6 +131,9 @@ class KafkaTopicWriter:
                 self._send(line, effect, index, errors)
             except HeadraceError as error:
                 errors.setdefault(index, error)
+            except ValueError as error:
+                # Such as text that is no UTF-8; it must not stop the other tenants.
+                errors.setdefault(index, SinkRefused(f"topic {self._sink.topic}: {error}"))
         # Every message ends within message.timeout.ms, delivered or not.
         while line.producer.flush(1.0):
             pass

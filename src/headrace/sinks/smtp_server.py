@@ -15,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 
-_TIMEOUT_S = 30.0
+#: other tenants' effects of the bin wait as long
+_TIMEOUT_S = 10.0
 _PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 _THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
 _EXAMPLE = "smtp+starttls://user:password@mail.example.org:587"

@@ -109,7 +109,8 @@ def rows_of(
 
 def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
     if kind == "timestamp" and not at.is_null(column.type):
-        column = column.cast(pa.timestamp("us", "UTC"))
+        # Neither database keeps nanoseconds.
+        column = column.cast(pa.timestamp("us", "UTC"), safe=column.type.unit != "ns")
         if dialect == "postgresql":
             return column.to_pylist()
         # SQLite has no type for it; this text sorts by time, and SQLAlchemy reads it.

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+import pyarrow as pa
 from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
@@ -188,7 +189,11 @@ class SqlTableWriter:
             table = table_of(sink.name, sink.columns, sink.key)
             self._statement = upsert_sql(table, sink.key, sink.update, dialect)
         tables = [effect.output for effect in effects if effect.output.num_rows]
-        rows = rows_of(tables, self._sink.columns, dialect)
+        try:
+            rows = rows_of(tables, self._sink.columns, dialect)
+        except (ValueError, OverflowError, pa.ArrowException) as error:
+            # Such as a date after the year 9999; it must not stop the other tenants.
+            raise SinkRefused(f"{self._where}: a value cannot be written: {error}") from error
         if not rows:
             return
         try:
@@ -214,18 +219,22 @@ def _transaction(positions: Positions, where: str) -> Iterator[Connection]:
 
 def _problem(sink: SqlTable) -> str | None:
     updated = sink.update or {}
-    for name in (sink.name, *sink.columns):
-        if not _IDENTIFIER.fullmatch(name):
-            return f"{name!r} is no name: use lower-case letters, digits and underscores"
-    for name, kind in sink.columns.items():
-        if kind not in TYPES:
-            return f"column {name!r}: kind {kind!r} is none of {', '.join(TYPES)}"
     for name in (*sink.key, *updated):
         if name not in sink.columns:
             return f"key or update names {name!r}, which is no column"
-    if not sink.columns:
-        return "it needs columns"
     if updated and not sink.key:
         return "update needs a key: without one no row is there already"
     both = sorted(set(sink.key) & set(updated))
-    return f"{both[0]!r} is in the key and in update" if both else None
+    return f"{both[0]!r} is in the key and in update" if both else _naming_problem(sink)
+
+
+def _naming_problem(sink: SqlTable) -> str | None:
+    for name in (sink.name, *sink.columns):
+        if not _IDENTIFIER.fullmatch(name):
+            return f"{name!r} is no name: use lower-case letters, digits and underscores"
+    if sink.name.startswith("headrace_"):
+        return "names that start with headrace_ are the store's own"
+    for name, kind in sink.columns.items():
+        if kind not in TYPES:
+            return f"column {name!r}: kind {kind!r} is none of {', '.join(TYPES)}"
+    return None if sink.columns else "it needs columns"

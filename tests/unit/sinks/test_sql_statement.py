@@ -85,3 +85,14 @@ def test_a_timestamp_is_a_moment_in_postgresql_and_its_utc_text_in_sqlite():
     table = pa.table({"at": pa.array([_NOON], pa.timestamp("ms", "Europe/Oslo"))})
     assert rows_of([table], {"at": "timestamp"}, "postgresql") == [(_NOON,)]
     assert rows_of([table], {"at": "timestamp"}, "sqlite") == [("2026-01-02 12:00:00.001000",)]
+
+
+def test_nanoseconds_are_cut_since_no_database_keeps_them():
+    table = pa.table({"at": pa.array([1_999], pa.timestamp("ns", "UTC"))})
+    assert rows_of([table], {"at": "timestamp"}, "sqlite") == [("1970-01-01 00:00:00.000001",)]
+
+
+def test_a_moment_that_does_not_fit_is_an_error_and_not_another_moment():
+    table = pa.table({"at": pa.array([2**62], pa.timestamp("s", "UTC"))})
+    with pytest.raises(ValueError, match="out of bounds"):
+        rows_of([table], {"at": "timestamp"}, "sqlite")

@@ -121,6 +121,16 @@ def test_a_bad_row_among_good_tenants_is_still_one_transaction(scores):
     assert scores.positions.transactions == before + 1
 
 
+def test_a_value_that_no_database_takes_stops_its_own_tenant_only(scores):
+    offsets = pa.array([0, 1], pa.int32()).buffers()[1]
+    broken = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"\xff"))
+    table = pa.table({"lead": broken, "score": [1]})
+    bad = Effect(_effect([], tenant="bolt").slices, (1,), table, move_positions=True)
+    outcomes = scores.write([_effect([("a", 1)]), bad])
+    assert [each.error and each.error.code for each in outcomes] == [None, "SinkRefused"]
+    assert scores.rows() == [("a", 1)]
+
+
 def test_a_refused_effect_does_not_move_its_position(scores):
     scores.write([_effect([(None, 1)])])
     assert scores.write([_effect([("a", 1)])])[0].committed
@@ -218,6 +228,7 @@ def test_a_table_cannot_be_prepared_while_the_store_is_down(positions):
     [
         ({"name": "scores; DROP TABLE x"}, "is no name"),
         ({"columns": {'a"b': "text"}}, "is no name"),
+        ({"name": "headrace_positions"}, "the store's own"),
         ({"columns": {"a": "varchar"}}, "'varchar' is none of"),
         ({"columns": {}}, "needs columns"),
         ({"key": ("other",)}, "'other', which is no column"),
