@@ -176,7 +176,7 @@ class Observer:
         if stream.topic_id not in (None, info.topic_id):
             reason = (
                 f"TopicRecreated: topic {stream.topic} was deleted and made again "
-                f"(id {stream.topic_id}, now {info.topic_id}); seek the stream to go on"
+                f"(id {stream.topic_id}, now {info.topic_id}); seek the stream, then resume it"
             )
             self.store.set_stream_state(stream.id, State.SUSPENDED, reason)
             log.error("stream suspended", stream=str(stream.id), reason=reason)
@@ -215,8 +215,8 @@ class Observer:
     def _lost_range(self, held: HeldStream, partition: int, lost: tuple[int, int]) -> None:
         reason = (
             f"OffsetOutOfRange: {held.stream.topic}[{partition}] lost offsets {lost[0]} to "
-            f"{lost[1] - 1} to retention before they were read; seek the stream to {lost[1]}, "
-            "or later, to go on"
+            f"{lost[1] - 1} to retention before they were read; seek the stream to {lost[1]} "
+            "or later, then resume it"
         )
         self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
         log.error("stream suspended", stream=str(held.stream.id), reason=reason)

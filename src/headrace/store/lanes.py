@@ -44,10 +44,11 @@ def start(
 
 
 def seek(connection: Connection, stream: StreamId, offsets: Mapping[int, int]) -> None:
-    """Set positions, whatever they were; the epoch stays."""
+    """Set positions, whatever they were, and forget the topic's id; the epoch stays."""
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED:
         raise ConfigError(f"stream {stream} was removed; add it again before you seek")
+    connection.execute(update(stream_rows).where(of(stream_rows, stream)).values(topic_id=None))
     have = _partitions(connection, stream)
     for partition in sorted(have & set(offsets)):
         connection.execute(

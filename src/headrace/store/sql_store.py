@@ -134,7 +134,7 @@ class SqlStore:
             lanes.start(connection, stream, topic_id, offsets)
 
     def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
-        """Set positions, whatever they were; the epoch stays."""
+        """Set positions, and forget the topic's id; the epoch stays."""
         with self._change() as connection:
             lanes.seek(connection, stream, offsets)
 

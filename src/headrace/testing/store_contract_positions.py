@@ -136,6 +136,13 @@ class PositionsContract:
         ]
         assert store.positions.advance([Move(lane(0), 7, 9, epoch)]) == [False]
 
+    def test_a_seek_is_the_decision_that_a_topic_made_again_asks_for(self, store: Store) -> None:
+        started(store, 7)
+        store.seek(ACME, {0: 0})
+        assert store.streams()[0].topic_id is None
+        store.start_lanes(ACME, "id-2", {})
+        assert store.streams()[0].topic_id == "id-2"
+
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
         started(store, 7)
         store.set_stream_state(ACME, State.REMOVED)
