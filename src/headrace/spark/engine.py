@@ -11,6 +11,7 @@ What a job returns is receipts; records stay on the executors.
 from __future__ import annotations
 
 import inspect
+import pickle
 import queue
 import sys
 import time
@@ -22,7 +23,7 @@ import cloudpickle
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
-from headrace.errors import HeadraceError, TaskLost
+from headrace.errors import ConfigError, HeadraceError, TaskLost
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections, PositionsFactory, ReaderFactory, WaveResult
@@ -90,7 +91,7 @@ class SparkEngine:
     def deploy(self, use_case: UseCase, options: dict[str, str]) -> None:
         """Take a use case or a new version of one; waves already running keep the old one."""
         work = Work(
-            code=pickled(use_case),
+            code=pickled(use_case) if use_case.form == "slice" else b"",
             options=tuple(sorted(options.items())),
             connections=self.tools.connections,
             reader=self.tools.reader,
@@ -160,16 +161,25 @@ def pickled(use_case: UseCase) -> bytes:
 
     The whole package that the handler's module is in goes by value; what it imports from
     elsewhere must be installed on the executors.
+
+    Raises:
+        ConfigError: the handler holds on to something that cannot be sent, such as a connection.
     """
     module = inspect.getmodule(use_case.handler)
     top = module.__name__.partition(".")[0] if module else "__main__"
-    if module is None or top in ("__main__", "headrace"):
-        return bytes(cloudpickle.dumps(use_case))
-    family = [each for name, each in sys.modules.items() if name.partition(".")[0] == top]
+    by_value = module is not None and top not in ("__main__", "headrace")
+    family = [
+        each for name, each in sys.modules.items() if by_value and name.partition(".")[0] == top
+    ]
     for each in family:
         cloudpickle.register_pickle_by_value(each)
     try:
         return bytes(cloudpickle.dumps(use_case))
+    except (TypeError, pickle.PicklingError) as exc:
+        raise ConfigError(
+            f"use case {use_case.name} cannot be sent to executors: {exc}; "
+            "open connections inside the handler, not in the module"
+        ) from exc
     finally:
         for each in family:
             cloudpickle.unregister_pickle_by_value(each)

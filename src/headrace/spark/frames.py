@@ -40,8 +40,10 @@ _TENANT = "tenant"
 _SCHEMA = RECORD_SCHEMA.insert(0, pa.field(_TENANT, pa.string())).append(
     pa.field(_RECEIPT, pa.binary())
 )
+#: Spark takes timestamps in microseconds only.
+_SPARK_TYPES = {pa.timestamp("ms", tz="UTC"): pa.timestamp("us", tz="UTC")}
 #: Receipt rows have no record in them, so every column may be null on the way.
-_WIRE = pa.schema([pa.field(each.name, each.type) for each in _SCHEMA])
+_WIRE = pa.schema([pa.field(each.name, _SPARK_TYPES.get(each.type, each.type)) for each in _SCHEMA])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ No secret ever goes into a Spark setting: the UI and the event log show them all
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tempfile
@@ -57,12 +58,13 @@ def build_session(
         ConfigError: an option would break a promise or would show a secret.
     """
     _refuse(options)
+    # Workers run the driver's own Python, unless a cluster ships another one.
+    os.environ.setdefault("PYSPARK_PYTHON", options.get("spark.pyspark.python", sys.executable))
     builder = SparkSession.builder.appName(app_name)
     if master:
         builder = builder.master(_retrying(master))
     chosen = {
         **_DEFAULTS,
-        "spark.pyspark.python": sys.executable,
         **options,
         **_FIXED,
         "spark.scheduler.allocation.file": _pools_file(priorities),

@@ -1,57 +1,26 @@
 """What a task does, on a real SQLite store and with a reader from memory."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import cloudpickle
 import pyarrow as pa
 import pytest
 
-from headrace.errors import LeaderUnknown, SinkRefused, SinkUnavailable
+from headrace.errors import SinkRefused, SinkUnavailable
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin
-from headrace.ports import Connections, Site, SliceBatch, Written
+from headrace.ports import Connections, Site, Written
 from headrace.sinks import SqlTable
 from headrace.spark.handling import error_of
 from headrace.spark.task import Work, kept, run_bin
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.records import records
+from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
 TENANTS = ("acme", "bolt")
 LOG_END = 10
 VISITS = SqlTable("visits", columns={"tenant": "text", "value": "bytes"})
-
-
-@dataclass
-class ListReader:
-    """Ten records a lane; ``parts`` cuts every slice, ``broken`` lanes cannot be read."""
-
-    parts: int = 1
-    broken: tuple[LaneId, ...] = ()
-
-    def open(self, _connections: Connections) -> "ListReader":
-        return self
-
-    def read(self, slices: Sequence[Slice], _batch_records: int) -> Iterator[SliceBatch]:
-        for piece in slices:
-            if piece.lane in self.broken:
-                error = error_of(LeaderUnknown("no leader"))
-                yield SliceBatch(piece, records([]), piece.from_offset, True, error)
-                continue
-            yield from self._cut(piece)
-
-    def _cut(self, piece: Slice) -> Iterator[SliceBatch]:
-        step = max(1, piece.size // self.parts)
-        for start in range(piece.from_offset, piece.until_offset, step):
-            end = min(start + step, piece.until_offset)
-            values = [b"%d" % offset for offset in range(start, end)]
-            table = records(values, partition=piece.lane.partition, first_offset=start)
-            yield SliceBatch(piece, table, end, end == piece.until_offset)
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass
@@ -118,7 +87,7 @@ class Bench:
             handler or with_tenant
         )
         connections = Connections(kafka={}, database_url=self.url)
-        work = Work(b"", (), connections, reader or ListReader(), SqlPositionsFactory())
+        work = Work(b"", (), connections, reader or NumbersReader(), SqlPositionsFactory())
         # Same process: the sink must be the one the test looks at, so nothing is pickled.
         object.__setattr__(work, "load", lambda: keep)
         return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s)
@@ -220,7 +189,7 @@ def test_after_a_failed_part_no_later_part_of_the_slice_is_written(bench):
             raise ValueError("no")
         return with_tenant(table, context)
 
-    receipts = bench.run(sink, reader=ListReader(parts=5), handler=picky)
+    receipts = bench.run(sink, reader=NumbersReader(parts=5), handler=picky)
     assert all(each.reached == 3 for each in receipts)
     assert sorted(value for *_, values in sink.written for value in values) == sorted(
         [b"0", b"1", b"2"] * 2
@@ -243,14 +212,14 @@ def test_a_sink_that_is_down_is_temporary_and_moves_nothing(bench):
 
 def test_a_lane_that_cannot_be_read_leaves_the_others(bench):
     broken = LaneId("keep", "acme", 0)
-    receipts = by_tenant(bench.run(ListSink(), reader=ListReader(broken=(broken,))))
+    receipts = by_tenant(bench.run(ListSink(), reader=NumbersReader(broken=(broken,))))
     assert receipts["acme"].error.code == "LeaderUnknown"
     assert receipts["bolt"].reached == 10
 
 
 def test_a_spent_budget_yields_at_the_next_batch_and_says_how_far_it_came(bench):
     sink = ListSink()
-    receipts = by_tenant(bench.run(sink, reader=ListReader(parts=10), budget_s=0.0))
+    receipts = by_tenant(bench.run(sink, reader=NumbersReader(parts=10), budget_s=0.0))
     assert receipts["acme"].reached == 1
     assert receipts["acme"].error is None
     assert receipts["bolt"].reached == 0
@@ -272,7 +241,7 @@ def test_order_stream_gives_one_call_with_all_lanes_of_a_tenant(bench):
 def test_by_intent_a_slice_is_one_effect_however_it_was_read(bench):
     sink = ListSink()
     sink.exactly_once = "intent"
-    bench.run(sink, reader=ListReader(parts=5), guarantee="exactly-once")
+    bench.run(sink, reader=NumbersReader(parts=5), guarantee="exactly-once")
     assert sorted((tenant, first, reached) for tenant, first, reached, _ in sink.written) == [
         ("acme", 0, 10),
         ("bolt", 0, 10),
@@ -287,7 +256,7 @@ def test_receipts_carry_cost_and_timestamps(bench):
 
 
 def test_a_worker_opens_its_clients_once(bench):
-    work = Work(b"", (), Connections({}, bench.url), ListReader(), SqlPositionsFactory())
+    work = Work(b"", (), Connections({}, bench.url), NumbersReader(), SqlPositionsFactory())
     again = cloudpickle.loads(cloudpickle.dumps(work))
     assert kept(work) is kept(again)
 
@@ -296,5 +265,5 @@ def test_no_secret_shows_in_what_a_task_is_given():
     connections = Connections(
         {"sasl.password": "hunter2"}, "postgresql://u:hunter2@db/x", "smtp://u:hunter2@mail"
     )
-    work = Work(b"hunter2", (), connections, ListReader(), SqlPositionsFactory())
+    work = Work(b"hunter2", (), connections, NumbersReader(), SqlPositionsFactory())
     assert "hunter2" not in repr(work)
