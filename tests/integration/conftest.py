@@ -17,6 +17,7 @@ def spark(event_log):
     options = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": event_log.as_uri(),
+        "spark.eventLog.compress": "false",
         "spark.driver.memory": "1g",
     }
     session = build_session("headrace tests", "local[2]", options, {"quick": 3, "slow": 1})
