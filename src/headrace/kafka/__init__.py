@@ -1,0 +1,22 @@
+"""All talk to Kafka: what is in the log, and the reader of slices inside a task.
+
+The driver asks ``KafkaLog`` for offsets and never sees a record. A task makes a
+``KafkaSliceReader`` with ``KafkaReaderFactory`` and reads exactly the slices of its bin. Client
+properties pass through ``client_config`` once, where they come in. Writing topics is a sink
+(``headrace.sinks.KafkaTopic``), not this room's work.
+"""
+
+from headrace.kafka.config import client_config, producer_config, redacted
+from headrace.kafka.log import KafkaLog
+from headrace.kafka.reader import KafkaReaderFactory, KafkaSliceReader
+from headrace.kafka.topics import create_topics
+
+__all__ = [
+    "KafkaLog",
+    "KafkaReaderFactory",
+    "KafkaSliceReader",
+    "client_config",
+    "create_topics",
+    "producer_config",
+    "redacted",
+]

@@ -1,0 +1,133 @@
+"""Client properties: what users may say, and what each client is given.
+
+Users paste properties from Java programs and from Spark options, while the client here is
+librdkafka, which names some things differently and has no keystores of Java's own format. So
+``client_config`` takes both dialects once, where they come in, and refuses in plain words what
+cannot be translated, or what would break a promise: who sets a consumer group or an offset reset
+expects something that Headrace decides. What is not known to be Java's is left to librdkafka to
+judge. Secrets are not looked up here (``settings`` does), only hidden when shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from headrace.errors import ConfigError
+
+#: Java's name -> librdkafka's
+_RENAMED = {
+    "sasl.mechanism": "sasl.mechanisms",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "metadata.max.age.ms": "topic.metadata.refresh.interval.ms",
+    "request.timeout.ms": "socket.timeout.ms",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+}
+_STORES = ("ssl.truststore.type", "ssl.keystore.type")
+_PEM_INSTEAD = "give PEM files instead: ssl.ca.location, ssl.certificate.location, ssl.key.location"
+_REFUSED = {
+    "group.id": "Headrace keeps positions in its own store and joins no group; leave it out",
+    "group.instance.id": "Headrace joins no consumer group; leave it out",
+    "auto.offset.reset": "say starting_offsets in the use case instead; a lost range is an error",
+    "enable.auto.commit": "Headrace moves positions itself; leave it out",
+    "enable.auto.offset.store": "Headrace moves positions itself; leave it out",
+    "enable.partition.eof": "the slice reader needs it on; leave it out",
+    "isolation.level": "Headrace always reads committed records; leave it out",
+    "key.deserializer": "handlers are given bytes; decode them in the handler",
+    "value.deserializer": "handlers are given bytes; decode them in the handler",
+    "key.serializer": "the Kafka sink writes bytes; encode them in the handler",
+    "value.serializer": "the Kafka sink writes bytes; encode them in the handler",
+    "sasl.jaas.config": "there is no JAAS here: give sasl.username and sasl.password",
+    "sasl.login.callback.handler.class": "there is no JAAS here: see sasl.oauthbearer.method",
+    "sasl.client.callback.handler.class": "there is no JAAS here: see sasl.oauthbearer.method",
+    "ssl.keystore.location": _PEM_INSTEAD,
+    "ssl.keystore.password": f"{_PEM_INSTEAD}, and ssl.key.password",
+    "ssl.truststore.password": "a PEM file of certificates needs no password; leave it out",
+}
+_SECRET = re.compile(
+    r"password|secret|\.key$|key\.pem|jaas|token|sasl\.oauthbearer\.config", re.IGNORECASE
+)
+_JAVA_STORE = re.compile(r"\.(jks|p12|pfx|keystore|truststore)$", re.IGNORECASE)
+
+#: librdkafka logs to stderr on its own; what matters reaches the user as an error of Headrace
+_QUIET = {"log_level": "2", "reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "1000"}
+
+
+def client_config(given: Mapping[str, object]) -> dict[str, str]:
+    """Properties for librdkafka from what a user wrote; applying it twice changes nothing.
+
+    Args:
+        given: properties in librdkafka's or Java's names, with or without ``kafka.`` in front.
+
+    Raises:
+        ConfigError: a property cannot be had or must not be set, or no server is named.
+    """
+    config: dict[str, str] = {}
+    for raw_name, raw_value in given.items():
+        name = raw_name.removeprefix("kafka.")
+        value = str(raw_value).lower() if isinstance(raw_value, bool) else str(raw_value)
+        _check(name, value)
+        if name not in _STORES:
+            config[_RENAMED.get(name, name)] = value
+    if not config.get("bootstrap.servers"):
+        raise ConfigError("kafka: bootstrap.servers is missing; give host:port of a broker")
+    return config
+
+
+def producer_config(config: Mapping[str, object]) -> dict[str, str]:
+    """For a producer that loses and doubles nothing by its own retries."""
+    return {**_QUIET, **client_config(config), "acks": "all", "enable.idempotence": "true"}
+
+
+def admin_config(config: Mapping[str, object]) -> dict[str, str]:
+    """For asking about topics and offsets."""
+    return {**_QUIET, **client_config(config)}
+
+
+def consumer_config(config: Mapping[str, object], profile: Mapping[str, str]) -> dict[str, str]:
+    """For reading assigned partitions, no group joined; ``profile`` sizes the fetches."""
+    return {
+        **_QUIET,
+        # librdkafka waits this long, 1 s if not told, before it fetches again for a full queue:
+        # every small slice would pay it.
+        "fetch.queue.backoff.ms": "2",
+        "fetch.wait.max.ms": "5",
+        "fetch.error.backoff.ms": "5",
+        # A handler may take long between two batches, and there is no group to be thrown out of.
+        "max.poll.interval.ms": "86400000",
+        **profile,
+        **client_config(config),
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "enable.partition.eof": "true",
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+    }
+
+
+def redacted(config: Mapping[str, object]) -> dict[str, str]:
+    """The same properties with every secret as ``***``, for showing."""
+    return {
+        name: "***" if _SECRET.search(name) and not name.endswith(".location") else str(value)
+        for name, value in config.items()
+    }
+
+
+def servers(config: Mapping[str, object]) -> str:
+    """The brokers' addresses, to be named in a message."""
+    return str(config.get("bootstrap.servers", "no server"))
+
+
+def _check(name: str, value: str) -> None:
+    problem = _REFUSED.get(name)
+    if name in _STORES and value.upper() != "PEM":
+        problem = f"type {value} cannot be read here; {_PEM_INSTEAD}"
+    elif name == "ssl.truststore.location" and _JAVA_STORE.search(value):
+        problem = f"{value} is a Java store; give a PEM file as ssl.ca.location"
+    if problem:
+        raise ConfigError(f"kafka: {name}: {problem}")

@@ -1,0 +1,93 @@
+"""How far the reading of one slice has come.
+
+Kafka gives a lane's messages in order, but not only those of the slice: it may begin again after a
+reconnect, and goes on past the end. And the record before the end may never come, when compaction,
+an aborted transaction or a control record left a gap there. So a slice is complete when something
+proves that the log went past it: a record at or past ``until``, or the end of the partition there.
+This module judges messages; it talks to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from headrace.errors import HeadraceError
+from headrace.model.streams import Slice
+
+#: a ``confluent_kafka.Message``; its stub lets every field be None, which only holds for errors
+Received = Any
+
+
+class LaneRead:
+    """The reading of one slice."""
+
+    __slots__ = ("eof", "error", "fault", "held", "next_offset", "passed", "slice", "strikes")
+
+    def __init__(self, piece: Slice) -> None:
+        self.slice = piece
+        self.next_offset = piece.from_offset
+        #: messages of the slice not handed out yet
+        self.held: list[Received] = []
+        #: the log is known to have gone past the slice
+        self.passed = False
+        #: why it cannot be read
+        self.error: HeadraceError | None = None
+        #: an error Kafka sent in place of a message, not judged yet
+        self.fault: KafkaError | None = None
+        #: where the readable log ended when last heard of
+        self.eof: int | None = None
+        #: how often in a row a look at the cluster found something wrong with it
+        self.strikes = 0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.slice.topic, self.slice.lane.partition
+
+    @property
+    def open(self) -> bool:
+        """Whether more is to come."""
+        return not self.passed and self.error is None
+
+    @property
+    def missing_records(self) -> int:
+        """The most records still to come."""
+        return self.slice.until_offset - self.next_offset if self.open else 0
+
+    def take(self, run: Sequence[Received]) -> int:
+        """Keep what belongs to the slice; return how many messages did not.
+
+        Args:
+            run: consecutive messages of this lane, one at least.
+        """
+        if not self.open:
+            return len(run)
+        good = [each for each in run if each.error() is None]
+        if len(good) < len(run):
+            self._hear([each for each in run if each.error() is not None])
+        if not good:
+            return 0
+        last, until = good[-1].offset(), self.slice.until_offset
+        kept = good
+        if good[0].offset() < self.next_offset or last >= until:
+            kept = [each for each in good if self.next_offset <= each.offset() < until]
+        self.held += kept
+        self.next_offset = max(self.next_offset, min(last + 1, until))
+        self.passed = self.passed or last >= until - 1
+        return len(good) - len(kept)
+
+    def _hear(self, faults: Sequence[Received]) -> None:
+        for each in faults:
+            if each.topic() is None:
+                # About the client, such as no right to see the group that it never joins.
+                continue
+            error = each.error()
+            if error.code() != KafkaError._PARTITION_EOF:
+                self.fault = error
+                continue
+            self.eof = each.offset()
+            if self.eof >= self.slice.until_offset:
+                self.passed = True

@@ -1,0 +1,169 @@
+"""What is in Kafka, for thousands of lanes at once, without reading a record.
+
+The planner needs the end of every lane each turn, so one call must answer for all of them, and one
+partition without a leader must not hold up the rest. librdkafka asks all partitions' leaders in one
+round, but a single topic name that the broker calls invalid, or may not show us, makes it repeat
+the whole round until its time is up. So such names never reach it; and when a round fails as a
+whole, the topics are looked up one by one and the round is made again with the sound ones.
+
+Nothing is kept between calls: how often to ask is the cycle's decision.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import OffsetSpec as _Spec  # type: ignore[attr-defined]
+
+from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.kafka.config import admin_config, servers
+from headrace.kafka.faults import first_error, is_authentication, is_unreachable, of_client
+from headrace.ports import TopicInfo, TopicPartition
+
+_VALID_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LATEST: Any = _Spec.latest()
+_EARLIEST: Any = _Spec.earliest()
+#: topics of one description request: the answers of thousands would block a broker's thread long
+_TOPICS_PER_REQUEST = 500
+
+
+class KafkaLog:
+    """``headrace.ports.Log`` on a real cluster."""
+
+    def __init__(self, config: Mapping[str, str], timeout_s: float = 5.0) -> None:
+        """Connect lazily.
+
+        Args:
+            config: client properties.
+            timeout_s: how long one round of requests may take.
+
+        Raises:
+            ConfigError: librdkafka does not accept a property.
+        """
+        self._config = admin_config(config)
+        self._timeout_s = timeout_s
+        self._refusal: KafkaError | None = None
+        settings: dict[str, Any] = {**self._config, "error_cb": self._remember}
+        try:
+            self._admin = AdminClient(settings)
+        except KafkaException as exc:
+            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+
+    def __repr__(self) -> str:
+        return f"KafkaLog({servers(self._config)})"
+
+    def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
+        """Id and partitions of each topic that exists."""
+        wanted = [name for name in dict.fromkeys(names) if _VALID_NAME.fullmatch(name)]
+        found, failures = self._describe(wanted)
+        self._raise_if_all_failed(found, failures)
+        return {
+            name: TopicInfo(str(each.topic_id), tuple(sorted(one.id for one in each.partitions)))
+            for name, each in found.items()
+        }
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last record that a ``read_committed`` reader may see."""
+        return self._offsets(partitions, _LATEST)
+
+    def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that retention has left."""
+        return self._offsets(partitions, _EARLIEST)
+
+    def offsets_at(
+        self, partitions: Collection[TopicPartition], timestamp_s: float
+    ) -> dict[TopicPartition, int]:
+        """The first offset whose record is not older; the end offset where there is none."""
+        at = _Spec.for_timestamp(max(0, round(timestamp_s * 1000)))
+        offsets = self._offsets(partitions, at)
+        later = [lane for lane, offset in offsets.items() if offset < 0]
+        ends = self.end_offsets(later)
+        found = {lane: offset for lane, offset in offsets.items() if offset >= 0}
+        return found | ends
+
+    def close(self) -> None:
+        """Give up connections."""
+        del self._admin
+
+    def _offsets(
+        self, partitions: Collection[TopicPartition], spec: Any
+    ) -> dict[TopicPartition, int]:
+        wanted = {each for each in partitions if _VALID_NAME.fullmatch(each.topic)}
+        found, failures = self._list(wanted, spec)
+        if found or not failures:
+            return found
+        sound, unsound = self._describe(list(dict.fromkeys(each.topic for each in wanted)))
+        self._raise_if_all_failed(sound, unsound)
+        again = {each for each in wanted if each.topic in sound}
+        if len(again) < len(wanted):
+            found, failures = self._list(again, spec)
+        self._raise_if_all_failed(found, failures)
+        return found
+
+    def _list(
+        self, wanted: Iterable[TopicPartition], spec: Any
+    ) -> tuple[dict[TopicPartition, int], list[KafkaError]]:
+        asked = {KafkaPartition(each.topic, each.partition): spec for each in wanted}
+        if not asked:
+            return {}, []
+        futures = self._admin.list_offsets(
+            asked,
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=self._timeout_s,
+        )
+        answers, failures = self._gather(futures)
+        return {
+            TopicPartition(each.topic, each.partition): answer.offset
+            for each, answer in answers.items()
+        }, failures
+
+    def _describe(self, names: list[str]) -> tuple[dict[str, Any], list[KafkaError]]:
+        futures: dict[str, Future[Any]] = {}
+        for first in range(0, len(names), _TOPICS_PER_REQUEST):
+            chunk = TopicCollection(names[first : first + _TOPICS_PER_REQUEST])
+            futures |= self._admin.describe_topics(chunk, request_timeout=self._timeout_s)
+        return self._gather(futures)
+
+    def _gather(
+        self, futures: Mapping[Any, Future[Any]]
+    ) -> tuple[dict[Any, Any], list[KafkaError]]:
+        # The client's own time-out ends every future; this one is for a client that does not.
+        give_up_s = time.monotonic() + self._timeout_s + 1.0
+        answers: dict[Any, Any] = {}
+        failures: list[KafkaError] = []
+        for name, future in futures.items():
+            try:
+                answers[name] = future.result(max(0.0, give_up_s - time.monotonic()))
+            except KafkaException as exc:
+                failures.append(first_error(exc))
+            except TimeoutError:
+                failures.append(KafkaError(KafkaError._TIMED_OUT))
+        return answers, failures
+
+    def _raise_if_all_failed(self, found: Collection[Any], failures: list[KafkaError]) -> None:
+        if found:
+            self._refusal = None
+        if found or not failures:
+            return
+        self._admin.poll(0)
+        for error in failures:
+            if is_authentication(error):
+                raise of_client(error, self._config)
+        if all(is_unreachable(error) for error in failures):
+            if self._refusal is not None:
+                raise of_client(self._refusal, self._config)
+            raise BrokerUnavailable(
+                f"no Kafka broker answers at {servers(self._config)} "
+                f"within {self._timeout_s:g} s: {failures[0].str()}"
+            )
+
+    def _remember(self, error: KafkaError) -> None:
+        if is_authentication(error):
+            self._refusal = error

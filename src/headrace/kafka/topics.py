@@ -1,0 +1,65 @@
+"""Making topics, for the demo, for tests and for the command line.
+
+Topics come and go with tenants, and whoever makes a thousand of them may be killed in between. So
+making is repeatable: a topic that is there is left as it is. Deleting topics and changing their
+partitions is not done here: both need a decision about positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from headrace.errors import ConfigError
+from headrace.kafka.config import admin_config
+from headrace.kafka.faults import first_error, is_unreachable, of_client
+
+_TOPICS_PER_REQUEST = 250
+
+
+def create_topics(
+    config: Mapping[str, str],
+    partitions: Mapping[str, int],
+    *,
+    replicas: int = -1,
+    topic_config: Mapping[str, str] | None = None,
+    timeout_s: float = 60.0,
+) -> set[str]:
+    """Make the topics that are not there yet; return the names of the new ones.
+
+    Args:
+        config: client properties.
+        partitions: how many partitions each topic is to have.
+        replicas: copies of each partition; -1 is the broker's own default.
+        topic_config: properties of the new topics, such as ``retention.ms``.
+        timeout_s: for each 250 topics.
+
+    Raises:
+        ConfigError: a name or a property is refused, or we may not make topics.
+        BrokerUnavailable: no broker answers.
+    """
+    settings: dict[str, Any] = {**admin_config(config)}
+    admin = AdminClient(settings)
+    made: set[str] = set()
+    names = list(partitions)
+    for first in range(0, len(names), _TOPICS_PER_REQUEST):
+        asked = [
+            NewTopic(name, partitions[name], replicas, config=dict(topic_config or {}))
+            for name in names[first : first + _TOPICS_PER_REQUEST]
+        ]
+        for name, future in admin.create_topics(asked, request_timeout=timeout_s).items():
+            try:
+                future.result(timeout_s + 5)
+                made.add(name)
+            except KafkaException as exc:
+                error = first_error(exc)
+                if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    continue
+                if is_unreachable(error):
+                    raise of_client(error, config) from exc
+                raise ConfigError(f"topic {name} cannot be made: {error.str()}") from exc
+    return made
