@@ -28,8 +28,8 @@ from headrace.kafka.faults import first_error, is_authentication, is_unreachable
 from headrace.ports import TopicInfo, TopicPartition
 
 _VALID_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_LATEST: Any = _Spec.latest()
-_EARLIEST: Any = _Spec.earliest()
+_LATEST: Any = _Spec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: Any = _Spec.earliest()  # type: ignore[no-untyped-call]
 #: topics of one description request: the answers of thousands would block a broker's thread long
 _TOPICS_PER_REQUEST = 500
 

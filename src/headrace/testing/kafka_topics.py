@@ -1,0 +1,117 @@
+"""Writing to a real Kafka in every way that a reader has to cope with.
+
+A suite that only ever reads what a plain producer wrote proves little: gaps come from aborted
+transactions, lost starts from retention, and missing topics from operators. ``KafkaTopics`` makes
+each of them on a real broker, and waits until it can be seen. It does not start a broker.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headrace.kafka import KafkaLog, create_topics, producer_config
+from headrace.ports import TopicPartition as Lane
+from headrace.testing.log_twin import Row
+
+_DEADLINE_S = 30.0
+
+
+class KafkaTopics:
+    """Topics of its own on one cluster; the names never repeat."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.config = {"bootstrap.servers": bootstrap_servers}
+        self._producer = Producer({**producer_config(self.config), "linger.ms": 1})
+        settings: dict[str, Any] = {**self.config}
+        self._admin = AdminClient(settings)
+
+    def make(self, partitions: int = 1, topic_config: Mapping[str, str] | None = None) -> str:
+        """Make a topic and wait until all its partitions have leaders."""
+        name = f"test-{uuid.uuid4().hex[:12]}"
+        self.make_named(name, partitions, topic_config)
+        return name
+
+    def make_named(
+        self, name: str, partitions: int = 1, topic_config: Mapping[str, str] | None = None
+    ) -> None:
+        """The same, for a name that was deleted before."""
+        create_topics(self.config, {name: partitions}, topic_config=topic_config)
+        lanes = [Lane(name, partition) for partition in range(partitions)]
+        log = KafkaLog(self.config)
+        until(lambda: len(log.end_offsets(lanes)) == partitions)
+        log.close()
+
+    def delete(self, name: str) -> None:
+        """Delete a topic and wait until nobody finds it."""
+        self._admin.delete_topics([name])[name].result(_DEADLINE_S)
+        log = KafkaLog(self.config)
+        until(lambda: not log.topics([name]))
+        log.close()
+
+    def write(self, topic: str, partition: int, rows: Sequence[Row]) -> None:
+        """Write records durably."""
+        write_rows(self._producer, topic, partition, rows)
+        assert self._producer.flush(_DEADLINE_S) == 0
+
+    def transaction(self, topic: str, partition: int, records: int) -> Producer:
+        """Write into a transaction and leave it open."""
+        producer = Producer(
+            {**producer_config(self.config), "transactional.id": f"test-{uuid.uuid4().hex}"}
+        )
+        producer.init_transactions(_DEADLINE_S)
+        producer.begin_transaction()
+        write_rows(producer, topic, partition, [Row(b"in a transaction")] * records)
+        assert producer.flush(_DEADLINE_S) == 0
+        return producer
+
+    def abort(self, topic: str, partition: int, records: int) -> None:
+        """Write into a transaction and abort it: a gap of one offset more."""
+        self._settle(
+            topic, partition, self.transaction(topic, partition, records).abort_transaction
+        )
+
+    def commit(self, topic: str, partition: int, producer: Producer) -> None:
+        """Commit an open transaction and wait until readers may see it."""
+        self._settle(topic, partition, producer.commit_transaction)
+
+    def expire(self, topic: str, partition: int, start: int) -> None:
+        """Take away everything before ``start``."""
+        at = TopicPartition(topic, partition, start)
+        self._admin.delete_records([at])[at].result(_DEADLINE_S)
+
+    def _settle(self, topic: str, partition: int, end: Callable[[float], Any]) -> None:
+        # The markers follow the answer: the last stable offset moves a moment later.
+        lane = Lane(topic, partition)
+        log = KafkaLog(self.config)
+        before = log.end_offsets([lane])[lane]
+        end(_DEADLINE_S)
+        until(lambda: log.end_offsets([lane]).get(lane, 0) > before)
+        log.close()
+
+
+def write_rows(producer: Producer, topic: str, partition: int, rows: Sequence[Row]) -> None:
+    """Hand rows to a producer, as fast as it takes them."""
+    for row in rows:
+        producer.produce(
+            topic,
+            row.value,
+            row.key,
+            partition,
+            timestamp=row.timestamp_ms or 0,
+            headers=list(row.headers) or None,
+        )
+        producer.poll(0)
+
+
+def until(holds: Callable[[], bool], deadline_s: float = _DEADLINE_S) -> None:
+    """Ask until it holds; fail when it does not in time."""
+    give_up_s = time.monotonic() + deadline_s
+    while not holds():
+        assert time.monotonic() < give_up_s, "it did not happen in time"
+        time.sleep(0.02)
