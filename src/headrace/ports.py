@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import pyarrow as pa
 
 from headrace.model.receipts import Receipt, SliceError
-from headrace.model.records import Deployment, Failure, Move
+from headrace.model.records import Deployment, Failure, LaneStart, Move
 from headrace.model.streams import (
     Position,
     Slice,
@@ -370,10 +370,10 @@ class Store(Protocol):
     def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
         """Committed positions, of all streams or of some."""
 
-    def start_lanes(self, stream: StreamId, topic_id: str, offsets: Mapping[int, int]) -> None:
-        """Give lanes that have no position their first one, under the stream's epoch.
+    def start_lanes(self, starts: Collection[LaneStart]) -> None:
+        """Give lanes that have no position their first one, under their streams' epochs.
 
-        Remembers ``topic_id``. A lane that has a position keeps it.
+        Remembers the topic ids. A lane that has a position keeps it.
         """
 
     def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, text
 
-from headrace.model.records import Deployment
+from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import Tenant
 from headrace.ports import Connections, Effect, Sink, Site
 from headrace.sinks import SqlTable
@@ -54,6 +54,6 @@ class TestSqlTable(SinkContract):
             self.store.add_tenant(Tenant(lane.tenant))
             self.store.hold([lane.stream])
         if lane not in {each.lane for each in self.store.load_positions()}:
-            self.store.start_lanes(lane.stream, "id", {lane.partition: 0})
+            self.store.start_lanes([LaneStart(lane.stream, "id", {lane.partition: 0})])
         (held,) = {e.epoch for e in self.store.load_positions() if e.lane == lane}
         assert held == effect.slices[0].epoch, "the suite takes the first epoch to be 1"

@@ -6,7 +6,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect, text
 
 from headrace.errors import ConfigError, StoreUnavailable
-from headrace.model.records import Deployment, Move
+from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.streams import LaneId, StreamId, Tenant
 from headrace.store import SqlPositions, open_store
 from headrace.store.engine import open_database
@@ -65,7 +65,7 @@ def test_a_task_that_waits_too_long_for_a_lane_is_told_that_the_store_is_busy(st
     store.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
     store.add_tenant(Tenant("acme"))
     stream = StreamId("score", "acme")
-    store.start_lanes(stream, "id", {0: 0, 1: 0})
+    store.start_lanes([LaneStart(stream, "id", {0: 0, 1: 0})])
     epoch = store.hold([stream])[stream]
     moves = [Move(LaneId(*stream, p), 0, 1, epoch) for p in (0, 1)]
     with database.write() as other:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from headrace.model.records import Deployment, Move
+from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.streams import LaneId, StreamId, Tenant
 from headrace.store import open_store
 
@@ -56,7 +56,7 @@ def store(store_url):
     store = open_store(store_url)
     store.deploy(Deployment("score", "cases/score.py", "ab12", "{tenant}.visits"))
     store.add_tenant(Tenant("acme"))
-    store.start_lanes(STREAM, "id", dict.fromkeys(range(LANES), 0))
+    store.start_lanes([LaneStart(STREAM, "id", dict.fromkeys(range(LANES), 0))])
     yield store
     store.close()
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, text
 
-from headrace.model.records import Deployment
+from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import SqlTable
@@ -58,7 +58,7 @@ def store(tmp_path):
     made.deploy(Deployment("score", "score.py", "0", "{tenant}.visits"))
     made.add_tenant(Tenant("acme"))
     made.hold([_STREAM])
-    made.start_lanes(_STREAM, "id", {0: 0})
+    made.start_lanes([LaneStart(_STREAM, "id", {0: 0})])
     yield made
     made.close()
 

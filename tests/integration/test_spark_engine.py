@@ -13,7 +13,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from headrace.model.records import Deployment
+from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
@@ -37,7 +37,7 @@ def site(tmp_path):
         store.add_tenant(Tenant(name))
     epochs = store.hold([StreamId("quick", name) for name in ("acme", "bolt")])
     for stream in epochs:
-        store.start_lanes(stream, "id", {0: 0})
+        store.start_lanes([LaneStart(stream, "id", {0: 0})])
     connections = Connections({"sasl.password": SECRET}, url, warehouse=str(tmp_path / "files"))
     yield store, connections, epochs
     store.close()

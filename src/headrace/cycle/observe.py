@@ -12,12 +12,12 @@ What cannot be learned at this moment leaves the board as it is; nothing here st
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from headrace.cycle.board import Board, HeldStream, Lane
-from headrace.model.records import Deployment
+from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import Position, State, Stream, StreamId, Tenant
 from headrace.ports import Log, Store, TopicInfo, TopicPartition
 
@@ -86,7 +86,9 @@ class Observer:
         self._unseen -= {held.stream.id for held in wanted}
         for held in wanted:
             self._topic(held, known.get(held.stream.topic))
-        self._check_starts([held for held in wanted if held.waiting is None])
+        present = [held for held in wanted if held.waiting is None]
+        self._start_lanes([(held, known[held.stream.topic]) for held in present])
+        self._check_starts(present)
 
     def ends(self, now_s: float) -> None:
         """Learn the ends of lanes that have nothing to do, and now and then of all."""
@@ -183,24 +185,46 @@ class Observer:
             held.waiting = reason
             return
         held.waiting = None
-        fresh = [number for number in info.partitions if number not in held.lanes]
-        if fresh or stream.topic_id is None:
-            self._start_lanes(held, info, fresh)
 
-    def _start_lanes(self, held: HeldStream, info: TopicInfo, fresh: list[int]) -> None:
-        """First positions. Partitions added later always start at their beginning, as in Spark."""
-        stream = held.stream
-        at_end = held.deployment.starting_offsets == "latest" and not held.lanes
-        asked = [TopicPartition(stream.topic, number) for number in fresh]
-        ask = self.log.end_offsets if at_end else self.log.start_offsets
-        offsets = {each.partition: offset for each, offset in ask(asked).items()} if asked else {}
-        self.store.start_lanes(stream.id, info.topic_id, offsets)
-        self._fill(self.store.load_positions([stream.id]))
-        held.stream = Stream(
-            stream.id, stream.topic, stream.state, info.topic_id, stream.epoch, stream.reason
+    def _start_lanes(self, seen: list[tuple[HeldStream, TopicInfo]]) -> None:
+        """First positions, for all streams at once.
+
+        Partitions added later always start at their beginning, as in Spark.
+        """
+        fresh = [
+            (held, info, [number for number in info.partitions if number not in held.lanes])
+            for held, info in seen
+        ]
+        fresh = [each for each in fresh if each[2] or each[0].stream.topic_id is None]
+        if not fresh:
+            return
+        starts = []
+        earliest, latest = self._edges(fresh)
+        for held, info, numbers in fresh:
+            edge = latest if _begins_at_end(held) else earliest
+            names = {number: TopicPartition(held.stream.topic, number) for number in numbers}
+            first = {number: edge[name] for number, name in names.items() if name in edge}
+            starts.append(LaneStart(held.stream.id, info.topic_id, first))
+            if len(first) < len(numbers):
+                self._unseen.add(held.stream.id)  # a lane without a leader is asked again
+        self.store.start_lanes(starts)
+        self._fill(self.store.load_positions([each.stream for each in starts]))
+        for held, info, _ in fresh:
+            held.stream = replace(held.stream, topic_id=info.topic_id)
+
+    def _edges(
+        self, fresh: list[tuple[HeldStream, TopicInfo, list[int]]]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """First and last offsets of new lanes, each asked only where it is needed."""
+        first: list[TopicPartition] = []
+        last: list[TopicPartition] = []
+        for held, _, numbers in fresh:
+            wanted = last if _begins_at_end(held) else first
+            wanted += [TopicPartition(held.stream.topic, number) for number in numbers]
+        return (
+            self.log.start_offsets(first) if first else {},
+            self.log.end_offsets(last) if last else {},
         )
-        if len(offsets) < len(fresh):
-            self._unseen.add(stream.id)  # a partition without a leader is asked again next turn
 
     def _check_starts(self, wanted: list[HeldStream]) -> None:
         """A position that retention overtook is reported with its exact offsets, never passed."""
@@ -221,3 +245,8 @@ class Observer:
         self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
         log.error("stream suspended", stream=str(held.stream.id), reason=reason)
         held.waiting = reason
+
+
+def _begins_at_end(held: HeldStream) -> bool:
+    """Whether a new lane starts at its end: only those that are there when the stream begins."""
+    return held.deployment.starting_offsets == "latest" and not held.lanes

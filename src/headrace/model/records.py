@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.model.receipts import SliceError
-from headrace.model.streams import LaneId, Order, Slice
+from headrace.model.streams import LaneId, Order, Slice, StreamId
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,17 @@ class Move:
     from_offset: int
     to_offset: int
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStart:
+    """First positions for lanes of a stream."""
+
+    stream: StreamId
+    #: id Kafka gave the topic
+    topic_id: str
+    #: first offset by partition
+    offsets: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
 from headrace.errors import ConfigError
+from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
 from headrace.store import streams
 from headrace.store.pairs import matching, of
@@ -33,12 +34,13 @@ def load(connection: Connection, wanted: Collection[StreamId] | None) -> list[Po
     return found
 
 
-def start(
-    connection: Connection, stream: StreamId, topic_id: str, offsets: Mapping[int, int]
-) -> None:
+def start(connection: Connection, first: LaneStart) -> None:
     """Give lanes that have no position their first one, and remember the topic's id."""
+    stream, offsets = first.stream, first.offsets
     epoch = streams.locked(connection, stream).epoch
-    connection.execute(update(stream_rows).where(of(stream_rows, stream)).values(topic_id=topic_id))
+    connection.execute(
+        update(stream_rows).where(of(stream_rows, stream)).values(topic_id=first.topic_id)
+    )
     have = _partitions(connection, stream)
     _insert(connection, stream, epoch, {p: offsets[p] for p in offsets if p not in have})
 

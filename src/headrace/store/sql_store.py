@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, select, update
 
-from headrace.model.records import Deployment, Failure, Move
+from headrace.model.records import Deployment, Failure, LaneStart, Move
 from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
 from headrace.model.waves import Wave
 from headrace.store import deployments, failures, intents, lanes, streams, tenants
@@ -128,10 +128,12 @@ class SqlStore:
         with self._database.read() as connection:
             return lanes.load(connection, streams)
 
-    def start_lanes(self, stream: StreamId, topic_id: str, offsets: Mapping[int, int]) -> None:
-        """Give lanes that have no position their first one, under the stream's epoch."""
+    def start_lanes(self, starts: Collection[LaneStart]) -> None:
+        """Give lanes that have no position their first one, under their streams' epochs."""
         with self._database.write() as connection:
-            lanes.start(connection, stream, topic_id, offsets)
+            # In one order for everybody, so that two drivers cannot wait for each other.
+            for each in sorted(starts, key=lambda start: start.stream):
+                lanes.start(connection, each)
 
     def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
         """Set positions, and forget the topic's id; the epoch stays."""

@@ -24,7 +24,7 @@ import pytest
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.receipts import SliceError
-from headrace.model.records import Deployment, Failure, Move
+from headrace.model.records import Deployment, Failure, LaneStart, Move
 from headrace.model.streams import LaneId, Order, Slice, State, StreamId, Tenant, Throttle
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Store
@@ -98,7 +98,7 @@ class _Tenants:
             lambda: store.set_stream_state(nobody, State.SUSPENDED),
             lambda: store.hold([ACME, nobody]),
             lambda: store.load_positions([ACME, nobody]),
-            lambda: store.start_lanes(nobody, "id", {0: 0}),
+            lambda: store.start_lanes([LaneStart(nobody, "id", {0: 0})]),
             lambda: store.seek(nobody, {0: 0}),
             lambda: store.keep_failure(failed),
             lambda: store.failures(nobody),
@@ -144,7 +144,7 @@ class _Tenants:
         stream = store.streams()[0]
         assert (stream.state, stream.topic_id, stream.epoch > epoch) == (State.ACTIVE, None, True)
         assert offsets(store) == {}
-        store.start_lanes(ACME, "id-2", {0: 7})
+        store.start_lanes([LaneStart(ACME, "id-2", {0: 7})])
         assert store.positions.advance([Move(lane(0), 7, 9, epoch)]) == [False], "a zombie moved"
 
 
@@ -230,7 +230,7 @@ class _Streams:
             change()
             assert store.revision() > before
         before = store.revision()
-        store.start_lanes(ACME, "id", {1: 0})
+        store.start_lanes([LaneStart(ACME, "id", {1: 0})])
         epoch = store.hold([ACME])[ACME]
         store.record_intent(Wave("w", "score", (), 1.0))
         store.finish_intent("w", [Move(lane(0), 0, 1, epoch)])

@@ -19,7 +19,7 @@ from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from headrace.errors import ConfigError
-from headrace.model.records import Deployment, Move
+from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.streams import LaneId, Position, State, StreamId, Tenant
 from headrace.ports import Store
 
@@ -43,7 +43,7 @@ def started(store: Store, *at: int) -> int:
     store.deploy(SCORE)
     store.add_tenant(Tenant("acme"))
     store.add_tenant(Tenant("bolt"))
-    store.start_lanes(ACME, "id-1", dict(enumerate(at)))
+    store.start_lanes([LaneStart(ACME, "id-1", dict(enumerate(at)))])
     return store.hold([ACME])[ACME]
 
 
@@ -118,7 +118,7 @@ class PositionsContract:
 
     def test_lanes_start_once_under_the_streams_epoch(self, store: Store) -> None:
         epoch = started(store, 7)
-        store.start_lanes(ACME, "id-1", {0: 0, 1: 4})
+        store.start_lanes([LaneStart(ACME, "id-1", {0: 0, 1: 4})])
         assert store.load_positions() == [
             Position(lane(0), 7, epoch),
             Position(lane(1), 4, epoch),
@@ -140,7 +140,7 @@ class PositionsContract:
         started(store, 7)
         store.seek(ACME, {0: 0})
         assert store.streams()[0].topic_id is None
-        store.start_lanes(ACME, "id-2", {})
+        store.start_lanes([LaneStart(ACME, "id-2", {})])
         assert store.streams()[0].topic_id == "id-2"
 
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
@@ -213,7 +213,7 @@ class _Holders(RuleBasedStateMachine):
 
     @rule(offsets=some.dictionaries(some.integers(0, 2), some.integers(0, 3)))
     def start(self, offsets: dict[int, int]) -> None:
-        self.store.start_lanes(self.stream, "id", offsets)
+        self.store.start_lanes([LaneStart(self.stream, "id", offsets)])
         self.offsets = offsets | self.offsets
 
     @rule(holder=some.integers(0, 1))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.errors import SinkRefused, SinkUnavailable
-from headrace.model.records import Deployment
+from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin
 from headrace.ports import Connections, Site, Written
@@ -67,7 +67,7 @@ class Bench:
         streams = [StreamId("keep", name) for name in TENANTS]
         self.epochs = self.store.hold(streams)
         for each in streams:
-            self.store.start_lanes(each, "id", {0: 0, 1: 0})
+            self.store.start_lanes([LaneStart(each, "id", {0: 0, 1: 0})])
 
     def slices(self, *, partitions=(0,), until=LOG_END):
         return tuple(

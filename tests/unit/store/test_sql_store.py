@@ -2,7 +2,7 @@
 
 import threading
 
-from headrace.model.records import Deployment, Move
+from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.streams import LaneId, StreamId, Tenant
 from headrace.store import open_store
 
@@ -18,7 +18,7 @@ def test_several_threads_use_one_store(tmp_path):
     store.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
     store.add_tenant(Tenant("acme"))
     stream = StreamId("score", "acme")
-    store.start_lanes(stream, "id", dict.fromkeys(range(4), 0))
+    store.start_lanes([LaneStart(stream, "id", dict.fromkeys(range(4), 0))])
     epoch = store.hold([stream])[stream]
     answers = []
 
