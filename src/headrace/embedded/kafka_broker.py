@@ -1,0 +1,248 @@
+"""A real Kafka broker on this machine.
+
+A demo, a test or a first look needs Kafka, and a Kafka that is nearly Kafka teaches the wrong
+lessons. So this is Apache Kafka itself, one process that is broker and controller, from jars that
+are fetched once. It is up in about three seconds, keeps its data in a folder, comes back on the
+same folder with all of it, and never outlives the process that started it.
+
+It listens on 127.0.0.1 only, without a password, with one copy of everything.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+import structlog
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
+from headrace.embedded.broker_properties import as_text, broker_properties
+from headrace.embedded.folder_lock import FolderLock
+from headrace.embedded.guarded import GuardedProcess
+from headrace.embedded.jars import jars
+from headrace.embedded.java import find_java
+from headrace.errors import ServerError
+
+log = structlog.get_logger(__name__)
+
+_LOOK_EVERY_S = 0.02
+#: starts that may meet a port that was free a moment before
+_TRIES = 3
+#: how long a broker may take to close its files when asked to stop
+_GRACE_S = 20.0
+_PORT_TAKEN = ("Address already in use", "BindException")
+
+
+class EmbeddedKafka:
+    """A broker in a folder. Use it as a context manager, or call ``start`` and ``stop``.
+
+    The folder holds ``data/`` (the topics), ``server.properties`` and ``broker.log`` (of the last
+    start).
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        port: int | None = None,
+        *,
+        heap_mb: int = 512,
+        quick_start: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Say what broker; nothing is touched before ``start``.
+
+        Args:
+            folder: where it keeps everything; made if need be.
+            port: where it listens on 127.0.0.1; a free one when None.
+            heap_mb: Java heap.
+            quick_start: keep Java's second compiler off, which gets it up sooner and keeps two
+                cores freer, but lowers its throughput. Not for measuring.
+            properties: broker properties that override those chosen here.
+        """
+        self.folder = Path(folder).resolve()
+        self.port = port
+        self._asked_port = port
+        self._heap_mb = heap_mb
+        self._quick_start = quick_start
+        self._properties = dict(properties or {})
+        self._process: GuardedProcess | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` for clients; known once it has started."""
+        assert self.port is not None, "the broker has not started"
+        return f"{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The broker's process id."""
+        assert self._process is not None, "the broker is not running"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the broker's process lives."""
+        return self._process is not None and self._process.running
+
+    def start(self, timeout_s: float = 90.0) -> None:
+        """Start and wait until it answers. A free port is chosen anew at each start.
+
+        Raises:
+            ServerError: Java is missing or too old, jars cannot be had, the port is taken, the
+                folder is in use or cannot be written, or the broker ends or does not answer; the
+                message shows the end of its log.
+        """
+        assert not self.running, "the broker is running"
+        began_s = time.monotonic()
+        java, class_path = str(find_java()), _class_path()
+        if self._asked_port is not None:
+            refuse_taken_port(self._asked_port, "the Kafka broker")
+        with FolderLock(self.folder) as lock:
+            for tries_left in reversed(range(_TRIES)):
+                self._configure()
+                self._format(java, class_path)
+                self._process = self._launch(java, class_path, lock)
+                problem = self._await_answer(time.monotonic() + timeout_s)
+                if problem is None:
+                    break
+                if tries_left == 0 or not any(word in problem for word in _PORT_TAKEN):
+                    raise ServerError(problem)
+        log.info(
+            "kafka is up",
+            bootstrap_servers=self.bootstrap_servers,
+            folder=str(self.folder),
+            seconds=round(time.monotonic() - began_s, 1),
+        )
+
+    def stop(self) -> None:
+        """Let it close its files and end; nothing happens if it does not run."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End it at once, as a crash would. ``start`` brings it back with its data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def __enter__(self) -> EmbeddedKafka:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop it."""
+        self.stop()
+
+    @property
+    def _config(self) -> Path:
+        return self.folder / "server.properties"
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def _configure(self) -> None:
+        port, controller_port = free_ports(2)
+        self.port = self._asked_port or port
+        chosen = broker_properties(self._data, self.port, controller_port, self._properties)
+        try:
+            self._config.write_text(as_text(chosen), encoding="ascii")
+        except OSError as exc:
+            raise self._unwritable(exc) from exc
+
+    def _format(self, java: str, class_path: str) -> None:
+        if (self._data / "meta.properties").exists():
+            return
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        # the tool's parser takes a leading dash for an option
+        command = [java, *_QUICK, "-cp", class_path, "kafka.tools.StorageTool", "format"]
+        command += [f"--cluster-id={cluster_id}", "--config", str(self._config)]
+        try:
+            done = subprocess.run(  # noqa: S603 - the command is ours
+                command, capture_output=True, text=True, timeout=60, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as exc:
+            raise ServerError(f"folder {self.folder} could not be made ready: {exc}") from exc
+        if done.returncode != 0:
+            said = (done.stdout + done.stderr).strip().splitlines()[-8:]
+            raise ServerError(
+                f"folder {self.folder} could not be made ready for Kafka:\n" + "\n".join(said)
+            )
+
+    def _launch(self, java: str, class_path: str, lock: FolderLock) -> GuardedProcess:
+        # the JVM raises its own limit of open files as far as it may
+        flags = [f"-Xms{min(self._heap_mb, 128)}m", f"-Xmx{self._heap_mb}m"]
+        flags += ["-Djava.awt.headless=true", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
+        flags += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        flags += ["-XX:+ExitOnOutOfMemoryError", *(_QUICK if self._quick_start else ())]
+        command = [java, *flags, "-cp", class_path, "kafka.Kafka", str(self._config)]
+        return GuardedProcess(command, self.folder / "broker.log", [lock.descriptor], _GRACE_S)
+
+    def _await_answer(self, deadline_s: float) -> str | None:
+        """Wait until it answers; if it does not, stop it and return what went wrong."""
+        problem: str | None = "interrupted"
+        try:
+            while not self._ready():
+                if not self.running:
+                    problem = self._death(self._tail())
+                    break
+                if time.monotonic() > deadline_s:
+                    problem = f"the Kafka broker does not answer:\n{self._tail()}"
+                    break
+                time.sleep(_LOOK_EVERY_S)
+            else:
+                problem = None
+        finally:
+            if problem is not None:
+                self.stop()
+        return problem
+
+    def _ready(self) -> bool:
+        assert self.port is not None
+        if not answers(self.port):
+            return False
+        # open ports are not enough: a broker answers this once the controller let it in
+        client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        try:
+            found = client.list_topics(timeout=2)
+        except KafkaException:
+            return False
+        return any(each.port == self.port for each in found.brokers.values())
+
+    def _tail(self) -> str:
+        assert self._process is not None
+        return self._process.tail()
+
+    def _death(self, tail: str) -> str:
+        if os.strerror(errno.ENOSPC) in tail:
+            return f"the disk of {self.folder} is full; the Kafka broker ended"
+        return (
+            f"the Kafka broker ended while starting; the end of {self.folder}/broker.log:\n{tail}"
+        )
+
+    def _unwritable(self, exc: OSError) -> ServerError:
+        return ServerError(f"folder {self.folder} cannot be written: {exc.strerror}")
+
+
+#: for short-lived or small JVMs
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def _class_path() -> str:
+    return os.pathsep.join(map(str, jars("kafka")))
