@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
@@ -100,6 +101,13 @@ class HeldStream:
         )
 
 
+class Reading(NamedTuple):
+    """A lane with its stream."""
+
+    held: HeldStream
+    lane: Lane
+
+
 @dataclass(slots=True)
 class Board:
     """All streams held, and all waves in flight."""
@@ -135,10 +143,11 @@ class Board:
             if lane is not None and lane.wave == wave.id:
                 lane.wave = None
 
-    def partitions(self, wanted: Iterator[HeldStream]) -> dict[TopicPartition, list[Lane]]:
-        """The partitions to ask Kafka about; several use cases can read one."""
-        found: dict[TopicPartition, list[Lane]] = {}
+    def partitions(self, wanted: Iterator[HeldStream]) -> dict[TopicPartition, list[Reading]]:
+        """The partitions to ask Kafka about, with who reads them; several use cases can."""
+        found: dict[TopicPartition, list[Reading]] = {}
         for held in wanted:
             for number, lane in held.lanes.items():
-                found.setdefault(TopicPartition(held.stream.topic, number), []).append(lane)
+                name = TopicPartition(held.stream.topic, number)
+                found.setdefault(name, []).append(Reading(held, lane))
         return found

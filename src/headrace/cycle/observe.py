@@ -88,7 +88,7 @@ class Observer:
             self._topic(held, known.get(held.stream.topic))
         present = [held for held in wanted if held.waiting is None]
         self._start_lanes([(held, known[held.stream.topic]) for held in present])
-        self._check_starts(present)
+        self._check_ranges(present)
 
     def ends(self, now_s: float) -> None:
         """Learn the ends of lanes that have nothing to do, and now and then of all."""
@@ -101,14 +101,18 @@ class Observer:
         wanted = [
             partition
             for partition, readers in lanes.items()
-            if everything or any(lane.end <= lane.position for lane in readers)
+            if everything or any(each.lane.end <= each.lane.position for each in readers)
         ]
         if not wanted:
             return
         if everything:
             self._all_ends_at_s = now_s
         for partition, end in self.log.end_offsets(wanted).items():
-            for lane in lanes[partition]:
+            for held, lane in lanes[partition]:
+                if end < lane.end:
+                    # A log only grows: it was cut, or the topic was made again. Look first.
+                    held.waiting = f"{partition.topic}: the log's end went back; checking why"
+                    self._unseen.add(held.stream.id)
                 lane.end = end
 
     # control
@@ -176,13 +180,11 @@ class Observer:
             held.waiting = f"topic {stream.topic} is not there yet"
             return
         if stream.topic_id not in (None, info.topic_id):
-            reason = (
+            self._suspend(
+                held,
                 f"TopicRecreated: topic {stream.topic} was deleted and made again "
-                f"(id {stream.topic_id}, now {info.topic_id}); seek the stream, then resume it"
+                f"(id {stream.topic_id}, now {info.topic_id}); seek the stream, then resume it",
             )
-            self.store.set_stream_state(stream.id, State.SUSPENDED, reason)
-            log.error("stream suspended", stream=str(stream.id), reason=reason)
-            held.waiting = reason
             return
         held.waiting = None
 
@@ -226,22 +228,33 @@ class Observer:
             self.log.end_offsets(last) if last else {},
         )
 
-    def _check_starts(self, wanted: list[HeldStream]) -> None:
-        """A position that retention overtook is reported with its exact offsets, never passed."""
+    def _check_ranges(self, wanted: list[HeldStream]) -> None:
+        """A position that the log does not have is reported by its offsets, never passed over."""
         lanes = self.board.partitions(iter(wanted))
         starts = self.log.start_offsets(list(lanes)) if lanes else {}
         for held in wanted:
             for number, lane in held.lanes.items():
                 start = starts.get(TopicPartition(held.stream.topic, number))
-                if start is not None and lane.position < start and lane.wave is None:
-                    self._lost_range(held, number, (lane.position, start))
+                if lane.wave is None and start is not None:
+                    self._check_range(held, number, start)
 
-    def _lost_range(self, held: HeldStream, partition: int, lost: tuple[int, int]) -> None:
-        reason = (
-            f"OffsetOutOfRange: {held.stream.topic}[{partition}] lost offsets {lost[0]} to "
-            f"{lost[1] - 1} to retention before they were read; seek the stream to {lost[1]} "
-            "or later, then resume it"
-        )
+    def _check_range(self, held: HeldStream, number: int, start: int) -> None:
+        lane = held.lanes[number]
+        where = f"OffsetOutOfRange: {held.stream.topic}[{number}]"
+        if lane.position < start:
+            self._suspend(
+                held,
+                f"{where} lost offsets {lane.position} to {start - 1} to retention before they "
+                f"were read; seek the stream to {start} or later, then resume it",
+            )
+        elif -1 < lane.end < lane.position:
+            self._suspend(
+                held,
+                f"{where} ends at {lane.end}, but offsets up to {lane.position - 1} were read: "
+                f"the log was cut; seek the stream to {lane.end} or earlier, then resume it",
+            )
+
+    def _suspend(self, held: HeldStream, reason: str) -> None:
         self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
         log.error("stream suspended", stream=str(held.stream.id), reason=reason)
         held.waiting = reason

@@ -146,7 +146,9 @@ def _all_read(driver: Driver, log: KafkaLog) -> bool:
     lanes = driver.board.partitions(iter(held))
     ends = log.end_offsets(list(lanes))
     return all(
-        lane.position == ends.get(partition) for partition, each in lanes.items() for lane in each
+        each.lane.position == ends.get(partition)
+        for partition, readings in lanes.items()
+        for each in readings
     )
 
 

@@ -35,6 +35,8 @@ _DEFAULTS = {
     # A lost Python worker is retried on the spot, in local mode too.
     "spark.task.maxFailures": "4",
 }
+#: Spark's own chatter is for those who ask for it by ``spark.log.level``.
+_QUIET_LOGS = Path(__file__).parent / "log4j2.properties"
 _LOCAL = re.compile(r"local\[(\d+|\*)\]")
 _SECRET = re.compile(r"(?i)password|secret|token|credential|access\.key")
 
@@ -63,8 +65,13 @@ def build_session(
     builder = SparkSession.builder.appName(app_name)
     if master:
         builder = builder.master(_retrying(master))
+    if master and master.startswith("local"):
+        # Nobody outside this machine has business with a local session.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    quiet = f"-Dlog4j2.configurationFile={_QUIET_LOGS.as_uri()}"
     chosen = {
         **_DEFAULTS,
+        "spark.driver.extraJavaOptions": quiet,
         **options,
         **_FIXED,
         "spark.scheduler.allocation.file": _pools_file(priorities),
@@ -101,7 +108,7 @@ def _retrying(master: str) -> str:
 def _pools_file(priorities: Mapping[str, int]) -> str:
     pools = "".join(
         f"<pool name={quoteattr(name)}><schedulingMode>FIFO</schedulingMode>"
-        f"<weight>{weight}</weight></pool>"
+        f"<weight>{weight}</weight><minShare>0</minShare></pool>"
         for name, weight in sorted(priorities.items())
     )
     folder = Path(tempfile.mkdtemp(prefix="headrace-pools-"))

@@ -98,11 +98,16 @@ def kept(work: Work) -> Kept:
     return made
 
 
-def run_bin(work: Work, planned: Bin, budget_s: float) -> list[Receipt]:
-    """Run one bin to its end or to its budget; never raises for the fault of one slice."""
+def run_bin(
+    work: Work, planned: Bin, budget_s: float, clients: Kept | None = None
+) -> list[Receipt]:
+    """Run one bin to its end or to its budget; never raises for the fault of one slice.
+
+    ``clients`` are those of this worker unless a twin brings its own.
+    """
     started = time.monotonic()
     use_case = work.load()
-    clients = kept(work)
+    clients = clients or kept(work)
     tally = Tally(planned.slices, started)
     try:
         writer = _sink(use_case).open(Site(work.connections, clients.positions))

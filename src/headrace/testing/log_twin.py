@@ -102,6 +102,10 @@ class LogTwin:
         """Let retention take everything before ``start``."""
         self._lanes[TopicPartition(topic, partition)].start = start
 
+    def truncate(self, topic: str, partition: int, end: int) -> None:
+        """Lose the youngest records, as an unclean election does."""
+        del self._lanes[TopicPartition(topic, partition)].rows[end:]
+
     def open_transaction(self, topic: str, partition: int) -> None:
         """What is written from now on is not stable until ``end_transaction``."""
         lane = self._lanes[TopicPartition(topic, partition)]
@@ -168,12 +172,12 @@ class LogTwin:
             raise TopicMissing(f"{piece} is not there; create the topic or remove the stream")
         if not lane.leader:
             raise LeaderUnknown(f"{piece}: the partition has no leader at the moment")
-        if piece.from_offset < lane.start or piece.until_offset > len(lane.rows):
+        if not lane.start <= piece.from_offset <= len(lane.rows):
             raise OffsetOutOfRange(
                 f"{piece}: the log now has {lane.start}..{len(lane.rows)} (start to end)"
             )
         if piece.until_offset > lane.stable_end:
-            raise Temporary(f"{piece}: an open transaction holds it back")
+            raise Temporary(f"{piece}: the readable log ends at {lane.stable_end}")
         found = enumerate(lane.rows[piece.from_offset : piece.until_offset], piece.from_offset)
         return [(offset, row) for offset, row in found if row is not None]
 

@@ -1,0 +1,346 @@
+"""The loop, turn by turn, on twins."""
+
+import pytest
+
+from headrace.errors import Fenced, SinkUnavailable
+from headrace.model.streams import State, StreamId, Tenant, Throttle
+
+ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
+
+
+@pytest.fixture
+def running(world):
+    world.deploy()
+    world.tenant("acme", 5)
+    world.tenant("bolt", 3)
+    world.start()
+    return world
+
+
+def test_everything_in_the_log_is_done_once_and_in_order(running):
+    running.turns()
+    assert running.positions() == {("acme", 0): 5, ("bolt", 0): 3}
+    assert [offset for tenant, offset in running.seen if tenant == "acme"] == [0, 1, 2, 3, 4]
+    assert running.driver.idle
+
+
+def test_a_lane_is_never_in_two_waves_at_once(running):
+    running.engine.paused = True
+    running.turns(4)
+    running.send("acme", 5)
+    running.turns(4)
+    in_flight = [piece.lane for wave in running.engine.started for piece in wave.slices]
+    assert len(in_flight) == len(set(in_flight)) == 2
+    running.engine.paused = False
+    running.turns()
+    assert running.positions()["acme", 0] == 10
+
+
+def test_a_tenant_added_while_it_runs_begins_without_a_restart(running):
+    running.turns()
+    running.tenant("corp", 4)
+    running.turns()
+    assert running.positions()["corp", 0] == 4
+
+
+def test_a_tenant_whose_topic_comes_later_waits_for_it_alone(running):
+    running.store.add_tenant(Tenant("late"))
+    running.turns()
+    assert running.row("late").state == "waiting"
+    assert "late.visits is not there" in running.row("late").note
+    assert running.positions()["acme", 0] == 5
+    running.log.create_topic("late.visits")
+    running.send("late", 2)
+    running.turns(8, seconds=2.0)
+    assert running.positions()["late", 0] == 2
+    assert running.row("late").state == "active"
+
+
+def test_a_suspended_tenant_stands_still_and_goes_on_where_it_stopped(running):
+    running.turns()
+    running.store.set_tenant_state("acme", State.SUSPENDED)
+    running.send("acme", 5)
+    running.send("bolt", 5)
+    running.turns()
+    assert running.positions() == {("acme", 0): 5, ("bolt", 0): 8}
+    assert running.row("acme").state == "suspended"
+    running.store.set_tenant_state("acme", State.ACTIVE)
+    running.turns()
+    assert running.positions()["acme", 0] == 10
+    assert [offset for tenant, offset in running.seen if tenant == "acme"] == list(range(10))
+
+
+def test_a_removed_tenant_stops_and_added_again_starts_afresh(running):
+    running.turns()
+    running.store.set_tenant_state("acme", State.REMOVED)
+    running.send("acme", 5)
+    running.turns()
+    assert running.positions()["acme", 0] == 5
+    running.store.add_tenant(Tenant("acme"))
+    running.turns(8)
+    assert running.positions()["acme", 0] == 10
+    assert [offset for tenant, offset in running.seen if tenant == "acme"] == [
+        *range(5),
+        *range(10),
+    ]
+
+
+def test_removed_and_added_between_two_turns_is_not_mistaken_for_a_rival(running):
+    running.turns()
+    running.store.set_tenant_state("acme", State.REMOVED)
+    running.store.add_tenant(Tenant("acme"))
+    running.turns(8)
+    assert running.positions()["acme", 0] == 5
+    assert not running.driver.board.lost
+
+
+def test_a_throttled_tenant_takes_no_more_than_its_rate(running):
+    running.store.set_throttle("acme", Throttle(records_per_s=2))
+    running.send("acme", 95)
+    running.turns(20, seconds=0.5)
+    assert 5 + 0 <= running.positions()["acme", 0] <= 2 + 20 * 0.5 * 2
+    assert running.positions()["bolt", 0] == 3
+
+
+def test_a_seek_is_followed_while_it_runs(running):
+    running.turns()
+    running.store.seek(ACME, {0: 2})
+    running.turns()
+    assert [offset for tenant, offset in running.seen if tenant == "acme"] == [
+        0, 1, 2, 3, 4, 2, 3, 4,
+    ]  # fmt: skip
+
+
+def test_a_partition_without_a_leader_is_passed_over_alone(running):
+    running.log.set_leader("acme.visits", 0, False)
+    running.turns()
+    assert running.positions().get(("acme", 0), 0) == 0
+    assert running.positions()["bolt", 0] == 3
+    running.log.set_leader("acme.visits", 0, True)
+    running.turns(8, seconds=2.0)
+    assert running.positions()["acme", 0] == 5
+
+
+def test_a_broker_that_is_down_at_start_and_comes_later_is_waited_for(running):
+    running.log.down = True
+    running.turns()
+    assert running.seen == []
+    running.log.down = False
+    running.turns()
+    assert running.positions()["acme", 0] == 5
+
+
+def test_a_topic_made_again_stops_its_stream_until_a_seek_decides(running):
+    running.turns()
+    running.log.delete_topic("acme.visits")
+    running.log.create_topic("acme.visits")
+    running.send("acme", 4)
+    running.turns(2)
+    running.send("acme", 5)
+    running.turns(2)
+    assert running.row("acme").state == "suspended"
+    assert "TopicRecreated" in running.row("acme").note
+    assert running.positions() == {("acme", 0): 5, ("bolt", 0): 3}
+    running.store.seek(ACME, {0: 0})
+    running.store.set_stream_state(ACME, State.ACTIVE)
+    running.turns()
+    assert running.positions()["acme", 0] == 9
+
+
+def test_what_retention_removed_is_told_by_its_offsets_and_nothing_is_skipped(running):
+    running.log.expire("acme.visits", 0, 3)
+    running.store.set_tenant_state("acme", State.SUSPENDED)
+    running.turns()
+    running.store.set_tenant_state("acme", State.ACTIVE)
+    running.turns()
+    assert running.positions()["acme", 0] == 5  # it began where the log begins: nothing lost
+    running.send("acme", 10)
+    running.store.set_tenant_state("acme", State.SUSPENDED)
+    running.turns(2)
+    running.log.expire("acme.visits", 0, 9)
+    running.store.set_tenant_state("acme", State.ACTIVE)
+    running.turns(6, seconds=2.0)
+    note = running.row("acme").note
+    assert running.row("acme").state == "suspended"
+    assert "lost offsets 5 to 8" in note
+    assert running.positions()["bolt", 0] == 3
+
+
+def test_a_log_that_was_cut_stops_its_stream_and_is_told_by_its_offsets(running):
+    running.turns()
+    running.log.truncate("acme.visits", 0, 3)
+    running.turns(4, seconds=2.0)
+    assert running.row("acme").state == "suspended"
+    assert "ends at 3, but offsets up to 4 were read" in running.row("acme").note
+
+
+# --- failures --------------------------------------------------------------------------------
+
+
+def test_a_bad_record_suspends_its_stream_alone_and_is_kept(world):
+    def picky(table, context):
+        if context.tenant == "acme" and 2 in table["offset"].to_pylist():
+            raise ValueError("cannot read this")
+
+    world.use_cases = [world.make(picky)]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.tenant("bolt", 3)
+    world.start()
+    world.turns()
+    assert world.positions() == {("acme", 0): 2, ("bolt", 0): 3}
+    (failure,) = world.store.failures()
+    assert (failure.error.offset, failure.error.raw_value) == (2, b"x")
+    assert failure.slice.lane == world.lane("acme")
+    assert world.row("acme").state == "suspended"
+    assert "cannot read this" in world.row("acme").note
+    world.store.seek(ACME, {0: 3})
+    world.store.set_stream_state(ACME, State.ACTIVE)
+    world.turns()
+    assert world.positions()["acme", 0] == 5
+
+
+def test_temporary_trouble_holds_a_lane_back_and_passes(world):
+    trouble = [True]
+
+    def waits(_table, context):
+        if context.tenant == "acme" and trouble:
+            raise SinkUnavailable("slow down", retry_after_s=5.0)
+
+    world.use_cases = [world.make(waits)]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.tenant("bolt", 3)
+    world.start()
+    world.turns(10)
+    assert world.positions() == {("acme", 0): 0, ("bolt", 0): 3}
+    assert world.row("acme").state == "retrying"
+    calls = sum("acme" in str(piece.lane) for wave in world.engine.started for piece in wave.slices)
+    assert calls == 1
+    trouble.clear()
+    world.turns(8, seconds=1.0)
+    assert world.positions()["acme", 0] == 5
+
+
+@pytest.mark.parametrize("accident", ["before", "after"])
+def test_a_lost_wave_is_run_again_from_the_positions(running, accident):
+    running.engine.accidents = [accident]
+    running.turns(12, seconds=5.0)
+    assert running.positions() == {("acme", 0): 5, ("bolt", 0): 3}
+    assert {offset for tenant, offset in running.seen if tenant == "acme"} == set(range(5))
+
+
+@pytest.mark.parametrize("accident", ["before", "after"])
+def test_by_intent_a_lost_wave_runs_again_with_the_very_same_slices(world, accident):
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.start()
+    world.engine.accidents = [accident]
+    world.turns(2)
+    world.send("acme", 7)
+    world.turns(12, seconds=5.0)
+    cuts = [
+        (piece.from_offset, piece.until_offset)
+        for wave in world.engine.started
+        for piece in wave.slices
+    ]
+    assert cuts[0] == cuts[1] == (0, 5)
+    assert cuts[2] == (5, 12)
+    assert world.positions()["acme", 0] == 12
+    assert world.store.pending_intents() == []
+
+
+def test_after_a_kill_recorded_waves_run_again_unchanged_before_anything_is_planned(world):
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.start()
+    world.driver.turn()
+    assert len(world.store.pending_intents()) == 1
+    world.send("acme", 7)
+    world.start()
+    world.turns()
+    cuts = [
+        (piece.from_offset, piece.until_offset)
+        for wave in world.engine.started
+        for piece in wave.slices
+    ]
+    assert cuts == [(0, 5), (5, 12)]
+    assert world.positions()["acme", 0] == 12
+    assert world.store.pending_intents() == []
+
+
+def test_a_recorded_wave_of_a_tenant_removed_meanwhile_still_comes_to_its_end(world):
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.start()
+    world.driver.turn()
+    world.store.set_tenant_state("acme", State.REMOVED)
+    world.send("acme", 7)
+    world.start()
+    world.turns()
+    assert world.positions()["acme", 0] == 5
+    assert world.store.pending_intents() == []
+
+
+def test_a_drain_plans_nothing_more_and_commits_what_runs(running):
+    running.driver.turn()
+    running.driver.drain()
+    running.send("acme", 5)
+    running.turns(3)
+    assert running.driver.drained
+    assert running.positions() == {("acme", 0): 5, ("bolt", 0): 3}
+
+
+def test_a_driver_whose_streams_were_taken_over_is_fenced_and_stops(running):
+    old, old_engine = running.driver, running.engine
+    running.turns(2)
+    running.start()
+    running.turns()
+    done = running.positions()
+    running.send("acme", 5)
+    running.driver = old
+    with pytest.raises(Fenced):
+        running.turns(10, seconds=1.0)
+    assert running.positions() == done
+    assert old_engine is not running.engine
+
+
+def test_two_use_cases_read_one_topic_each_at_its_own_pace(world):
+    stuck = [True]
+
+    def waits(_table, _context):
+        if stuck:
+            raise SinkUnavailable("down", retry_after_s=1.0)
+
+    world.use_cases = [world.make(), world.make(waits, name="other")]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.start()
+    world.turns()
+    assert world.positions()["acme", 0] == 5
+    assert world.positions("other")["acme", 0] == 0
+    stuck.clear()
+    world.turns(10, seconds=1.0)
+    assert world.positions("other")["acme", 0] == 5
+
+
+def test_latest_begins_at_the_end_of_what_was_there(world):
+    world.deploy(starting_offsets="latest")
+    world.tenant("acme", 5)
+    world.start()
+    world.turns()
+    world.send("acme", 2)
+    world.turns()
+    assert world.seen == [("acme", 5), ("acme", 6)]
+
+
+def test_delay_is_from_the_record_to_its_commit(running):
+    running.turns()
+    running.send("acme", 50)
+    running.clock.move(3.0)
+    running.turns(3, seconds=0.0)
+    assert running.row("acme").p99_s == pytest.approx(3.0, abs=0.01)
+    assert running.row("acme").records_total == 55
