@@ -4,9 +4,10 @@ The planner needs the end of every lane each turn, so one call must answer for a
 partition without a leader must not hold up the rest. librdkafka asks all partitions' leaders in one
 round, but a single topic name that the broker calls invalid, or may not show us, makes it repeat
 the whole round until its time is up. So such names never reach it; and when a round fails as a
-whole, the topics are looked up one by one and the round is made again with the sound ones.
+whole, the topics are looked up one by one, the round is made again with the sound ones, and the
+others are left out until a look says that they are sound.
 
-Nothing is kept between calls: how often to ask is the cycle's decision.
+No answer is kept between calls: how often to ask is the cycle's decision.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from headrace.kafka.config import admin_config, servers
 from headrace.kafka.faults import first_error, is_authentication, is_unreachable, of_client
 from headrace.ports import TopicInfo, TopicPartition
 
-_VALID_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_VALID_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _LATEST: Any = _Spec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: Any = _Spec.earliest()  # type: ignore[no-untyped-call]
 #: topics of one description request: the answers of thousands would block a broker's thread long
@@ -50,6 +51,8 @@ class KafkaLog:
         self._config = admin_config(config)
         self._timeout_s = timeout_s
         self._refusal: KafkaError | None = None
+        #: topics that made a whole round fail
+        self._suspects: set[str] = set()
         settings: dict[str, Any] = {**self._config, "error_cb": self._remember}
         try:
             self._admin = AdminClient(settings)
@@ -96,16 +99,26 @@ class KafkaLog:
         self, partitions: Collection[TopicPartition], spec: Any
     ) -> dict[TopicPartition, int]:
         wanted = {each for each in partitions if _VALID_NAME.fullmatch(each.topic)}
+        left_out = self._still_unsound()
+        wanted = {each for each in wanted if each.topic not in left_out}
         found, failures = self._list(wanted, spec)
         if found or not failures:
             return found
+        self._raise_if_refused()
         sound, unsound = self._describe(list(dict.fromkeys(each.topic for each in wanted)))
         self._raise_if_all_failed(sound, unsound)
         again = {each for each in wanted if each.topic in sound}
+        self._suspects |= {each.topic for each in wanted - again}
         if len(again) < len(wanted):
             found, failures = self._list(again, spec)
         self._raise_if_all_failed(found, failures)
         return found
+
+    def _still_unsound(self) -> set[str]:
+        if self._suspects:
+            sound, _ = self._describe(list(self._suspects))
+            self._suspects -= set(sound)
+        return self._suspects
 
     def _list(
         self, wanted: Iterable[TopicPartition], spec: Any
@@ -152,17 +165,20 @@ class KafkaLog:
             self._refusal = None
         if found or not failures:
             return
-        self._admin.poll(0)
+        self._raise_if_refused()
         for error in failures:
             if is_authentication(error):
                 raise of_client(error, self._config)
         if all(is_unreachable(error) for error in failures):
-            if self._refusal is not None:
-                raise of_client(self._refusal, self._config)
             raise BrokerUnavailable(
                 f"no Kafka broker answers at {servers(self._config)} "
                 f"within {self._timeout_s:g} s: {failures[0].str()}"
             )
+
+    def _raise_if_refused(self) -> None:
+        self._admin.poll(0)
+        if self._refusal is not None:
+            raise of_client(self._refusal, self._config)
 
     def _remember(self, error: KafkaError) -> None:
         if is_authentication(error):

@@ -151,9 +151,7 @@ class Round:
             if lane.fault is None or not lane.open:
                 continue
             if lane.fault.code() in _OUT_OF_RANGE:
-                lane.error = self._out_of_range(lane) or of_partition(
-                    lane.fault, str(lane.slice), self._config
-                )
+                lane.error = self._out_of_range(lane, lane.fault)
             elif not lane.fault.retriable():
                 lane.error = of_partition(lane.fault, str(lane.slice), self._config)
             lane.fault = None
@@ -202,20 +200,19 @@ class Round:
             return BrokerUnavailable(f"no Kafka broker answers at {at}: {self._unreachable}")
         if lane.eof is None:
             return LeaderUnknown(f"{lane.slice}: {waited}")
-        return self._out_of_range(lane) or Temporary(
-            f"{lane.slice}: {waited}; an open transaction may hold back what lies past {lane.eof}"
+        return Temporary(
+            f"{lane.slice}: {waited} past {lane.eof}, where the readable log ends; "
+            "a transaction is open there, or the log lost its end"
         )
 
-    def _out_of_range(self, lane: LaneRead) -> OffsetOutOfRange | None:
-        """The error with the log's bounds, or None if the slice lies within them."""
+    def _out_of_range(self, lane: LaneRead, fault: KafkaError) -> OffsetOutOfRange:
+        """The error, with the log's bounds if they can be had."""
         try:
             start, end = self._consumer.get_watermark_offsets(
                 TopicPartition(*lane.key), timeout=self._patience.look_timeout_s
             )
         except KafkaException:
-            return None
-        if start <= lane.next_offset and lane.slice.until_offset <= end:
-            return None
+            return OffsetOutOfRange(f"{lane.slice}: {fault.str()}")
         return OffsetOutOfRange(
             f"{lane.slice}: offset {lane.next_offset} cannot be read; "
             f"the log now has {start}..{end} (start to end)"

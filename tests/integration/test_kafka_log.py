@@ -1,0 +1,102 @@
+"""What a real cluster answers to thousands of questions, and when it is away."""
+
+import re
+import time
+
+import pytest
+
+from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.kafka import KafkaLog, create_topics
+from headrace.ports import TopicPartition
+from headrace.testing.kafka_topics import KafkaTopics
+from headrace.testing.log_contract import numbered
+
+pytestmark = pytest.mark.kafka
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+@pytest.fixture
+def topics(kafka):
+    return KafkaTopics(kafka.bootstrap_servers)
+
+
+def test_one_call_answers_for_a_thousand_lanes(topics):
+    name = topics.make(partitions=1000)
+    topics.write(name, 999, numbered(3))
+    lanes = [TopicPartition(name, each) for each in range(1000)]
+    log = KafkaLog(topics.config)
+    ends = log.end_offsets(lanes)
+    assert len(ends) == 1000
+    assert ends[lanes[999]] == 3
+    assert len(log.topics([name])[name].partitions) == 1000
+
+
+def test_a_topic_made_again_has_a_new_id(topics):
+    name = topics.make()
+    log = KafkaLog(topics.config)
+    before = log.topics([name])[name].topic_id
+    topics.delete(name)
+    topics.make_named(name)
+    assert log.topics([name])[name].topic_id != before
+
+
+def test_the_end_is_held_back_by_an_open_transaction(topics):
+    name = topics.make()
+    topics.write(name, 0, numbered(2))
+    producer = topics.transaction(name, 0, records=3)
+    log, lane = KafkaLog(topics.config), TopicPartition(name, 0)
+    assert log.end_offsets([lane]) == {lane: 2}
+    topics.commit(name, 0, producer)
+    assert log.end_offsets([lane]) == {lane: 6}
+
+
+def test_a_topic_that_spoils_a_whole_round_does_so_once(topics, monkeypatch):
+    monkeypatch.setattr("headrace.kafka.log._VALID_NAME", re.compile(".*"))
+    name = topics.make()
+    lane, spoiler = TopicPartition(name, 0), TopicPartition("not a name!", 0)
+    log = KafkaLog(topics.config, timeout_s=1.0)
+    assert log.end_offsets([lane, spoiler]) == {lane: 0}
+    began_s = time.monotonic()
+    assert log.end_offsets([lane, spoiler]) == {lane: 0}
+    assert time.monotonic() - began_s < 0.9
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda log: log.topics(["a"]),
+        lambda log: log.end_offsets([TopicPartition("a", 0)]),
+        lambda log: log.offsets_at([TopicPartition("a", 0)], 1.0),
+    ],
+)
+def test_no_broker_is_told_by_address_and_without_secrets(ask):
+    log = KafkaLog({**NOWHERE, "sasl.password": "hunter2"}, timeout_s=0.5)
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1") as told:
+        ask(log)
+    assert "hunter2" not in str(told.value) + repr(log)
+
+
+def test_refused_credentials_are_a_configuration_error(topics):
+    config = {
+        **topics.config,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "acme",
+        "sasl.password": "hunter2",
+    }
+    with pytest.raises(ConfigError, match="credentials") as told:
+        KafkaLog(config, timeout_s=3.0).end_offsets([TopicPartition("a", 0)])
+    assert "hunter2" not in str(told.value)
+
+
+def test_making_topics_again_changes_nothing(topics):
+    name = topics.make(partitions=2)
+    log = KafkaLog(topics.config)
+    before = log.topics([name])
+    assert create_topics(topics.config, {name: 2}) == set()
+    assert log.topics([name]) == before
+
+
+def test_a_topic_name_that_cannot_be_is_refused_by_name(topics):
+    with pytest.raises(ConfigError, match="not a name!"):
+        create_topics(topics.config, {"not a name!": 1})

@@ -1,0 +1,160 @@
+"""What the slice reader does on a real cluster that changes under it."""
+
+import contextlib
+import os
+
+import pytest
+
+from headrace.kafka import KafkaSliceReader
+from headrace.kafka.rounds import Patience
+from headrace.testing.kafka_topics import KafkaTopics, until
+from headrace.testing.log_contract import failure, numbered, piece, values
+from headrace.testing.log_twin import Row
+
+pytestmark = pytest.mark.kafka
+HASTY = Patience(idle_s=1.0, look_s=0.2)
+
+
+@pytest.fixture
+def topics(kafka):
+    return KafkaTopics(kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def reader(topics):
+    with contextlib.closing(KafkaSliceReader(topics.config, HASTY)) as made:
+        yield made
+
+
+def test_a_thousand_small_slices_are_each_complete(topics, reader):
+    name = topics.make(partitions=1000)
+    for partition in range(1000):
+        topics.write(name, partition, numbered(3, first=partition))
+    pieces = [piece(name, 1, 3, partition) for partition in range(1000)]
+    batches = list(reader.read(pieces, 100))
+    assert {batch.slice for batch in batches} == set(pieces)
+    for batch in batches:
+        first = batch.slice.lane.partition
+        assert values([batch]) == [b"%d" % (first + 1), b"%d" % (first + 2)]
+        assert (batch.last, batch.error, batch.reached) == (True, None, 3)
+
+
+def test_records_of_an_open_transaction_are_waited_for_and_then_given_up(topics, reader):
+    name = topics.make()
+    topics.write(name, 0, numbered(2))
+    producer = topics.transaction(name, 0, records=3)
+    batches = list(reader.read([piece(name, 0, 5)], 100))
+    assert values(batches) == [b"0", b"1"]
+    assert failure(batches, name).temporary
+    assert batches[-1].reached == 2
+    topics.commit(name, 0, producer)
+    assert len(values(list(reader.read([piece(name, 0, 6)], 100)))) == 5
+
+
+def test_a_compacted_lane_is_read_over_its_gaps(topics, reader):
+    name = topics.make(
+        topic_config={
+            "cleanup.policy": "compact",
+            "segment.ms": "100",
+            "min.cleanable.dirty.ratio": "0.001",
+            "max.compaction.lag.ms": "100",
+        }
+    )
+    topics.write(name, 0, [Row(b"old", b"k")] * 50)
+    end = 50
+
+    def compacted():
+        nonlocal end
+        topics.write(name, 0, [Row(b"new", b"k")])
+        end += 1
+        return len(values(list(reader.read([piece(name, 0, end)], 100)))) < end
+
+    until(compacted, deadline_s=60)
+    batches = list(reader.read([piece(name, 0, end)], 100))
+    assert (batches[-1].reached, batches[-1].error) == (end, None)
+    (inside,) = reader.read([piece(name, 3, 6)], 100)
+    assert (inside.records.num_rows, inside.reached, inside.error) == (0, 6, None)
+
+
+def test_a_topic_deleted_while_it_is_read_fails_alone(topics, reader):
+    name, sound = topics.make(), topics.make()
+    topics.write(name, 0, [Row(b"x" * 1000)] * 100_000)
+    topics.write(sound, 0, numbered(5))
+    batches = reader.read([piece(name, 0, 100_000), piece(sound, 0, 5)], 1000)
+    came = [next(batches), next(batches)]
+    topics.delete(name)
+    came += batches
+    assert failure(came, name).code == "TopicMissing"
+    assert values([each for each in came if each.slice.topic == sound])[-1] == b"4"
+
+
+def test_a_topic_made_again_with_fewer_records_is_out_of_range(topics, reader):
+    name = topics.make()
+    topics.write(name, 0, numbered(10))
+    assert len(values(list(reader.read([piece(name, 0, 10)], 100)))) == 10
+    topics.delete(name)
+    topics.make_named(name)
+    topics.write(name, 0, numbered(3))
+    batches = list(reader.read([piece(name, 5, 10)], 100))
+    error = failure(batches, name)
+    assert error.code == "OffsetOutOfRange"
+    assert "0..3" in error.message
+
+
+def test_large_records_do_not_gather_in_memory(topics, reader, monkeypatch):
+    monkeypatch.setattr("headrace.kafka.reader._HELD_BYTES", 100_000)
+    names = [topics.make() for _ in range(3)]
+    for name in names:
+        topics.write(name, 0, [Row(b"x" * 20_000)] * 30)
+    batches = list(reader.read([piece(name, 0, 30) for name in names], 1000))
+    assert [
+        sum(each.records.num_rows for each in batches if each.slice.topic == name) for name in names
+    ] == [30, 30, 30]
+    assert max(batch.records.nbytes for batch in batches) < 3 * 600_000
+
+
+def test_a_bad_property_fails_the_slices_and_not_the_worker(topics):
+    reader = KafkaSliceReader({**topics.config, "no.such.property": "1"}, HASTY)
+    (batch,) = reader.read([piece("any", 0, 5)], 100)
+    assert (batch.error.code, batch.error.temporary) == ("ConfigError", False)
+    assert "no.such.property" in batch.error.message
+
+
+def test_no_broker_is_a_temporary_error_of_every_slice():
+    reader = KafkaSliceReader({"bootstrap.servers": "127.0.0.1:1"}, HASTY)
+    batches = list(reader.read([piece("a", 0, 5), piece("b", 0, 5)], 100))
+    assert [batch.error.code for batch in batches] == ["BrokerUnavailable"] * 2
+    assert all(batch.error.temporary and batch.last for batch in batches)
+
+
+def test_refused_credentials_are_told_at_once(topics):
+    config = {
+        **topics.config,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": "acme",
+        "sasl.password": "hunter2",
+    }
+    reader = KafkaSliceReader(config, Patience(idle_s=20))
+    (batch,) = reader.read([piece("a", 0, 5)], 100)
+    assert batch.error.code == "ConfigError"
+    assert "hunter2" not in batch.error.message
+
+
+def test_a_reader_works_in_a_process_forked_after_its_first_read(topics, reader):
+    name = topics.make()
+    topics.write(name, 0, numbered(5))
+    assert len(list(reader.read([piece(name, 0, 5)], 100))) == 1
+    child = os.fork()
+    if child == 0:
+        found = values(list(reader.read([piece(name, 1, 3)], 100)))
+        os._exit(0 if found == [b"1", b"2"] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_reading_joins_no_consumer_group(topics, reader):
+    name = topics.make()
+    topics.write(name, 0, numbered(5))
+    list(reader.read([piece(name, 0, 5)], 100))
+    groups = topics._admin.list_consumer_groups().result(10).valid
+    assert not [each.group_id for each in groups if each.group_id.startswith("headrace")]

@@ -1,0 +1,98 @@
+"""How messages are judged against a slice."""
+
+import pytest
+from confluent_kafka import KafkaError
+
+from headrace.kafka.lane_read import LaneRead
+from headrace.model.streams import LaneId, Slice
+
+
+class Heard:
+    """What the reader sees of a message."""
+
+    def __init__(self, offset, code=None, topic="t"):
+        self._offset, self._topic = offset, topic
+        self._error = None if code is None else KafkaError(code)
+
+    def offset(self):
+        return self._offset
+
+    def topic(self):
+        return self._topic
+
+    def error(self):
+        return self._error
+
+
+def lane(start, until):
+    return LaneRead(Slice(LaneId("u", "t", 0), "t", start, until, epoch=1))
+
+
+def heard(*offsets):
+    return [Heard(each) for each in offsets]
+
+
+def end(offset):
+    return Heard(offset, KafkaError._PARTITION_EOF)
+
+
+def held(read):
+    return [each.offset() for each in read.held]
+
+
+def test_a_record_before_the_end_leaves_the_slice_open():
+    read = lane(0, 3)
+    read.take(heard(0, 1))
+    assert (read.open, read.next_offset, read.missing_records) == (True, 2, 1)
+
+
+def test_the_last_offset_completes_it():
+    read = lane(0, 3)
+    read.take(heard(0, 1, 2))
+    assert (read.open, read.next_offset, held(read)) == (False, 3, [0, 1, 2])
+
+
+def test_a_record_past_the_end_completes_it_and_is_not_kept():
+    read = lane(0, 3)
+    assert read.take(heard(0, 5, 6)) == 2
+    assert (read.open, read.next_offset, held(read)) == (False, 3, [0])
+
+
+@pytest.mark.parametrize(("position", "is_open"), [(2, True), (3, False), (4, False)])
+def test_the_end_of_the_log_completes_it_only_at_or_past_its_own(position, is_open):
+    read = lane(0, 3)
+    read.take([*heard(0), end(position)])
+    assert read.open is is_open
+    assert held(read) == [0]
+
+
+def test_what_comes_twice_is_kept_once():
+    read = lane(0, 5)
+    read.take(heard(0, 1))
+    assert read.take(heard(1, 2)) == 1
+    assert held(read) == [0, 1, 2]
+
+
+def test_what_comes_before_the_start_is_not_kept():
+    read = lane(2, 4)
+    assert read.take(heard(1, 2)) == 1
+    assert held(read) == [2]
+
+
+def test_a_complete_slice_takes_nothing_more():
+    read = lane(0, 1)
+    read.take(heard(0))
+    assert read.take(heard(1, 2, 3)) == 3
+    assert held(read) == [0]
+
+
+def test_an_error_of_the_client_is_not_the_lanes_own():
+    read = lane(0, 1)
+    read.take([Heard(-1, KafkaError.GROUP_AUTHORIZATION_FAILED, topic=None)])
+    assert (read.fault, read.open) == (None, True)
+
+
+def test_an_error_of_the_lane_is_kept_for_judgement():
+    read = lane(0, 1)
+    read.take([Heard(0, KafkaError.TOPIC_AUTHORIZATION_FAILED)])
+    assert read.fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
