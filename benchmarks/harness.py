@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from headrace.embedded.jars import jar_paths
+from headrace.embedded.jars import jars
 from pyspark.sql import SparkSession
 
 from headrace.cycle.clock import SystemClock
@@ -51,7 +51,7 @@ def broker() -> Iterator[dict[str, str]]:
 @contextmanager
 def session() -> Iterator[SparkSession]:
     """Spark on two slots, with Spark's own Kafka source on its class path."""
-    jars = ",".join(str(path) for path in jar_paths("spark-kafka"))
+    jars = ",".join(str(path) for path in jars("spark-kafka"))
     options = {
         "spark.jars": jars,
         "spark.driver.memory": "3g",

@@ -31,6 +31,7 @@ class Client:
 
     def __init__(self, config: Mapping[str, str], profile: str) -> None:
         self.refusal: KafkaError | None = None
+        self._known: set[str] = set()
         settings = {
             **consumer_config(config, PROFILES[profile]),
             # librdkafka wants a group's name even where no group is joined.
@@ -41,6 +42,20 @@ class Client:
             self.consumer = Consumer(settings)
         except KafkaException as exc:
             raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+
+    def learn(self, topics: set[str], timeout_s: float) -> None:
+        """Ask the cluster where these topics live, if one of them is new to this consumer.
+
+        By itself librdkafka looks for a topic it does not know at its next scan, once a second,
+        and everything read together with it would wait. Asking for all at once costs some ten
+        milliseconds for a thousand topics. No answer is no fault here: the round looks again.
+        """
+        if topics <= self._known:
+            return
+        try:
+            self._known = set(self.consumer.list_topics(timeout=timeout_s).topics)
+        except KafkaException:
+            return
 
     def _remember(self, error: KafkaError) -> None:
         if is_authentication(error):

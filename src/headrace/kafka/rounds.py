@@ -85,6 +85,9 @@ class Round:
             )
         except KafkaException as exc:
             self._break(exc)
+            return
+        topics = {lane.slice.topic for lane in self.lanes.values()}
+        self._client.learn(topics, self._patience.look_timeout_s)
 
     def turn(self) -> list[LaneRead]:
         """Wait shortly for messages; return the lanes that were completed or failed by it."""
