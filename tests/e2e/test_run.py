@@ -1,0 +1,211 @@
+"""A whole service by its command line: a YAML file, a use case, real Kafka, real Spark."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from headrace.kafka import create_topics, producer_config
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+
+USE_CASES = """
+import pyarrow as pa
+from headrace import use_case
+from headrace.sinks import SqlTable
+
+@use_case(
+    topic="{{tenant}}.{topic}",
+    sink=SqlTable("seen", columns={{"tenant": "text", "value": "text", "version": "bigint"}}),
+    guarantee="exactly-once",
+)
+def keep(table, context):
+    values = [value.decode() for value in table["value"].to_pylist()]
+    rows = len(values)
+    return pa.table({{
+        "tenant": pa.array([context.tenant] * rows, pa.string()),
+        "value": pa.array(values, pa.string()),
+        "version": pa.array([{version}] * rows, pa.int64()),
+    }})
+"""
+
+
+class Service:
+    """A folder with a YAML file, and the commands a person would type in it."""
+
+    def __init__(self, folder: Path, bootstrap_servers: str, topic: str) -> None:
+        self.folder, self.topic = folder, topic
+        self.config = {"bootstrap.servers": bootstrap_servers}
+        self.log = folder / "log"
+        self.write(version=1)
+        (folder / "headrace.yaml").write_text(
+            f"module: use_cases.py\n"
+            f"kafka:\n  bootstrap.servers: {bootstrap_servers}\n"
+            f"database_url: sqlite:///{folder}/store.db\n"
+            f"master: local[2]\n"
+        )
+
+    def write(self, version: int) -> None:
+        source = USE_CASES.format(topic=self.topic, version=version)
+        (self.folder / "use_cases.py").write_text(source)
+
+    def headrace(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "headrace", *words, "-c", "headrace.yaml"]
+        environment = {**os.environ, "COLUMNS": "300"}
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment,
+            check=False,
+        )
+
+    def run(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "headrace", "run", "-c", "headrace.yaml"],
+                cwd=self.folder,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def send(self, tenant: str, *values: bytes) -> None:
+        create_topics(self.config, {f"{tenant}.{self.topic}": 1})
+        producer = Producer(producer_config(self.config))
+        for value in values:
+            producer.produce(f"{tenant}.{self.topic}", value)
+        assert producer.flush(30) == 0
+
+    def rows(self) -> list[tuple[str, str, int]]:
+        try:
+            connection = sqlite3.connect(f"file:{self.folder}/store.db?mode=ro", uri=True)
+            found = connection.execute("SELECT tenant, value, version FROM seen").fetchall()
+        except sqlite3.OperationalError:
+            return []
+        connection.close()
+        return found
+
+    def until(self, rows: int, timeout_s: float = 60.0) -> list[tuple[str, str, int]]:
+        deadline = time.monotonic() + timeout_s
+        while len(self.rows()) < rows:
+            assert time.monotonic() < deadline, f"{self.rows()}\n{self.log.read_text()}"
+            time.sleep(0.1)
+        return self.rows()
+
+
+@pytest.fixture
+def service(tmp_path, kafka):
+    return Service(tmp_path, kafka.bootstrap_servers, f"t{time.time_ns()}")
+
+
+def ended(process: subprocess.Popen[bytes], service: Service) -> None:
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(60) == 0, service.log.read_text()
+
+
+def test_the_life_of_a_service(service):
+    assert service.headrace("use-cases", "deploy").returncode == 0
+    assert service.headrace("tenants", "add", "acme").returncode == 0
+    service.send("acme", b"a", b"b")
+    process = service.run()
+    assert sorted(service.until(2)) == [("acme", "a", 1), ("acme", "b", 1)]
+
+    # a tenant is added while it runs, before its topic is there
+    assert service.headrace("tenants", "add", "bolt").returncode == 0
+    service.send("bolt", b"c")
+    service.until(3)
+
+    # one is suspended, and resumed
+    service.headrace("tenants", "suspend", "acme")
+    service.send("bolt", b"d")
+    service.until(4)
+    service.send("acme", b"e")
+    listed = service.headrace("streams", "list").stdout
+    assert "suspended" in listed
+    service.headrace("tenants", "resume", "acme")
+    service.until(5)
+
+    # a new version of the use case is taken over without a restart
+    service.write(version=2)
+    deployed = service.headrace("use-cases", "deploy", "keep")
+    assert "keep deployed as" in deployed.stdout
+    deadline = time.monotonic() + 30
+    while "use case taken over" not in service.log.read_text():
+        assert time.monotonic() < deadline, service.log.read_text()
+        time.sleep(0.1)
+    service.send("acme", b"f")
+    assert ("acme", "f", 2) in service.until(6)
+
+    # a seek, while it runs
+    assert service.headrace("streams", "seek", "bolt", "keep", "--to", "earliest").returncode == 0
+    service.until(8)
+
+    # one stream's bad record stops it alone, and is shown
+    service.send("acme", b"\xff\xfe")
+    service.send("bolt", b"g")
+    service.until(9)
+    deadline = time.monotonic() + 30
+    while "suspended" not in service.headrace("streams", "list").stdout:
+        assert time.monotonic() < deadline
+    shown = service.headrace("streams", "errors", "acme").stdout
+    assert "UnicodeDecodeError" in shown
+    assert "offset 4" in shown
+    assert r"b'\xff\xfe'" in shown
+
+    verified = service.headrace("verify")
+    assert verified.returncode == 0, verified.stderr
+    ended(process, service)
+    assert "drained" in service.log.read_text()
+    values = sorted(value for _, value, _ in service.rows())
+    assert values == ["a", "b", "c", "c", "d", "d", "e", "f", "g"]
+
+
+def test_a_broker_that_is_down_at_start_and_comes_later(tmp_path):
+    from headrace.embedded import EmbeddedKafka  # noqa: PLC0415 - its own broker, stopped and started
+    from headrace.embedded.addresses import free_ports  # noqa: PLC0415
+
+    (port,) = free_ports(1)
+    service = Service(tmp_path, f"127.0.0.1:{port}", "visits")
+    service.headrace("use-cases", "deploy")
+    service.headrace("tenants", "add", "acme")
+    process = service.run()
+    deadline = time.monotonic() + 60
+    while "waiting for a server" not in service.log.read_text():
+        assert process.poll() is None, service.log.read_text()
+        assert time.monotonic() < deadline, service.log.read_text()
+        time.sleep(0.1)
+    with EmbeddedKafka(tmp_path / "kafka", port):
+        service.send("acme", b"late")
+        service.until(1)
+        ended(process, service)
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "code"),
+    [
+        (("tenants", "suspend", "nobody"), "nobody", 2),
+        (("streams", "seek", "acme", "keep", "--to", "soon"), "acme/keep", 2),
+        (("use-cases", "deploy", "other"), "has no use case other", 2),
+    ],
+)
+def test_what_is_not_there_is_named(service, words, told, code):
+    done = service.headrace(*words)
+    assert done.returncode == code
+    assert told in done.stderr
+
+
+def test_a_bad_yaml_file_is_refused_by_line_and_key(service):
+    path = service.folder / "headrace.yaml"
+    path.write_text(path.read_text() + "modul: x\n")
+    done = service.headrace("run")
+    assert done.returncode == 2
+    assert "line 6: modul: there is no such key" in done.stderr
