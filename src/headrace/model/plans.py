@@ -68,6 +68,10 @@ class Limits:
     #: most records and bytes of one slice; they bound the memory of a worker
     slice_records: int = 100_000
     slice_bytes: int = 64 * 1024 * 1024
+    #: a further bin is opened only for at least this much predicted work: a Spark job has its price
+    min_bin_s: float = 0.1
+    #: most records a turn takes of a stream nobody has a receipt of; four times more after each
+    probe_records: int = 200
 
 
 @dataclass(frozen=True, slots=True)

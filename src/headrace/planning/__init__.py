@@ -1,0 +1,94 @@
+"""What to start now: a pure function from a `Snapshot` to a `Plan`. This page is its specification.
+
+A thousand tenants have records waiting and a few slots are free. Whoever is planned now makes the
+others wait, so every choice is a promise to somebody. The planner decides with numbers alone: no
+clock, no chance, no I/O. The same snapshot gives the same plan, and any plan can be made again.
+
+Properties, the first before the second
+---------------------------------------
+1. *Valid.* Slices begin at the position, end at or before the log's end and hold at least one
+   record. A lane is in one slice at most, and in none while it runs. A stream of order ``stream``
+   runs alone, in one bin, with all its lanes that have records: one left out could hold the oldest
+   record. No more bins than free slots; a wave is of one use case.
+2. *Throttles kept.* A stream takes at most its allowance. While anything is allowed the least it
+   can take may pass (one record, for order ``stream`` one of each lane), and its bucket owes it.
+3. *Fair in task-seconds by weight, and work-conserving.* Records mislead: one tenant's may cost a
+   thousand times another's. Who needs less leaves the rest to the others, and no slot is left
+   idle while somebody could use it. What a stream was owed and did not get is its credit in the
+   next turn; what it got too much is its debt. Both are kept up to 16 bins, so that neither a bad
+   guess nor a long absence is paid for for ever.
+4. *No bin predicted over its budget*, except by one slice of one record (order ``stream``: one
+   record of each lane), which gets a bin of its own. It can not be made smaller.
+5. *Few bins*, by predicted seconds: a further bin is opened only for ``min_bin_s`` of work.
+6. *Slow, unsteady and unknown streams not packed with quick ones* while slots allow it; else quick
+   ones go first in the bin. A stream nobody has a receipt of is probed with ``probe_records``, and
+   four times more after each of its first receipts.
+7. *Stable.* The order of the snapshot does not matter. Ties go to the lower stream id (use case,
+   tenant), then the lower partition.
+
+*Nobody starves.* Rank a stream by credit over weight. All that wait rise alike, and being served
+lowers the rank, so between two turns the ranks of those not served keep their order. A stream with
+work is passed over only by others whose rank is higher, until each of them has had what ranked it
+higher and one more turn's share. While it waits, another stream of weight ``w`` can so have at most
+``w`` times the difference of their ranks, and one turn's share more.
+
+Inside a stream lanes need no credits: each gets a record before any gets two, and when not even
+that can be had, the lane that begins moves on with every record done.
+
+Steps, and what holds after each
+--------------------------------
+`demand`    what each stream could use, alone: taking at most this breaks no rule but of capacity.
+`shares`    slots of each use case, records of each stream: together within the capacity of the
+            turn, ``free_slots * bin_budget_s``, by weighted max-min fairness with credits.
+`slices`    which records of which lanes: each share exactly, no lane twice.
+`packing`   bins within the budget and the slots; what does not fit is trimmed for a later turn.
+`waves`     bins of a use case and of like length together.
+`check`     names what is wrong with a plan. It is written apart, and run on every plan.
+
+A worked example
+----------------
+One record costs 1 ms. Two slots are free, a bin has 1 s, so there are 2 s to share. The whale has
+4 lanes of 1,000 records (4 s), a tenant of weight 2 has 2 such lanes (2 s), a small one 200 records
+(0.2 s). The water rises: the small one is full at 0.2 s; the rest, 1.8 s, goes 1 to 2, which is
+0.6 s and 1.2 s. Its lanes share alike, 150 records from each of the whale's and 600 from each of the heavy
+tenant's, until packing finds 0.1 s in one bin and 0.05 s too much in the other: the last slice is
+trimmed to 100 records, and another of the whale's has the 50 instead.
+
+>>> from headrace.model.plans import Cost, LaneView, Snapshot, StreamView
+>>> from headrace.model.streams import StreamId
+>>> from headrace.planning import check, plan
+>>> cost = Cost(seconds_per_record=0.001, seconds_per_slice=0.0, spread=0.1, samples=9)
+>>> def stream(tenant, lanes, records, weight):
+...     views = tuple(LaneView(number, 0, records) for number in range(lanes))
+...     name = StreamId("score", tenant)
+...     return StreamView(name, f"{tenant}.visits", views, weight=weight, cost=cost)
+>>> streams = (stream("whale", 4, 1000, 1), stream("heavy", 2, 1000, 2), stream("small", 1, 200, 1))
+>>> snapshot = Snapshot("turn-7", streams, free_slots=2)
+>>> made = plan(snapshot)
+>>> for wave in made.waves:
+...     for each in wave.bins:
+...         print(wave.id, f"{each.predicted_s:.3f} s", *each.slices, sep=chr(10) + "  ")
+turn-7-0
+  1.000 s
+  heavy.visits[0] 0..600
+  small.visits[0] 0..200
+  whale.visits[0] 0..200
+turn-7-1
+  1.000 s
+  heavy.visits[1] 0..600
+  whale.visits[1] 0..150
+  whale.visits[2] 0..150
+  whale.visits[3] 0..100
+>>> check(snapshot, made)
+[]
+
+Each got just what it was owed, so nobody has a credit:
+
+>>> max(abs(credit.credit_s) for credit in made.credits) < 1e-6
+True
+"""
+
+from headrace.planning.check import Fault, FaultKind, check
+from headrace.planning.plan import plan
+
+__all__ = ["Fault", "FaultKind", "check", "plan"]

@@ -1,0 +1,235 @@
+"""Is a plan fit to run? Every fault has a name.
+
+The host checks each plan before it runs it, whoever made it. The rules are those of the package
+docstring, written a second time and from the other side: nothing here calls the planner.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import cast
+
+from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
+from headrace.model.streams import Order, Slice, StreamId
+from headrace.model.waves import Bin, Wave
+
+#: predictions are sums of floats in another order than here
+TOLERANCE_S = 1e-6
+
+
+class FaultKind(StrEnum):
+    """What can be wrong with a plan."""
+
+    UNKNOWN_STREAM = "a slice of a stream that the snapshot does not have"
+    UNKNOWN_LANE = "a slice of a lane that the snapshot does not have"
+    WRONG_EPOCH = "a slice held under another epoch than its stream"
+    WRONG_TOPIC = "a slice of another topic than its stream's"
+    IN_FLIGHT = "a slice of a lane that is running"
+    PLANNED_TWICE = "a second slice of the same lane"
+    NOT_AT_POSITION = "a slice that does not begin at the position"
+    BEYOND_END = "a slice that goes past the end of the log"
+    EMPTY_SLICE = "a slice without an offset in it"
+    WRONG_MORE = "`more` does not say whether the log goes on"
+    TOO_MANY_RECORDS = "a slice of more records than the limit"
+    TOO_MANY_BYTES = "a slice of more predicted bytes than the limit"
+    OVER_THROTTLE = "more of a stream than its throttle allows"
+    STREAM_IN_FLIGHT = "order stream: a slice while another lane is running"
+    STREAM_SPLIT = "order stream: slices in more than one bin"
+    LANE_LEFT_OUT = "order stream: a lane with records is not in the bin"
+    OVER_BUDGET = "a bin predicted over its budget"
+    WRONG_PREDICTION = "a bin whose prediction is not the sum of its slices"
+    EMPTY_BIN = "a bin without slices"
+    EMPTY_WAVE = "a wave without bins"
+    TOO_MANY_BINS = "more bins than free slots"
+    WIDE_WAVE = "more bins in a wave than the limit"
+    MIXED_WAVE = "a slice of another use case than its wave"
+    DUPLICATE_WAVE = "a second wave of the same id"
+    FOREIGN_WAVE = "a wave id that does not begin with the turn"
+    WRONG_WAVE_BUDGET = "a wave whose budget is not the limit"
+    UNKNOWN_CREDIT = "a credit of a stream that the snapshot does not have, or a second one"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a plan, and where."""
+
+    kind: FaultKind
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.name}: {self.where}: {self.kind.value}"
+
+
+def check(snapshot: Snapshot, plan: Plan) -> list[Fault]:
+    """Name every fault of a plan; none means it may run."""
+    streams = {view.id: view for view in snapshot.streams}
+    taken: dict[StreamId, list[Slice]] = defaultdict(list)
+    for piece in (piece for wave in plan.waves for piece in wave.slices):
+        taken[_stream(piece)].append(piece)
+    faults = [*_wave_faults(snapshot, plan), *_credit_faults(streams, plan)]
+    for wave in plan.waves:
+        faults += _bin_faults(snapshot, streams, wave)
+    for stream, pieces in taken.items():
+        view = streams.get(stream)
+        if view is None:
+            faults += (Fault(FaultKind.UNKNOWN_STREAM, str(piece)) for piece in pieces)
+            continue
+        faults += _slice_faults(snapshot, view, pieces)
+        faults += (Fault(kind, str(view.id)) for kind in _stream_faults(view, pieces))
+    return faults + _split_faults(streams, plan)
+
+
+def _stream(piece: Slice) -> StreamId:
+    # As `piece.lane.stream`, which makes a new object; a check must not cost more than its plan.
+    return cast("StreamId", piece.lane[:2])
+
+
+def _wave_faults(snapshot: Snapshot, plan: Plan) -> Iterator[Fault]:
+    limits = snapshot.limits
+    bins = sum(len(wave.bins) for wave in plan.waves)
+    if bins > snapshot.free_slots:
+        yield Fault(FaultKind.TOO_MANY_BINS, f"{bins} bins, {snapshot.free_slots} free slots")
+    for name, count in Counter(wave.id for wave in plan.waves).items():
+        if count > 1:
+            yield Fault(FaultKind.DUPLICATE_WAVE, name)
+    for wave in plan.waves:
+        if not wave.id.startswith(f"{snapshot.turn}-"):
+            yield Fault(FaultKind.FOREIGN_WAVE, wave.id)
+        if not wave.bins:
+            yield Fault(FaultKind.EMPTY_WAVE, wave.id)
+        if len(wave.bins) > limits.bins_per_wave:
+            yield Fault(FaultKind.WIDE_WAVE, wave.id)
+        if wave.budget_s != limits.bin_budget_s:
+            yield Fault(FaultKind.WRONG_WAVE_BUDGET, wave.id)
+
+
+def _bin_faults(
+    snapshot: Snapshot, streams: dict[StreamId, StreamView], wave: Wave
+) -> Iterator[Fault]:
+    for number, each in enumerate(wave.bins):
+        where = f"{wave.id} bin {number}"
+        if not each.slices:
+            yield Fault(FaultKind.EMPTY_BIN, where)
+        if any(piece.lane.use_case != wave.use_case for piece in each.slices):
+            yield Fault(FaultKind.MIXED_WAVE, where)
+        if any(_stream(piece) not in streams for piece in each.slices):
+            continue
+        predicted_s = sum(_seconds(streams[_stream(piece)], piece) for piece in each.slices)
+        if abs(predicted_s - each.predicted_s) > TOLERANCE_S * max(1.0, predicted_s):
+            yield Fault(FaultKind.WRONG_PREDICTION, where)
+        over = predicted_s > snapshot.limits.bin_budget_s + TOLERANCE_S
+        if over and not _may_be_over(each, streams):
+            yield Fault(FaultKind.OVER_BUDGET, f"{where}, {predicted_s:.3f} s")
+
+
+def _seconds(view: StreamView, piece: Slice) -> float:
+    cost = view.cost
+    records = piece.until_offset - piece.from_offset
+    return cost.seconds_per_slice + records * cost.seconds_per_record
+
+
+def _may_be_over(each: Bin, streams: dict[StreamId, StreamView]) -> bool:
+    """One record alone, or one of each lane where order is strict, can not be made smaller."""
+    if any(piece.size > 1 for piece in each.slices):
+        return False
+    used = {_stream(piece) for piece in each.slices}
+    if len(used) > 1:
+        return False
+    return len(each.slices) == 1 or streams[used.pop()].order is Order.STREAM
+
+
+def _slice_faults(snapshot: Snapshot, view: StreamView, pieces: list[Slice]) -> Iterator[Fault]:
+    lanes = {lane.partition: lane for lane in view.lanes}
+    seen: set[int] = set()
+    for piece in pieces:
+        partition = piece.lane.partition
+        found = list(_bounds(snapshot.limits, view, piece))
+        if partition in seen:
+            found.append(FaultKind.PLANNED_TWICE)
+        seen.add(partition)
+        if partition in lanes:
+            found += _range(lanes[partition], piece)
+        else:
+            found.append(FaultKind.UNKNOWN_LANE)
+        for kind in found:
+            yield Fault(kind, str(piece))
+
+
+def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKind]:
+    if piece.epoch != view.epoch:
+        yield FaultKind.WRONG_EPOCH
+    if piece.topic != view.topic:
+        yield FaultKind.WRONG_TOPIC
+    records = piece.until_offset - piece.from_offset
+    if records > limits.slice_records:
+        yield FaultKind.TOO_MANY_RECORDS
+    if records > 1 and _bytes(view, records) > limits.slice_bytes:
+        yield FaultKind.TOO_MANY_BYTES
+
+
+def _range(lane: LaneView, piece: Slice) -> Iterator[FaultKind]:
+    if lane.in_flight:
+        yield FaultKind.IN_FLIGHT
+    if piece.from_offset != lane.position:
+        yield FaultKind.NOT_AT_POSITION
+    if piece.until_offset > lane.end:
+        yield FaultKind.BEYOND_END
+    if piece.size < 1:
+        yield FaultKind.EMPTY_SLICE
+    if piece.more != (piece.until_offset < lane.end):
+        yield FaultKind.WRONG_MORE
+
+
+def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]:
+    if _over_throttle(view, pieces):
+        yield FaultKind.OVER_THROTTLE
+    if view.order is not Order.STREAM:
+        return
+    if any(lane.in_flight for lane in view.lanes):
+        yield FaultKind.STREAM_IN_FLIGHT
+    planned = {piece.lane.partition for piece in pieces}
+    if any(lane.end > lane.position and lane.partition not in planned for lane in view.lanes):
+        yield FaultKind.LANE_LEFT_OUT
+
+
+def _split_faults(streams: dict[StreamId, StreamView], plan: Plan) -> list[Fault]:
+    strict = {name for name, view in streams.items() if view.order is Order.STREAM}
+    if not strict:
+        return []
+    bins: Counter[StreamId] = Counter()
+    for each in (each for wave in plan.waves for each in wave.bins):
+        bins.update(strict & {_stream(piece) for piece in each.slices})
+    return [Fault(FaultKind.STREAM_SPLIT, str(name)) for name in bins if bins[name] > 1]
+
+
+def _over_throttle(view: StreamView, pieces: list[Slice]) -> bool:
+    """Whether it takes more than allowed.
+
+    The least that can be taken may pass while anything is allowed: the throttle is then in debt.
+    """
+    records = sum(piece.size for piece in pieces)
+    allowed_records, allowed_bytes = view.allowance_records, view.allowance_bytes
+    if (allowed_records is not None and allowed_records < 1) or (
+        allowed_bytes is not None and allowed_bytes < 1
+    ):
+        return True
+    least = len(pieces) if view.order is Order.STREAM else 1
+    if records <= least:
+        return False
+    if allowed_records is not None and records > allowed_records:
+        return True
+    return allowed_bytes is not None and _bytes(view, records) > allowed_bytes
+
+
+def _bytes(view: StreamView, records: int) -> float:
+    """Predicted bytes, a hair less: a division and a product of floats may differ by that."""
+    return records * view.cost.bytes_per_record * (1 - 1e-9)
+
+
+def _credit_faults(streams: dict[StreamId, StreamView], plan: Plan) -> Iterator[Fault]:
+    for stream, count in Counter(credit.stream for credit in plan.credits).items():
+        if count > 1 or stream not in streams:
+            yield Fault(FaultKind.UNKNOWN_CREDIT, str(stream))

@@ -1,0 +1,199 @@
+"""Step 1: what each stream could use now.
+
+Lag alone says little: a lane may be running, a throttle may bite, a slice may be too long for a
+bin or too large for a worker. A `Demand` has all of that applied, so that the steps after it only
+divide. It also answers the two questions they ask again and again: how long do so many records
+take, and how many records fit into so many seconds.
+
+Nothing is shared out here; each stream is looked at alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from headrace.model.plans import LaneView, Limits, Snapshot, StreamView
+from headrace.model.streams import Order
+
+#: a stream whose slices took so much longer or shorter than predicted is packed with care
+UNSTEADY_SPREAD = 1.0
+#: a stream is slow if a slice of one record takes at least this part of a bin's budget
+SLOW_PART = 0.05
+#: receipts after which a stream is no newcomer
+PROBES = 4
+#: predictions are sums of floats; a difference below this is none
+EPSILON_S = 1e-9
+
+_partition = attrgetter("partition")
+
+
+@dataclass(slots=True, eq=False)
+class Demand:
+    """What one stream could use in this turn, were it alone."""
+
+    view: StreamView
+    #: lanes with something to take, by partition
+    lanes: list[LaneView]
+    #: most records of each of them
+    most: list[int]
+    #: sum of `most`
+    records: int
+    #: fewest records worth planning
+    least: int
+    #: seconds a slice costs however small, and each record of it
+    fixed_s: float
+    record_s: float
+    budget_s: float
+    #: order `stream`: all lanes go together or none
+    strict: bool
+    #: slow, unsteady or unknown: not packed with quick ones if it can be helped
+    cautious: bool
+
+    def seconds_for(self, records: int) -> float:
+        """Predicted task-seconds of so many records over as many lanes as they reach."""
+        return min(records, len(self.lanes)) * self.fixed_s + records * self.record_s
+
+    def room_for(self, records: int) -> float:
+        """Seconds of bins they need: a single record over the budget fills one bin, not more."""
+        bins = 1 if self.strict else min(records, len(self.lanes))
+        return min(self.seconds_for(records), bins * self.budget_s)
+
+    def records_in(self, room_s: float) -> int:
+        """Most records whose room is at most `room_s`; 0 if it is too little to begin with."""
+        lanes = len(self.lanes)
+        one_s = self.fixed_s + self.record_s
+        room_s += EPSILON_S
+        if self.strict:
+            if lanes * one_s >= self.budget_s:
+                return self.least if room_s >= self.budget_s else 0
+            found = int((room_s - lanes * self.fixed_s) / self.record_s)
+        elif one_s >= self.budget_s:
+            found = int(room_s / self.budget_s)
+        elif room_s >= lanes * one_s:
+            found = int((room_s - lanes * self.fixed_s) / self.record_s)
+        else:
+            found = int(room_s / one_s)
+        return min(found, self.records) if found >= self.least else 0
+
+
+def find_demands(snapshot: Snapshot) -> list[Demand]:
+    """Every stream that could use something, in the order of stream ids.
+
+    On exit: a plan that takes at most `most` of each lane, and all lanes of a strict stream, keeps
+    every rule except those about bins and slots.
+    """
+    limits = snapshot.limits
+    found = [
+        demand
+        for view in snapshot.streams
+        if (lanes := _takeable(view)) and (demand := _demand(view, lanes, limits))
+    ]
+    found.sort(key=lambda demand: demand.view.id)
+    return found
+
+
+def level(most: Sequence[int], total: int, first: int = 0) -> list[int]:
+    """Divide `total` records over lanes: max-min fair, what is left over one by one.
+
+    No lane gets more than its `most`; the shortest are served whole and the others get the same.
+    With fewer records than lanes, one each to the lanes from number `first` on, going round.
+
+    Raises:
+        AssertionError: `total` is more than all lanes have.
+    """
+    left = len(most)
+    if total < left:
+        chosen = [0] * left
+        for number in range(total):
+            chosen[(first + number) % left] = 1
+        return chosen
+    assert total <= sum(most), "more was shared out than was asked for"
+    chosen = list(most)
+    for number in sorted(range(left), key=most.__getitem__):
+        # Lanes come shortest first, so the rounded-up rest goes to the longest.
+        chosen[number] = min(most[number], total // left)
+        total -= chosen[number]
+        left -= 1
+    return chosen
+
+
+def rotation(lanes: Iterable[LaneView], count: int) -> int:
+    """Which lane begins when not all can be served.
+
+    Nothing is remembered of a lane but its position, so the sum of positions is scrambled (by the
+    golden ratio, Knuth 6.4): each time something of the stream is done, the beginning moves to a
+    place that has nothing to do with lags, and no lane is last for long.
+    """
+    return (sum(lane.position for lane in lanes) * 2654435769 % 2**32) * count >> 32
+
+
+def _takeable(view: StreamView) -> list[LaneView]:
+    lanes = [lane for lane in view.lanes if lane.end > lane.position and not lane.in_flight]
+    if lanes and view.order is Order.STREAM and any(lane.in_flight for lane in view.lanes):
+        return []
+    return lanes
+
+
+def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand | None:
+    if view.allowance_records is not None and view.allowance_records <= 0:
+        return None
+    if view.allowance_bytes is not None and view.allowance_bytes <= 0:
+        return None
+    lanes.sort(key=_partition)
+    cost, budget_s = view.cost, limits.bin_budget_s
+    fixed_s = max(cost.seconds_per_slice, 0.0)
+    record_s = max(cost.seconds_per_record, EPSILON_S)
+    strict = view.order is Order.STREAM
+    longest = max(1, min(limits.slice_records, _slice_records(view, limits)))
+    most = [min(lane.end - lane.position, longest) for lane in lanes]
+    records = sum(most)
+    cap = max(_stream_records(view, limits, len(lanes)), len(lanes) if strict else 1)
+    if cap < records:
+        most, records = level(most, cap, rotation(lanes, len(lanes))), cap
+        if cap < len(lanes):
+            lanes = [lane for lane, some in zip(lanes, most, strict=True) if some]
+            most = [some for some in most if some]
+    one_s = fixed_s + record_s
+    least = len(lanes) if strict else max(1, min(len(lanes), int(budget_s / one_s)))
+    return Demand(
+        view=view,
+        lanes=lanes,
+        most=most,
+        records=records,
+        least=least,
+        fixed_s=fixed_s,
+        record_s=record_s,
+        budget_s=budget_s,
+        strict=strict,
+        cautious=cost.samples == 0 or cost.spread > UNSTEADY_SPREAD or one_s > SLOW_PART * budget_s,
+    )
+
+
+def _slice_records(view: StreamView, limits: Limits) -> int:
+    """Most records of one lane that one bin and one worker can take."""
+    cost = view.cost
+    record_s = max(cost.seconds_per_record, EPSILON_S)
+    in_budget = int((limits.bin_budget_s - cost.seconds_per_slice + EPSILON_S) / record_s)
+    if cost.bytes_per_record <= 0:
+        return in_budget
+    return min(in_budget, int(limits.slice_bytes / cost.bytes_per_record))
+
+
+def _stream_records(view: StreamView, limits: Limits, lanes: int) -> int:
+    """Most records of the whole stream: its throttle, the probe, one bin where order is strict."""
+    cost = view.cost
+    caps = [limits.slice_records * lanes]
+    if view.allowance_records is not None:
+        caps.append(view.allowance_records)
+    if view.allowance_bytes is not None and cost.bytes_per_record > 0:
+        caps.append(int(view.allowance_bytes / cost.bytes_per_record))
+    if cost.samples < PROBES:
+        # As TCP's slow start: a bad guess costs little, and a thousand newcomers are known soon.
+        caps.append(limits.probe_records * 4**cost.samples)
+    if view.order is Order.STREAM:
+        record_s = max(cost.seconds_per_record, EPSILON_S)
+        left_s = limits.bin_budget_s - lanes * cost.seconds_per_slice
+        caps.append(int((left_s + EPSILON_S) / record_s))
+    return min(caps)

@@ -1,0 +1,165 @@
+"""Step 4: which cuts share a bin.
+
+Every bin is a Spark task and costs some thirty milliseconds before it does anything; every further
+bin in parallel brings results sooner. So: as few bins as hold the work within the budget, by
+best-fit decreasing (never worse than 11/9 of the optimum plus one, as first-fit decreasing is, but
+quick with a sorted list of what is left: Johnson 1974). Then, where slots are free, more bins of
+equal length (longest processing time first, Graham 1969), as long as each is worth opening.
+
+Slow, unsteady and unknown streams are packed apart from quick ones where slots allow it. Where
+they do not, quick ones go first in the bin, so that a wrong guess delays only what is behind it.
+
+The bins of one use case are made here; use cases do not meet.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Sequence
+from heapq import heapify, heapreplace
+from operator import attrgetter
+
+from headrace.model.plans import Limits
+from headrace.model.streams import StreamId
+from headrace.planning.demand import EPSILON_S
+from headrace.planning.slices import Cut, by_lane, grow, trimmed
+
+
+def pack(cuts: Sequence[Cut], slots: int, limits: Limits) -> list[list[Cut]]:
+    """Pack the cuts of one use case into at most `slots` bins.
+
+    What does not fit into any bin is trimmed, or left out for a later turn.
+
+    On exit: no bin is predicted over the budget, except one slice alone (or, for order `stream`,
+    one record of each lane); no bin is empty; cuts in a bin are quick ones first, then by stream.
+    """
+    # Sorting is stable and cuts come by stream, so equal ones stay in that order.
+    ordered = sorted(cuts, key=attrgetter("room_s"), reverse=True)
+    cautious = [each for each in ordered if each.demand.cautious]
+    if not cautious or len(cautious) == len(ordered):
+        return _sorted(_pack_alike(ordered, slots, limits))
+    quick = [each for each in ordered if not each.demand.cautious]
+    apart = _pack_apart(quick, cautious, slots, limits)
+    return _sorted(apart if apart is not None else _pack_alike(ordered, slots, limits))
+
+
+def fewest_bins(
+    cuts: Sequence[Cut], slots: int, budget_s: float
+) -> tuple[list[list[Cut]], list[Cut]]:
+    """Best-fit decreasing; returns the bins, and the cuts that no bin could hold.
+
+    Args:
+        cuts: longest first.
+        slots: most bins.
+        budget_s: room of a bin.
+    """
+    bins: list[list[Cut]] = []
+    rooms: list[tuple[float, int]] = []
+    over: list[Cut] = []
+    for each in cuts:
+        need_s = each.room_s - EPSILON_S
+        at = bisect_left(rooms, (need_s, -1))
+        if at < len(rooms):
+            room_s, number = rooms.pop(at)
+            bins[number].append(each)
+        elif len(bins) < slots:
+            room_s, number = budget_s, len(bins)
+            bins.append([each])
+        else:
+            over.append(each)
+            continue
+        insort(rooms, (max(0.0, room_s - each.room_s), number))
+    return bins, over
+
+
+def equal_bins(cuts: Sequence[Cut], count: int) -> list[list[Cut]]:
+    """Longest processing time first: each cut goes to the bin with the least so far."""
+    bins: list[list[Cut]] = [[] for _ in range(count)]
+    loads = [(0.0, number) for number in range(count)]
+    heapify(loads)
+    for each in cuts:
+        load_s, number = loads[0]
+        bins[number].append(each)
+        heapreplace(loads, (load_s + each.room_s, number))
+    return bins
+
+
+def worth_opening(seconds: float, limits: Limits) -> int:
+    """How many bins so much work is worth."""
+    return max(1, int(seconds / max(min(limits.min_bin_s, limits.bin_budget_s), EPSILON_S)))
+
+
+def _pack_apart(
+    quick: list[Cut], cautious: list[Cut], slots: int, limits: Limits
+) -> list[list[Cut]] | None:
+    """Quick and cautious cuts in bins of their own; None if slots do not hold both whole."""
+    needed = []
+    for kind in (quick, cautious):
+        bins, over = fewest_bins(kind, slots, limits.bin_budget_s)
+        if over:
+            return None
+        needed.append(len(bins))
+    spare = slots - sum(needed)
+    if spare < 0:
+        return None
+    work_s = [sum(each.room_s for each in kind) for kind in (quick, cautious)]
+    for_quick = needed[0] + int(spare * work_s[0] / sum(work_s) + 0.5)
+    return _pack_alike(quick, for_quick, limits) + _pack_alike(cautious, slots - for_quick, limits)
+
+
+def _pack_alike(ordered: list[Cut], slots: int, limits: Limits) -> list[list[Cut]]:
+    budget_s = limits.bin_budget_s
+    bins, over = fewest_bins(ordered, slots, budget_s)
+    if over:
+        return _squeeze(bins, over, budget_s)
+    worth = worth_opening(sum(each.room_s for each in ordered), limits)
+    count = min(slots, worth, len(ordered))
+    if count > len(bins):
+        spread = equal_bins(ordered, count)
+        if all(_length(each) <= budget_s + EPSILON_S for each in spread):
+            return spread
+    return bins
+
+
+def _squeeze(bins: list[list[Cut]], over: list[Cut], budget_s: float) -> list[list[Cut]]:
+    """Put what is left over into the roomiest bins, as much of it as fits."""
+    rooms = [(-max(0.0, budget_s - _length(each)), number) for number, each in enumerate(bins)]
+    heapify(rooms)
+    for whole in over:
+        for piece in [whole] if whole.demand.strict else by_lane(whole):
+            room_s, number = rooms[0]
+            part = piece if piece.room_s <= -room_s else trimmed(piece, -room_s)
+            if part is None:
+                continue
+            bins[number].append(part)
+            heapreplace(rooms, (min(0.0, room_s + part.room_s), number))
+    _fill(bins, over, budget_s)
+    return bins
+
+
+def _fill(bins: list[list[Cut]], over: list[Cut], budget_s: float) -> None:
+    """Use what room is left: first for streams that were trimmed, then for whoever is there."""
+    short = {each.demand.view.id for each in over}
+    planned: Counter[StreamId] = Counter()
+    for piece in (piece for each in bins for piece in each):
+        planned[piece.demand.view.id] += sum(piece.records)
+    for each in bins:
+        room_s = budget_s - _length(each)
+        for piece in sorted(each, key=lambda piece: piece.demand.view.id not in short):
+            if room_s <= EPSILON_S:
+                break
+            name = piece.demand.view.id
+            more = grow(piece, room_s, piece.demand.records - planned[name])
+            planned[name] += more
+            room_s -= more * piece.demand.record_s
+
+
+def _length(cuts: list[Cut]) -> float:
+    return sum(each.room_s for each in cuts)
+
+
+def _sorted(bins: list[list[Cut]]) -> list[list[Cut]]:
+    for each in bins:
+        each.sort(key=lambda piece: (piece.demand.cautious, piece.demand.view.id))
+    return bins

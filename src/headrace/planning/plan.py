@@ -1,0 +1,77 @@
+"""The decision as a whole: from what is known to what is started.
+
+The steps are in files of their own; `headrace.planning` says what they promise together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from headrace.model.plans import Credit, Plan, Snapshot
+from headrace.model.streams import StreamId
+from headrace.planning.demand import find_demands
+from headrace.planning.packing import pack, worth_opening
+from headrace.planning.shares import (
+    Claim,
+    apportion,
+    credit_after,
+    make_claims,
+    share_seconds,
+    share_slots,
+)
+from headrace.planning.slices import Cut, cut
+from headrace.planning.waves import make_waves
+
+
+def plan(snapshot: Snapshot) -> Plan:
+    """Decide what to start now. Pure: the same snapshot gives the same plan, in any order."""
+    claims = make_claims(find_demands(snapshot), snapshot)
+    groups = _by_use_case(claims)
+    slots = share_slots(groups, snapshot)
+    for name, count in slots.items():
+        share_seconds(groups[name], count * snapshot.limits.bin_budget_s)
+    cuts = {name: cut(groups[name], snapshot.limits.min_bin_s) for name in slots}
+    slots = _spread(slots, cuts, snapshot)
+    packed = {name: pack(cuts[name], slots[name], snapshot.limits) for name in slots}
+    waves = make_waves(packed, snapshot)
+    return Plan(tuple(waves), _credits(claims, packed, snapshot))
+
+
+def _by_use_case(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
+    groups: dict[str, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        groups[claim.demand.view.id.use_case].append(claim)
+    return groups
+
+
+def _spread(
+    slots: Mapping[str, int], cuts: Mapping[str, Sequence[Cut]], snapshot: Snapshot
+) -> dict[str, int]:
+    """Give slots that nobody needs to those whose work can be done sooner with them."""
+    work_s = {name: sum(each.room_s for each in cuts[name]) for name in slots}
+    # One more than the work is worth, so that unknown streams can have a bin of their own.
+    most = {
+        name: min(len(cuts[name]), worth_opening(work_s[name], snapshot.limits) + 1)
+        for name in slots
+    }
+    return apportion(slots, snapshot.free_slots - sum(slots.values()), work_s, most)
+
+
+def _credits(
+    claims: Sequence[Claim], packed: Mapping[str, Sequence[Sequence[Cut]]], snapshot: Snapshot
+) -> tuple[Credit, ...]:
+    planned_s: dict[StreamId, float] = defaultdict(float)
+    for bins in packed.values():
+        for each in bins:
+            for piece in each:
+                planned_s[piece.demand.view.id] += piece.seconds
+    capacity_s = snapshot.free_slots * snapshot.limits.bin_budget_s
+    scarce = sum(claim.wanted_s for claim in claims) > capacity_s
+    return tuple(
+        Credit(
+            claim.demand.view.id,
+            credit_after(claim, planned_s[claim.demand.view.id], scarce=scarce),
+        )
+        for claim in claims
+    )

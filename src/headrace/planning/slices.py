@@ -1,0 +1,139 @@
+"""Step 3: which records of which lanes.
+
+A stream's share is a number of records. Its lanes get the same number each, the shorter ones whole
+and the longer ones more; with fewer records than lanes, some lanes get one each, and who begins
+moves on (`rotation`). So no lane of a stream waits for another's backlog.
+
+Lanes of a stream stay together in one `Cut` while that is worth less than the opening of a bin:
+neighbours share a fetch, and the packing has less to look at. More than that is cut, never inside
+a lane, so that it can spread over bins.
+
+Which bin a cut goes to is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from headrace.model.plans import LaneView
+from headrace.model.streams import LaneId, Slice
+from headrace.planning.demand import EPSILON_S, Demand, level, rotation
+from headrace.planning.shares import Claim
+
+
+@dataclass(slots=True, eq=False)
+class Cut:
+    """Slices of one stream that stay together in one bin."""
+
+    demand: Demand
+    lanes: list[LaneView]
+    #: records of each lane, at least 1
+    records: list[int]
+    #: predicted task-seconds
+    seconds: float
+    #: seconds of a bin it fills: a single record over the budget fills one, not more
+    room_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out the room once; packing asks for it often."""
+        self.room_s = min(self.seconds, self.demand.budget_s)
+
+
+def cut(claims: Iterable[Claim], keep_s: float) -> list[Cut]:
+    """Cut every share into pieces of `keep_s`, or of one lane if that is more.
+
+    The lanes of a strict stream stay together whatever they are worth.
+
+    On exit: each lane is in at most one cut, and the cuts of a stream hold its share exactly.
+    """
+    cuts: list[Cut] = []
+    for claim in claims:
+        demand = claim.demand
+        if not claim.records:
+            continue
+        lanes, records = demand.lanes, demand.most
+        if claim.records < demand.records:
+            lanes, records = _level(demand, claim.records)
+        seconds = demand.seconds_for(claim.records)
+        if demand.strict or len(lanes) == 1 or seconds <= keep_s:
+            cuts.append(Cut(demand, lanes, records, seconds))
+        else:
+            cuts += _pieces(demand, lanes, records, keep_s)
+    return cuts
+
+
+def by_lane(piece: Cut) -> list[Cut]:
+    """The same records, each lane for itself."""
+    fixed_s, record_s = piece.demand.fixed_s, piece.demand.record_s
+    return [
+        Cut(piece.demand, [lane], [count], fixed_s + count * record_s)
+        for lane, count in zip(piece.lanes, piece.records, strict=True)
+    ]
+
+
+def trimmed(piece: Cut, room_s: float) -> Cut | None:
+    """As much of a cut as fits into the room, all its lanes kept; None if that is too little."""
+    demand, lanes = piece.demand, len(piece.lanes)
+    count = int((room_s + EPSILON_S - lanes * demand.fixed_s) / demand.record_s)
+    if count < lanes:
+        return None
+    records = level(piece.records, min(count, sum(piece.records)))
+    seconds = lanes * demand.fixed_s + sum(records) * demand.record_s
+    return Cut(demand, piece.lanes, records, seconds)
+
+
+def grow(piece: Cut, room_s: float, most_more: int) -> int:
+    """Give a cut up to so many more records of its lanes, within so much more room.
+
+    Returns:
+        How many it was given.
+    """
+    demand = piece.demand
+    most_of = dict(zip((lane.partition for lane in demand.lanes), demand.most, strict=True))
+    most = [most_of[lane.partition] for lane in piece.lanes]
+    has = sum(piece.records)
+    more = min(most_more, int((room_s + EPSILON_S) / demand.record_s), sum(most) - has)
+    if more <= 0:
+        return 0
+    piece.records = level(most, has + more)
+    piece.seconds += more * demand.record_s
+    piece.room_s = min(piece.seconds, demand.budget_s)
+    return more
+
+
+def slices_of(piece: Cut) -> list[Slice]:
+    """What a task is told; `from_offset` is the position, `more` says that the log goes on."""
+    view = piece.demand.view
+    use_case, tenant = view.id
+    topic, epoch = view.topic, view.epoch
+    made = []
+    for lane, count in zip(piece.lanes, piece.records, strict=True):
+        start = lane.position
+        until = start + count
+        lane_id = LaneId(use_case, tenant, lane.partition)
+        made.append(Slice(lane_id, topic, start, until, epoch, until < lane.end))
+    return made
+
+
+def _pieces(
+    demand: Demand, lanes: Sequence[LaneView], records: Sequence[int], keep_s: float
+) -> Iterator[Cut]:
+    start, seconds = 0, 0.0
+    for number, count in enumerate(records):
+        more_s = demand.fixed_s + count * demand.record_s
+        if number > start and seconds + more_s > keep_s:
+            yield Cut(demand, list(lanes[start:number]), list(records[start:number]), seconds)
+            start, seconds = number, 0.0
+        seconds += more_s
+    yield Cut(demand, list(lanes[start:]), list(records[start:]), seconds)
+
+
+def _level(demand: Demand, total: int) -> tuple[list[LaneView], list[int]]:
+    lanes = demand.lanes
+    first = rotation(lanes, len(lanes)) if total < len(lanes) else 0
+    records = level(demand.most, total, first)
+    if total >= len(lanes):
+        return lanes, records
+    chosen = [(lane, count) for lane, count in zip(lanes, records, strict=True) if count]
+    return [lane for lane, _ in chosen], [count for _, count in chosen]
