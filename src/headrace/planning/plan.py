@@ -23,6 +23,9 @@ from headrace.planning.shares import (
 from headrace.planning.slices import Cut, cut
 from headrace.planning.waves import make_waves
 
+#: lanes of a stream stay together up to this part of a bin; larger pieces would pack badly
+SMALL_CUTS = 4
+
 
 def plan(snapshot: Snapshot) -> Plan:
     """Decide what to start now. Pure: the same snapshot gives the same plan, in any order."""
@@ -31,7 +34,8 @@ def plan(snapshot: Snapshot) -> Plan:
     slots = share_slots(groups, snapshot)
     for name, count in slots.items():
         share_seconds(groups[name], count * snapshot.limits.bin_budget_s)
-    cuts = {name: cut(groups[name], snapshot.limits.min_bin_s) for name in slots}
+    keep_s = min(snapshot.limits.min_bin_s, snapshot.limits.bin_budget_s / SMALL_CUTS)
+    cuts = {name: cut(groups[name], keep_s) for name in slots}
     slots = _spread(slots, cuts, snapshot)
     packed = {name: pack(cuts[name], slots[name], snapshot.limits) for name in slots}
     waves = make_waves(packed, snapshot)

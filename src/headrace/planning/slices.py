@@ -4,7 +4,7 @@ A stream's share is a number of records. Its lanes get the same number each, the
 and the longer ones more; with fewer records than lanes, some lanes get one each, and who begins
 moves on (`rotation`). So no lane of a stream waits for another's backlog.
 
-Lanes of a stream stay together in one `Cut` while that is worth less than the opening of a bin:
+Lanes of a stream stay together in one `Cut` while that is small, not worth a bin of its own:
 neighbours share a fetch, and the packing has less to look at. More than that is cut, never inside
 a lane, so that it can spread over bins.
 

@@ -1,0 +1,174 @@
+"""Snapshots for the planner's tests: built by hand, drawn by Hypothesis, and moved on by a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from headrace.model.plans import Cost, LaneView, Limits, Plan, Snapshot, StreamView
+from headrace.model.streams import Order, StreamId
+from headrace.planning import check, plan
+
+QUICK = settings(max_examples=80, deadline=None, derandomize=True)
+FEW = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+def cost(record_s: float = 0.001, slice_s: float = 0.0, **more: Any) -> Cost:
+    return Cost(
+        **{
+            "seconds_per_record": record_s,
+            "seconds_per_slice": slice_s,
+            "spread": 0.1,
+            "samples": 9,
+            **more,
+        }
+    )
+
+
+def stream(tenant: str, *lags: int, use_case: str = "score", **more: Any) -> StreamView:
+    """A stream with a lane for each lag, at position 100, a millisecond a record."""
+    lanes = tuple(LaneView(number, 100, 100 + lag) for number, lag in enumerate(lags))
+    view = StreamView(StreamId(use_case, tenant), f"{tenant}.visits", lanes, epoch=3, cost=cost())
+    return replace(view, **more)
+
+
+def snapshot(*streams: StreamView, slots: int = 1, **limits: Any) -> Snapshot:
+    return Snapshot("turn-1", streams, slots, Limits(**limits))
+
+
+def valid_plan(asked: Snapshot) -> Plan:
+    made = plan(asked)
+    assert check(asked, made) == []
+    return made
+
+
+def records_of(made: Plan) -> dict[str, int]:
+    """Planned records by tenant."""
+    found: dict[str, int] = {}
+    for piece in (piece for wave in made.waves for piece in wave.slices):
+        found[piece.lane.tenant] = found.get(piece.lane.tenant, 0) + piece.size
+    return found
+
+
+def seconds_of(asked: Snapshot, made: Plan) -> dict[StreamId, float]:
+    """Planned task-seconds by stream."""
+    costs = {view.id: view.cost for view in asked.streams}
+    found = dict.fromkeys(costs, 0.0)
+    for piece in (piece for wave in made.waves for piece in wave.slices):
+        price = costs[piece.lane.stream]
+        found[piece.lane.stream] += price.seconds_per_slice + piece.size * price.seconds_per_record
+    return found
+
+
+def started(asked: Snapshot, made: Plan) -> Snapshot:
+    """The same moment with the plan running."""
+    taken = {piece.lane for wave in made.waves for piece in wave.slices}
+    return replace(
+        asked,
+        streams=tuple(
+            replace(
+                view,
+                lanes=tuple(
+                    replace(lane, in_flight=lane.in_flight or (*view.id, lane.partition) in taken)
+                    for lane in view.lanes
+                ),
+            )
+            for view in asked.streams
+        ),
+    )
+
+
+def finished(asked: Snapshot, made: Plan) -> Snapshot:
+    """The next turn, with everything planned done and its credits remembered."""
+    reached = {piece.lane: piece.until_offset for wave in made.waves for piece in wave.slices}
+    credits_s = {each.stream: each.credit_s for each in made.credits}
+    return replace(
+        asked,
+        turn=f"turn-{int(asked.turn.rsplit('-', 1)[1]) + 1}",
+        streams=tuple(
+            replace(
+                view,
+                credit_s=credits_s.get(view.id, view.credit_s),
+                lanes=tuple(
+                    replace(
+                        lane,
+                        position=reached.get((*view.id, lane.partition), lane.position),  # type: ignore[call-overload]
+                    )
+                    for lane in view.lanes
+                ),
+            )
+            for view in asked.streams
+        ),
+    )
+
+
+def refilled(asked: Snapshot, lag: int) -> Snapshot:
+    """The same, with every lane so far behind its log again."""
+    return replace(
+        asked,
+        streams=tuple(
+            replace(
+                view,
+                lanes=tuple(replace(lane, end=lane.position + lag) for lane in view.lanes),
+            )
+            for view in asked.streams
+        ),
+    )
+
+
+costs = st.builds(
+    Cost,
+    seconds_per_record=st.sampled_from([1e-6, 0.000_02, 0.001, 0.03, 0.4, 3.0]),
+    bytes_per_record=st.sampled_from([1.0, 500.0, 3e7, 2e8]),
+    seconds_per_slice=st.sampled_from([1e-5, 0.000_5, 0.02, 0.6]),
+    spread=st.sampled_from([0.0, 0.4, 3.0]),
+    samples=st.sampled_from([0, 1, 30]),
+)
+
+
+@st.composite
+def lane_views(draw: st.DrawFn, partition: int) -> LaneView:
+    position = draw(st.integers(0, 10**6))
+    lag = draw(st.one_of(st.integers(0, 5), st.integers(0, 10**6)))
+    return LaneView(partition, position, position + lag, draw(st.integers(0, 4)) == 0)
+
+
+@st.composite
+def stream_views(draw: st.DrawFn, name: StreamId) -> StreamView:
+    count = draw(st.integers(1, 5))
+    allowances = st.one_of(st.none(), st.integers(0, 10), st.integers(0, 10**6))
+    return StreamView(
+        id=name,
+        topic=f"{name.tenant}.visits",
+        lanes=tuple(draw(lane_views(partition)) for partition in range(count)),
+        order=draw(st.sampled_from(Order)),
+        epoch=draw(st.integers(0, 3)),
+        weight=draw(st.sampled_from([0.1, 1.0, 1.0, 5.0])),
+        cost=draw(costs),
+        credit_s=draw(st.one_of(st.just(0.0), st.floats(-20, 20))),
+        allowance_records=draw(allowances),
+        allowance_bytes=draw(allowances),
+    )
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    names = draw(
+        st.lists(
+            st.builds(StreamId, st.sampled_from("xyz"), st.sampled_from("abcdefgh")),
+            unique=True,
+            max_size=10,
+        )
+    )
+    limits = Limits(
+        bin_budget_s=draw(st.sampled_from([0.05, 1.0, 5.0])),
+        bins_per_wave=draw(st.integers(1, 3)),
+        slice_records=draw(st.sampled_from([1, 50, 100_000])),
+        min_bin_s=draw(st.sampled_from([0.0, 0.1, 2.0])),
+        probe_records=draw(st.sampled_from([1, 200])),
+    )
+    streams = tuple(draw(stream_views(name)) for name in names)
+    return Snapshot("turn-1", streams, draw(st.integers(0, 6)), limits)
