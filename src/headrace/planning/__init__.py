@@ -27,10 +27,10 @@ Properties, the first before the second
    tenant), then the lower partition.
 
 *Nobody starves.* Rank a stream by credit over weight. All that wait rise alike, and being served
-lowers the rank, so between two turns the ranks of those not served keep their order. A stream with
-work is passed over only by others whose rank is higher, until each of them has had what ranked it
-higher and one more turn's share. While it waits, another stream of weight ``w`` can so have at most
-``w`` times the difference of their ranks, and one turn's share more.
+lowers the rank, so those not served keep their order. A stream waits until others have had what
+ranked them higher, and until it has saved for the least it can take (``least_s``, mostly one record
+of each lane). Meanwhile another stream of weight ``w`` can have at most ``w`` times (by how much it
+was ahead in rank, plus ``least_s`` over the waiting stream's weight), and one turn's share more.
 
 Inside a stream lanes need no credits: each gets a record before any gets two, and when not even
 that can be had, the lane that begins moves on with every record done.

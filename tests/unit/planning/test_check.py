@@ -1,0 +1,152 @@
+"""Each fault is planted once and must be found by its name; a good plan has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from planning_cases import cost, snapshot, stream
+
+from headrace.model.plans import Credit, LaneView, Plan, Snapshot
+from headrace.model.streams import LaneId, Order, Slice, StreamId
+from headrace.model.waves import Bin, Wave
+from headrace.planning import FaultKind, check
+
+LANES = (LaneView(0, 100, 110), LaneView(1, 100, 110), LaneView(2, 100, 110, in_flight=True))
+#: a: three lanes, one of them running. s: strict order, two lanes. d: one record is over the budget
+ASKED = snapshot(
+    replace(stream("a"), lanes=LANES),
+    stream("s", 10, 10, order=Order.STREAM),
+    stream("d", 9, cost=cost(4.0)),
+    slots=4,
+    slice_records=50,
+    slice_bytes=40_000,
+    bins_per_wave=2,
+)
+
+
+def piece(tenant: str = "a", partition: int = 0, until: int = 105, **more: object) -> Slice:
+    lane = LaneId("score", tenant, partition)
+    made = Slice(lane, f"{tenant}.visits", 100, until, epoch=3, more=until < 110)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def full(*slices: Slice, predicted_s: float | None = None) -> Bin:
+    price = {"d": 4.0}
+    found = sum(each.size * price.get(each.lane.tenant, 0.001) for each in slices)
+    return Bin(slices, found if predicted_s is None else predicted_s)
+
+
+def wave(*bins: Bin, name: str = "turn-1-0", **more: object) -> Wave:
+    return replace(Wave(name, "score", bins, 1.0), **more)  # type: ignore[arg-type]
+
+
+def of(*slices: Slice) -> Plan:
+    return Plan((wave(full(*slices)),))
+
+
+def asked(**changes: object) -> Snapshot:
+    """The snapshot with stream `a` changed."""
+    return replace(ASKED, streams=(replace(ASKED.streams[0], **changes), *ASKED.streams[1:]))  # type: ignore[arg-type]
+
+
+def strict_running() -> Snapshot:
+    strict = ASKED.streams[1]
+    running = replace(strict, lanes=(strict.lanes[0], replace(strict.lanes[1], in_flight=True)))
+    return replace(ASKED, streams=(running,))
+
+
+PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
+    FaultKind.UNKNOWN_STREAM: lambda: (ASKED, of(piece("nobody"))),
+    FaultKind.UNKNOWN_LANE: lambda: (ASKED, of(piece(partition=7))),
+    FaultKind.WRONG_EPOCH: lambda: (ASKED, of(piece(epoch=2))),
+    FaultKind.WRONG_TOPIC: lambda: (ASKED, of(piece(topic="s.visits"))),
+    FaultKind.IN_FLIGHT: lambda: (ASKED, of(piece(partition=2))),
+    FaultKind.PLANNED_TWICE: lambda: (ASKED, Plan((wave(full(piece()), full(piece())),))),
+    FaultKind.NOT_AT_POSITION: lambda: (ASKED, of(piece(from_offset=101))),
+    FaultKind.BEYOND_END: lambda: (ASKED, of(piece(until=111))),
+    FaultKind.EMPTY_SLICE: lambda: (ASKED, of(piece(until=100))),
+    FaultKind.WRONG_MORE: lambda: (ASKED, of(piece(more=False))),
+    FaultKind.TOO_MANY_RECORDS: lambda: (
+        asked(lanes=(LaneView(0, 100, 900),)),
+        of(piece(until=151, more=True)),
+    ),
+    FaultKind.TOO_MANY_BYTES: lambda: (
+        asked(cost=cost(bytes_per_record=10_000.0)),
+        of(piece(until=105)),
+    ),
+    FaultKind.OVER_THROTTLE: lambda: (asked(allowance_records=4), of(piece())),
+    FaultKind.STREAM_IN_FLIGHT: lambda: (strict_running(), of(piece("s"))),
+    FaultKind.STREAM_SPLIT: lambda: (
+        ASKED,
+        Plan((wave(full(piece("s")), full(piece("s", 1))),)),
+    ),
+    FaultKind.LANE_LEFT_OUT: lambda: (ASKED, of(piece("s"))),
+    FaultKind.OVER_BUDGET: lambda: (ASKED, of(piece("d", until=102))),
+    FaultKind.WRONG_PREDICTION: lambda: (
+        ASKED,
+        Plan((wave(full(piece(), predicted_s=0.5)),)),
+    ),
+    FaultKind.EMPTY_BIN: lambda: (ASKED, Plan((wave(Bin((), 0.0)),))),
+    FaultKind.EMPTY_WAVE: lambda: (ASKED, Plan((wave(),))),
+    FaultKind.TOO_MANY_BINS: lambda: (replace(ASKED, free_slots=0), of(piece())),
+    FaultKind.WIDE_WAVE: lambda: (
+        ASKED,
+        Plan((wave(full(piece()), full(piece(partition=1)), full(piece("d", until=101))),)),
+    ),
+    FaultKind.MIXED_WAVE: lambda: (ASKED, Plan((wave(full(piece()), use_case="other"),))),
+    FaultKind.DUPLICATE_WAVE: lambda: (
+        ASKED,
+        Plan((wave(full(piece())), wave(full(piece(partition=1))))),
+    ),
+    FaultKind.FOREIGN_WAVE: lambda: (ASKED, Plan((wave(full(piece()), name="turn-2-0"),))),
+    FaultKind.WRONG_WAVE_BUDGET: lambda: (ASKED, Plan((wave(full(piece()), budget_s=9.0),))),
+    FaultKind.UNKNOWN_CREDIT: lambda: (
+        ASKED,
+        Plan((), (Credit(StreamId("score", "nobody"), 1.0),)),
+    ),
+}
+
+
+def test_every_fault_is_planted_once() -> None:
+    assert set(PLANTED) == set(FaultKind)
+
+
+@pytest.mark.parametrize("kind", list(FaultKind), ids=lambda kind: kind.name)
+def test_a_planted_fault_is_found_and_no_other(kind: FaultKind) -> None:
+    found = {fault.kind for fault in check(*PLANTED[kind]())}
+    # A strict stream with a running lane also leaves that lane out.
+    also = {FaultKind.LANE_LEFT_OUT} if kind is FaultKind.STREAM_IN_FLIGHT else set()
+    assert found == {kind} | also
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        Plan(()),
+        of(piece(), piece(partition=1, until=110)),
+        of(piece("s"), piece("s", 1), piece()),
+        of(piece("d", until=101)),
+    ],
+    ids=["nothing", "two lanes", "strict", "one record over the budget"],
+)
+def test_a_good_plan_has_no_fault(good: Plan) -> None:
+    assert check(ASKED, good) == []
+
+
+def test_a_record_over_the_budget_shares_its_bin_with_nobody() -> None:
+    kinds = {fault.kind for fault in check(ASKED, of(piece("d", until=101), piece()))}
+    assert kinds == {FaultKind.OVER_BUDGET}
+
+
+def test_nothing_passes_a_throttle_that_allows_nothing() -> None:
+    kinds = {fault.kind for fault in check(asked(allowance_bytes=0), of(piece(until=101)))}
+    assert kinds == {FaultKind.OVER_THROTTLE}
+
+
+def test_a_fault_says_what_and_where() -> None:
+    (fault,) = check(ASKED, of(piece(epoch=2)))
+    assert str(fault) == (
+        "WRONG_EPOCH: a.visits[0] 100..105: a slice held under another epoch than its stream"
+    )

@@ -1,0 +1,143 @@
+"""How capacity, slots and credits are divided, in one turn and over many."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from planning_cases import (
+    FEW,
+    QUICK,
+    cost,
+    finished,
+    refilled,
+    seconds_of,
+    snapshot,
+    snapshots,
+    stream,
+    valid_plan,
+)
+
+from headrace.model.plans import Snapshot
+from headrace.planning.demand import find_demands
+from headrace.planning.shares import CREDIT_BINS, apportion, make_claims, water_level
+
+record_costs = st.sampled_from([0.000_1, 0.001, 0.02, 0.3])
+weights = st.sampled_from([0.5, 1.0, 2.0, 7.0])
+tenants = st.lists(st.tuples(record_costs, weights), min_size=2, max_size=6)
+
+
+@given(asked=snapshots(), capacity_s=st.floats(0.01, 50))
+@QUICK
+def test_the_water_fills_the_capacity_exactly(asked: Snapshot, capacity_s: float) -> None:
+    claims = make_claims(find_demands(asked), asked)
+    height_s = water_level(claims, capacity_s)
+    wanted_s = sum(claim.wanted_s for claim in claims)
+    if math.isinf(height_s):
+        assert wanted_s <= capacity_s
+        return
+    parts = [
+        min(max(claim.credit_s + height_s * claim.weight, 0.0), claim.wanted_s) for claim in claims
+    ]
+    assert sum(parts) == pytest.approx(capacity_s) or (height_s == 0.0 and sum(parts) > capacity_s)
+
+
+def test_spare_slots_go_to_the_largest_claim_for_each_slot() -> None:
+    have = {"a": 1, "b": 1, "c": 1}
+    claims, most = {"a": 6.0, "b": 3.0, "c": 0.1}, {"a": 3, "b": 9, "c": 9}
+    assert apportion(have, 3, claims, most) == {"a": 3, "b": 2, "c": 1}
+
+
+@given(drawn=tenants, slots=st.integers(1, 3))
+@FEW
+def test_over_many_turns_seconds_follow_weights(
+    drawn: list[tuple[float, float]], slots: int
+) -> None:
+    """Among streams that always have more than they get, within two quanta."""
+    asked = snapshot(
+        *[
+            stream(f"t{number}", *[10**6] * 4, weight=weight, cost=cost(record_s))
+            for number, (record_s, weight) in enumerate(drawn)
+        ],
+        slots=slots,
+    )
+    used_s = dict.fromkeys((view.id for view in asked.streams), 0.0)
+    for _ in range(40):
+        made = valid_plan(asked)
+        for name, seconds in seconds_of(asked, made).items():
+            used_s[name] += seconds
+        asked = refilled(finished(asked, made), 10**6)
+    per_weight = [used_s[view.id] / view.weight for view in asked.streams]
+    # A lane is not split, so one may be trimmed by up to a bin before its credit brings it back.
+    quantum_s = 2.0 * max(1.0 / view.weight for view in asked.streams)
+    assert max(per_weight) - min(per_weight) <= quantum_s
+
+
+@given(drawn=tenants, start=st.lists(st.floats(-3, 3), min_size=6, max_size=6))
+@FEW
+def test_a_waiting_stream_is_passed_over_no_longer_than_promised(
+    drawn: list[tuple[float, float]], start: list[float]
+) -> None:
+    asked = snapshot(
+        *[
+            stream(f"t{number}", 10**6, weight=weight, cost=cost(record_s), credit_s=start[number])
+            for number, (record_s, weight) in enumerate(drawn)
+        ]
+    )
+    names = [view.id for view in asked.streams]
+    weight = {view.id: view.weight for view in asked.streams}
+    least_s = {view.id: view.cost.seconds_per_record for view in asked.streams}
+    rank = {view.id: view.credit_s / view.weight for view in asked.streams}
+    since = {name: dict(rank) for name in names}
+    passed = {name: dict.fromkeys(names, 0.0) for name in names}
+    for _ in range(25):
+        made = valid_plan(asked)
+        planned = seconds_of(asked, made)
+        asked = refilled(finished(asked, made), 10**6)
+        rank = {view.id: view.credit_s / view.weight for view in asked.streams}
+        for name in names:
+            for other in names:
+                passed[name][other] += planned[other]
+            if planned[name]:
+                since[name], passed[name] = dict(rank), dict.fromkeys(names, 0.0)
+                continue
+            for other in names:
+                ahead_s = max(0.0, since[name][other] - since[name][name]) * weight[other]
+                assert passed[name][other] <= ahead_s + 1.0 + 1e-6
+
+
+def test_credit_and_debt_are_kept_within_bounds() -> None:
+    asked = snapshot(stream("a", 10**6, 10**6, credit_s=1e9), stream("b", 10**6, credit_s=-1e9))
+    credits_s = [each.credit_s for each in valid_plan(asked).credits]
+    assert credits_s == pytest.approx([CREDIT_BINS - 1.0, -CREDIT_BINS])
+
+
+def test_who_got_all_is_owed_nothing_and_owes_nothing_in_a_turn_of_plenty() -> None:
+    asked = snapshot(stream("a", 5, credit_s=-3.0), stream("b", 5, credit_s=3.0))
+    assert [each.credit_s for each in valid_plan(asked).credits] == [0.0, 0.0]
+
+
+def test_a_stream_too_dear_for_its_part_of_a_turn_saves_until_its_turn_comes() -> None:
+    dear = stream("dear", 10**6, cost=cost(0.9))
+    asked = snapshot(dear, *[stream(f"t{number}", 10**6) for number in range(8)])
+    waited = []
+    for turn in range(60):
+        made = valid_plan(asked)
+        if seconds_of(asked, made)[dear.id]:
+            waited.append(turn)
+        asked = refilled(finished(asked, made), 10**6)
+    # A ninth of a second each turn pays for 0.9 s about every eighth turn.
+    assert 6 <= len(waited) <= 8
+
+
+def test_thousands_of_tiny_streams_take_turns() -> None:
+    many = [stream(f"t{number:04}", 10**6, cost=cost(0.01)) for number in range(300)]
+    asked = snapshot(*many)
+    seen = set()
+    for _ in range(3):
+        made = valid_plan(asked)
+        seen |= {name for name, seconds in seconds_of(asked, made).items() if seconds}
+        asked = refilled(finished(asked, made), 10**6)
+    assert len(seen) == 300
