@@ -50,9 +50,9 @@ A worked example
 One record costs 1 ms. Two slots are free, a bin has 1 s, so there are 2 s to share. The whale has
 4 lanes of 1,000 records (4 s), a tenant of weight 2 has 2 such lanes (2 s), a small one 200 records
 (0.2 s). The water rises: the small one is full at 0.2 s; the rest, 1.8 s, goes 1 to 2, which is
-0.6 s and 1.2 s. Its lanes share alike, 150 records from each of the whale's and 600 from each of the heavy
-tenant's, until packing finds 0.1 s in one bin and 0.05 s too much in the other: the last slice is
-trimmed to 100 records, and another of the whale's has the 50 instead.
+0.6 s and 1.2 s. Their lanes share alike: 150 records from each of the whale's, 600 from each of the
+heavy tenant's. Packing then has 50 records too many for one bin and as much room in the other: it
+trims one slice of the whale's to 100, and makes another 200.
 
 >>> from headrace.model.plans import Cost, LaneView, Snapshot, StreamView
 >>> from headrace.model.streams import StreamId

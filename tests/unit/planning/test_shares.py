@@ -104,8 +104,10 @@ def test_a_waiting_stream_is_passed_over_no_longer_than_promised(
                 since[name], passed[name] = dict(rank), dict.fromkeys(names, 0.0)
                 continue
             for other in names:
-                ahead_s = max(0.0, since[name][other] - since[name][name]) * weight[other]
-                assert passed[name][other] <= ahead_s + 1.0 + 1e-6
+                ahead = max(0.0, since[name][other] - since[name][name])
+                saving = least_s[name] / weight[name]
+                most_s = weight[other] * (ahead + saving) + 1.0
+                assert passed[name][other] <= most_s + 1e-6
 
 
 def test_credit_and_debt_are_kept_within_bounds() -> None:
