@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 
 from headrace.embedded import guard
 from headrace.errors import ServerError
+
+_FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
 
 
 class GuardedProcess:
@@ -79,7 +82,7 @@ class GuardedProcess:
             os.kill(self.pid, signal.SIGKILL)
         self.stop()
 
-    def tail(self, lines: int = 12) -> str:
+    def tail(self) -> str:
         """The last lines of the server's log."""
         try:
             with self._log.open("rb") as log:
@@ -87,4 +90,10 @@ class GuardedProcess:
                 text = log.read().decode("utf-8", "replace")
         except OSError as exc:
             return f"({self._log} cannot be read: {exc})"
-        return "\n".join(text.splitlines()[-lines:]) or f"({self._log} is empty)"
+        return last_lines(text) or f"({self._log} is empty)"
+
+
+def last_lines(text: str, count: int = 12) -> str:
+    """The end of what a server said, without Java's stack frames, which push the reason away."""
+    lines = [each for each in text.splitlines() if each.strip() and not _FRAME.match(each)]
+    return "\n".join(lines[-count:])

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
 from headrace.embedded.broker_properties import as_text, broker_properties
 from headrace.embedded.folder_lock import FolderLock
-from headrace.embedded.guarded import GuardedProcess
+from headrace.embedded.guarded import GuardedProcess, last_lines
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
 from headrace.errors import ServerError
@@ -39,7 +39,7 @@ _LOOK_EVERY_S = 0.02
 _TRIES = 3
 #: how long a broker may take to close its files when asked to stop
 _GRACE_S = 20.0
-_PORT_TAKEN = ("Address already in use", "BindException")
+_PORT_TAKEN = os.strerror(errno.EADDRINUSE)
 
 
 class EmbeddedKafka:
@@ -114,7 +114,7 @@ class EmbeddedKafka:
                 problem = self._await_answer(time.monotonic() + timeout_s)
                 if problem is None:
                     break
-                if tries_left == 0 or not any(word in problem for word in _PORT_TAKEN):
+                if tries_left == 0 or _PORT_TAKEN not in problem:
                     raise ServerError(problem)
         log.info(
             "kafka is up",
@@ -180,10 +180,8 @@ class EmbeddedKafka:
         except (OSError, subprocess.TimeoutExpired) as exc:
             raise ServerError(f"folder {self.folder} could not be made ready: {exc}") from exc
         if done.returncode != 0:
-            said = (done.stdout + done.stderr).strip().splitlines()[-8:]
-            raise ServerError(
-                f"folder {self.folder} could not be made ready for Kafka:\n" + "\n".join(said)
-            )
+            said = last_lines(done.stdout + done.stderr)
+            raise ServerError(f"folder {self.folder} could not be made ready for Kafka:\n{said}")
 
     def _launch(self, java: str, class_path: str, lock: FolderLock) -> GuardedProcess:
         # the JVM raises its own limit of open files as far as it may

@@ -1,0 +1,40 @@
+"""The one place that starts servers for tests: each at most once a session, when first asked for.
+
+Tests share them, so each makes topics of its own names (``make_topic``) and looks for its own mail.
+A test that must stop, kill or fill a server starts one for itself.
+"""
+
+import uuid
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory):
+    """A real broker; ``kafka.bootstrap_servers`` is its address."""
+    with EmbeddedKafka(tmp_path_factory.mktemp("kafka"), quick_start=True) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def smtp(tmp_path_factory):
+    """A real mail server; ``smtp.url`` is its address, ``smtp.messages()`` what it got."""
+    with EmbeddedSmtp(tmp_path_factory.mktemp("mail")) as server:
+        yield server
+
+
+@pytest.fixture
+def make_topic(kafka):
+    """Makes a topic that nobody else uses: ``make_topic(partitions=1)`` returns its name."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+    def make(partitions=1, name="test", config=None):
+        topic = f"{name}-{uuid.uuid4().hex[:12]}"
+        new = NewTopic(topic, partitions, 1, config=config or {})
+        admin.create_topics([new])[topic].result(30)
+        return topic
+
+    return make
