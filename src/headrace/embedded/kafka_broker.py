@@ -38,7 +38,7 @@ _LOOK_EVERY_S = 0.02
 #: starts that may meet a port that was free a moment before
 _TRIES = 3
 #: how long a broker may take to close its files when asked to stop
-_GRACE_S = 20.0
+_GRACE_S = 60.0
 _PORT_TAKEN = os.strerror(errno.EADDRINUSE)
 
 
