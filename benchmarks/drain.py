@@ -76,6 +76,7 @@ def _read(spark: Any, config: dict[str, str], names: list[str]) -> float:
     frame = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", config["bootstrap.servers"])
+        .option("kafka.fetch.max.wait.ms", "5")
         .option("assign", json.dumps({name: [0] for name in names}))
         .option("startingOffsets", json.dumps({name: {"0": 0} for name in names}))
         .option("endingOffsets", json.dumps({name: {"0": each} for name in names}))

@@ -51,9 +51,9 @@ def broker() -> Iterator[dict[str, str]]:
 @contextmanager
 def session() -> Iterator[SparkSession]:
     """Spark on two slots, with Spark's own Kafka source on its class path."""
-    jars = ",".join(str(path) for path in jars("spark-kafka"))
+    class_path = ",".join(str(path) for path in jars("spark-kafka"))
     options = {
-        "spark.jars": jars,
+        "spark.jars": class_path,
         "spark.driver.memory": "3g",
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
