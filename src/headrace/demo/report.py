@@ -196,8 +196,8 @@ def _files(should: Expected, found: Found) -> list[Check]:
 
 
 def _lines(path: Path) -> list[int]:
-    lines: list[int] = pq.read_table(path, columns=["line"], partitioning=None)["line"].to_pylist()
-    return lines
+    column = pq.read_table(path, columns=["line"], partitioning=None)["line"]
+    return [int(line) for line in column.to_pylist()]
 
 
 def _chain_faults(lane: Lane, files: list[tuple[int, int, Path]], position: int) -> list[str]:

@@ -25,7 +25,7 @@ def _visits(table: pa.Table, context: SliceContext) -> list[dict]:  # type: igno
     rows = []
     for row, value in enumerate(table["value"].to_pylist()):
         try:
-            rows.append(json.loads(value))
+            rows.append(json.loads(value or b""))
         except (TypeError, ValueError) as error:
             raise context.bad_record(row, f"the value is no JSON: {error}") from error
     return rows
@@ -101,15 +101,15 @@ def score(table: pa.Table, context: SliceContext) -> pa.Table:
 def replicate(table: pa.Table, context: SliceContext) -> pa.Table:
     """Keep every visit in the warehouse."""
     visits = _visits(table, context)
-    return pa.table(
-        {
-            "partition": table["partition"],
-            "offset": table["offset"],
-            "line": pa.array([visit["line"] for visit in visits], pa.int64()),
-            "lead": pa.array([visit["lead"] for visit in visits], pa.string()),
-            "at": pa.array([visit["at"] for visit in visits], pa.string()),
-            "path": pa.array([visit["path"] for visit in visits], pa.string()),
-            "status": pa.array([visit["status"] for visit in visits], pa.int32()),
-            "bytes": pa.array([visit["bytes"] for visit in visits], pa.int64()),
-        }
-    )
+    kept = table.select(["partition", "offset"])
+    types = {
+        "line": pa.int64(),
+        "lead": pa.string(),
+        "at": pa.string(),
+        "path": pa.string(),
+        "status": pa.int32(),
+        "bytes": pa.int64(),
+    }
+    for name, kind in types.items():
+        kept = kept.append_column(name, pa.array([visit[name] for visit in visits], kind))
+    return kept

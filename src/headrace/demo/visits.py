@@ -41,7 +41,7 @@ class Visit:
     method: str
     path: str
     status: int
-    bytes: int
+    size_bytes: int
 
     @property
     def tenant(self) -> str:
@@ -68,7 +68,7 @@ class Visit:
             "method": self.method,
             "path": self.path,
             "status": self.status,
-            "bytes": self.bytes,
+            "bytes": self.size_bytes,
         }
         return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -90,7 +90,7 @@ def parse(number: int, line: str) -> Visit:
         method=match["method"],
         path=match["path"],
         status=int(match["status"]),
-        bytes=0 if match["size"] == "-" else int(match["size"]),
+        size_bytes=0 if match["size"] == "-" else int(match["size"]),
     )
 
 
