@@ -148,7 +148,7 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
     strict = view.order is Order.STREAM
     longest = max(1, min(limits.slice_records, _slice_records(view, limits)))
     lags = [lane.end - lane.position for lane in lanes]
-    most = [lag if lag < longest else longest for lag in lags]
+    most = [min(longest, lag) for lag in lags]
     records = sum(most)
     cap = max(_stream_records(view, limits, len(lanes)), len(lanes) if strict else 1)
     if cap < records:
