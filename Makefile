@@ -2,6 +2,7 @@
 # Each target is short on purpose: what it runs can be run by hand as well.
 
 PYTHON := .venv/bin/python
+CODE := src tests benchmarks
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -27,8 +28,8 @@ demo: setup ## run the demo on this machine
 check: lint unit ## format, lint, types, import law, unit tests
 
 lint: setup
-	.venv/bin/ruff format --check .
-	.venv/bin/ruff check .
+	.venv/bin/ruff format --check $(CODE)
+	.venv/bin/ruff check $(CODE)
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 

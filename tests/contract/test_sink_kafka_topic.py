@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kafka
 class TestKafkaTopic(SinkContract):
     @pytest.fixture(autouse=True)
     def _topic(self, kafka):
-        self.bootstrap = kafka.bootstrap
+        self.bootstrap = kafka.bootstrap_servers
         self.topic = f"contract-{uuid.uuid4().hex}"
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.create_topics([NewTopic(self.topic, 1, 1)])[self.topic].result(30)

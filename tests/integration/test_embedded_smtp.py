@@ -72,6 +72,13 @@ def test_what_a_killed_server_half_wrote_is_not_a_message(tmp_path):
         assert subjects(server) == ["whole"]
 
 
+def test_a_client_still_connected_does_not_hold_up_the_end(tmp_path):
+    with EmbeddedSmtp(tmp_path) as server:
+        client = smtplib.SMTP("127.0.0.1", server.port)
+    with client, pytest.raises(smtplib.SMTPServerDisconnected):
+        client.noop()
+
+
 def test_two_servers_cannot_share_a_folder(tmp_path):
     with EmbeddedSmtp(tmp_path), pytest.raises(ServerError, match="in use"):
         EmbeddedSmtp(tmp_path).start()

@@ -23,7 +23,7 @@ _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 def topics(kafka):
     """Topics ``<mark>-acme`` and ``<mark>-bolt``."""
     mark = uuid.uuid4().hex
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     names = [f"{mark}-acme", f"{mark}-bolt"]
     for made in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in names]).values():
         made.result(30)
@@ -33,7 +33,7 @@ def topics(kafka):
 
 
 def _write(kafka, topic, effects):
-    site = Site(Connections({"bootstrap.servers": kafka.bootstrap}, ""), positions=None)
+    site = Site(Connections({"bootstrap.servers": kafka.bootstrap_servers}, ""), positions=None)
     return KafkaTopic(topic).open(site).write(effects)
 
 
@@ -43,7 +43,7 @@ def _effect(table, tenant="acme"):
 
 def _read(kafka, topic):
     settings = {
-        "bootstrap.servers": kafka.bootstrap,
+        "bootstrap.servers": kafka.bootstrap_servers,
         "group.id": "unused",
         "enable.auto.commit": False,
         "enable.partition.eof": True,

@@ -9,6 +9,7 @@ File names are counted, not taken from the Message-ID, so that a message sent tw
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import email
 import email.policy
@@ -17,12 +18,13 @@ from email.message import EmailMessage
 from pathlib import Path
 from types import TracebackType
 from typing import cast
+from weakref import WeakSet
 
 import structlog
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
+from headrace.embedded.addresses import HOST, free_ports, refuse_taken_port
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import ServerError
 
@@ -37,7 +39,7 @@ class EmbeddedSmtp:
         self.folder = Path(folder).resolve()
         self.port = port
         self._asked_port = port
-        self._controller: Controller | None = None
+        self._controller: _Door | None = None
         self._lock: FolderLock | None = None
 
     @property
@@ -57,7 +59,7 @@ class EmbeddedSmtp:
             refuse_taken_port(self._asked_port, "the mail server")
         self.port = self._asked_port or free_ports(1)[0]
         lock = FolderLock(self.folder)
-        controller = Controller(_Keeper(self.folder), hostname=HOST, port=self.port)
+        controller = _Door(_Keeper(self.folder), self.port)
         try:
             controller.start()
         except (OSError, TimeoutError) as exc:
@@ -65,13 +67,13 @@ class EmbeddedSmtp:
                 controller.stop()
             lock.close()
             raise ServerError(f"the mail server cannot start on {self.url}: {exc}") from exc
-        assert answers(self.port)
         self._controller, self._lock = controller, lock
         log.info("mail server is up", url=self.url, folder=str(self.folder))
 
     def stop(self) -> None:
         """Stop; nothing happens if it does not run."""
         if self._controller is not None and self._lock is not None:
+            self._controller.hang_up()
             self._controller.stop()
             self._lock.close()
             self._controller = self._lock = None
@@ -102,6 +104,34 @@ class EmbeddedSmtp:
 def kept_files(folder: Path) -> list[Path]:
     """The ``.eml`` files of a mail folder, in the order of arrival."""
     return sorted(folder.glob("*.eml"))
+
+
+class _Door(Controller):
+    """aiosmtpd's own thread and loop, which by itself forgets its clients when it stops."""
+
+    def __init__(self, keeper: _Keeper, port: int) -> None:
+        super().__init__(keeper, hostname=HOST, port=port)
+        self._clients: WeakSet[SMTP] = WeakSet()
+
+    def factory(self) -> SMTP:
+        """Called by aiosmtpd for each client that connects."""
+        made: SMTP = super().factory()  # type: ignore[no-untyped-call]
+        self._clients.add(made)
+        return made
+
+    def hang_up(self) -> None:
+        """Take no more clients and close the connections of those that are here."""
+        asyncio.run_coroutine_threadsafe(self._hang_up(), self.loop).result(10)
+
+    async def _hang_up(self) -> None:
+        assert self.server is not None, "the mail server has started"
+        self.server.close()
+        # one turn of the loop lets in who was at the door, another closes the sockets
+        await asyncio.sleep(0)
+        for each in list(self._clients):
+            if isinstance(each.transport, asyncio.WriteTransport):
+                each.transport.abort()
+        await asyncio.sleep(0)
 
 
 class _Keeper:
