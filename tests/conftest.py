@@ -4,7 +4,6 @@ Tests share them, so each makes topics of its own names (``make_topic``) and loo
 A test that must stop, kill or fill a server starts one for itself.
 """
 
-import gc
 import uuid
 
 import pytest
@@ -18,8 +17,6 @@ def kafka(tmp_path_factory):
     """A real broker; ``kafka.bootstrap_servers`` is its address."""
     with EmbeddedKafka(tmp_path_factory.mktemp("kafka"), quick_start=True) as broker:
         yield broker
-        # clients that nobody uses any more would complain on stderr that their broker is gone
-        gc.collect()
 
 
 @pytest.fixture(scope="session")
