@@ -197,7 +197,8 @@ def _files(should: Expected, found: Found) -> list[Check]:
 
 def _lines(path: Path) -> list[int]:
     column = pq.read_table(path, columns=["line"], partitioning=None)["line"]
-    return [int(line) for line in column.to_pylist()]
+    lines: list[int] = column.to_pylist()  # type: ignore[assignment]
+    return lines
 
 
 def _chain_faults(lane: Lane, files: list[tuple[int, int, Path]], position: int) -> list[str]:

@@ -43,19 +43,21 @@ class Client:
         except KafkaException as exc:
             raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
 
-    def learn(self, topics: set[str], timeout_s: float) -> None:
+    def learn(self, topics: set[str], timeout_s: float) -> str:
         """Ask the cluster where these topics live, if one of them is new to this consumer.
 
         By itself librdkafka looks for a topic it does not know at its next scan, once a second,
         and everything read together with it would wait. Asking for all at once costs some ten
-        milliseconds for a thousand topics. No answer is no fault here: the round looks again.
+        milliseconds for a thousand topics. Returns why nobody answered, if so: no fault yet, since
+        the round looks again.
         """
         if topics <= self._known:
-            return
+            return ""
         try:
             self._known = set(self.consumer.list_topics(timeout=timeout_s).topics)
-        except KafkaException:
-            return
+        except KafkaException as exc:
+            return first_error(exc).str()
+        return ""
 
     def _remember(self, error: KafkaError) -> None:
         if is_authentication(error):

@@ -87,7 +87,8 @@ class Round:
             self._break(exc)
             return
         topics = {lane.slice.topic for lane in self.lanes.values()}
-        self._client.learn(topics, self._patience.look_timeout_s)
+        self._unreachable = self._client.learn(topics, self._patience.look_timeout_s)
+        self.touch()
 
     def turn(self) -> list[LaneRead]:
         """Wait shortly for messages; return the lanes that were completed or failed by it."""
