@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from headrace.embedded.jars import jars
 from pyspark.sql import SparkSession
 
+from headrace.assembly import leave_out_of_garbage_collection
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.embedded import EmbeddedKafka
+from headrace.embedded.jars import jars
 from headrace.kafka import KafkaLog, KafkaReaderFactory, create_topics, producer_config
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
@@ -149,6 +150,7 @@ def driver_of(
             use_case.sink.prepare(Site(connections, store.positions))
         engine.deploy(use_case, {})
         driver.deploy(use_case, deployment)
+        leave_out_of_garbage_collection()
         try:
             yield Bench(driver, store, engine, connections)
         finally:

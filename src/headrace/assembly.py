@@ -8,6 +8,7 @@ Not here: what a turn does (`cycle/`), and what the terminal shows (`cli/`).
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import uuid
@@ -205,12 +206,23 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         wanted = {each.use_case: each for each in store.deployments()}
         for name, use_case in module.use_cases.items():
             made.take(use_case, wanted[name])
+        leave_out_of_garbage_collection()
         yield made
     finally:
         engine.close()
         log_of_kafka.close()
         store.close()
         session.stop()
+
+
+def leave_out_of_garbage_collection() -> None:
+    """Tell Python that what is there now stays: modules, settings, use cases.
+
+    A full collection walks everything a process holds, and would come in the middle of a turn:
+    measured over 10,000 lanes, it made the worst turn two to three times as long.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def limits_of(settings: DriverSettings) -> Limits:

@@ -1,0 +1,171 @@
+"""Snapshots are read strictly, by key, and written in the form of their schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from headrace.cycle.snapshot_json import (
+    main,
+    plan_to_json,
+    schema_text,
+    schemas,
+    snapshot_from_json,
+    snapshot_to_json,
+)
+from headrace.errors import ConfigError
+from headrace.model.plans import Credit, Plan, Snapshot, StreamView
+from headrace.model.streams import LaneId, Order, Slice, StreamId
+from headrace.model.waves import Bin, Wave
+from headrace.planning import check, plan
+
+DOCS = Path(__file__).parents[3] / "docs" / "schemas"
+EXAMPLE = (DOCS / "example-snapshot.json").read_text(encoding="utf-8")
+
+
+def smallest() -> dict[str, Any]:
+    return {
+        "turn": "t-1",
+        "free_slots": 2,
+        "streams": [
+            {
+                "id": {"use_case": "score", "tenant": "acme"},
+                "topic": "acme.visits",
+                "lanes": [{"partition": 0, "position": 3, "end": 9}],
+            }
+        ],
+    }
+
+
+def changed(path: tuple[str | int, ...], value: object) -> str:
+    whole: Any = smallest()
+    holder = whole
+    for key in path[:-1]:
+        holder = holder.setdefault(key, {}) if isinstance(holder, dict) else holder[key]
+    holder[path[-1]] = value
+    return json.dumps(whole)
+
+
+def test_what_has_a_default_may_be_left_out():
+    snapshot = snapshot_from_json(json.dumps(smallest()))
+    view = snapshot.streams[0]
+    assert view == StreamView(StreamId("score", "acme"), "acme.visits", view.lanes)
+    assert snapshot == Snapshot("t-1", (view,), 2)
+
+
+def test_what_was_read_is_written_and_read_again():
+    snapshot = snapshot_from_json(EXAMPLE)
+    assert snapshot_from_json(snapshot_to_json(snapshot)) == snapshot
+
+
+STREAM = ("streams", 0)
+LANE = ("streams", 0, "lanes", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("speed",), 1, "speed: unknown key"),
+        (("limits", "slots"), 1, "limits.slots: unknown key"),
+        ((*STREAM, "id", "topic"), "x", "streams[0].id.topic: unknown key"),
+        ((*STREAM, "cost", "seconds"), 1, "streams[0].cost.seconds: unknown key"),
+        ((*LANE, "offset"), 1, "streams[0].lanes[0].offset: unknown key"),
+        ((*STREAM, "id"), {"tenant": "a"}, "streams[0].id.use_case: missing"),
+        ((*STREAM, "lanes"), [{"partition": 0}], "streams[0].lanes[0].end: missing"),
+        ((*STREAM, "order"), "any", "streams[0].order: input should be 'lane', 'stream' or"),
+        ((*LANE, "end"), "9", "streams[0].lanes[0].end: input should be a valid integer"),
+        ((*STREAM, "weight"), float("nan"), "streams[0].weight: input should be a finite"),
+        ((*LANE, "end"), 2, "streams[0].lanes[0].end: 2 is before the position 3"),
+        ((*LANE, "position"), -1, "streams[0].lanes[0].position: -1 is below 0"),
+        ((*LANE, "partition"), -1, "streams[0].lanes[0].partition: -1 is below 0"),
+        ((*STREAM, "allowance_records"), -1, "streams[0].allowance_records: -1 is below 0"),
+        ((*STREAM, "weight"), 0, "streams[0].weight: 0.0 is not above 0"),
+        ((*STREAM, "topic"), "", "streams[0].topic: is empty"),
+        ((*STREAM, "cost", "seconds_per_record"), 0, "cost.seconds_per_record: 0.0 is not above"),
+        (("limits", "bin_budget_s"), 0, "limits.bin_budget_s: 0.0 is not above 0"),
+        (("free_slots",), -1, "free_slots: -1 is below 0"),
+        (("turn",), "", "turn: is empty"),
+    ],
+)
+def test_a_refusal_names_the_key_and_what_was_wrong(
+    path: tuple[str | int, ...], value: object, said: str
+):
+    with pytest.raises(ConfigError) as refused:
+        snapshot_from_json(changed(path, value))
+    assert said in str(refused.value)
+
+
+def test_a_stream_or_partition_named_twice_is_refused():
+    twice = smallest()
+    twice["streams"].append(smallest()["streams"][0])
+    twice["streams"][0]["lanes"] *= 2
+    with pytest.raises(ConfigError) as refused:
+        snapshot_from_json(json.dumps(twice))
+    assert "streams[0].lanes[1].partition: 0 is there twice" in str(refused.value)
+    assert "streams[1].id: stream acme/score is there twice" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "invalid JSON"), ("{", "invalid JSON"), ("[]", "an object")]
+)
+def test_what_is_no_json_object_is_refused(text: str, said: str):
+    with pytest.raises(ConfigError, match=said):
+        snapshot_from_json(text)
+
+
+def test_a_long_list_of_problems_is_cut():
+    many = smallest() | {f"key{number}": 0 for number in range(20)}
+    with pytest.raises(ConfigError, match=r"and 12 more$"):
+        snapshot_from_json(json.dumps(many))
+
+
+def test_the_schemas_in_the_docs_are_those_of_the_code():
+    for name, schema in schemas().items():
+        kept = (DOCS / name).read_text(encoding="utf-8")
+        assert kept == schema_text(schema), "run: python -m headrace.cycle.snapshot_json"
+
+
+def test_the_schemas_can_be_written_anew(tmp_path: Path):
+    main(tmp_path)
+    assert {each.name for each in tmp_path.iterdir()} == set(schemas())
+
+
+def test_the_schema_takes_what_the_code_takes_and_refuses_unknown_keys():
+    judge = jsonschema.Draft202012Validator(schemas()["snapshot.schema.json"])
+    assert judge.is_valid(json.loads(EXAMPLE))
+    assert judge.is_valid(json.loads(snapshot_to_json(snapshot_from_json(EXAMPLE))))
+    assert not judge.is_valid(smallest() | {"speed": 1})
+
+
+def test_a_plan_is_written_in_the_form_of_its_schema():
+    piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, epoch=1, more=True)
+    wave = Wave("t-1-0", "score", (Bin((piece,), 0.25),), 1.0)
+    text = plan_to_json(Plan((wave,), (Credit(StreamId("score", "acme"), 0.5),)))
+    written = json.loads(text)
+    jsonschema.validate(written, schemas()["plan.schema.json"])
+    assert written["waves"][0]["bins"][0]["slices"][0] == {
+        "lane": {"use_case": "score", "tenant": "acme", "partition": 0},
+        "topic": "acme.visits",
+        "from_offset": 3,
+        "until_offset": 9,
+        "epoch": 1,
+        "more": True,
+    }
+    assert written["credits"] == [
+        {"stream": {"use_case": "score", "tenant": "acme"}, "credit_s": 0.5}
+    ]
+
+
+def test_the_example_shows_each_kind_of_stream_and_has_a_plan_without_fault():
+    snapshot = snapshot_from_json(EXAMPLE)
+    tenants = {view.id.tenant: view for view in snapshot.streams}
+    assert set(tenants) == {"whale", "quiet", "slow", "strict", "throttled"}
+    assert tenants["strict"].order is Order.STREAM
+    made = plan(snapshot)
+    assert made.waves
+    assert list(check(snapshot, made)) == []
+    jsonschema.validate(json.loads(plan_to_json(made)), schemas()["plan.schema.json"])

@@ -1,0 +1,142 @@
+"""Costs are learnt from receipts of any size, and no single one of them upsets the prediction."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.model.plans import Cost
+from headrace.policies.cost import learn
+
+SIZES = (1, 3, 10, 100, 1_000, 10_000)
+STEADY = Cost(seconds_per_record=1e-4, seconds_per_slice=1e-3, spread=0.05, samples=200)
+sizes = st.integers(0, 10**6)
+costs = st.builds(
+    Cost,
+    seconds_per_record=st.floats(1e-8, 10.0),
+    bytes_per_record=st.floats(1.0, 1e6),
+    seconds_per_slice=st.floats(1e-5, 10.0),
+    spread=st.floats(0.0, 4.0),
+    samples=st.integers(0, 10**6),
+)
+
+
+def predicted_s(cost: Cost, records: int) -> float:
+    return cost.seconds_per_slice + records * cost.seconds_per_record
+
+
+def taught(cost: Cost, true: Cost, receipts: int, *, noise: float, seed: int = 0) -> Cost:
+    chance = random.Random(seed)
+    for _ in range(receipts):
+        records = chance.choice(SIZES)
+        seconds = predicted_s(true, records) * chance.uniform(1 - noise, 1 + noise)
+        size_bytes = round(records * true.bytes_per_record)
+        cost = learn(cost, records, size_bytes, seconds)
+    return cost
+
+
+@settings(max_examples=25)
+@given(
+    fixed_s=st.floats(2e-4, 0.02),
+    record_s=st.floats(2e-6, 2e-3),
+    noise=st.floats(0.0, 0.25),
+    seed=st.integers(0, 999),
+)
+def test_a_steady_stream_is_predicted_well_at_every_size(
+    fixed_s: float, record_s: float, noise: float, seed: int
+):
+    true = Cost(record_s, 800.0, fixed_s)
+    learnt = taught(Cost(), true, 250, noise=noise, seed=seed)
+    for records in SIZES:
+        assert predicted_s(learnt, records) == pytest.approx(
+            predicted_s(true, records), rel=0.15 + noise
+        )
+    assert learnt.bytes_per_record == pytest.approx(800.0, rel=0.01)
+    assert learnt.samples == 250
+
+
+def test_fixed_and_growing_cost_are_told_apart():
+    true = Cost(seconds_per_record=5e-4, seconds_per_slice=5e-3)
+    learnt = taught(Cost(), true, 250, noise=0.05)
+    assert learnt.seconds_per_slice == pytest.approx(5e-3, rel=0.2)
+    assert learnt.seconds_per_record == pytest.approx(5e-4, rel=0.2)
+
+
+def test_the_spread_is_small_for_a_steady_stream_and_large_for_a_moody_one():
+    steady = taught(Cost(), STEADY, 250, noise=0.02)
+    moody = taught(Cost(), STEADY, 250, noise=0.9)
+    assert steady.spread < 0.05
+    assert moody.spread > 0.3
+
+
+def test_one_lucky_guess_does_not_make_a_stream_steady():
+    first = Cost()
+    assert learn(first, 100, 50_000, predicted_s(first, 100)).spread > 0.5
+
+
+@pytest.mark.parametrize("records", [1, 100, 10_000])
+@pytest.mark.parametrize("known", [Cost(), STEADY])
+def test_a_stream_ten_times_slower_is_known_after_ten_receipts(known: Cost, records: int):
+    slower_s = 10 * predicted_s(known, records)
+    learnt = known
+    for _ in range(10):
+        learnt = learn(learnt, records, records * 500, slower_s)
+    assert predicted_s(learnt, records) == pytest.approx(slower_s, rel=0.2)
+
+
+@pytest.mark.parametrize("records", [1, 100, 10_000])
+def test_a_handler_five_hundred_times_slower_than_the_guess_is_known_soon(records: int):
+    cost, true_s = Cost(), 500 * predicted_s(Cost(), records)
+    for _ in range(10):
+        cost = learn(cost, records, records * 500, true_s)
+    assert predicted_s(cost, records) == pytest.approx(true_s, rel=0.25)
+
+
+@given(cost=costs, records=sizes, other=sizes, seconds=st.floats(0.0, 1e9))
+def test_one_receipt_moves_no_prediction_far(cost: Cost, records: int, other: int, seconds: float):
+    learnt = learn(cost, records, records * 100, seconds)
+    most = 2.0 if cost.samples >= 4 else 6.0
+    ratio = predicted_s(learnt, other) / predicted_s(cost, other)
+    assert ratio <= most
+    if cost.samples >= 4:
+        assert ratio >= 0.5
+
+
+def test_a_stutter_is_forgotten_again():
+    cost = learn(STEADY, 100, 50_000, 60.0)
+    assert predicted_s(cost, 100) < 2 * predicted_s(STEADY, 100)
+    cost = taught(cost, STEADY, 40, noise=0.0)
+    assert predicted_s(cost, 100) == pytest.approx(predicted_s(STEADY, 100), rel=0.1)
+
+
+@given(
+    cost=costs,
+    receipts=st.lists(
+        st.tuples(st.integers(-1, 10**9), st.integers(-1, 10**15), st.floats(allow_nan=True)),
+        max_size=10,
+    ),
+)
+def test_the_averages_stay_positive_and_finite_whatever_comes(
+    cost: Cost, receipts: list[tuple[int, int, float]]
+):
+    for records, size_bytes, seconds in receipts:
+        cost = learn(cost, records, size_bytes, seconds)
+    assert 1e-5 <= cost.seconds_per_slice <= 3_600
+    assert 1e-8 <= cost.seconds_per_record <= 3_600
+    assert 1.0 <= cost.bytes_per_record <= 1e9
+    assert 0.0 <= cost.spread <= 4.0
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_a_broken_clock_teaches_nothing(seconds: float):
+    assert learn(STEADY, 10, 100, seconds) == STEADY
+
+
+def test_a_slice_of_gaps_teaches_only_what_is_fixed():
+    learnt = learn(STEADY, 0, 0, 2e-3)
+    assert learnt.seconds_per_slice > STEADY.seconds_per_slice
+    assert learnt.seconds_per_record == STEADY.seconds_per_record
+    assert learnt.bytes_per_record == STEADY.bytes_per_record
