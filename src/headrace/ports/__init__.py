@@ -1,0 +1,36 @@
+"""Every place where a part can be exchanged, as a promise.
+
+The cycle knows only these Protocols, so it runs the same on real Kafka, Spark and PostgreSQL and
+on the twins in ``headrace.testing``. Each has one contract suite there, which the twin and the
+real thing both pass. Arrow tables cross these lines; records never reach the driver.
+"""
+
+from headrace.ports.connections import Connections
+from headrace.ports.engine import Engine, WaveResult
+from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
+from headrace.ports.positions import Positions, PositionsFactory
+from headrace.ports.reading import RECORD_SCHEMA, ReaderFactory, SliceBatch, SliceReader
+from headrace.ports.sink import Effect, Sink, SinkWriter, Site, Written
+from headrace.ports.store import Store
+
+__all__ = [
+    "RECORD_SCHEMA",
+    "Clock",
+    "Connections",
+    "Effect",
+    "Engine",
+    "Log",
+    "Positions",
+    "PositionsFactory",
+    "ReaderFactory",
+    "Sink",
+    "SinkWriter",
+    "Site",
+    "SliceBatch",
+    "SliceReader",
+    "Store",
+    "TopicInfo",
+    "TopicPartition",
+    "WaveResult",
+    "Written",
+]

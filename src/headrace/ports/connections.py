@@ -1,0 +1,24 @@
+"""Where the servers are, and with which credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Connections:
+    """Addresses and credentials of the servers, as driver and tasks need them.
+
+    They travel to the tasks inside the job itself, never in Spark's configuration, and do not show
+    in ``repr``.
+    """
+
+    #: librdkafka client properties, credentials included
+    kafka: Mapping[str, str] = field(repr=False)
+    #: SQLAlchemy URL of the store
+    database_url: str = field(repr=False)
+    #: ``smtp://user:password@host:port``
+    smtp_url: str | None = field(default=None, repr=False)
+    #: root folder for files
+    warehouse: str | None = None

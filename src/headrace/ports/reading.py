@@ -1,0 +1,68 @@
+"""Reading slices inside a task: from Kafka to the table that a handler is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from headrace.model.receipts import SliceError
+from headrace.model.streams import Slice
+from headrace.ports.connections import Connections
+
+_HEADER: pa.DataType = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_COLUMNS: list[pa.Field[Any]] = [
+    pa.field("topic", pa.string(), nullable=False),
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("headers", pa.list_(_HEADER)),
+]
+#: The columns every handler is given: Spark's Kafka source has the same names and meanings.
+RECORD_SCHEMA = pa.schema(_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceBatch:
+    """Some consecutive records of one slice."""
+
+    slice: Slice
+    #: RECORD_SCHEMA; may be empty
+    records: pa.Table
+    #: every offset before this one is in this batch, in an earlier one, or does not exist
+    reached: int
+    #: nothing more comes of this slice: it is complete (``reached == until_offset``) or ``error``
+    last: bool
+    error: SliceError | None = None
+
+
+class SliceReader(Protocol):
+    """Reads slices inside a task.
+
+    One reader lives as long as its Python worker and is never used by two threads at once.
+    """
+
+    def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
+        """Yield the records of each slice, exactly ``[from, until)``.
+
+        Batches of one slice come in offset order, at most ``batch_records`` each, and end with
+        ``last=True`` exactly once. Slices come one after the other, in any order: a new slice
+        begins only after the last batch of the one before. A slice that cannot be read ends with
+        ``error``, and the others go on. Records that do not exist (compaction, aborted
+        transactions, control records) are passed over. Closing the iterator early is allowed and
+        leaves the reader usable.
+        """
+
+    def close(self) -> None:
+        """Give up connections. Nothing is called after it."""
+
+
+class ReaderFactory(Protocol):
+    """Makes the reader of a worker. Travels to the tasks by pickle."""
+
+    def open(self, connections: Connections) -> SliceReader:
+        """Called at most once per worker for equal connections; must not contact anybody yet."""

@@ -1,0 +1,94 @@
+"""Where results go: what a handler wants done, and what a sink promises to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+from headrace.model.receipts import SliceError
+from headrace.model.records import Move
+from headrace.model.streams import Slice
+from headrace.ports.connections import Connections
+from headrace.ports.positions import Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a handler wants done for the records ``[from_offset, reached)`` of its slices.
+
+    ``slices`` is one slice; for order ``stream`` it is all slices of the stream in the bin, whose
+    effects belong together. ``(slice.lane, from_offset, reached)`` is the effect's identity: the
+    same slice run again has the same one.
+    """
+
+    slices: tuple[Slice, ...]
+    reached: tuple[int, ...]
+    output: pa.Table
+    #: move the positions in the sink's own transaction (exactly-once by transaction)
+    move_positions: bool = False
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The positions to move, one for each slice."""
+        return tuple(
+            Move(each.lane, each.from_offset, reached, each.epoch)
+            for each, reached in zip(self.slices, self.reached, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a sink did with one effect."""
+
+    #: the positions moved in the same transaction
+    committed: bool = False
+    #: a position was not where the slice starts: done before, fenced or sought; nothing was written
+    superseded: bool = False
+    #: nothing of this effect was written
+    error: SliceError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a sink finds where it works."""
+
+    connections: Connections
+    positions: Positions
+
+
+class SinkWriter(Protocol):
+    """Writes effects inside a task; never used by two threads at once."""
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write every effect durably; return what became of each, in order.
+
+        Effects are independent: one that fails must leave the others written. When this returns
+        without error, the effects survive the death of any process. It may be called any number
+        of times. An effect may have been written before, by a task that died: the sink's
+        guarantee says what then happens. An exception that escapes counts for all effects given.
+        """
+
+    def close(self) -> None:
+        """Called once, after the last write; not called when the worker is killed."""
+
+
+class Sink(Protocol):
+    """Where a use case's results go. A small picklable value, given to ``@use_case``."""
+
+    @property
+    def exactly_once(self) -> Literal["transaction", "intent"] | None:
+        """How this sink can do exactly-once.
+
+        ``transaction``: it moves the positions in its own transaction (``Effect.move_positions``).
+        ``intent``: the same effect written twice leaves the same state as once, so the driver
+        records the slices first and replays exactly these. None: it cannot.
+        """
+
+    def prepare(self, site: Site) -> None:
+        """Make tables or folders; called on the driver at each deploy, so it must be repeatable."""
+
+    def open(self, site: Site) -> SinkWriter:
+        """Called in the worker, once per bin."""

@@ -1,0 +1,112 @@
+"""What must be exact, for drivers and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from headrace.model.records import Deployment, Failure, LaneStart, Move
+from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
+from headrace.model.waves import Wave
+from headrace.ports.positions import Positions
+
+
+class Store(Protocol):
+    """What must be exact: tenants, streams, positions, epochs, intents, deployments, failures.
+
+    Every method is one transaction, durable on return, and safe from several processes and threads
+    at once. Unknown names raise ``UnknownName``; a store that does not answer raises
+    ``StoreUnavailable``.
+    """
+
+    @property
+    def positions(self) -> Positions:
+        """The compare-and-set of positions."""
+
+    def revision(self) -> int:
+        """Grows with every change made by an operator, not with commits; asked each turn."""
+
+    # tenants and streams
+
+    def tenants(self) -> list[Tenant]:
+        """All tenants ever added, by name; removed ones too."""
+
+    def add_tenant(self, tenant: Tenant) -> None:
+        """Add a tenant with a stream for every deployment that is for all tenants.
+
+        A removed tenant of the same name starts afresh: new epochs, no positions. One that is
+        there raises ``ConfigError``.
+        """
+
+    def set_tenant_state(self, name: str, state: State) -> None:
+        """Suspend, resume or remove a tenant; removing also removes its streams.
+
+        Removal keeps the positions as a record of how far it came; what was in flight may still
+        commit. A removed tenant can only be added again.
+        """
+
+    def set_weight(self, name: str, weight: float) -> None:
+        """Set a tenant's weight, above 0."""
+
+    def set_throttle(self, name: str, throttle: Throttle) -> None:
+        """Set or lift a tenant's throttle."""
+
+    def streams(self) -> list[Stream]:
+        """All streams ever added, by use case and tenant; removed ones too."""
+
+    def add_stream(self, stream: StreamId) -> None:
+        """Add one stream of a known tenant and use case; a removed one starts afresh."""
+
+    def set_stream_state(self, stream: StreamId, state: State, reason: str | None = None) -> None:
+        """Suspend, resume or remove one stream; ``reason`` is shown to people."""
+
+    # positions
+
+    def hold(self, streams: Collection[StreamId]) -> dict[StreamId, int]:
+        """Take the streams: raise the epoch of each and of its positions; return the new epochs.
+
+        Whoever held them before is refused from then on.
+        """
+
+    def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
+        """Committed positions, of all streams or of some."""
+
+    def start_lanes(self, starts: Collection[LaneStart]) -> None:
+        """Give lanes that have no position their first one, under their streams' epochs.
+
+        Remembers the topic ids. A lane that has a position keeps it.
+        """
+
+    def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
+        """Set positions, whatever they were; a slice in flight from elsewhere will not commit.
+
+        Forgets the topic id: a seek is the decision that a topic made again asks for.
+        """
+
+    # intents
+
+    def record_intent(self, wave: Wave) -> None:
+        """Write the wave down before it runs."""
+
+    def finish_intent(self, wave_id: str, moves: Sequence[Move]) -> list[bool]:
+        """Move positions and forget the intent, in one transaction; as ``Positions.advance``."""
+
+    def pending_intents(self) -> list[Wave]:
+        """Waves written down and not finished, oldest first."""
+
+    # deployments and failures
+
+    def deploy(self, deployment: Deployment) -> None:
+        """Add or replace a use case; adds the streams of all tenants if it is for all."""
+
+    def deployments(self) -> list[Deployment]:
+        """Deployed use cases, by name."""
+
+    def keep_failure(self, failure: Failure) -> int:
+        """Keep a failure and suspend its stream, together; return the failure's id."""
+
+    def failures(self, stream: StreamId | None = None) -> list[Failure]:
+        """Kept failures, oldest first."""
+
+    def close(self) -> None:
+        """Give up connections."""
