@@ -23,7 +23,7 @@ import structlog
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.cycle.loading import LoadedModule, digest_of, find_module, load_module
-from headrace.errors import ConfigError, HeadraceError, UnknownName
+from headrace.errors import ConfigError, HeadraceError, Permanent, UnknownName
 from headrace.kafka import KafkaLog, KafkaReaderFactory, client_config
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
@@ -117,6 +117,7 @@ class Assembly:
     connections: Connections
     drain_timeout_s: float
     _next_look_s: float = 0.0
+    _refused: list[Deployment] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
@@ -131,9 +132,13 @@ class Assembly:
         for deployment in self.store.deployments():
             if self.driver.deployed.get(deployment.use_case) == deployment:
                 continue
+            if deployment in self._refused:
+                continue
             try:
                 self._take_change(deployment)
-            except HeadraceError as error:
+            except Permanent as error:
+                # Said once: only another deployment changes anything.
+                self._refused.append(deployment)
                 log.error("deployment not taken", use_case=deployment.use_case, error=str(error))
 
     def _take_change(self, deployment: Deployment) -> None:
@@ -143,6 +148,8 @@ class Assembly:
                 f"{path} is not the version that was deployed; deploy {deployment.use_case} again"
             )
         module = load_module(path)
+        if deployment.use_case not in module.use_cases:
+            raise UnknownName(f"{path} has no use case {deployment.use_case} any more")
         self.take(module.use_cases[deployment.use_case], deployment)
         log.info("use case taken over", use_case=deployment.use_case, digest=deployment.digest[:12])
 

@@ -46,12 +46,14 @@ class Meter:
             each = max(1, receipt.records // len(delays))
             self._now.update(np.repeat(delays, each).astype(np.float32))
 
-    def quantile_s(self, share: float) -> float | None:
-        """The delay that this share of the recent records stayed under; None without records."""
+    def quantiles_s(self, *shares: float) -> tuple[float | None, ...]:
+        """The delays that these shares of the recent records stayed under; None without records."""
         both = kll_floats_sketch(_SKETCH_K)
         both.merge(self._now)
         both.merge(self._before)
-        return None if both.is_empty() else float(both.get_quantile(share))
+        if both.is_empty():
+            return (None,) * len(shares)
+        return tuple(float(each) for each in both.get_quantiles(list(shares)))
 
     def rate_per_s(self, now_s: float) -> float:
         """Records committed a second, over the last one to two windows."""
@@ -104,6 +106,7 @@ class Reporter:
 
     def _row(self, held: HeldStream, now_s: float) -> Row:
         meter = self.meter(held.stream.id)
+        p50_s, p99_s = meter.quantiles_s(0.5, 0.99)
         waves = sorted({lane.wave for lane in held.lanes.values() if lane.wave})
         return Row(
             stream=held.stream.id,
@@ -111,8 +114,8 @@ class Reporter:
             lag_records=held.lag_records,
             records_total=meter.records_total,
             rate_per_s=meter.rate_per_s(now_s),
-            p50_s=meter.quantile_s(0.5),
-            p99_s=meter.quantile_s(0.99),
+            p50_s=p50_s,
+            p99_s=p99_s,
             wave=waves[0] if waves else meter.last_wave,
             note=held.stream.reason or held.waiting or meter.last_error,
         )
