@@ -233,6 +233,20 @@ def test_a_dataframe_handler_sees_the_whole_wave_with_its_tenants(engine):
     assert all(each.reached == 10 and each.records == 10 for each in result.receipts)
 
 
+def test_a_dataframe_is_kept_so_that_two_actions_read_kafka_once(engine):
+    seen = {}
+
+    def twice(frame, _wave):
+        seen["kept"] = frame.sparkSession.sparkContext._jsc.getPersistentRDDs().size()
+        seen["counts"] = (frame.count(), frame.count())
+
+    engine.deploy(of_form_wave(twice), {})
+    engine.start(wave(1, "acme", "bolt"))
+    assert results(engine, 1)["w1"].error is None
+    assert seen == {"kept": 1, "counts": (20, 20)}
+    assert engine.session.sparkContext._jsc.getPersistentRDDs().size() == 0
+
+
 def test_a_failing_dataframe_handler_is_split_by_stream_to_find_the_culprit(engine):
     done = []
 

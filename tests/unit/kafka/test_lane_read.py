@@ -92,6 +92,12 @@ def test_an_error_of_the_client_is_not_the_lanes_own():
     assert (read.fault, read.open) == (None, True)
 
 
+def test_errors_alone_are_of_no_use_and_the_end_of_the_log_is():
+    read = lane(0, 3)
+    assert read.take([Heard(0, KafkaError.NOT_LEADER_FOR_PARTITION)]) == 1
+    assert read.take([end(3)]) == 0
+
+
 def test_an_error_of_the_lane_is_kept_for_judgement():
     read = lane(0, 1)
     read.take([Heard(0, KafkaError.TOPIC_AUTHORIZATION_FAILED)])

@@ -1,0 +1,68 @@
+"""How a round waits, and when it gives up, without a broker."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError
+
+from headrace.kafka.rounds import Patience, Round
+from headrace.testing.log_contract import piece
+
+CONFIG = {"bootstrap.servers": "broker:9092"}
+
+
+class Complaint:
+    """A message that carries an error of the lane's own."""
+
+    def __init__(self, code):
+        self._error = KafkaError(code, retriable=True)
+
+    def __len__(self):
+        return 0
+
+    def topic(self):
+        return "t"
+
+    def partition(self):
+        return 0
+
+    def offset(self):
+        return 0
+
+    def error(self):
+        return self._error
+
+
+class Complaining:
+    """A consumer of a sound cluster that brings nothing but the same error."""
+
+    def __init__(self, code):
+        self._code = code
+
+    def assign(self, partitions):
+        pass
+
+    def unassign(self):
+        pass
+
+    def consume(self, count, timeout):
+        return [Complaint(self._code)]
+
+    def list_topics(self, timeout):
+        topic = SimpleNamespace(error=None, partitions={0: SimpleNamespace(leader=1)})
+        return SimpleNamespace(topics={"t": topic, "u": topic})
+
+
+@pytest.mark.parametrize("others", [[], ["u"]])
+def test_an_error_that_comes_again_and_again_is_given_up_in_time(others):
+    consumer = Complaining(KafkaError.NOT_LEADER_FOR_PARTITION)
+    client = SimpleNamespace(consumer=consumer, refusal=None, learn=lambda topics, timeout_s: "")
+    pieces = [piece(topic, 0, 5) for topic in ["t", *others]]
+    together = Round(client, pieces, Patience(idle_s=0.05, look_s=0.02), CONFIG)
+    together.start()
+    give_up_s = time.monotonic() + 2
+    while together.open_lanes and time.monotonic() < give_up_s:
+        together.turn()
+    assert together.open_lanes == []
+    assert {type(lane.error).__name__ for lane in together.lanes.values()} == {"LeaderUnknown"}

@@ -1,0 +1,144 @@
+"""What is refused before anything starts, and how deployments are written and taken over."""
+
+import pytest
+
+from headrace.assembly import Assembly, assembled, connections_of, deploy, limits_of, load
+from headrace.cycle.driver import Driver, Parts
+from headrace.errors import ConfigError, UnknownName
+from headrace.ports import Connections
+from headrace.settings import DriverSettings, Settings
+from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.clock import FakeClock
+from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
+
+SOURCE = """\
+from headrace import use_case
+from headrace.sinks import ParquetFiles
+
+def make(name):
+    @use_case(topic="{{tenant}}.visits", sink=ParquetFiles(name), name=name)
+    def handler(table, context):
+        return {answer}
+    return handler
+
+{lines}
+"""
+
+
+def write(folder, names=("one", "two"), answer="None"):
+    lines = "\n".join(f"{name} = make('{name}')" for name in names)
+    (folder / "use_cases.py").write_text(SOURCE.format(lines=lines, answer=answer))
+
+
+def settings(**more):
+    given = {"module": "use_cases.py", "kafka": {"bootstrap.servers": "127.0.0.1:1"}}
+    return Settings.model_validate({**given, "database_url": "sqlite:///x.db", **more})
+
+
+def test_sqlite_with_a_cluster_is_refused_before_anything_starts(tmp_path):
+    write(tmp_path)
+    with (
+        pytest.raises(ConfigError, match="SQLite, which lives on one machine"),
+        assembled(settings(master="spark://host:7077"), tmp_path),
+    ):
+        pass
+
+
+def test_without_a_broker_the_message_says_what_to_do(tmp_path):
+    with pytest.raises(ConfigError, match="headrace up"):
+        connections_of(settings(kafka={}), tmp_path)
+
+
+def test_the_warehouse_is_relative_to_the_yaml_file(tmp_path):
+    made = connections_of(settings(warehouse="files"), tmp_path)
+    assert made.warehouse == str(tmp_path / "files")
+
+
+def test_settings_of_a_use_case_that_is_not_there_are_refused(tmp_path):
+    write(tmp_path)
+    with pytest.raises(ConfigError, match=r"use_cases: three is not in .* it has one, two"):
+        load(settings(use_cases={"three": {}}), tmp_path)
+
+
+def test_limits_are_as_configured():
+    chosen = DriverSettings.model_validate({"bin_budget": "250ms", "slice_bytes": "1m"})
+    limits = limits_of(chosen)
+    assert (limits.bin_budget_s, limits.slice_bytes) == (0.25, 1024 * 1024)
+
+
+# --- deployments -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = open_store(f"sqlite:///{tmp_path}/store.db")
+    yield made
+    made.close()
+
+
+def test_only_what_changed_is_deployed(tmp_path, store):
+    write(tmp_path)
+    first = deploy(settings(), load(settings(), tmp_path), store)
+    assert [each.use_case for each in first] == ["one", "two"]
+    assert deploy(settings(), load(settings(), tmp_path), store) == []
+    chosen = settings(use_cases={"two": {"priority": 5}})
+    assert [each.use_case for each in deploy(chosen, load(chosen, tmp_path), store)] == ["two"]
+
+
+def test_one_use_case_can_be_deployed_alone(tmp_path, store):
+    write(tmp_path)
+    module = load(settings(), tmp_path)
+    assert [each.use_case for each in deploy(settings(), module, store, "two")] == ["two"]
+    with pytest.raises(UnknownName, match="has no use case three; it has one, two"):
+        deploy(settings(), module, store, "three")
+
+
+@pytest.fixture
+def assembly(tmp_path, store):
+    write(tmp_path)
+    connections = Connections({}, f"sqlite:///{tmp_path}/store.db", warehouse=str(tmp_path))
+    log = LogTwin()
+    engine = InProcessEngine(connections, ReaderTwinFactory(log), SqlPositionsFactory())
+    driver = Driver(Parts(store, log, engine, FakeClock()), "run")
+    deploy(settings(), load(settings(), tmp_path), store)
+    made = Assembly(driver, store, engine, connections, 1.0)
+    made.take_changes()
+    return made
+
+
+def test_a_new_version_is_taken_over_and_the_other_use_case_left_alone(tmp_path, store, assembly):
+    before = dict(assembly.driver.deployed)
+    write(tmp_path, answer="table")
+    deploy(settings(), load(settings(), tmp_path), store, "one")
+    assembly.take_changes()
+    after = assembly.driver.deployed
+    assert after["one"] != before["one"]
+    assert after["two"] == before["two"]
+
+
+def test_a_deployment_that_cannot_be_taken_leaves_the_old_version_running(
+    tmp_path, store, assembly, capsys
+):
+    before = dict(assembly.driver.deployed)
+    write(tmp_path, answer="table")
+    deploy(settings(), load(settings(), tmp_path), store, "one")
+    write(tmp_path, answer="changed_again")
+    assembly.take_changes()
+    assembly.take_changes()
+    assert assembly.driver.deployed == before
+    told = capsys.readouterr().out
+    assert told.count("deployment not taken") == 1
+    assert "is not the version that was deployed" in told
+
+
+def test_a_use_case_that_is_gone_from_its_file_is_named(tmp_path, store, assembly, capsys):
+    write(tmp_path, names=("one",))
+    module = load(settings(), tmp_path)
+    (old,) = [each for each in store.deployments() if each.use_case == "two"]
+    gone = type(old)(
+        **{**{name: getattr(old, name) for name in old.__slots__}, "digest": module.digest}
+    )
+    store.deploy(gone)
+    assembly.take_changes()
+    assert "has no use case two any more" in capsys.readouterr().out
