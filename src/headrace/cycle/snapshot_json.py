@@ -147,9 +147,9 @@ def _nonsense(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     if not snapshot.turn:
         yield "turn", "is empty; wave ids start with it"
     yield from _below("", snapshot, 0, "free_slots")
-    yield from _below(
-        "limits.", snapshot.limits, 1, "bins_per_wave", "slice_records", "slice_bytes"
-    )
+    counts = ("bins_per_wave", "slice_records", "slice_bytes", "probe_records")
+    yield from _below("limits.", snapshot.limits, 1, *counts)
+    yield from _below("limits.", snapshot.limits, 0, "min_bin_s")
     yield from _not_above_0("limits.", snapshot.limits, "bin_budget_s")
     seen = set()
     for number, stream in enumerate(snapshot.streams):

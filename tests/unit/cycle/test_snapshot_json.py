@@ -87,6 +87,8 @@ LANE = ("streams", 0, "lanes", 0)
         ((*STREAM, "topic"), "", "streams[0].topic: is empty"),
         ((*STREAM, "cost", "seconds_per_record"), 0, "cost.seconds_per_record: 0.0 is not above"),
         (("limits", "bin_budget_s"), 0, "limits.bin_budget_s: 0.0 is not above 0"),
+        (("limits", "probe_records"), 0, "limits.probe_records: 0 is below 1"),
+        (("limits", "min_bin_s"), -1, "limits.min_bin_s: -1.0 is below 0"),
         (("free_slots",), -1, "free_slots: -1 is below 0"),
         (("turn",), "", "turn: is empty"),
     ],

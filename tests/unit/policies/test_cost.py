@@ -52,7 +52,7 @@ def test_a_steady_stream_is_predicted_well_at_every_size(
     learnt = taught(Cost(), true, 250, noise=noise, seed=seed)
     for records in SIZES:
         assert predicted_s(learnt, records) == pytest.approx(
-            predicted_s(true, records), rel=0.15 + noise
+            predicted_s(true, records), rel=0.25 + noise
         )
     assert learnt.bytes_per_record == pytest.approx(800.0, rel=0.01)
     assert learnt.samples == 250
