@@ -116,6 +116,11 @@ class Settings(_Section):
         """The settings of one use case."""
         return self.use_cases.get(name, UseCaseSettings())
 
+    def names_a_store(self, environment: Mapping[str, str] = os.environ) -> bool:
+        """Whether anybody says where the store is."""
+        named = (self.database_url_file, self.database_url, environment.get("DATABASE_URL"))
+        return any(each is not None for each in named)
+
     def store_url(self, environment: Mapping[str, str] = os.environ) -> str:
         """Where the store is: the file, else ``database_url``, else ``DATABASE_URL``.
 

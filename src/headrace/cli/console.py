@@ -13,6 +13,7 @@ import structlog
 import typer
 from rich.console import Console
 
+from headrace.cli.servers import completed
 from headrace.errors import ConfigError, HeadraceError
 from headrace.ports import Store
 from headrace.settings import Settings, read_settings
@@ -42,8 +43,9 @@ def shown_errors() -> Iterator[None]:
 
 
 def settings_and_folder(config: Path) -> tuple[Settings, Path]:
-    """The settings, and the folder that relative paths in them start from."""
-    return read_settings(config), config.resolve().parent
+    """The settings, completed by what `up` started, and the folder that their paths start from."""
+    folder = config.resolve().parent
+    return completed(read_settings(config), folder), folder
 
 
 @contextmanager

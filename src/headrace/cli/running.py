@@ -18,10 +18,11 @@ from headrace.cli.console import (
     settings_and_folder,
     shown_errors,
 )
+from headrace.cli.servers import folder_of, remember, with_addresses
 from headrace.demo.run import DemoOptions, run_demo
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
 from headrace.live import LiveTable
-from headrace.settings import Settings
+from headrace.settings import Settings, read_settings
 
 Master = Annotated[
     str | None,
@@ -45,17 +46,18 @@ def run(
 
 def up(
     config: ConfigOption = DEFAULT_CONFIG,
-    folder: Annotated[Path, typer.Option(help="Where the servers keep their data.")] = Path(
-        ".headrace/up"
-    ),
     master: Master = None,
     log_level: Level = "INFO",
 ) -> None:
-    """Start Kafka, a mail server and a store on this machine, then run a driver, and stay."""
+    """Start what the YAML file does not name, then run a driver, and stay.
+
+    Kafka, a mail server and a store keep their data in .headrace/up beside the YAML file, and the
+    other commands find them there.
+    """
     configure_logs(log_level)
     with shown_errors(), ExitStack() as stack:
-        settings, base = settings_and_folder(config)
-        settings = _with_servers(settings, folder.resolve(), stack)
+        settings, base = read_settings(config), config.resolve().parent
+        settings = _with_servers(settings, folder_of(base), stack)
         _drive(_with_master(settings, master), base)
 
 
@@ -86,19 +88,20 @@ def _with_master(settings: Settings, master: str | None) -> Settings:
 
 def _with_servers(settings: Settings, folder: Path, stack: ExitStack) -> Settings:
     """The settings, completed with the addresses of servers that are started here."""
-    changed: dict[str, object] = {}
+    addresses: dict[str, str] = {}
     if "bootstrap.servers" not in settings.kafka:
         kafka = stack.enter_context(EmbeddedKafka(folder / "kafka"))
-        changed["kafka"] = {**settings.kafka, "bootstrap.servers": kafka.bootstrap_servers}
+        addresses["bootstrap.servers"] = kafka.bootstrap_servers
         err.print(f"Kafka  {kafka.bootstrap_servers}", highlight=False)
-    if settings.smtp_url is None and settings.smtp_url_file is None:
+    if settings.mail_url() is None:
         smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
-        changed["smtp_url"] = smtp.url
+        addresses["smtp_url"] = smtp.url
         err.print(f"mail   {smtp.url}, kept in {folder / 'mail'}", highlight=False)
-    if settings.database_url is None and settings.database_url_file is None:
-        changed["database_url"] = f"sqlite:///{folder / 'headrace.db'}"
+    if not settings.names_a_store():
+        addresses["database_url"] = f"sqlite:///{folder / 'headrace.db'}"
         err.print(f"store  {folder / 'headrace.db'}", highlight=False)
-    return Settings.model_validate({**settings.model_dump(exclude_unset=True), **changed})
+    remember(folder, addresses)
+    return with_addresses(settings, addresses)
 
 
 def _drive(settings: Settings, folder: Path) -> None:

@@ -69,7 +69,8 @@ class LaneRead:
         if len(good) < len(run):
             self._hear([each for each in run if each.error() is not None])
         if not good:
-            return 0
+            # An error that comes again and again is no progress, or nobody would ever give up.
+            return 0 if self.passed else len(run)
         last, until = good[-1].offset(), self.slice.until_offset
         kept = good
         if good[0].offset() < self.next_offset or last >= until:

@@ -64,7 +64,7 @@ class Round:
         self.lanes = {lane.key: lane for lane in map(LaneRead, pieces)}
         #: bytes of keys and values taken since the start
         self.bytes = 0
-        #: the last turn brought no message
+        #: the last turn brought nothing that belongs to a slice
         self.quiet = False
         #: the consumer raised and is not to be used again
         self.broken = False
@@ -95,14 +95,12 @@ class Round:
         expected = sum(lane.missing_records for lane in self._open.values())
         try:
             messages = self._consumer.consume(min(expected, _MESSAGES_PER_TURN), _WAIT_S)
+            self.quiet = not self._distribute(messages)
         except KafkaException as exc:
+            self.quiet = True
             self._break(exc)
-            messages = []
-        self.quiet = not messages
-        if messages:
-            self._distribute(messages)
-            self._judge_faults()
-        elif self._open and not self.broken:
+        self._judge_faults()
+        if self.quiet and any(lane.open for lane in self._open.values()):
             self._wait_or_give_up()
         closed = [lane for lane in self._open.values() if not lane.open]
         for lane in closed:
@@ -127,7 +125,10 @@ class Round:
         except KafkaException as exc:
             self._break(exc)
 
-    def _distribute(self, messages: Sequence[Received]) -> None:
+    def _distribute(self, messages: Sequence[Received]) -> bool:
+        """Hand messages to their lanes; return whether any of them was of use."""
+        if not messages:
+            return False
         useless = 0
         if len(self.lanes) == 1:
             runs: Iterable[tuple[Any, Sequence[Received]]] = [(next(iter(self.lanes)), messages)]
@@ -141,6 +142,7 @@ class Round:
             self.touch()
         if useless > len(messages) // 2:
             self._release()
+        return useless < len(messages)
 
     def _release(self) -> None:
         """Stop fetching lanes that are complete: their topics' new records fill the queue."""

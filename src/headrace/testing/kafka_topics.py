@@ -16,6 +16,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headrace.kafka import KafkaLog, create_topics, producer_config
+from headrace.kafka.config import admin_config
 from headrace.ports import TopicPartition as Lane
 from headrace.testing.log_twin import Row
 
@@ -28,7 +29,7 @@ class KafkaTopics:
     def __init__(self, bootstrap_servers: str) -> None:
         self.config = {"bootstrap.servers": bootstrap_servers}
         self._producer = Producer({**producer_config(self.config), "linger.ms": 1})
-        settings: dict[str, Any] = {**self.config}
+        settings: dict[str, Any] = {**admin_config(self.config)}
         self._admin = AdminClient(settings)
 
     def make(self, partitions: int = 1, topic_config: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,61 @@
+"""Where `headrace up` keeps its servers' addresses, so that the other commands find them.
+
+`up` starts servers on free ports, and nobody should have to copy ports into a file. So it leaves
+the addresses beside the YAML file, in `.headrace/up`, and every command that reads the YAML file
+takes from there what the file does not name. What the file names always wins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from headrace.errors import ConfigError
+from headrace.settings import Settings
+
+_FILE = "servers.json"
+
+
+def folder_of(base: Path) -> Path:
+    """Where `up` keeps its servers, for a YAML file in ``base``."""
+    return base / ".headrace" / "up"
+
+
+def remember(folder: Path, addresses: dict[str, str]) -> None:
+    """Leave the addresses for other commands."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / _FILE
+    path.touch(mode=0o600, exist_ok=True)
+    path.write_text(json.dumps(addresses, indent=1) + "\n", encoding="utf-8")
+
+
+def completed(settings: Settings, base: Path) -> Settings:
+    """The settings, with what they do not name taken from the servers that `up` started.
+
+    Raises:
+        ConfigError: the file that `up` left cannot be read.
+    """
+    path = folder_of(base) / _FILE
+    if not path.is_file():
+        return settings
+    try:
+        addresses: dict[str, str] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"{path} cannot be read; start 'headrace up' again") from exc
+    return with_addresses(settings, addresses)
+
+
+def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings:
+    """The settings, with addresses for what they do not name themselves."""
+    found: dict[str, object] = {}
+    if "bootstrap.servers" in addresses:
+        servers = {"bootstrap.servers": addresses["bootstrap.servers"]}
+        found["kafka"] = {**servers, **settings.kafka}
+    if "smtp_url" in addresses and settings.mail_url() is None:
+        found["smtp_url"] = SecretStr(addresses["smtp_url"])
+    if "database_url" in addresses and not settings.names_a_store():
+        found["database_url"] = SecretStr(addresses["database_url"])
+    return settings.model_copy(update=found)
