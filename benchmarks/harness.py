@@ -20,7 +20,7 @@ from typing import Any
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from headrace.assembly import leave_out_of_garbage_collection
+from headrace.assembly import calm_garbage_collection
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.embedded import EmbeddedKafka
@@ -150,7 +150,7 @@ def driver_of(
             use_case.sink.prepare(Site(connections, store.positions))
         engine.deploy(use_case, {})
         driver.deploy(use_case, deployment)
-        leave_out_of_garbage_collection()
+        calm_garbage_collection()
         try:
             yield Bench(driver, store, engine, connections)
         finally:

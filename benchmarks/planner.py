@@ -6,8 +6,8 @@ at p99 in pure Python on one core, with nothing kept from turn to turn.
 
 A plan makes some 20,000 objects, so Python's full garbage collections fall into it, and each walks
 all that pyspark and the others imported. A long-lived process puts that aside once with
-`gc.freeze`; the shapes are measured so, and the first one also without, to show what it costs.
-CPU time is given beside the time on the clock, which a busy machine stretches.
+`assembly.calm_garbage_collection`; the shapes are measured so, and the first one also without, to
+show what it costs. CPU time is given beside the time on the clock, which a busy machine stretches.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.harness import write
+from headrace.assembly import calm_garbage_collection
 from headrace.model.plans import Cost, LaneView, Plan, Snapshot, StreamView
 from headrace.model.streams import LaneId, StreamId
 from headrace.planning import check, plan
@@ -56,8 +57,7 @@ def main(_args: list[str]) -> None:
     """Run and write `results/planner.json`."""
     result: dict[str, Any] = {"streams": STREAMS, "lanes": STREAMS * LANES, "turns": TURNS}
     result["shapes"] = {"all busy, heap not frozen": measure(SHAPES["all busy"])}
-    gc.collect()
-    gc.freeze()
+    calm_garbage_collection()
     result["shapes"] |= {name: measure(shape) for name, shape in SHAPES.items()}
     gc.unfreeze()
     for name, found in result["shapes"].items():

@@ -1,5 +1,6 @@
 """A whole service by its command line: a YAML file, a use case, real Kafka, real Spark."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -8,9 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+import pyspark
 import pytest
 from confluent_kafka import Producer
 
+import headrace
 from headrace.kafka import create_topics, producer_config
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -68,10 +72,11 @@ class Service:
             check=False,
         )
 
-    def run(self) -> subprocess.Popen[bytes]:
+    def run(self, *command: str) -> subprocess.Popen[bytes]:
+        words = command or (sys.executable, "-m", "headrace", "run", "-c", "headrace.yaml")
         with self.log.open("ab") as output:
             return subprocess.Popen(
-                [sys.executable, "-m", "headrace", "run", "-c", "headrace.yaml"],
+                words,
                 cwd=self.folder,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -167,6 +172,51 @@ def test_the_life_of_a_service(service):
     assert "drained" in service.log.read_text()
     values = sorted(value for _, value, _ in service.rows())
     assert values == ["a", "b", "c", "c", "d", "d", "e", "f", "g"]
+
+
+def test_through_plain_spark_submit(service):
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    entry = Path(headrace.__file__).with_name("__main__.py")
+    yaml = service.folder / "headrace.yaml"
+    yaml.write_text(yaml.read_text().replace("master: local[2]\n", ""))
+    service.headrace("use-cases", "deploy")
+    service.headrace("tenants", "add", "acme")
+    service.send("acme", b"a", b"b")
+    process = service.run(
+        str(submit), "--master", "local[2]", str(entry), "run", "-c", "headrace.yaml"
+    )
+    assert sorted(service.until(2)) == [("acme", "a", 1), ("acme", "b", 1)]
+    # spark-submit is a JVM with the driver's Python as its child, which is who can drain.
+    (driver,) = [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if "__main__.py" in " ".join(child.cmdline()) and "python" in child.name()
+    ]
+    driver.terminate()
+    assert process.wait(60) == 0, service.log.read_text()
+    assert "drained" in service.log.read_text()
+
+
+def test_up_starts_what_the_yaml_file_does_not_name(tmp_path):
+    service = Service(tmp_path, "", "visits")
+    (tmp_path / "headrace.yaml").write_text(
+        f"module: use_cases.py\ndatabase_url: sqlite:///{tmp_path}/store.db\nmaster: local[2]\n"
+    )
+    process = service.run(sys.executable, "-m", "headrace", "up", "-c", "headrace.yaml")
+    addresses = tmp_path / ".headrace" / "up" / "servers.json"
+    deadline = time.monotonic() + 60
+    while not addresses.exists() or not addresses.read_text().endswith("}\n"):
+        assert process.poll() is None, service.log.read_text()
+        assert time.monotonic() < deadline, service.log.read_text()
+        time.sleep(0.1)
+    service.config = {"bootstrap.servers": json.loads(addresses.read_text())["bootstrap.servers"]}
+    service.headrace("use-cases", "deploy")
+    assert service.headrace("tenants", "add", "acme").returncode == 0
+    service.send("acme", b"a")
+    service.until(1)
+    assert "acme.visits" in service.headrace("streams", "list").stdout
+    assert service.headrace("verify").returncode == 0
+    ended(process, service)
 
 
 def test_a_broker_that_is_down_at_start_and_comes_later(tmp_path):

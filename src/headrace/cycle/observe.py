@@ -1,10 +1,10 @@
 """The first step: bring the board up to date with the store and with Kafka.
 
 Three questions, each asked as seldom as it may be. *What do the operators want?* Every turn, but
-one small query unless something changed. *Which topics and partitions are there?* Every few
-seconds, and at once for a new stream. *Where do the logs end?* Every turn, in one call, and only
-for lanes that have nothing left to do; the others are refreshed now and then for the lag that
-people see.
+one small query unless something changed. *Which topics and partitions are there?* Twice a minute,
+and at once for a new stream or a log whose end went back. *Where do the logs end?* Every turn, in
+one call, and only for lanes that have nothing left to do; the others are refreshed now and then for
+the lag that people see.
 
 What cannot be learned at this moment leaves the board as it is; nothing here stops the loop.
 """
@@ -23,7 +23,11 @@ from headrace.ports import Log, Store, TopicInfo, TopicPartition
 
 log = structlog.get_logger(__name__)
 
-TOPICS_EVERY_S = 5.0
+#: Seldom, because the Kafka client keeps some memory of every topic it describes (about 140 bytes);
+#: what looks wrong or is new is looked at at once.
+TOPICS_EVERY_S = 30.0
+#: for topics that are not there yet
+WAITING_EVERY_S = 2.0
 ALL_ENDS_EVERY_S = 1.0
 
 
@@ -38,6 +42,7 @@ class Observer:
     owed: set[StreamId] = field(default_factory=set)
     _revision: int = -1
     _topics_at_s: float = float("-inf")
+    _waiting_at_s: float = float("-inf")
     _all_ends_at_s: float = float("-inf")
     _unseen: set[StreamId] = field(default_factory=set)
 
@@ -73,13 +78,17 @@ class Observer:
     def topics(self, now_s: float) -> None:
         """Learn ids and partitions; give new lanes their first position."""
         due = now_s - self._topics_at_s >= TOPICS_EVERY_S
+        late = now_s - self._waiting_at_s >= WAITING_EVERY_S
         wanted = [
             held
             for held in self.board.streams.values()
-            if held.state is State.ACTIVE and (due or held.stream.id in self._unseen)
+            if held.state is State.ACTIVE
+            and (due or held.stream.id in self._unseen or (late and held.waiting))
         ]
         if due:
             self._topics_at_s = now_s
+        if late:
+            self._waiting_at_s = now_s
         if not wanted:
             return
         known = self.log.topics({held.stream.topic for held in wanted})

@@ -3,15 +3,19 @@
 Connecting, and learning where a thousand partitions live, costs more than reading a small slice. So
 consumers live as long as the process, one for each size of slice: what is fetched past the end of a
 slice is decoded and thrown away, so small slices want small fetches, and large ones are slow with
-them. A consumer is made after the fork that made the process, because its threads do not survive
-one. Nothing here reads.
+them.
+
+Nothing here reads. And a consumer must not outlive a fork: its threads do not, and to destroy it in
+the child means to wait for them, for ever where a new thread took the place of one. So a child
+makes its own, and what it inherited is kept, untouched, until the process ends.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
@@ -25,23 +29,34 @@ PROFILES: Mapping[str, Mapping[str, str]] = {
     "large": {"fetch.message.max.bytes": "1048576", "queued.min.messages": "20000"},
 }
 
+_made: weakref.WeakSet[Client] = weakref.WeakSet()
+_inherited: list[Client] = []
+
 
 class Client:
     """A consumer that belongs to no group, and what it complained of."""
 
     def __init__(self, config: Mapping[str, str], profile: str) -> None:
-        self.refusal: KafkaError | None = None
+        # The callback holds this list and not the client, or only the garbage collector could end
+        # the client, at a time of its own choosing.
+        self._refusals: list[KafkaError] = []
         self._known: set[str] = set()
         settings = {
             **consumer_config(config, PROFILES[profile]),
             # librdkafka wants a group's name even where no group is joined.
             "group.id": f"headrace-reader-{uuid.uuid4().hex}",
-            "error_cb": self._remember,
+            "error_cb": _listener(self._refusals),
         }
         try:
             self.consumer = Consumer(settings)
         except KafkaException as exc:
             raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+        _made.add(self)
+
+    @property
+    def refusal(self) -> KafkaError | None:
+        """Why the brokers do not accept who we are, if so."""
+        return self._refusals[-1] if self._refusals else None
 
     def learn(self, topics: set[str], timeout_s: float) -> str:
         """Ask the cluster where these topics live, if one of them is new to this consumer.
@@ -59,10 +74,6 @@ class Client:
             return first_error(exc).str()
         return ""
 
-    def _remember(self, error: KafkaError) -> None:
-        if is_authentication(error):
-            self.refusal = error
-
 
 class Clients:
     """At most one client for each profile."""
@@ -78,15 +89,14 @@ class Clients:
         Raises:
             ConfigError: librdkafka does not accept a property.
         """
-        if self._pid != os.getpid():
-            # The parent's clients are left alone: closing them here would hang on its threads.
-            self._clients, self._pid = {}, os.getpid()
+        self._forget_the_parents()
         if profile not in self._clients:
             self._clients[profile] = Client(self._config, profile)
         return self._clients[profile]
 
     def drop(self, profile: str) -> None:
         """Close a client that cannot be trusted any more; the next one is new."""
+        self._forget_the_parents()
         client = self._clients.pop(profile, None)
         if client is not None:
             client.consumer.close()
@@ -95,3 +105,23 @@ class Clients:
         """Close all."""
         for profile in list(self._clients):
             self.drop(profile)
+
+    def _forget_the_parents(self) -> None:
+        if self._pid != os.getpid():
+            self._clients, self._pid = {}, os.getpid()
+
+
+def _listener(refusals: list[KafkaError]) -> Callable[[KafkaError], None]:
+    def hear(error: KafkaError) -> None:
+        if is_authentication(error):
+            refusals[:] = [error]
+
+    return hear
+
+
+def _keep_inherited() -> None:
+    _inherited.extend(_made)
+    _made.clear()
+
+
+os.register_at_fork(after_in_child=_keep_inherited)

@@ -12,6 +12,7 @@ from planning_cases import (
     QUICK,
     cost,
     finished,
+    records_of,
     refilled,
     seconds_of,
     snapshot,
@@ -114,6 +115,30 @@ def test_credit_and_debt_are_kept_within_bounds() -> None:
     asked = snapshot(stream("a", 10**6, 10**6, credit_s=1e9), stream("b", 10**6, credit_s=-1e9))
     credits_s = [each.credit_s for each in valid_plan(asked).credits]
     assert credits_s == pytest.approx([CREDIT_BINS - 1.0, -CREDIT_BINS])
+
+
+def test_who_got_a_part_is_owed_no_more_than_the_part_it_missed() -> None:
+    """The light stream pays back a debt, which lifts the water far over what the small one asks."""
+    small = stream("small", 1, 1, 1, cost=cost(0.4))
+    light = stream("light", 2000, 2000, weight=0.1, credit_s=-2.0)
+    made = valid_plan(snapshot(small, light, slots=2))
+    credits_s = {each.stream.tenant: each.credit_s for each in made.credits}
+    assert records_of(made)["small"] == 2
+    assert credits_s["small"] == pytest.approx(0.4)
+
+
+@given(asked=snapshots())
+@QUICK
+def test_no_credit_leaves_a_turn_over_its_bound(asked: Snapshot) -> None:
+    most_s = CREDIT_BINS * asked.limits.bin_budget_s
+    assert all(abs(each.credit_s) <= most_s for each in valid_plan(asked).credits)
+
+
+def test_a_record_of_many_bins_is_owed_for_no_longer_than_the_bound() -> None:
+    dear = stream("dear", 3, cost=cost(50.0), credit_s=16.0)
+    (debt, _) = valid_plan(snapshot(dear, stream("other", 9000), slots=1)).credits
+    assert debt.stream == dear.id
+    assert debt.credit_s == -CREDIT_BINS
 
 
 def test_who_got_all_is_owed_nothing_and_owes_nothing_in_a_turn_of_plenty() -> None:
