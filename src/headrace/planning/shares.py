@@ -50,12 +50,11 @@ def make_claims(demands: Sequence[Demand], snapshot: Snapshot) -> list[Claim]:
 
     On exit: `owed_s` over all streams, each between nothing and what it wants, is the capacity.
     """
-    most_s = CREDIT_BINS * snapshot.limits.bin_budget_s
     claims = [
         Claim(
             demand,
             demand.room_for(demand.records),
-            min(most_s, max(-most_s, demand.view.credit_s)),
+            _bounded(demand.view.credit_s, demand),
             demand.view.weight,
         )
         for demand in demands
@@ -178,9 +177,22 @@ def _add(claim: Claim, room_s: float) -> float:
 def credit_after(claim: Claim, planned_s: float, *, scarce: bool) -> float:
     """What it is owed when the turn is over; less than nothing is a debt.
 
-    Who got all it asked for is owed nothing, and owes nothing unless others went short for it.
+    Who got all it asked for is owed nothing, and owes nothing unless others went short for it. Who
+    got a part is owed no more than what it missed: the water may stand far over what it asks. Who
+    got nothing rises with the water, as all that wait, or their order would be lost.
+
+    On exit: at most `CREDIT_BINS` bins either way.
     """
-    left_s = claim.owed_s - planned_s
-    if planned_s + EPSILON_S < claim.demand.seconds_for(claim.demand.records):
-        return left_s
-    return min(0.0, left_s) if scarce else 0.0
+    asked_s = claim.demand.seconds_for(claim.demand.records)
+    if planned_s + EPSILON_S >= asked_s:
+        left_s = min(0.0, claim.owed_s - planned_s) if scarce else 0.0
+    elif planned_s > 0:
+        left_s = min(claim.owed_s, max(claim.credit_s, asked_s)) - planned_s
+    else:
+        left_s = claim.owed_s
+    return _bounded(left_s, claim.demand)
+
+
+def _bounded(credit_s: float, demand: Demand) -> float:
+    most_s = CREDIT_BINS * demand.budget_s
+    return min(most_s, max(-most_s, credit_s))
