@@ -1,5 +1,6 @@
 """A whole service by its command line: a YAML file, a use case, real Kafka, real Spark."""
 
+import contextlib
 import json
 import os
 import signal
@@ -174,6 +175,15 @@ def test_the_life_of_a_service(service):
     assert values == ["a", "b", "c", "c", "d", "d", "e", "f", "g"]
 
 
+def driver_of(pid: int) -> psutil.Process:
+    """The Python process that spark-submit runs the driver in."""
+    for child in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if any(word.endswith("__main__.py") for word in child.cmdline()):
+                return child
+    raise AssertionError("spark-submit has no driver")
+
+
 def test_through_plain_spark_submit(service):
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     entry = Path(headrace.__file__).with_name("__main__.py")
@@ -182,17 +192,11 @@ def test_through_plain_spark_submit(service):
     service.headrace("use-cases", "deploy")
     service.headrace("tenants", "add", "acme")
     service.send("acme", b"a", b"b")
-    process = service.run(
-        str(submit), "--master", "local[2]", str(entry), "run", "-c", "headrace.yaml"
-    )
+    command = f"{submit} --master local[2] {entry} run -c headrace.yaml"
+    process = service.run("env", f"PYSPARK_PYTHON={sys.executable}", *command.split())
     assert sorted(service.until(2)) == [("acme", "a", 1), ("acme", "b", 1)]
     # spark-submit is a JVM with the driver's Python as its child, which is who can drain.
-    (driver,) = [
-        child
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if "__main__.py" in " ".join(child.cmdline()) and "python" in child.name()
-    ]
-    driver.terminate()
+    driver_of(process.pid).terminate()
     assert process.wait(60) == 0, service.log.read_text()
     assert "drained" in service.log.read_text()
 
