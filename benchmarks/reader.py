@@ -42,6 +42,8 @@ def main(args: list[str]) -> None:
         large = [_slice("large", each, 0, _LARGE_RECORDS) for each in range(_LARGE_LANES)]
         result = {
             "cpus": os.cpu_count(),
+            # Other work on the machine slows both; above the number of cpus, take only the ratios.
+            "load_average_1m": round(os.getloadavg()[0], 1),
             "all 10 of 1,000 topics": _compare(config, small, "small"),
             "2 in the middle of 1,000 topics": _compare(config, middle, "small"),
             "4 lanes of 150,000 x 300 B": _compare(config, large, "large"),

@@ -66,3 +66,63 @@ def test_an_error_that_comes_again_and_again_is_given_up_in_time(others):
         together.turn()
     assert together.open_lanes == []
     assert {type(lane.error).__name__ for lane in together.lanes.values()} == {"LeaderUnknown"}
+
+
+class Recording(Complaining):
+    """A consumer that remembers what it is told to leave."""
+
+    def __init__(self, messages):
+        super().__init__(KafkaError._FAIL)
+        self._messages, self.left = messages, []
+
+    def consume(self, count, timeout):
+        return self._messages
+
+    def incremental_unassign(self, partitions):
+        self.left += [each.topic for each in partitions]
+
+    def unassign(self):
+        self.left.append("everything")
+
+
+class Record(Complaint):
+    """A record at an offset of a topic."""
+
+    def __init__(self, topic, offset):
+        self._topic, self._offset = topic, offset
+
+    def topic(self):
+        return self._topic
+
+    def offset(self):
+        return self._offset
+
+    def error(self):
+        return None
+
+
+def round_on(consumer, *pieces):
+    client = SimpleNamespace(consumer=consumer, refusal=None, learn=lambda topics, timeout_s: "")
+    made = Round(client, pieces, Patience(), CONFIG)
+    made.start()
+    return made
+
+
+def test_an_ended_round_leaves_the_consumer_fetching_nothing():
+    consumer = Recording([])
+    round_on(consumer, piece("t", 0, 5)).end()
+    assert consumer.left == ["everything"]
+
+
+def test_a_lane_that_is_complete_and_goes_on_is_left_so_that_it_does_not_fill_the_queue():
+    consumer = Recording([Record("t", offset) for offset in range(10)])
+    together = round_on(consumer, piece("t", 0, 2), piece("u", 0, 2))
+    assert [lane.slice.topic for lane in together.turn()] == ["t"]
+    assert consumer.left == ["t"]
+
+
+def test_a_lane_that_is_complete_without_surplus_is_not_left_at_a_cost():
+    consumer = Recording([Record("t", offset) for offset in range(2)])
+    together = round_on(consumer, piece("t", 0, 2), piece("u", 0, 2))
+    together.turn()
+    assert consumer.left == []
