@@ -173,10 +173,9 @@ class Driver:
         if free <= 0:
             return
         snapshot = self._snapshot(now_s, free)
-        self._busy = bool(snapshot.streams)
-        if not snapshot.streams:
-            return
         made = plan(snapshot)
+        # With nothing to start (all idle, or throttled) the next turn waits a moment.
+        self._busy = bool(made.waves)
         faults = check(snapshot, made)
         assert not faults, f"the plan of turn {snapshot.turn} breaks its rules: {faults}"
         for credit in made.credits:

@@ -61,6 +61,20 @@ def by_slice(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
             yield Portion(planned, planned, (batch.reached,), records, batch.error)
 
 
+def whole_or_nothing(portions: Iterable[Portion]) -> Iterator[Portion]:
+    """A slice that could not be read to its end counts as not read at all.
+
+    For a recorded wave: what was read this time and what a replay reads may differ, and two
+    effects of different ranges would not replace each other.
+    """
+    for each in portions:
+        if each.error is None:
+            yield each
+        else:
+            starts = tuple(piece.from_offset for piece in each.slices)
+            yield replace(each, reached=starts, records=each.records.slice(0, 0))
+
+
 def by_stream(batches: Iterable[SliceBatch], slices: Iterable[Slice]) -> Iterator[Portion]:
     """One portion for each stream, once all of its slices are read."""
     waiting: dict[StreamId, int] = {}

@@ -44,7 +44,7 @@ from headrace.ports import (
 )
 from headrace.spark.bin_run import BinRun
 from headrace.spark.handling import error_of
-from headrace.spark.portions import Portion, by_batch, by_slice, by_stream
+from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
 from headrace.spark.tally import Tally
 from headrace.use_cases import UseCase
 
@@ -134,7 +134,7 @@ def _portions(use_case: UseCase, reader: SliceReader, slices: Sequence[Slice]) -
     batches = reader.read(slices, BATCH_RECORDS)
     if use_case.order is Order.STREAM:
         return by_stream(batches, slices)
-    return by_slice(batches) if use_case.intends else by_batch(batches)
+    return whole_or_nothing(by_slice(batches)) if use_case.intends else by_batch(batches)
 
 
 def _groups(portions: Iterator[Portion], tally: Tally) -> Iterator[list[Portion]]:

@@ -102,6 +102,17 @@ def test_a_throttled_tenant_takes_no_more_than_its_rate(running):
     assert running.positions()["bolt", 0] == 3
 
 
+def test_a_driver_that_may_start_nothing_does_not_spin(running):
+    running.store.set_tenant_state("bolt", State.SUSPENDED)
+    running.store.set_throttle("acme", Throttle(records_per_s=1))
+    running.turns(3, seconds=0.0)
+    waits = []
+    running.engine.on_wait = waits.append
+    running.turns(5, seconds=0.0)
+    assert running.row("acme").lag_records > 0
+    assert min(waits) > 0
+
+
 def test_a_seek_is_followed_while_it_runs(running):
     running.turns()
     running.store.seek(ACME, {0: 2})

@@ -18,6 +18,7 @@ from headrace.spark.portions import (
     cut_to,
     merge,
     rest_of,
+    whole_or_nothing,
 )
 from headrace.testing.records import records
 
@@ -53,6 +54,15 @@ def test_a_whole_slice_is_one_portion_however_it_came():
     (only,) = by_slice([batch(piece, 0, 4, last=False), batch(piece, 4, 6, last=True)])
     assert only.records["offset"].to_pylist() == list(range(10))
     assert only.reached == (10,)
+
+
+def test_a_recorded_slice_that_could_not_be_read_to_its_end_counts_as_not_read():
+    piece = a_slice()
+    broken = SliceBatch(piece, records([]), 4, True, error_of(LeaderUnknown("no leader")))
+    batches = [batch(piece, 0, 4, last=False), broken]
+    (only,) = whole_or_nothing(by_slice(batches))
+    assert (only.reached, only.records.num_rows) == ((0,), 0)
+    assert only.error is not None
 
 
 def test_a_stream_is_merged_only_when_all_its_slices_are_read():
