@@ -10,6 +10,7 @@ every foreign exception is translated into one of them at the door of the room t
     │   ├── LeaderUnknown          one partition has no leader for a moment
     │   ├── StoreUnavailable       the database does not answer or is locked
     │   ├── SinkUnavailable        a sink is down or asks us to slow down
+    │   ├── HandlerSlow            a call was ended early so that neighbours need not wait
     │   └── TaskLost               Spark lost the task, its executor or its Python worker
     └── Permanent                  trying again changes nothing; a person has to decide
         ├── ConfigError            a file, a flag or a use case is wrong
@@ -21,6 +22,8 @@ every foreign exception is translated into one of them at the door of the room t
         ├── TopicMissing           the topic is not there
         ├── TopicRecreated         the topic was deleted and made again under the same name
         ├── HandlerError           a use case raised
+        ├── HandlerHung            a use case did not come back within its handler_timeout
+        ├── WorkerKilled           the Python worker died while it handled this stream
         ├── BadRecord              a use case refused one record
         ├── WrongSchema            a handler returned what its sink cannot take
         ├── SinkRefused            the sink refused the data itself
@@ -65,6 +68,10 @@ class SinkUnavailable(Temporary):
     """The sink does not answer or asks to slow down."""
 
 
+class HandlerSlow(Temporary):
+    """A call took far longer than predicted and was ended; it is tried again, alone."""
+
+
 class TaskLost(Temporary):
     """Spark lost the task, its executor or its Python worker."""
 
@@ -107,6 +114,14 @@ class TopicRecreated(Permanent):
 
 class HandlerError(Permanent):
     """A use case raised an exception."""
+
+
+class HandlerHung(Permanent):
+    """A use case did not come back within its ``handler_timeout``."""
+
+
+class WorkerKilled(Permanent):
+    """The Python worker died while a use case handled this stream."""
 
 
 class BadRecord(Permanent):

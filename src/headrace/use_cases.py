@@ -23,10 +23,10 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 
 from headrace.errors import BadRecord, ConfigError
-from headrace.model.streams import Guarantee, Order, Slice
+from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.ports import Sink
 
-_E = TypeVar("_E", Guarantee, Order)
+_E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 
 
@@ -62,6 +62,8 @@ class UseCase:
     form: Literal["slice", "wave"]
     #: columns the handler's table must have; checked on every call when given
     output: pa.Schema | None = None
+    #: what becomes of a record that cannot be handled
+    bad_record: BadRecordPolicy = BadRecordPolicy.SUSPEND
 
     def __call__(self, *args: Any) -> Any:
         """Call the handler itself, as a unit test would."""
@@ -79,10 +81,6 @@ class UseCase:
         """Whether its sink moves the positions (exactly-once by transaction)."""
         exact = self.guarantee is Guarantee.EXACTLY_ONCE
         return exact and self.sink is not None and self.sink.exactly_once == "transaction"
-
-    def topic_of(self, tenant: str) -> str:
-        """The topic of one tenant."""
-        return self.topic.format(tenant=tenant)
 
 
 def use_case(
@@ -102,8 +100,9 @@ def use_case(
         guarantee: ``at-most-once``, ``at-least-once`` or ``exactly-once``.
         order: ``lane``, ``stream`` or ``none``.
         form: ``slice`` (Arrow tables, on executors) or ``wave`` (a DataFrame, on the driver).
-        more: ``name`` (else the function's own, with dashes) and ``output`` (an Arrow schema that
-            returned tables must have).
+        more: ``name`` (else the function's own, with dashes), ``output`` (an Arrow schema that
+            returned tables must have) and ``bad_record`` (``suspend``, ``dead-letter`` or
+            ``fail``: what becomes of a record that can not be handled).
 
     Raises:
         ConfigError: the combination makes no sense; the message says which part and why.
@@ -120,8 +119,11 @@ def use_case(
             order=_choice(Order, order, "order", name),
             form=form,
             output=more.get("output"),
+            bad_record=_choice(
+                BadRecordPolicy, more.get("bad_record", "suspend"), "bad_record", name
+            ),
         )
-        _check(made, set(more) - {"name", "output"})
+        _check(made, set(more) - {"name", "output", "bad_record"})
         return made
 
     return decorate
@@ -147,12 +149,22 @@ def _check(made: UseCase, unknown: set[str]) -> None:
         problem = f"form {made.form!r} is none of slice, wave"
     elif made.form == "slice" and made.sink is None:
         problem = "a handler of form slice returns tables, so it needs a sink"
-    elif made.form == "wave" and made.sink is not None:
-        problem = "a handler of form wave writes by itself, so it takes no sink"
+    elif made.form == "wave":
+        problem = _wave_problem(made)
     elif made.guarantee is Guarantee.EXACTLY_ONCE and _never_exact(made.sink):
         problem = f"{type(made.sink).__name__} cannot do exactly-once; choose at-least-once"
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
+
+
+def _wave_problem(made: UseCase) -> str | None:
+    if made.sink is not None:
+        return "a handler of form wave writes by itself, so it takes no sink"
+    if made.order is Order.STREAM:
+        return "order stream needs form slice: a DataFrame has no order"
+    if made.bad_record is BadRecordPolicy.DEAD_LETTER:
+        return "bad_record dead-letter needs form slice: a wave names no record"
+    return None
 
 
 def _never_exact(sink: Sink | None) -> bool:

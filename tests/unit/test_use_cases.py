@@ -20,7 +20,6 @@ def test_a_function_becomes_a_use_case_and_can_still_be_called():
     made = decorate(handler)
     assert made.name == "handler"
     assert (made.guarantee, made.order) == (Guarantee.EXACTLY_ONCE, Order.STREAM)
-    assert made.topic_of("acme") == "acme.visits"
     assert made("table", "context") is None
 
 

@@ -55,6 +55,9 @@ class StreamView:
     #: what its throttle lets it take now; None is no limit
     allowance_records: int | None = None
     allowance_bytes: int | None = None
+    #: streams of one label share bins with each other only, so that the one among them that hangs
+    #: or kills is found; empty is no suspicion
+    apart: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,9 @@ class Limits:
     min_bin_s: float = 0.1
     #: most records a turn takes of a stream nobody has a receipt of; four times more after each
     probe_records: int = 200
+    #: a stream with more predicted work than this waiting shares no bin with quick ones, whose
+    #: receipts would have to wait for it
+    quick_s: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)

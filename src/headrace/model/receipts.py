@@ -50,4 +50,6 @@ class Receipt:
     seconds: float = 0.0
     #: up to 32 timestamps of its records, evenly spread in order of time, in seconds since 1970
     timestamps_s: tuple[float, ...] = ()
+    #: records of it that went to the dead letters; they count among ``records``
+    dead_letters: int = 0
     error: SliceError | None = None

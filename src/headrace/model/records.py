@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal
 
 from headrace.model.receipts import SliceError
-from headrace.model.streams import LaneId, Order, Slice, StreamId
+from headrace.model.streams import BadRecordPolicy, LaneId, Order, Slice, StreamId
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Deployment:
     """
 
     use_case: str
-    #: dotted name or path of the Python file that holds it
+    #: path of the Python file that holds it
     module: str
     #: SHA-256 of the module's source, hexadecimal: the version of the use case
     digest: str
@@ -54,6 +55,21 @@ class Deployment:
     priority: int = 1
     #: options from the YAML file, handed to the handler as ``context.options``
     options: Mapping[str, str] = field(default_factory=dict)
+    bad_record: BadRecordPolicy = BadRecordPolicy.SUSPEND
+    #: how often a handler that raised or hung is tried again before that is held against the record
+    retries: int = 3
+    #: seconds one call of the handler may take
+    handler_timeout_s: float = 30.0
+    #: most records a second of one lane; None is no limit
+    max_rate_per_lane: float | None = None
+
+
+class FailureState(StrEnum):
+    """What became of a failure. Its lane is stopped while it is open."""
+
+    OPEN = "open"
+    RETRIED = "retried"  #: the lane goes on at the record; should it fail again, that is a new one
+    SKIPPED = "skipped"  #: the lane goes on behind the record, which is in the dead letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +79,8 @@ class Failure:
     slice: Slice
     error: SliceError
     at_s: float
+    #: how often it was tried
+    attempts: int = 1
+    state: FailureState = FailureState.OPEN
     #: given by the store
     id: int | None = None

@@ -30,6 +30,14 @@ class Guarantee(StrEnum):
     EXACTLY_ONCE = "exactly-once"  #: both together, or an intent first and an idempotent sink
 
 
+class BadRecordPolicy(StrEnum):
+    """What becomes of a lane when a record can not be handled, however often it is tried."""
+
+    SUSPEND = "suspend"  #: the lane stops at the record until a person decides: strict order
+    DEAD_LETTER = "dead-letter"  #: the record goes to ``<topic>.dlq`` and the lane goes on
+    FAIL = "fail"  #: the whole use case stops, for all tenants
+
+
 class State(StrEnum):
     """What the operator, or a failure, has decided about a tenant or a stream."""
 
@@ -101,6 +109,8 @@ class Throttle:
 
     records_per_s: float | None = None
     bytes_per_s: float | None = None
+    #: how many seconds' worth may be taken at once after a quiet time
+    burst_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ real thing both pass. Arrow tables cross these lines; records never reach the dr
 """
 
 from headrace.ports.connections import Connections
+from headrace.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersFactory
 from headrace.ports.engine import Engine, WaveResult
 from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
 from headrace.ports.positions import Positions, PositionsFactory
@@ -17,6 +18,9 @@ __all__ = [
     "RECORD_SCHEMA",
     "Clock",
     "Connections",
+    "DeadLetter",
+    "DeadLetters",
+    "DeadLettersFactory",
     "Effect",
     "Engine",
     "Log",

@@ -58,7 +58,10 @@ class Store(Protocol):
         """Add one stream of a known tenant and use case; a removed one starts afresh."""
 
     def set_stream_state(self, stream: StreamId, state: State, reason: str | None = None) -> None:
-        """Suspend, resume or remove one stream; ``reason`` is shown to people."""
+        """Suspend, resume or remove one stream; ``reason`` is shown to people.
+
+        To resume also retries what failed: its open failures become ``RETRIED``.
+        """
 
     # positions
 
@@ -80,7 +83,8 @@ class Store(Protocol):
     def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
         """Set positions, whatever they were; a slice in flight from elsewhere will not commit.
 
-        Forgets the topic id: a seek is the decision that a topic made again asks for.
+        Forgets the topic id: a seek is the decision that a topic made again asks for. Open
+        failures of these lanes become ``RETRIED``: the lane goes on from where it was sent.
         """
 
     # intents
@@ -102,11 +106,39 @@ class Store(Protocol):
     def deployments(self) -> list[Deployment]:
         """Deployed use cases, by name."""
 
-    def keep_failure(self, failure: Failure) -> int:
-        """Keep a failure and suspend its stream, together; return the failure's id."""
+    def keep_failure(self, failure: Failure, *, stop_use_case: bool = False) -> int:
+        """Keep an open failure, which stops its lane; return the failure's id.
 
-    def failures(self, stream: StreamId | None = None) -> list[Failure]:
+        With ``stop_use_case`` all active streams of the use case are suspended together with it.
+        A lane that has an open failure keeps that one, whose id is returned.
+        """
+
+    def failures(self, stream: StreamId | None = None, *, only_open: bool = False) -> list[Failure]:
         """Kept failures, oldest first."""
+
+    def failure(self, number: int) -> Failure:
+        """One kept failure.
+
+        Raises:
+            UnknownName: there is none of this number.
+        """
+
+    def retry_failure(self, number: int) -> None:
+        """Let the lane of an open failure go on at its position.
+
+        Raises:
+            ConfigError: the failure is not open any more.
+        """
+
+    def skip_failure(self, number: int) -> None:
+        """Let the lane go on behind the failed record; one compare-and-set with the failure.
+
+        The position moves from the record's offset to the next one. A failure that names no
+        record has its whole slice skipped, from its first offset to ``until_offset``.
+
+        Raises:
+            ConfigError: the failure is not open any more, or the position is elsewhere by now.
+        """
 
     def close(self) -> None:
         """Give up connections."""
