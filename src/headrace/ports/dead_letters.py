@@ -1,0 +1,46 @@
+"""Where records go that cannot be handled, so that their lane can go on without them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.model.receipts import SliceError
+from headrace.model.streams import Slice
+from headrace.ports.connections import Connections
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One record as it came, and why it could not be handled."""
+
+    slice: Slice
+    #: names the record (``offset``) and holds its key, value and headers
+    error: SliceError
+    #: how often it was tried
+    attempts: int = 1
+
+
+class DeadLetters(Protocol):
+    """Keeps records aside. Used inside tasks and by operators; never by two threads at once."""
+
+    def keep(self, letters: Sequence[DeadLetter]) -> None:
+        """Keep every letter durably, in order; only then does its lane go on.
+
+        A letter may be kept twice if the task dies after it: who reads them sees topic, partition
+        and offset of each.
+
+        Raises:
+            BrokerUnavailable: some may not be kept; the lane must not go on.
+        """
+
+    def close(self) -> None:
+        """Give up connections. Nothing is called after it."""
+
+
+class DeadLettersFactory(Protocol):
+    """Opens the dead letters inside a task. Travels to the tasks by pickle."""
+
+    def open(self, connections: Connections) -> DeadLetters:
+        """Called at most once per worker for equal connections; must not contact anybody yet."""
