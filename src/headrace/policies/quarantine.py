@@ -1,0 +1,153 @@
+"""What to do about a slice that failed: the state machine of a lane in trouble.
+
+Whoever stops too soon wakes a person at night for a server that was restarting; whoever tries for
+ever hides a broken record behind a warning. So three kinds of trouble are told apart::
+
+                      trouble passes by itself          success
+       ┌────────── temporary: wait, try again ◄──┐   ┌──────────┐
+       │                                         │   │          │
+    active ── the handler raised, hung or killed ─► retrying ───┘
+       │      its worker: as often as the use        │
+       │      case's `retries` say                   │ retries used up
+       │                                             ▼
+       └── the record itself is bad ─────────► verdict by `bad_record`:
+                                               suspend      open failure; the lane stops at it
+                                               dead-letter  to <topic>.dlq; the lane goes on
+                                               fail         the whole use case stops
+
+A suspended lane leaves that state by a person's word alone: retried (goes on at the record),
+skipped (goes on behind it, the record being kept in the dead letters) or sought elsewhere.
+
+A stream that hung, or whose worker died, is tried again *apart*, in bins of its own, and with ever
+smaller slices: so neighbours are safe, and the record to blame is found. When a worker dies and
+nobody knows at which stream, its streams are divided into parts that run apart (`divided`), and
+the part that dies again is divided again: who comes through is innocent and free.
+
+Nothing here waits, stores or remembers; `cycle/commit.py` does what is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace.model.receipts import SliceError
+from headrace.model.streams import BadRecordPolicy, StreamId
+from headrace.policies.retry import Backoff, retry
+
+#: may pass although it looks permanent: a handler often calls something that was down
+RETRIED = frozenset({"HandlerError", "HandlerHung", "WorkerKilled"})
+#: hurts whoever shares the bin
+HURTS_NEIGHBOURS = frozenset({"HandlerSlow", "HandlerHung", "WorkerKilled"})
+#: says something about records; anything else (a topic that is gone) no dead letter can mend
+ABOUT_RECORDS = RETRIED | {"BadRecord", "WrongSchema", "SinkRefused"}
+#: after trouble the next slice has so much less
+NARROWING = 8
+#: parts that the streams of a wave which died are divided into
+PARTS = 8
+
+
+class Step(StrEnum):
+    """What becomes of the lane."""
+
+    RETRY = "retry"
+    SUSPEND = "suspend"
+    DEAD_LETTER = "dead-letter"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a use case says about its failures."""
+
+    bad_record: BadRecordPolicy
+    retries: int
+    backoff: Backoff
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is known of a lane's trouble at its present position."""
+
+    #: temporary troubles in a row
+    tries: int = 0
+    #: failures that count against ``retries``
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do now."""
+
+    step: Step
+    history: History
+    #: seconds until the next try; 0 unless the step is ``RETRY``
+    wait_s: float = 0.0
+    #: try again in a bin of its own
+    apart: bool = False
+    #: most records of the next try; None is no limit
+    most_records: int | None = None
+
+
+def judge(
+    rules: Rules, history: History, error: SliceError, records: int, chance: float
+) -> Verdict:
+    """Decide about a slice that failed.
+
+    Args:
+        rules: what the use case wants.
+        history: what happened at this position before.
+        error: what happened now.
+        records: offsets that the failed slice spanned.
+        chance: evenly drawn from ``[0, 1)``.
+
+    Returns:
+        ``RETRY`` for all that is temporary, for ever; for what counts, up to ``retries`` times, and
+        not counted as long as a smaller slice may tell more. Else what ``bad_record`` says, but
+        ``SUSPEND`` where no record can be blamed.
+    """
+    apart = error.code in HURTS_NEIGHBOURS
+    if error.temporary:
+        after = History(history.tries + 1, history.attempts)
+        wait_s = _wait_s(rules, history.tries, error, chance)
+        return Verdict(Step.RETRY, after, wait_s, apart, narrowed(records))
+    after = History(history.tries, history.attempts + 1)
+    if error.code in RETRIED:
+        if apart and error.offset is None and records > 1:
+            # Nobody knows which record it was: look closer before anything is held against one.
+            same = History(history.tries + 1, history.attempts)
+            return Verdict(Step.RETRY, same, rules.backoff.least_s, apart, narrowed(records))
+        if after.attempts <= rules.retries:
+            wait_s = _wait_s(rules, history.attempts, error, chance)
+            return Verdict(Step.RETRY, after, wait_s, apart, narrowed(records))
+    return Verdict(_final(rules, error), after)
+
+
+def narrowed(records: int) -> int:
+    """Most records of the slice after one of so many failed."""
+    return max(1, records // NARROWING)
+
+
+def divided(streams: Iterable[StreamId], label: str) -> dict[StreamId, str]:
+    """Labels for streams of which one hurts the others: at most ``PARTS`` parts, each apart.
+
+    A single stream is its own part, so that after a few rounds the culprit is alone.
+    """
+    ordered = sorted(set(streams))
+    parts = min(PARTS, len(ordered))
+    return {stream: f"{label}/{number % parts}" for number, stream in enumerate(ordered)}
+
+
+def _wait_s(rules: Rules, tries: int, error: SliceError, chance: float) -> float:
+    if error.retry_after_s is not None:
+        return max(error.retry_after_s, rules.backoff.least_s)
+    return retry(rules.backoff, tries, chance).wait_s
+
+
+def _final(rules: Rules, error: SliceError) -> Step:
+    if error.code not in ABOUT_RECORDS:
+        return Step.SUSPEND
+    if rules.bad_record is BadRecordPolicy.DEAD_LETTER:
+        return Step.DEAD_LETTER if error.offset is not None else Step.SUSPEND
+    return Step.FAIL if rules.bad_record is BadRecordPolicy.FAIL else Step.SUSPEND

@@ -1,0 +1,43 @@
+"""How long a call of a handler, and a wave as a whole, may take before somebody ends it.
+
+A handler that hangs holds its slot, its lane, and everybody who shares its bin. There are two
+lines of defence. Inside the task each call has its *patience*; a call that overruns it is
+interrupted, and the bin goes on. A call that can not be interrupted (a C library that never comes
+back) is left to the driver, which ends the whole wave after its *limit*.
+
+Patience depends on the company. In a bin that several streams share, the neighbours wait too, so a
+call is ended after a few budgets. That says nothing against the handler: its stream is merely tried
+again, alone. There it has its full ``handler_timeout_s``, and to overrun that is to hang.
+
+With a budget of 1 s and a timeout of 30 s: 5 s in company, 30 s alone; the driver ends a shared
+wave after 13 s and one of a single stream after 66 s.
+"""
+
+from __future__ import annotations
+
+#: budgets a call may take in company
+_SHARED_BUDGETS = 5.0
+#: no call is ended sooner: a garbage collection or a slow disk is no hang
+_LEAST_S = 1.0
+#: finding the record to blame takes as long again as the first call
+_CALLS = 2.0
+#: starting a worker, reading, writing, and the way back
+_GRACE_S = 2.0
+
+
+def patience_s(budget_s: float, timeout_s: float, *, shared: bool) -> float:
+    """Seconds one call of a handler may take.
+
+    Args:
+        budget_s: the bin's budget.
+        timeout_s: ``handler_timeout_s`` of the use case.
+        shared: whether other streams wait in the same bin.
+    """
+    if not shared:
+        return timeout_s
+    return min(timeout_s, max(_LEAST_S, _SHARED_BUDGETS * budget_s))
+
+
+def limit_s(budget_s: float, timeout_s: float, *, shared: bool) -> float:
+    """Seconds a wave may run before the driver ends it; time spent queueing does not count."""
+    return budget_s + _CALLS * patience_s(budget_s, timeout_s, shared=shared) + _GRACE_S

@@ -1,0 +1,68 @@
+"""Ending a call that takes too long, inside the Python worker.
+
+A handler that waits for a server without a time limit holds its worker for ever, and nothing
+outside knows in which call it is. A timer of the process does: when it rings, an exception is
+raised in the middle of the handler, wherever it is in Python code or in a system call that waits.
+It rings again until the call is over, so a handler that catches everything in a loop ends as well.
+
+Only the main thread can be interrupted this way; Spark's Python worker runs tasks there. C code
+that neither returns nor waits in the kernel is beyond it: the driver ends that wave.
+
+A handler that forks and lets the child return would answer Spark twice on one connection. The
+child is ended here, quietly.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+#: the timer rings again after so long, should the first exception have been swallowed
+_AGAIN_S = 0.25
+
+
+class CallOverdue(BaseException):
+    """Raised inside the call. No ``Exception``, so that a handler's own ``except`` lets it by."""
+
+
+def bounded(call: Callable[[], _T], seconds: float) -> _T:
+    """Run ``call``; end it after ``seconds``.
+
+    Raises:
+        CallOverdue: it took longer. What it raised meanwhile is lost.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return _in_this_process(call)
+    ringing = True
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        if ringing:
+            raise CallOverdue
+
+    before = signal.signal(signal.SIGALRM, ring)
+    running = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
+    try:
+        try:
+            return _in_this_process(call)
+        finally:
+            ringing = False
+    finally:
+        # Reached even if it rings in the very moment in which the call ends.
+        ringing = False
+        signal.setitimer(signal.ITIMER_REAL, *running)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _in_this_process(call: Callable[[], _T]) -> _T:
+    process = os.getpid()
+    try:
+        return call()
+    finally:
+        if os.getpid() != process:
+            os._exit(0)
