@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from headrace.errors import ConfigError
 from headrace.model.records import Deployment
-from headrace.model.streams import Order, State, StreamId
+from headrace.model.streams import BadRecordPolicy, Order, State, StreamId
 from headrace.store import streams
 from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
@@ -32,6 +32,10 @@ def every(connection: Connection) -> list[Deployment]:
             all_tenants=row.all_tenants,
             priority=row.priority,
             options=json.loads(row.options),
+            bad_record=BadRecordPolicy(row.bad_record),
+            retries=row.retries,
+            handler_timeout_s=row.handler_timeout_s,
+            max_rate_per_lane=row.max_rate_per_lane,
         )
         for row in connection.execute(select(deployments).order_by(deployments.c.use_case))
     ]
@@ -69,5 +73,6 @@ def _add_missing_streams(connection: Connection, deployment: Deployment) -> None
 def _row(deployment: Deployment) -> dict[str, object]:
     values = asdict(deployment)
     values["record_order"] = values.pop("order").value
+    values["bad_record"] = deployment.bad_record.value
     values["options"] = json.dumps(dict(deployment.options))
     return values

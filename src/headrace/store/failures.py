@@ -1,8 +1,9 @@
 """Failures that a person has to look at, kept with the bytes of the record.
 
-Nothing is dropped in silence: the record that stopped a stream is kept as it came, key, value and
-headers, and its stream stops in the same transaction. So there is no moment in which the failure
-is known and the stream goes on, or the other way round.
+Nothing is dropped in silence: the record that stopped a lane is kept as it came, key, value and
+headers, and the failure being there, open, is what stops the lane (``stops.py``). So there is no
+moment in which the failure is known and the lane goes on, or the other way round; and a record is
+passed over only together with the note that it was.
 """
 
 from __future__ import annotations
@@ -12,62 +13,122 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, select, true, update
+from sqlalchemy import ColumnElement, Connection, Row, insert, select, true, update
 
+from headrace.errors import ConfigError, UnknownName
 from headrace.model.receipts import SliceError
-from headrace.model.records import Failure
+from headrace.model.records import Failure, FailureState
 from headrace.model.streams import LaneId, Slice, State, StreamId
-from headrace.store import streams
+from headrace.store import stops, streams
 from headrace.store.pairs import of
-from headrace.store.schema import failure_headers, failures
+from headrace.store.schema import failure_headers, failures, positions
 from headrace.store.schema import streams as stream_rows
 
 _Headers = tuple[tuple[str, bytes | None], ...]
 
 
-def keep(connection: Connection, failure: Failure) -> int:
-    """Keep a failure and suspend its stream, unless it was removed; return the failure's id."""
-    stream = failure.slice.lane.stream
-    state = streams.locked(connection, stream).state
-    added = insert(failures).values(_row(failure)).returning(failures.c.id)
-    number = int(connection.scalars(added).one())
-    _keep_headers(connection, number, failure.error.raw_headers)
-    if state != State.REMOVED:
-        connection.execute(
-            update(stream_rows)
-            .where(of(stream_rows, stream))
-            .values(state=State.SUSPENDED.value, reason=_reason(failure))
-        )
+def keep(connection: Connection, failure: Failure, *, stop_use_case: bool) -> int:
+    """Keep an open failure, unless its lane has one; return the id of the one that is open."""
+    lane = failure.slice.lane
+    if stop_use_case:
+        _suspend_all(connection, failure)
+    streams.locked(connection, lane.stream)
+    number = stops.open_one(connection, lane)
+    if number is None:
+        added = insert(failures).values(_row(failure)).returning(failures.c.id)
+        number = int(connection.scalars(added).one())
+        _keep_headers(connection, number, failure.error.raw_headers)
     return number
 
 
-def every(connection: Connection, stream: StreamId | None) -> list[Failure]:
+def every(connection: Connection, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
     """Kept failures of all streams or of one, oldest first."""
     if stream is not None:
         streams.check_known(connection, [stream])
     wanted = true() if stream is None else of(failures, stream)
+    if only_open:
+        wanted &= failures.c.state == FailureState.OPEN.value
+    return _failures(connection, wanted)
+
+
+def one(connection: Connection, number: int) -> Failure:
+    """The failure of this id.
+
+    Raises:
+        UnknownName: there is none.
+    """
+    found = _failures(connection, failures.c.id == number)
+    if not found:
+        raise UnknownName(f"there is no failure {number}; 'headrace quarantine list' shows them")
+    return found[0]
+
+
+def retry(connection: Connection, number: int) -> None:
+    """Let the lane go on at the record."""
+    _end(connection, one(connection, number), FailureState.RETRIED)
+
+
+def skip(connection: Connection, number: int) -> None:
+    """Let the lane go on behind the record, from exactly there; its epoch stays."""
+    failure = one(connection, number)
+    lane, offset = failure.slice.lane, failure.error.offset
+    state = streams.locked(connection, lane.stream).state
+    _end(connection, failure, FailureState.SKIPPED)
+    if state == State.REMOVED:
+        raise ConfigError(f"stream {lane.stream} was removed; its position stays where it is")
+    at = failure.slice.from_offset if offset is None else offset
+    to = failure.slice.until_offset if offset is None else offset + 1
+    ours = of(positions, lane.stream) & (positions.c.partition == lane.partition)
+    moved = update(positions).where(ours, positions.c.next_offset == at).values(next_offset=to)
+    if not connection.execute(moved).rowcount:
+        now = connection.scalar(select(positions.c.next_offset).where(ours))
+        raise ConfigError(
+            f"failure {number}: lane {lane} reads next at {now}, not at {at}, so nothing was "
+            f"skipped; retry it, or use 'headrace streams seek'"
+        )
+
+
+def _end(connection: Connection, failure: Failure, state: FailureState) -> None:
+    assert failure.id is not None, "it came from the store"
+    if not stops.end(connection, failure.id, state):
+        raise ConfigError(
+            f"failure {failure.id} of lane {failure.slice.lane} is not open any more: "
+            f"it was {failure.state}"
+        )
+
+
+def _suspend_all(connection: Connection, failure: Failure) -> None:
+    """Suspend what is active of the use case; rows are locked in the order of their keys."""
+    lane, error = failure.slice.lane, failure.error
+    ours = stream_rows.c.use_case == lane.use_case
+    asked = select(stream_rows.c.tenant).where(ours).order_by(stream_rows.c.tenant)
+    connection.execute(asked.with_for_update())
+    where = "" if error.offset is None else f" at offset {error.offset}"
+    reason = f"use case stopped by {lane.stream}, partition {lane.partition}{where}: {error.code}"
+    connection.execute(
+        update(stream_rows)
+        .where(ours, stream_rows.c.state == State.ACTIVE.value)
+        .values(state=State.SUSPENDED.value, reason=streams.one_line(f"{reason}: {error.message}"))
+    )
+
+
+def _failures(connection: Connection, wanted: ColumnElement[bool]) -> list[Failure]:
     headers = _headers(connection, wanted)
     asked = select(failures).where(wanted).order_by(failures.c.id)
     return [_failure(row, headers.get(row.id, ())) for row in connection.execute(asked)]
-
-
-def _reason(failure: Failure) -> str:
-    error = failure.error
-    where = "" if error.offset is None else f" at offset {error.offset}"
-    part = f"partition {failure.slice.lane.partition}"
-    return streams.one_line(f"{error.code} in {part}{where}: {error.message}")
 
 
 def _row(failure: Failure) -> dict[str, Any]:
     values = asdict(failure.slice) | asdict(failure.error)
     values |= LaneId(*values.pop("lane"))._asdict()
     values["record_offset"] = values.pop("offset")
-    values["at_s"] = failure.at_s
+    values |= {"at_s": failure.at_s, "attempts": failure.attempts}
+    values["state"] = FailureState.OPEN.value
     del values["raw_headers"]
     return values
 
 
-def _failure(row: Any, headers: _Headers) -> Failure:
+def _failure(row: Row[Any], headers: _Headers) -> Failure:
     lane = LaneId(row.use_case, row.tenant, row.partition)
     return Failure(
         slice=Slice(lane, row.topic, row.from_offset, row.until_offset, row.epoch, row.more),
@@ -83,6 +144,8 @@ def _failure(row: Any, headers: _Headers) -> Failure:
             retry_after_s=row.retry_after_s,
         ),
         at_s=row.at_s,
+        attempts=row.attempts,
+        state=FailureState(row.state),
         id=row.id,
     )
 

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 from headrace.errors import ConfigError
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
-from headrace.store import streams
+from headrace.store import stops, streams
 from headrace.store.pairs import matching, of
 from headrace.store.schema import positions
 from headrace.store.schema import streams as stream_rows
@@ -46,11 +46,15 @@ def start(connection: Connection, first: LaneStart) -> None:
 
 
 def seek(connection: Connection, stream: StreamId, offsets: Mapping[int, int]) -> None:
-    """Set positions, whatever they were, and forget the topic's id; the epoch stays."""
+    """Set positions, whatever they were, and forget the topic's id; the epoch stays.
+
+    The lanes go on from there, also those that a failure had stopped.
+    """
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED:
         raise ConfigError(f"stream {stream} was removed; add it again before you seek")
     connection.execute(update(stream_rows).where(of(stream_rows, stream)).values(topic_id=None))
+    stops.release(connection, stream, set(offsets))
     have = _partitions(connection, stream)
     for partition in sorted(have & set(offsets)):
         connection.execute(

@@ -19,12 +19,14 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
     Table,
     Text,
     TypeDecorator,
+    text,
 )
 
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
@@ -69,6 +71,7 @@ tenants = Table(
     Column("weight", Double, nullable=False),
     Column("records_per_s", Double),
     Column("bytes_per_s", Double),
+    Column("burst_s", Double, nullable=False, server_default="1"),
 )
 
 deployments = Table(
@@ -84,6 +87,10 @@ deployments = Table(
     Column("priority", Integer, nullable=False),
     #: JSON object
     Column("options", Text, nullable=False),
+    Column("bad_record", Text, nullable=False, server_default="suspend"),
+    Column("retries", Integer, nullable=False, server_default="3"),
+    Column("handler_timeout_s", Double, nullable=False, server_default="30"),
+    Column("max_rate_per_lane", Double),
 )
 
 streams = Table(
@@ -143,10 +150,24 @@ failures = Table(
     Column("raw_key", LargeBinary),
     Column("raw_value", LargeBinary),
     Column("retry_after_s", Double),
+    Column("attempts", Integer, nullable=False, server_default="1"),
+    Column("state", Text, nullable=False, server_default="retried"),
     ForeignKeyConstraint(
         ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
     ),
     sqlite_autoincrement=True,
+)
+
+_OPEN = text("state = 'open'")
+#: an open failure stops its lane, so a lane has one at most, whoever writes
+open_failures = Index(
+    "headrace_open_failures",
+    failures.c.use_case,
+    failures.c.tenant,
+    failures.c.partition,
+    unique=True,
+    sqlite_where=_OPEN,
+    postgresql_where=_OPEN,
 )
 
 failure_headers = Table(

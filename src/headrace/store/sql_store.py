@@ -169,15 +169,30 @@ class SqlStore:
         with self._database.read() as connection:
             return deployments.every(connection)
 
-    def keep_failure(self, failure: Failure) -> int:
-        """Keep a failure and suspend its stream, together; return the failure's id."""
+    def keep_failure(self, failure: Failure, *, stop_use_case: bool = False) -> int:
+        """Keep an open failure, which stops its lane, or the use case; return the one's id."""
         with self._change() as connection:
-            return failures.keep(connection, failure)
+            return failures.keep(connection, failure, stop_use_case=stop_use_case)
 
-    def failures(self, stream: StreamId | None = None) -> list[Failure]:
+    def failures(self, stream: StreamId | None = None, *, only_open: bool = False) -> list[Failure]:
         """Kept failures, oldest first."""
         with self._database.read() as connection:
-            return failures.every(connection, stream)
+            return failures.every(connection, stream, only_open=only_open)
+
+    def failure(self, number: int) -> Failure:
+        """One kept failure."""
+        with self._database.read() as connection:
+            return failures.one(connection, number)
+
+    def retry_failure(self, number: int) -> None:
+        """Let the lane of an open failure go on at its position."""
+        with self._change() as connection:
+            failures.retry(connection, number)
+
+    def skip_failure(self, number: int) -> None:
+        """Let the lane of an open failure go on behind it: one compare-and-set with it."""
+        with self._change() as connection:
+            failures.skip(connection, number)
 
     def close(self) -> None:
         """Give up connections."""

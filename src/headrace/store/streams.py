@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.streams import State, Stream, StreamId
+from headrace.store import stops
 from headrace.store.pairs import matching, of
 from headrace.store.schema import deployments, positions, streams, tenants
 
@@ -55,11 +56,12 @@ def add(connection: Connection, stream: StreamId) -> None:
 
 
 def start(connection: Connection, stream: StreamId, topic: str) -> None:
-    """Make a stream, or make a removed one anew: a higher epoch, no positions."""
+    """Make a stream, or make a removed one anew: a higher epoch, no positions, no stops."""
     fresh = {"topic": topic, "state": State.ACTIVE.value, "topic_id": None, "reason": None}
     raised = update(streams).where(of(streams, stream)).values(epoch=streams.c.epoch + 1, **fresh)
     if connection.execute(raised).rowcount:
         connection.execute(delete(positions).where(of(positions, stream)))
+        stops.release(connection, stream)
     else:
         connection.execute(insert(streams).values(**stream._asdict(), epoch=0, **fresh))
 
@@ -80,7 +82,7 @@ def topic_of(template: str, tenant: str) -> str:
 
 
 def set_state(connection: Connection, stream: StreamId, state: State, reason: str | None) -> None:
-    """Suspend, resume or remove; a resumed stream has no reason."""
+    """Suspend, resume or remove; a resumed stream has no reason and no open failure."""
     row = locked(connection, stream)
     if row.state == State.REMOVED and state is not State.REMOVED:
         raise ConfigError(f"stream {stream} was removed; add it again to start it afresh")
@@ -88,6 +90,8 @@ def set_state(connection: Connection, stream: StreamId, state: State, reason: st
     connection.execute(
         update(streams).where(of(streams, stream)).values(state=state.value, reason=shown)
     )
+    if state is State.ACTIVE:
+        stops.release(connection, stream)
 
 
 def locked(connection: Connection, stream: StreamId) -> Row[Any, Any]:

@@ -30,7 +30,7 @@ def every(connection: Connection) -> list[Tenant]:
             row.name,
             State(row.state),
             row.weight,
-            Throttle(row.records_per_s, row.bytes_per_s),
+            Throttle(row.records_per_s, row.bytes_per_s, row.burst_s),
         )
         for row in connection.execute(select(tenants).order_by(tenants.c.name))
     ]

@@ -1,0 +1,48 @@
+"""What stops a lane, and what ends the stop.
+
+A lane is stopped exactly while it has an open failure. So every decision that sends a lane on (to
+retry, to skip, to seek, to resume, to start afresh) has to close that failure in its own
+transaction, and all of them do it here. That a lane has one open failure at most is also an index
+of the table, for writers that know nothing of this.
+
+What a failure holds, and how it is read, is in ``failures.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, select, update
+
+from headrace.model.records import FailureState
+from headrace.model.streams import LaneId, StreamId
+from headrace.store.pairs import of
+from headrace.store.schema import failures
+
+_is_open = failures.c.state == FailureState.OPEN.value
+
+
+def open_one(connection: Connection, lane: LaneId) -> int | None:
+    """The id of the lane's open failure; None if the lane may go on."""
+    asked = select(failures.c.id).where(
+        of(failures, lane.stream), failures.c.partition == lane.partition, _is_open
+    )
+    return connection.scalar(asked)
+
+
+def release(
+    connection: Connection, stream: StreamId, partitions: Collection[int] | None = None
+) -> None:
+    """Let lanes of a stream go on where they stand: all of them, or some partitions."""
+    ours = of(failures, stream)
+    if partitions is not None:
+        ours &= failures.c.partition.in_(partitions)
+    connection.execute(
+        update(failures).where(ours, _is_open).values(state=FailureState.RETRIED.value)
+    )
+
+
+def end(connection: Connection, number: int, state: FailureState) -> bool:
+    """Give an open failure another state; False if it is not open any more."""
+    ended = update(failures).where(failures.c.id == number, _is_open).values(state=state.value)
+    return connection.execute(ended).rowcount == 1
