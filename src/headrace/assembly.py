@@ -126,7 +126,7 @@ class Assembly:
         """Run this version of a use case from the next turn on."""
         if use_case.sink is not None:
             use_case.sink.prepare(Site(self.connections, self.store.positions))
-        self.engine.deploy(use_case, dict(deployment.options))
+        self.engine.take(use_case, deployment)
         self.driver.deploy(use_case, deployment)
 
     def take_changes(self) -> None:

@@ -33,7 +33,7 @@ class Engine(Protocol):
         """Tasks that can run at the same time."""
 
     def start(self, wave: Wave) -> None:
-        """Run a wave of a use case that was deployed with ``deploy``."""
+        """Run a wave of a use case that the engine was given; how, is its maker's affair."""
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Waves that ended since the last call; waits up to ``timeout_s`` for the first."""

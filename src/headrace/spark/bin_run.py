@@ -2,7 +2,10 @@
 
 The order of these three steps is what a guarantee is; `task.py` has the table. A sink that refuses
 a portion for good does not say which record it was, so the portion is halved until it is one
-record: everything before the culprit is written and the position stops exactly at it.
+record: everything before the culprit is written and the position stops exactly at it. Where the
+use case wants dead letters, a culprit is kept there first, and only then the lane goes on.
+
+When the budget is used up, portions that nobody has claimed are left for a later wave.
 """
 
 from __future__ import annotations
@@ -11,10 +14,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from headrace.errors import HeadraceError, WorkerKilled
+from headrace.model.receipts import SliceError
 from headrace.model.records import Move
-from headrace.model.streams import Guarantee
-from headrace.ports import Effect, Positions, SinkWriter, Written
-from headrace.spark.handling import error_of, handle, name_record
+from headrace.model.streams import Guarantee, Slice
+from headrace.ports import DeadLetter, DeadLetters, Effect, Positions, SinkWriter, Written
+from headrace.spark.crumbs import Crumbs
+from headrace.spark.handling import Care, Handled, error_of, handle, name_record
 from headrace.spark.portions import Portion, cut_to, rest_of
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
@@ -27,16 +35,26 @@ class BinRun:
     use_case: UseCase
     options: dict[str, str]
     positions: Positions
+    dead_letters: DeadLetters
     writer: SinkWriter
     tally: Tally
+    care: Care
+    #: monotonic second at which the budget is used up
+    until_s: float
+    crumbs: Crumbs | None = None
+    _begun: bool = False
 
     def group(self, portions: list[Portion]) -> None:
         """Take some portions, no lane twice, all the way to the sink and into the tally."""
-        if self.use_case.guarantee is Guarantee.AT_MOST_ONCE:
+        claimed = self.use_case.guarantee is Guarantee.AT_MOST_ONCE
+        if claimed:
             portions = self._claim(portions)
         handled: list[Portion] = []
         effects: list[Effect] = []
         for portion in portions:
+            if self._begun and not claimed and time.monotonic() > self.until_s:
+                break
+            self._begun = True
             done, effect = self._handle(portion)
             if effect is not None:
                 handled.append(done)
@@ -60,13 +78,18 @@ class BinRun:
 
     def _handle(self, portion: Portion) -> tuple[Portion, Effect | None]:
         first = portion.planned[0]
-        context = SliceContext(self.use_case.name, first.lane.tenant, portion.slices, self.options)
+        if self.crumbs is not None and first in self.crumbs.killers:
+            self.tally.stop(portion, self._killed(portion))
+            return portion, None
         began = time.monotonic()
-        rows = portion.records.num_rows
-        handled = handle(self.use_case, portion.records, context) if rows else None
+        handled = self._call(portion) if portion.records.num_rows else None
         self.tally.spent(portion, time.monotonic() - began)
-        if handled is not None and handled.error is not None:
-            portion = cut_to(portion, handled.rows, handled.error)
+        if handled is not None:
+            trouble = self._set_aside(portion, handled.aside) or handled.error
+            if trouble is not None:
+                # Without its dead letters nothing of the portion may count as done.
+                rows = handled.rows if trouble is handled.error else 0
+                portion = cut_to(portion, rows, trouble)
         nothing_reached = portion.reached == tuple(each.from_offset for each in portion.slices)
         if nothing_reached:
             self.tally.stop(portion, portion.error)
@@ -78,6 +101,43 @@ class BinRun:
             portion.records.slice(0, 0).select([]) if output is None else output,
             move_positions=self.use_case.transacts,
         )
+
+    def _call(self, portion: Portion) -> Handled:
+        first, use_case = portion.planned[0], self.use_case
+        context = SliceContext(use_case.name, first.lane.tenant, portion.slices, self.options)
+
+        def call() -> Handled:
+            return handle(use_case, portion.records, context, self.care)
+
+        return self.crumbs.during(first, call) if self.crumbs is not None else call()
+
+    def _killed(self, portion: Portion) -> SliceError:
+        error = error_of(
+            WorkerKilled(
+                f"the Python worker died while use case {self.use_case.name} handled "
+                f"{portion.planned[0]}: a crash in native code, os._exit, or out of memory"
+            )
+        )
+        # The only record there is must be the one.
+        alone = portion.records.num_rows == 1
+        return name_record(error, portion.records, 0) if alone else error
+
+    def _set_aside(
+        self, portion: Portion, aside: Sequence[tuple[int, SliceError]]
+    ) -> SliceError | None:
+        """Keep dead letters; returns why they could not be kept."""
+        if not aside:
+            return None
+        letters = [
+            DeadLetter(_slice_of(portion, portion.records, row), error) for row, error in aside
+        ]
+        try:
+            self.dead_letters.keep(letters)
+        except HeadraceError as error:
+            return error_of(error)
+        for letter in letters:
+            self.tally.set_aside(letter.slice)
+        return None
 
     def _can_narrow(self, portion: Portion, written: Written) -> bool:
         """Whether halving is allowed: not after a claim, not for effects of a fixed identity."""
@@ -101,16 +161,37 @@ class BinRun:
                     return
                 rest = rest_of(rest, half)
             elif rows == 1:
-                self.tally.stop(half, name_record(written.error, half.records, 0))
-                return
+                rest = self._refused(rest, half, written.error)
             else:
                 rest = half
+
+    def _refused(self, rest: Portion, half: Portion, error: SliceError) -> Portion:
+        """One record that the sink refuses: set aside, or the end of this slice; what is left."""
+        named = name_record(error, half.records, 0)
+        if named.code not in self.care.set_aside:
+            self.tally.stop(half, named)
+            return cut_to(rest, 0, None)
+        trouble = self._set_aside(half, [(0, named)])
+        if trouble is not None:
+            self.tally.stop(half, trouble)
+            return cut_to(rest, 0, None)
+        nothing = half.records.slice(0, 0).select([])
+        passed = Effect(half.slices, half.reached, nothing, self.use_case.transacts)
+        self.tally.wrote(half, self._write([passed])[0])
+        stopped = self.tally.stopped(half.planned[0])
+        return cut_to(rest, 0, None) if stopped else rest_of(rest, half)
 
     def _write(self, effects: list[Effect]) -> Sequence[Written]:
         try:
             return self.writer.write(effects)
         except Exception as error:
             return [Written(error=error_of(error))] * len(effects)
+
+
+def _slice_of(portion: Portion, records: pa.Table, row: int) -> Slice:
+    """The planned slice that a record is of; a merged portion has one for each partition."""
+    partition = records["partition"][row].as_py()
+    return next(each for each in portion.planned if each.lane.partition == partition)
 
 
 def _moves(portion: Portion) -> tuple[Move, ...]:

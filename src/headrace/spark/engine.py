@@ -25,8 +25,16 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import ConfigError, HeadraceError, TaskLost
 from headrace.model.receipts import Receipt, SliceError
-from headrace.model.waves import Bin, Wave
-from headrace.ports import Connections, PositionsFactory, ReaderFactory, WaveResult
+from headrace.model.records import Deployment
+from headrace.model.waves import Wave
+from headrace.ports import (
+    Connections,
+    DeadLettersFactory,
+    PositionsFactory,
+    ReaderFactory,
+    WaveResult,
+)
+from headrace.spark.crumbs import crumbs_of
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
 from headrace.spark.session import default_slots
@@ -39,11 +47,12 @@ EXTRA_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What tasks need besides their bins: addresses, a reader, and the positions."""
+    """What tasks need besides their bins: addresses, and what opens clients to them."""
 
     connections: Connections
     reader: ReaderFactory
     positions: PositionsFactory
+    dead_letters: DeadLettersFactory
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +60,15 @@ class TaskOf:
     """The function of a job: task ``index`` runs bin ``index``."""
 
     work: Work
-    bins: tuple[Bin, ...]
-    budget_s: float
+    wave: Wave
 
     def __call__(self, index: int, _: Iterable[int]) -> Iterator[Receipt]:
         """Called by Spark in the Python worker."""
-        return iter(run_bin(self.work, self.bins[index], self.budget_s))
+        planned = self.wave.bins[index]
+        crumbs = crumbs_of(f"{self.wave.id}/{index}", planned.slices)
+        receipts = run_bin(self.work, planned, self.wave.budget_s, crumbs=crumbs)
+        crumbs.close()
+        return iter(receipts)
 
 
 @dataclass(slots=True)
@@ -88,14 +100,17 @@ class SparkEngine:
         """Tasks that can run at the same time."""
         return self.fixed_slots or default_slots(self.session)
 
-    def deploy(self, use_case: UseCase, options: dict[str, str]) -> None:
+    def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case or a new version of one; waves already running keep the old one."""
         work = Work(
             code=pickled(use_case) if use_case.form == "slice" else b"",
-            options=tuple(sorted(options.items())),
+            options=tuple(sorted(deployment.options.items())),
             connections=self.tools.connections,
             reader=self.tools.reader,
             positions=self.tools.positions,
+            dead_letters=self.tools.dead_letters,
+            timeout_s=deployment.handler_timeout_s,
+            retries=deployment.retries,
         )
         self._deployed[use_case.name] = _Deployed(use_case, work)
 
@@ -146,7 +161,7 @@ class SparkEngine:
         context.setJobGroup(wave.id, f"wave {wave.id} of {wave.use_case}", interruptOnCancel=True)
         if deployed.use_case.form == "wave":
             return FrameJob(self.session, deployed.use_case, deployed.work).run(wave)
-        run = TaskOf(deployed.work, wave.bins, wave.budget_s)
+        run = TaskOf(deployed.work, wave)
         return self._seed(len(wave.bins)).mapPartitionsWithIndex(run).collect()
 
     def _seed(self, bins: int) -> RDD[int]:

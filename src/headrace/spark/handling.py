@@ -4,23 +4,69 @@ A handler gets a table of thousands of records and raises: which one was it? Wit
 strict order means that the whole slice waits for a person. A handler only computes (its sink does
 the effects), so it can be called again on a shorter prefix: a binary search finds the shortest one
 that fails, in at most ``log2(n) + 1`` more calls. Everything before the culprit goes on to the
-sink, the position stops exactly at it, and its bytes are kept.
+sink, and the position stops exactly at it; or, where the use case wants dead letters, the culprit
+is set aside and the rest goes on as well.
+
+A call that overruns its patience is ended. In company that only says that the stream is to be
+tried alone; alone, it hangs, and the record is searched for with an eighth of the patience for each
+call, and blamed only if it hangs by itself too.
 
 This module reads no records and writes no sink.
 """
 
 from __future__ import annotations
 
+import math
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from headrace.errors import BadRecord, HandlerError, HeadraceError, Temporary, WrongSchema
+from headrace.errors import (
+    BadRecord,
+    HandlerError,
+    HandlerHung,
+    HandlerSlow,
+    HeadraceError,
+    Temporary,
+    WrongSchema,
+)
 from headrace.model.receipts import SliceError
-from headrace.model.streams import Guarantee
+from headrace.model.streams import BadRecordPolicy, Guarantee
+from headrace.spark.patience import CallOverdue, bounded
 from headrace.use_cases import SliceContext, UseCase
+
+#: part of the patience that a call has which searches for the record that hangs
+_SEARCH_PART = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """How a handler is called, and what is done about records it cannot take."""
+
+    patience_s: float = math.inf
+    #: others wait in the same bin, so an overrun is no hang yet
+    shared: bool = False
+    #: codes of the errors whose record is set aside at once
+    set_aside: frozenset[str] = frozenset()
+
+
+def care_for(use_case: UseCase, retries: int, patience_s: float, *, shared: bool) -> Care:
+    """The care a use case asks for.
+
+    A record that the handler itself calls bad, or that the sink refuses, is bad at once. A handler
+    that raised or hung may have met a server that was down, so it is retried first by the driver,
+    unless ``retries`` is 0. With at-most-once the position has moved already, and a second call
+    could make a second effect: nothing is set aside in the task.
+    """
+    codes: frozenset[str] = frozenset()
+    exact = use_case.guarantee is not Guarantee.AT_MOST_ONCE
+    if exact and use_case.bad_record is BadRecordPolicy.DEAD_LETTER:
+        codes = frozenset({"BadRecord", "SinkRefused"})
+        if retries == 0:
+            codes |= {"HandlerError", "HandlerHung"}
+    return Care(patience_s, shared, codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,65 +75,135 @@ class Handled:
 
     #: None: nothing of it can be used
     output: pa.Table | None
-    #: how many records the output stands for
+    #: how many records the output stands for, those set aside among them
     rows: int
     error: SliceError | None = None
+    #: records set aside: row and why
+    aside: tuple[tuple[int, SliceError], ...] = ()
 
 
-def handle(use_case: UseCase, records: pa.Table, context: SliceContext) -> Handled:
-    """Run the handler; on failure keep the longest prefix that works and name the culprit."""
-    try:
-        return Handled(_call(use_case, records, context), records.num_rows)
-    except Temporary as error:
-        return Handled(None, 0, error_of(error))
-    except BadRecord as error:
-        bad, failure = min(max(error.row, 0), records.num_rows - 1), error_of(error)
-    except (Exception, SystemExit) as error:
-        failure = error_of(error)
-        if use_case.guarantee is Guarantee.AT_MOST_ONCE:
-            # Its positions have moved already: a second call could make a second effect.
-            return Handled(None, 0, failure)
-        bad = _shortest_failing_prefix(use_case, records, context) - 1
-    if records.num_rows == 0:
-        return Handled(None, 0, failure)
-    return _keep_prefix(use_case, records, context, bad, failure)
-
-
-def _keep_prefix(
-    use_case: UseCase, records: pa.Table, context: SliceContext, bad: int, failure: SliceError
+def handle(
+    use_case: UseCase, records: pa.Table, context: SliceContext, care: Care | None = None
 ) -> Handled:
+    """Run the handler; on failure keep the longest prefix that works and name the culprit.
+
+    Records that may be set aside are, and the handler is called again on what follows them.
+    """
+    call = _Call(use_case, context, care or Care())
+    outputs: list[pa.Table] = []
+    aside: list[tuple[int, SliceError]] = []
+    done = 0
+    while True:
+        part = _until_trouble(call, records.slice(done))
+        outputs += [] if part.output is None else [part.output]
+        done += part.rows
+        error = part.error
+        if error is None or error.offset is None or error.code not in call.care.set_aside:
+            return Handled(_joined(outputs), done, error, tuple(aside))
+        aside.append((done, error))
+        done += 1
+        if done == records.num_rows:
+            return Handled(_joined(outputs), done, None, tuple(aside))
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    use_case: UseCase
+    context: SliceContext
+    care: Care
+
+    def __call__(self, records: pa.Table) -> pa.Table | None:
+        """Call the handler once."""
+        handler, context = self.use_case.handler, self.context
+        try:
+            output = bounded(lambda: handler(records, context), self.care.patience_s)
+        except CallOverdue:
+            raise self._overdue() from None
+        if output is None:
+            return None
+        if not isinstance(output, pa.Table):
+            raise WrongSchema(
+                f"use case {self.use_case.name} returned {type(output).__name__}; "
+                "return a pyarrow.Table, or None for nothing to write"
+            )
+        return output if self.use_case.output is None else _as_declared(self.use_case, output)
+
+    def _overdue(self) -> HeadraceError:
+        who = f"use case {self.use_case.name} took over {self.care.patience_s:g} s for one call"
+        if self.care.shared:
+            return HandlerSlow(f"{who}; it is tried again in a bin of its own")
+        return HandlerHung(
+            f"{who} and was ended; give what it waits for a time limit of its own, or raise "
+            "handler_timeout"
+        )
+
+
+def _until_trouble(call: _Call, records: pa.Table) -> Handled:
+    try:
+        return Handled(call(records), records.num_rows)
+    except (KeyboardInterrupt, CallOverdue):
+        raise
+    except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
+        raised, failure = error, error_of(error)
+    bad = _row_to_blame(call, records, raised)
+    if bad is None:
+        return Handled(None, 0, failure)
     named = name_record(failure, records, bad)
-    if bad == 0 or use_case.guarantee is Guarantee.AT_MOST_ONCE:
+    if bad == 0 or call.use_case.guarantee is Guarantee.AT_MOST_ONCE:
         return Handled(None, 0, named)
     try:
-        return Handled(_call(use_case, records.slice(0, bad), context), bad, named)
+        return Handled(call(records.slice(0, bad)), bad, named)
     except (Exception, SystemExit):
         # The handler is not repeatable: blame nothing in particular and keep nothing.
         return Handled(None, 0, failure)
 
 
-def _shortest_failing_prefix(use_case: UseCase, records: pa.Table, context: SliceContext) -> int:
+def _row_to_blame(call: _Call, records: pa.Table, raised: BaseException) -> int | None:
+    if isinstance(raised, Temporary) or records.num_rows == 0:
+        return None
+    if isinstance(raised, BadRecord):
+        return min(max(raised.row, 0), records.num_rows - 1)
+    if call.use_case.guarantee is Guarantee.AT_MOST_ONCE:
+        # Its positions have moved already: a second call could make a second effect.
+        return None
+    return _culprit(call, records, raised)
+
+
+def _culprit(call: _Call, records: pa.Table, raised: BaseException) -> int | None:
+    """The row after which every prefix fails; None if a hang cannot be pinned to one record."""
+    if not isinstance(raised, HandlerHung):
+        return _shortest_failing_prefix(call, records) - 1
+    patience_s = call.care.patience_s / _SEARCH_PART
+    search = replace(call, care=replace(call.care, patience_s=patience_s))
+    bad = _shortest_failing_prefix(search, records) - 1
+    if records.num_rows > 1 and _works(search, records.slice(bad, 1)):
+        return None
+    return bad
+
+
+def _shortest_failing_prefix(call: _Call, records: pa.Table) -> int:
     works, fails = 0, records.num_rows
     while fails - works > 1:
         middle = (works + fails) // 2
-        try:
-            _call(use_case, records.slice(0, middle), context)
+        if _works(call, records.slice(0, middle)):
             works = middle
-        except (Exception, SystemExit):
+        else:
             fails = middle
     return fails
 
 
-def _call(use_case: UseCase, records: pa.Table, context: SliceContext) -> pa.Table | None:
-    output = use_case.handler(records, context)
-    if output is None:
-        return None
-    if not isinstance(output, pa.Table):
-        raise WrongSchema(
-            f"use case {use_case.name} returned {type(output).__name__}; "
-            "return a pyarrow.Table, or None for nothing to write"
-        )
-    return output if use_case.output is None else _as_declared(use_case, output)
+def _works(call: _Call, records: pa.Table) -> bool:
+    try:
+        call(records)
+    except (Exception, SystemExit):
+        return False
+    return True
+
+
+def _joined(outputs: list[pa.Table]) -> pa.Table | None:
+    if len(outputs) < 2:
+        return outputs[0] if outputs else None
+    return pa.concat_tables(outputs, promote_options="default")
 
 
 def _as_declared(use_case: UseCase, output: pa.Table) -> pa.Table:
@@ -123,14 +239,10 @@ def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
     """The same failure with the offset and the bytes of the record to blame."""
     record: dict[str, Any] = records.slice(row, 1).to_pylist()[0]
     headers = tuple((each["key"], each["value"]) for each in record["headers"] or ())
-    return SliceError(
-        temporary=failure.temporary,
-        code=failure.code,
-        message=failure.message,
-        traceback=failure.traceback,
+    return replace(
+        failure,
         offset=record["offset"],
         raw_key=record["key"],
         raw_value=record["value"],
         raw_headers=headers,
-        retry_after_s=failure.retry_after_s,
     )

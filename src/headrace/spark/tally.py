@@ -31,6 +31,7 @@ class _Line:
     superseded: bool = False
     records: int = 0
     bytes: int = 0
+    dead_letters: int = 0
     own_s: float = 0.0
     stopped: bool = False
     error: SliceError | None = None
@@ -92,6 +93,10 @@ class Tally:
         if portion.error is not None:
             self.stop(portion, portion.error)
 
+    def set_aside(self, planned: Slice) -> None:
+        """One record of this slice went to the dead letters."""
+        self._lines[planned].dead_letters += 1
+
     def fail_all(self, error: SliceError) -> None:
         """Nothing could even begin."""
         for line in self._lines.values():
@@ -111,6 +116,7 @@ class Tally:
                 bytes=line.bytes,
                 seconds=line.own_s + shared_s * (1 + line.records) / weight,
                 timestamps_s=tuple(_thin(line.timestamps_s, SAMPLES)),
+                dead_letters=line.dead_letters,
                 error=line.error,
             )
             for planned, line in self._lines.items()

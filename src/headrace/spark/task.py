@@ -14,8 +14,8 @@ exactly-once        as at-least-once, but whole slices only: the driver wrote th
 
 Portions are written in groups, so that a thousand slices of two records cost a few transactions
 and not a thousand. A group never holds two portions of one lane, so a failed first can never be
-followed by a written second. When the bin's budget is used up, the task yields between two groups:
-what is left is reported as not reached and planned anew.
+followed by a written second. When the bin's budget is used up, the task yields between two
+portions: what is left is reported as not reached and planned anew.
 
 Nothing here knows Spark; the in-process engine of ``headrace.testing`` runs the same function.
 """
@@ -34,8 +34,11 @@ from headrace.errors import HeadraceError
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Order, Slice
 from headrace.model.waves import Bin
+from headrace.policies.watchdog import patience_s
 from headrace.ports import (
     Connections,
+    DeadLetters,
+    DeadLettersFactory,
     Positions,
     PositionsFactory,
     ReaderFactory,
@@ -43,7 +46,8 @@ from headrace.ports import (
     SliceReader,
 )
 from headrace.spark.bin_run import BinRun
-from headrace.spark.handling import error_of
+from headrace.spark.crumbs import Crumbs
+from headrace.spark.handling import care_for, error_of
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
 from headrace.spark.tally import Tally
 from headrace.use_cases import UseCase
@@ -64,6 +68,11 @@ class Work:
     connections: Connections
     reader: ReaderFactory
     positions: PositionsFactory
+    dead_letters: DeadLettersFactory
+    #: seconds one call of the handler may take
+    timeout_s: float = 30.0
+    #: how often the driver tries a failing handler again
+    retries: int = 3
 
     def load(self) -> UseCase:
         """The use case itself, unpickled once per worker and version."""
@@ -77,6 +86,7 @@ class Kept:
 
     reader: SliceReader
     positions: Positions
+    dead_letters: DeadLetters
 
 
 _KEPT: dict[bytes, Any] = {}
@@ -90,20 +100,34 @@ def _once(key: bytes, make: Callable[[], Any]) -> Any:
 
 def kept(work: Work) -> Kept:
     """The clients for these addresses; opened at the first call in this process."""
-    address = pickle.dumps((work.connections, work.reader, work.positions))
-    made: Kept = _once(
-        address,
-        lambda: Kept(work.reader.open(work.connections), work.positions.open(work.connections)),
-    )
+    factories = (work.reader, work.positions, work.dead_letters)
+    address = pickle.dumps((work.connections, factories))
+    made: Kept = _once(address, lambda: opened(work))
     return made
 
 
+def opened(work: Work) -> Kept:
+    """New clients; nobody is contacted yet."""
+    at = work.connections
+    return Kept(work.reader.open(at), work.positions.open(at), work.dead_letters.open(at))
+
+
 def run_bin(
-    work: Work, planned: Bin, budget_s: float, clients: Kept | None = None
+    work: Work,
+    planned: Bin,
+    budget_s: float,
+    *,
+    clients: Kept | None = None,
+    crumbs: Crumbs | None = None,
 ) -> list[Receipt]:
     """Run one bin to its end or to its budget; never raises for the fault of one slice.
 
-    ``clients`` are those of this worker unless a twin brings its own.
+    Args:
+        work: what is the same for all bins of the use case.
+        planned: the bin.
+        budget_s: seconds after which it yields.
+        clients: those of this worker unless a twin brings its own.
+        crumbs: where earlier attempts of this task died; None where a task has one attempt only.
     """
     started = time.monotonic()
     use_case = work.load()
@@ -114,11 +138,27 @@ def run_bin(
     except HeadraceError as error:
         tally.fail_all(error_of(error))
         return tally.receipts()
-    run = BinRun(use_case, dict(work.options), clients.positions, writer, tally)
+    shared = len({each.lane.stream for each in planned.slices}) > 1
+    run = BinRun(
+        use_case=use_case,
+        options=dict(work.options),
+        positions=clients.positions,
+        dead_letters=clients.dead_letters,
+        writer=writer,
+        tally=tally,
+        care=care_for(
+            use_case,
+            work.retries,
+            patience_s(budget_s, work.timeout_s, shared=shared),
+            shared=shared,
+        ),
+        until_s=started + budget_s,
+        crumbs=crumbs,
+    )
     try:
         for group in _groups(_portions(use_case, clients.reader, planned.slices), tally):
             run.group(group)
-            if time.monotonic() - started > budget_s:
+            if time.monotonic() > run.until_s:
                 break
     finally:
         writer.close()

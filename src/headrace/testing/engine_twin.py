@@ -13,10 +13,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.errors import TaskLost
+from headrace.model.records import Deployment
 from headrace.model.waves import Wave
-from headrace.ports import Connections, PositionsFactory, ReaderFactory, WaveResult
+from headrace.ports import (
+    Connections,
+    DeadLettersFactory,
+    PositionsFactory,
+    ReaderFactory,
+    WaveResult,
+)
 from headrace.spark.handling import error_of
-from headrace.spark.task import Kept, Work, run_bin
+from headrace.spark.task import Kept, Work, opened, run_bin
 from headrace.use_cases import UseCase
 
 
@@ -38,6 +45,7 @@ class InProcessEngine:
     connections: Connections
     reader: ReaderFactory
     positions: PositionsFactory
+    dead_letters: DeadLettersFactory
     slots: int = 2
     #: nothing that was started comes to its end
     paused: bool = False
@@ -51,15 +59,18 @@ class InProcessEngine:
     _works: dict[str, Work] = field(default_factory=dict)
     _waiting: deque[Wave] = field(default_factory=deque)
 
-    def deploy(self, use_case: UseCase, options: dict[str, str]) -> None:
+    def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case or a new version of one."""
         self._works[use_case.name] = _UnpickledWork(
             code=b"",
             use_case=use_case,
-            options=tuple(sorted(options.items())),
+            options=tuple(sorted(deployment.options.items())),
             connections=self.connections,
             reader=self.reader,
             positions=self.positions,
+            dead_letters=self.dead_letters,
+            timeout_s=deployment.handler_timeout_s,
+            retries=deployment.retries,
         )
 
     def start(self, wave: Wave) -> None:
@@ -92,12 +103,11 @@ class InProcessEngine:
             return _lost(wave)
         work = self._works[wave.use_case]
         if self._clients is None:
-            at = self.connections
-            self._clients = Kept(self.reader.open(at), self.positions.open(at))
+            self._clients = opened(work)
         receipts = tuple(
             receipt
             for each in wave.bins
-            for receipt in run_bin(work, each, wave.budget_s, self._clients)
+            for receipt in run_bin(work, each, wave.budget_s, clients=self._clients)
         )
         return _lost(wave) if accident == "after" else WaveResult(wave, receipts, 0.0)
 
