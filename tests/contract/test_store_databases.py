@@ -6,8 +6,9 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect, text
 
 from headrace.errors import ConfigError, StoreUnavailable
-from headrace.model.records import Deployment, LaneStart, Move
-from headrace.model.streams import LaneId, StreamId, Tenant
+from headrace.model.receipts import SliceError
+from headrace.model.records import Deployment, Failure, FailureState, LaneStart, Move
+from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
 from headrace.store import SqlPositions, open_store
 from headrace.store.engine import open_database
 from headrace.store.migrations import (
@@ -115,3 +116,88 @@ def test_a_server_restarted_between_two_operations_is_not_noticed(postgres_url):
     assert store.revision() == 0
     store.close()
     ender.close()
+
+
+OLD_TENANTS = "INSERT INTO headrace_tenants (name, state, weight) VALUES (:name, 'active', 1)"
+OLD_USE_CASE = """
+INSERT INTO headrace_deployments
+    (use_case, module, digest, topic, record_order, starting_offsets, all_tenants, priority,
+     options)
+VALUES ('score', 'm.py', '00', '{tenant}.visits', 'lane', 'earliest', :yes, 1, '{}')
+"""
+OLD_STREAM = """
+INSERT INTO headrace_streams (use_case, tenant, topic, state, epoch, reason)
+VALUES ('score', :tenant, 't', :state, 1, 'HandlerError')
+"""
+OLD_POSITION = """
+INSERT INTO headrace_positions (use_case, tenant, partition, next_offset, epoch)
+VALUES ('score', :tenant, :partition, :next_offset, 1)
+"""
+OLD_FAILURE = """
+INSERT INTO headrace_failures
+    (at_s, use_case, tenant, partition, topic, from_offset, until_offset, epoch, more, temporary,
+     record_offset, code, message, traceback)
+VALUES (1, 'score', :tenant, :partition, 't', 0, :until, 1, :no, :no, 3, 'X', :empty, :empty)
+"""
+
+
+@pytest.fixture
+def store_of_version_1(store_url, database):
+    """Acme was suspended by failures in two lanes and sought past one; bolt's was resumed."""
+    upgrade(database)
+    downgrade(database, "0001")
+    with database.write() as connection:
+
+        def put(statement, **values):
+            connection.execute(text(statement), values)
+
+        put(OLD_USE_CASE, yes=True)
+        for tenant, state in (("acme", "suspended"), ("bolt", "active")):
+            put(OLD_TENANTS, name=tenant)
+            put(OLD_STREAM, tenant=tenant, state=state)
+            for partition, next_offset in ((0, 3), (1, 50)):
+                put(OLD_POSITION, tenant=tenant, partition=partition, next_offset=next_offset)
+            for partition, until in ((0, 5), (0, 9), (1, 9)):
+                values = {"no": False, "empty": b""}
+                put(OLD_FAILURE, tenant=tenant, partition=partition, until=until, **values)
+    return store_url
+
+
+def test_what_version_1_held_goes_on_with_the_defaults(store_of_version_1):
+    store = open_store(store_of_version_1)
+    assert store.tenants() == [Tenant("acme"), Tenant("bolt")]
+    assert store.deployments() == [Deployment("score", "m.py", "00", "{tenant}.visits")]
+    failures = store.failures()
+    assert {(each.attempts, each.error.code) for each in failures} == {(1, "X")}
+    still = [each for each in failures if each.state is FailureState.OPEN]
+    assert [(each.slice.lane, each.slice.until_offset) for each in still] == [
+        (LaneId("score", "acme", 0), 9)
+    ]
+    states = {each.id.tenant: each.state for each in store.streams()}
+    assert states == {"acme": State.SUSPENDED, "bolt": State.ACTIVE}
+    store.close()
+
+
+def test_a_way_back_to_version_1_and_up_keeps_failures_and_stops_their_streams(
+    store_of_version_1, database
+):
+    store = open_store(store_of_version_1)
+    acme = StreamId("score", "acme")
+    store.skip_failure(store.failures(only_open=True)[0].id)
+    store.set_stream_state(acme, State.ACTIVE)
+    error = SliceError(False, "BadRecord", "bad", offset=50, raw_headers=(("a", b"1"),))
+    number = store.keep_failure(Failure(Slice(LaneId(*acme, 1), "t", 50, 60, 1), error, 2.0, 4))
+    before = _numbers(store.failures())
+    downgrade(database, "0001")
+    with database.read() as connection:
+        states = connection.execute(text("SELECT tenant, state FROM headrace_streams")).all()
+        assert sorted(map(tuple, states)) == [("acme", "suspended"), ("bolt", "active")]
+    upgrade(database)
+    assert _numbers(store.failures()) == before
+    assert _numbers(store.failures(only_open=True)) == [number]
+    assert store.failure(number).error == error
+    store.close()
+
+
+def _numbers(failures):
+    return [each.id for each in failures]

@@ -25,9 +25,19 @@ import pytest
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart, Move
-from headrace.model.streams import LaneId, Order, Slice, State, StreamId, Tenant, Throttle
+from headrace.model.streams import (
+    BadRecordPolicy,
+    LaneId,
+    Order,
+    Slice,
+    State,
+    StreamId,
+    Tenant,
+    Throttle,
+)
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Store
+from headrace.testing.store_contract_failures import FailuresContract
 from headrace.testing.store_contract_positions import (
     ACME,
     BOLT,
@@ -68,8 +78,9 @@ class _Tenants:
     def test_weight_and_throttle_can_be_set_and_lifted(self, store: Store) -> None:
         store.add_tenant(Tenant("acme"))
         store.set_weight("acme", 2.5)
-        store.set_throttle("acme", Throttle(bytes_per_s=1e6))
-        assert store.tenants() == [Tenant("acme", weight=2.5, throttle=Throttle(None, 1e6))]
+        throttle = Throttle(bytes_per_s=1e6, burst_s=0.25)
+        store.set_throttle("acme", throttle)
+        assert store.tenants() == [Tenant("acme", weight=2.5, throttle=throttle)]
         store.set_throttle("acme", Throttle())
         assert store.tenants()[0].throttle == Throttle()
 
@@ -82,6 +93,8 @@ class _Tenants:
             store.set_weight("acme", number)
         with pytest.raises(ConfigError, match="above 0"):
             store.set_throttle("acme", Throttle(records_per_s=number))
+        with pytest.raises(ConfigError, match="above 0"):
+            store.set_throttle("acme", Throttle(burst_s=number))
         with pytest.raises(ConfigError, match="above 0"):
             store.add_tenant(Tenant("bolt", weight=number))
         assert store.tenants() == [Tenant("acme")]
@@ -186,7 +199,19 @@ class _Streams:
 
     def test_a_use_case_comes_back_as_it_was_deployed(self, store: Store) -> None:
         report = Deployment(
-            "report", "r.py", "ff", "x.{tenant}", Order.STREAM, "latest", False, 3, {"day": "ü"}
+            use_case="report",
+            module="r.py",
+            digest="ff",
+            topic="x.{tenant}",
+            order=Order.STREAM,
+            starting_offsets="latest",
+            all_tenants=False,
+            priority=3,
+            options={"day": "ü"},
+            bad_record=BadRecordPolicy.FAIL,
+            retries=0,
+            handler_timeout_s=0.25,
+            max_rate_per_lane=1.5,
         )
         store.deploy(SCORE)
         store.deploy(report)
@@ -270,50 +295,5 @@ class _Intents:
         assert offsets(store) == {0: 5, 1: 5}
 
 
-class _Failures:
-    def test_a_failure_is_kept_whole_and_its_stream_suspended(
-        self, store: Store, open_again: Callable[[], Store]
-    ) -> None:
-        started(store, 0)
-        error = SliceError(
-            temporary=False,
-            code="HandlerError",
-            message="no JSON:\n\0\udcff",
-            traceback="Traceback\n  \0",
-            offset=3,
-            raw_key=b"",
-            raw_value=b"\0\xff{",
-            raw_headers=(("trace", b"\xfe"), ("trace", None), ("", b"")),
-            retry_after_s=0.1,
-        )
-        failure = Failure(Slice(lane(0), "acme.visits", 0, 9, 1, more=True), error, 12.5)
-        number = store.keep_failure(failure)
-        again = open_again()
-        assert again.failures() == [replace(failure, id=number)]
-        again.close()
-        stream = store.streams()[0]
-        assert stream.state is State.SUSPENDED
-        assert stream.reason == "HandlerError in partition 0 at offset 3: no JSON: ??"
-
-    def test_failures_come_oldest_first_and_of_one_stream_if_asked(self, store: Store) -> None:
-        started(store, 0)
-        error = SliceError(True, "SinkUnavailable", "down", raw_headers=(("a", b"1"),))
-        kept = []
-        for at_s, stream in ((9.0, ACME), (5.0, BOLT), (7.0, ACME)):
-            failure = Failure(Slice(lane(0, stream), "t", 0, 1, 1), error, at_s)
-            kept.append(replace(failure, id=store.keep_failure(failure)))
-        assert store.failures() == kept
-        assert store.failures(ACME) == [kept[0], kept[2]]
-
-    def test_a_failure_does_not_bring_a_removed_stream_back(self, store: Store) -> None:
-        started(store, 0)
-        store.set_stream_state(ACME, State.REMOVED)
-        store.keep_failure(
-            Failure(Slice(lane(0), "t", 0, 1, 1), SliceError(False, "X", "bad"), 1.0)
-        )
-        assert len(store.failures()) == 1
-        assert store.streams()[0].state is State.REMOVED
-
-
-class StoreContract(_Tenants, _Streams, PositionsContract, _Intents, _Failures):
+class StoreContract(_Tenants, _Streams, PositionsContract, _Intents, FailuresContract):
     """The promises of ``headrace.ports.Store``; see the module for the fixtures it needs."""

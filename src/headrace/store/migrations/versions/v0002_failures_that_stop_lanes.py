@@ -2,7 +2,7 @@
 
 Before, a failure suspended its whole stream and stayed for ever. Now it is open until somebody
 decides, and stops its lane as long. So the newest failure of a lane of a suspended stream is open,
-if the lane still stands in it, and all others are over; what was suspended stays so until it is
+if the lane is not past it, and all others are over; what was suspended stays so until it is
 resumed. On the way back an open failure suspends its stream again: an older Headrace knows nothing
 else that would keep it from going on.
 """
@@ -28,7 +28,8 @@ UPDATE headrace_failures SET state = 'open' WHERE id IN (
     JOIN headrace_positions p
       ON p.use_case = f.use_case AND p.tenant = f.tenant AND p.partition = f.partition
     WHERE s.state = 'suspended'
-      AND p.next_offset >= f.from_offset AND p.next_offset < f.until_offset
+      AND p.next_offset >= f.from_offset
+      AND p.next_offset <= coalesce(f.record_offset, f.until_offset - 1)
     GROUP BY f.use_case, f.tenant, f.partition
 )
 """
