@@ -102,6 +102,10 @@ def deploy(
             all_tenants=chosen.all_tenants,
             priority=chosen.priority,
             options=chosen.options,
+            bad_record=use_case.bad_record,
+            retries=chosen.retries,
+            handler_timeout_s=chosen.handler_timeout,
+            max_rate_per_lane=chosen.max_rate_per_lane,
         )
         if before.get(name) != wanted:
             store.deploy(wanted)

@@ -68,6 +68,14 @@ class UseCaseSettings(_Section):
     startingOffsets: Literal["earliest", "latest"] = "earliest"  # noqa: N815 - Spark's word
     #: every tenant has it; false: streams are added one by one
     all_tenants: bool = True
+    #: how often a record that a handler raised or hung at is tried again, with waits between,
+    #: before that counts as the record's fault and ``bad_record`` of the use case decides
+    retries: int = Field(default=3, ge=0)
+    #: seconds that one call of the handler may take; longer and its worker is ended, and the slice
+    #: counts as hung
+    handler_timeout: Seconds = Field(default="30s")  # type: ignore[assignment]
+    #: most records a second of one lane, for handlers that talk to something slow; null: no limit
+    max_rate_per_lane: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     #: handed to the handler as context.options
     options: Properties = {}
 

@@ -17,6 +17,9 @@ use_cases:
   score:
     priority: 3
     startingOffsets: latest
+    retries: 0
+    handler_timeout: 500ms
+    max_rate_per_lane: 20
     options: {half_life: 10}
 driver:
   bin_budget: 250ms
@@ -35,7 +38,10 @@ def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
     assert settings.kafka["enable.ssl.certificate.verification"] == "true"
     assert settings.of_use_case("score").startingOffsets == "latest"
     assert settings.of_use_case("score").options == {"half_life": "10"}
-    assert settings.of_use_case("react").priority == 1
+    score, react = settings.of_use_case("score"), settings.of_use_case("react")
+    assert (score.retries, score.handler_timeout, score.max_rate_per_lane) == (0, 0.5, 20.0)
+    assert (react.priority, react.retries, react.handler_timeout) == (1, 3, 30.0)
+    assert react.max_rate_per_lane is None
     assert settings.driver.bin_budget == 0.25
     assert settings.driver.slice_bytes == 8 * 1024 * 1024
     assert settings.store_url({}) == "sqlite:///x.db"
@@ -56,6 +62,21 @@ def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
         (
             "module: a.py\nuse_cases:\n  score:\n    priority: 0\n",
             "line 4: use_cases.score.priority",
+        ),
+        (
+            "module: a.py\nuse_cases:\n  score:\n    retries: -1\n",
+            "line 4: use_cases.score.retries",
+        ),
+        (
+            "module: a.py\nuse_cases:\n  score:\n    handler_timeout: 30\n",
+            "line 4: use_cases.score.handler_timeout: a duration looks like",
+        ),
+        *(
+            (
+                f"module: a.py\nuse_cases:\n  score:\n    max_rate_per_lane: {rate}\n",
+                "line 4: use_cases.score.max_rate_per_lane",
+            )
+            for rate in ("0", ".inf", ".nan")
         ),
         ("module: [a\n", "line 2"),
         ("- a\n- b\n", "a mapping is expected"),
