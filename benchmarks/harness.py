@@ -25,7 +25,13 @@ from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.jars import jars
-from headrace.kafka import KafkaLog, KafkaReaderFactory, create_topics, producer_config
+from headrace.kafka import (
+    KafkaDeadLettersFactory,
+    KafkaLog,
+    KafkaReaderFactory,
+    create_topics,
+    producer_config,
+)
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
@@ -91,6 +97,21 @@ def fill(config: Mapping[str, str], names: Sequence[str], records: int, size_byt
     assert left == 0, f"{left} records were not acknowledged"
 
 
+class Counter:
+    """An engine that counts the tasks it is given."""
+
+    def __init__(self, engine: SparkEngine) -> None:
+        self._engine = engine
+        self.bins = 0
+
+    def start(self, wave: Wave) -> None:
+        self.bins += len(wave.bins)
+        self._engine.start(wave)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
 @dataclass
 class Bench:
     """A driver of one use case over many tenants."""
@@ -99,14 +120,12 @@ class Bench:
     store: Store
     engine: SparkEngine
     connections: Connections
-    bins_started: int = 0
+    counter: Counter
 
-    def __post_init__(self) -> None:
-        """Count the tasks that the driver starts."""
-        self.driver.on_start = self._count
-
-    def _count(self, wave: Wave) -> None:
-        self.bins_started += len(wave.bins)
+    @property
+    def bins_started(self) -> int:
+        """Tasks that the driver has started."""
+        return self.counter.bins
 
     def until_done(self, records: int, timeout_s: float = 300.0) -> float:
         """Turn until so many more records are committed; return the seconds it took."""
@@ -142,17 +161,20 @@ def driver_of(
         store.deploy(deployment)
         for name in tenants:
             store.add_tenant(Tenant(name))
-        engine = SparkEngine(spark, Tools(connections, KafkaReaderFactory(), SqlPositionsFactory()))
+        letters = KafkaDeadLettersFactory()
+        tools = Tools(connections, KafkaReaderFactory(), SqlPositionsFactory(), letters)
+        engine = SparkEngine(spark, tools)
+        counter = Counter(engine)
         log = KafkaLog(config)
-        parts = Parts(store, log, engine, SystemClock())
+        parts = Parts(store, log, counter, letters.open(connections), SystemClock())
         driver = Driver(parts, f"bench-{time.time_ns():x}", limits or Limits())
         if use_case.sink is not None:
             use_case.sink.prepare(Site(connections, store.positions))
-        engine.deploy(use_case, {})
+        engine.take(use_case, deployment)
         driver.deploy(use_case, deployment)
         calm_garbage_collection()
         try:
-            yield Bench(driver, store, engine, connections)
+            yield Bench(driver, store, engine, connections, counter)
         finally:
             engine.close()
             log.close()

@@ -24,7 +24,7 @@ from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.cycle.loading import LoadedModule, digest_of, find_module, load_module
 from headrace.errors import ConfigError, HeadraceError, Permanent, UnknownName
-from headrace.kafka import KafkaLog, KafkaReaderFactory, client_config
+from headrace.kafka import KafkaDeadLettersFactory, KafkaLog, KafkaReaderFactory, client_config
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.ports import Connections, Site, Store
@@ -210,8 +210,11 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         settings.spark,
         {name: settings.of_use_case(name).priority for name in module.use_cases},
     )
-    engine = SparkEngine(session, Tools(connections, KafkaReaderFactory(), SqlPositionsFactory()))
-    parts = Parts(store, log_of_kafka, engine, SystemClock())
+    letters = KafkaDeadLettersFactory()
+    tools = Tools(connections, KafkaReaderFactory(), SqlPositionsFactory(), letters)
+    engine = SparkEngine(session, tools)
+    dead_letters = letters.open(connections)
+    parts = Parts(store, log_of_kafka, engine, dead_letters, SystemClock())
     driver = Driver(parts, uuid.uuid4().hex[:12], limits_of(settings.driver))
     made = Assembly(driver, store, engine, connections, settings.driver.drain_timeout)
     try:
@@ -223,6 +226,7 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         yield made
     finally:
         engine.close()
+        dead_letters.close()
         log_of_kafka.close()
         store.close()
         session.stop()

@@ -9,6 +9,7 @@ from headrace.ports import Connections
 from headrace.settings import DriverSettings, Settings
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.clock import FakeClock
+from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
 from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
 
@@ -99,8 +100,9 @@ def assembly(tmp_path, store):
     write(tmp_path)
     connections = Connections({}, f"sqlite:///{tmp_path}/store.db", warehouse=str(tmp_path))
     log = LogTwin()
-    engine = InProcessEngine(connections, ReaderTwinFactory(log), SqlPositionsFactory())
-    driver = Driver(Parts(store, log, engine, FakeClock()), "run")
+    letters = DeadLettersTwin()
+    engine = InProcessEngine(connections, ReaderTwinFactory(log), SqlPositionsFactory(), letters)
+    driver = Driver(Parts(store, log, engine, letters, FakeClock()), "run")
     deploy(settings(), load(settings(), tmp_path), store)
     made = Assembly(driver, store, engine, connections, 1.0)
     made.take_changes()

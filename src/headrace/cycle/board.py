@@ -14,7 +14,6 @@ from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Order, State, Stream, StreamId, Tenant
 from headrace.model.waves import Wave
-from headrace.policies.throttle import Bucket
 from headrace.ports import TopicPartition
 
 
@@ -30,11 +29,33 @@ class Lane:
     not_before_s: float = 0.0
     #: temporary troubles in a row
     tries: int = 0
+    #: failures at this position that count against the use case's retries
+    attempts: int = 0
+    #: number of the open failure it is stopped at
+    failure: int | None = None
+    #: a slice up to here hung or killed its worker; until it is passed the stream runs apart
+    suspect_until: int | None = None
+    #: what the slice that runs was predicted to take
+    predicted_s: float = 0.0
 
     @property
     def lag_records(self) -> int:
         """Offsets between the position and the end."""
         return max(0, self.end - self.position)
+
+    def held_back(self, now_s: float) -> bool:
+        """Whether nothing of it may be planned: it waits after trouble, or for a person."""
+        return self.failure is not None or self.not_before_s > now_s
+
+
+class Allowance(NamedTuple):
+    """What a stream may take now; None is no limit."""
+
+    records: int | None
+    bytes: int | None
+
+
+NO_LIMIT = Allowance(None, None)
 
 
 @dataclass(slots=True)
@@ -48,8 +69,12 @@ class HeldStream:
     lanes: dict[int, Lane] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     credit_s: float = 0.0
-    records_bucket: Bucket | None = None
-    bytes_bucket: Bucket | None = None
+    #: shares bins only with streams of the same label; empty is no suspicion
+    apart: str = ""
+    #: most records of its next slices, after trouble; None is no limit
+    most_records: int | None = None
+    #: its tenant's throttle held something of it back in the last turn
+    throttled: bool = False
     #: why nothing of it is planned although it is active, such as a topic that is not there yet
     waiting: str | None = None
 
@@ -63,41 +88,40 @@ class HeldStream:
         """Over all lanes."""
         return sum(lane.lag_records for lane in self.lanes.values())
 
-    @property
-    def in_flight(self) -> bool:
-        """Whether any lane runs."""
-        return any(lane.wave for lane in self.lanes.values())
-
     def runnable(self, now_s: float) -> bool:
         """Whether the planner should see it."""
         if self.state is not State.ACTIVE or self.waiting:
             return False
-        blocked = [lane.not_before_s > now_s for lane in self.lanes.values()]
-        if self.deployment.order is Order.STREAM and any(blocked):
+        held_back = [lane.held_back(now_s) for lane in self.lanes.values()]
+        if self.deployment.order is Order.STREAM and any(held_back):
             return False
         return any(
             not stopped and lane.wave is None and lane.end > lane.position
-            for lane, stopped in zip(self.lanes.values(), blocked, strict=True)
+            for lane, stopped in zip(self.lanes.values(), held_back, strict=True)
         )
 
-    def view(self, now_s: float, allowance: tuple[int | None, int | None]) -> StreamView:
+    def view(self, now_s: float, allowance: Allowance = NO_LIMIT) -> StreamView:
         """What the planner is shown of it."""
         lanes = tuple(
             LaneView(partition, lane.position, max(lane.end, lane.position), lane.wave is not None)
             for partition, lane in sorted(self.lanes.items())
-            if lane.not_before_s <= now_s
+            if not lane.held_back(now_s)
         )
+        records = allowance.records
+        if self.most_records is not None:
+            records = self.most_records if records is None else min(records, self.most_records)
         return StreamView(
             id=self.stream.id,
             topic=self.stream.topic,
             lanes=lanes,
             order=self.deployment.order,
             epoch=self.epoch,
-            weight=self.tenant.weight,
+            weight=self.tenant.weight * self.deployment.priority,
             cost=self.cost,
             credit_s=self.credit_s,
-            allowance_records=allowance[0],
-            allowance_bytes=allowance[1],
+            allowance_records=records,
+            allowance_bytes=allowance.bytes,
+            apart=self.apart,
         )
 
 
@@ -109,11 +133,27 @@ class Reading(NamedTuple):
 
 
 @dataclass(slots=True)
+class Flight:
+    """A wave that runs."""
+
+    wave: Wave
+    #: monotonic second of its start, or up to which it is known to have queued
+    since_s: float
+    #: it ran for too long, and the engine was told to end it
+    cancelled: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether several streams share one of its bins."""
+        return any(len({piece.lane.stream for piece in each.slices}) > 1 for each in self.wave.bins)
+
+
+@dataclass(slots=True)
 class Board:
     """All streams held, and all waves in flight."""
 
     streams: dict[StreamId, HeldStream] = field(default_factory=dict)
-    waves: dict[str, Wave] = field(default_factory=dict)
+    flights: dict[str, Flight] = field(default_factory=dict)
     #: streams another driver took from us
     lost: set[StreamId] = field(default_factory=set)
 
@@ -125,19 +165,22 @@ class Board:
     @property
     def busy_slots(self) -> int:
         """Bins in flight."""
-        return sum(len(wave.bins) for wave in self.waves.values())
+        return sum(len(flight.wave.bins) for flight in self.flights.values())
 
-    def started(self, wave: Wave) -> None:
+    def started(self, wave: Wave, now_s: float) -> None:
         """A wave was handed to the engine."""
-        self.waves[wave.id] = wave
+        self.flights[wave.id] = Flight(wave, now_s)
         for piece in wave.slices:
+            held = self.streams.get(piece.lane.stream)
             lane = self.lane(piece.lane)
-            if lane is not None:
+            if held is not None and lane is not None:
                 lane.wave = wave.id
+                cost = held.cost
+                lane.predicted_s = cost.seconds_per_slice + piece.size * cost.seconds_per_record
 
     def ended(self, wave: Wave) -> None:
         """A wave came back, whatever became of it."""
-        self.waves.pop(wave.id, None)
+        self.flights.pop(wave.id, None)
         for piece in wave.slices:
             lane = self.lane(piece.lane)
             if lane is not None and lane.wave == wave.id:

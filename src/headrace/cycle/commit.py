@@ -4,44 +4,47 @@ A receipt is a hint and the store is the truth. Where the task itself moved the 
 only follows; elsewhere the move is made here, by compare-and-set. Whenever the two disagree, or a
 job failed as a whole, the positions are read back before anything of these lanes is planned again.
 
-A temporary error holds the lane back for a while. A permanent one suspends its stream alone, with
-the error, the offset and the raw record kept.
+What is done about errors is `failing.py`'s matter.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
-from headrace.cycle.board import Board
+from headrace.cycle.board import Board, HeldStream
+from headrace.cycle.failing import Failing, hurts
 from headrace.cycle.observe import Observer
 from headrace.cycle.report import Reporter
+from headrace.errors import HandlerHung
 from headrace.model.receipts import Receipt, SliceError
-from headrace.model.records import Failure, Move
+from headrace.model.records import Move
 from headrace.model.streams import StreamId
-from headrace.model.waves import Wave
+from headrace.model.waves import Bin, Wave
 from headrace.policies.cost import learn
-from headrace.policies.retry import Backoff, retry
+from headrace.policies.fairness import settled
+from headrace.policies.quarantine import divided
 from headrace.ports import Clock, Store, WaveResult
 
 log = structlog.get_logger(__name__)
 
-BACKOFF = Backoff(first_s=0.2, most_s=30.0)
-
 
 @dataclass(slots=True)
 class Committer:
-    """Turns wave results into durable positions, and their errors into decisions."""
+    """Turns wave results into durable positions, and hands their errors on."""
 
     store: Store
     board: Board
     observer: Observer
     reporter: Reporter
+    failing: Failing
     clock: Clock
-    chance: Callable[[], float] = random.random
+    #: task-seconds up to which credit and debt are remembered
+    most_credit_s: float
+    #: told of each result once it is committed
+    on_result: Callable[[WaveResult], None]
     #: recorded waves whose job failed: they run again as they were, after the given second
     replays: list[tuple[float, Wave]] = field(default_factory=list)
     _tries: dict[str, int] = field(default_factory=dict)
@@ -50,22 +53,25 @@ class Committer:
         """Take one wave's result all the way.
 
         Raises:
-            StoreUnavailable: nothing of it was taken; call again with the same result.
+            StoreUnavailable: call again with the same result; what was taken is not taken twice.
         """
         if result.error is not None:
             self._job_failed(result.wave, result.error, intended)
             return
         disagreed = self._move(result, intended)
-        now_s, committed_s = self.clock.monotonic_s(), self.clock.now_s()
-        for receipt in result.receipts:
-            if receipt.error is not None and not receipt.error.temporary:
-                self._keep(receipt, receipt.error)
         if disagreed:
             self.observer.reload_positions(disagreed)
+        now_s, committed_s = self.clock.monotonic_s(), self.clock.now_s()
+        for receipt in result.receipts:
+            if receipt.error is not None:
+                self._failed(receipt, receipt.error)
         self.board.ended(result.wave)
         self._tries.pop(result.wave.id, None)
         for receipt in result.receipts:
-            self._learn(receipt, now_s, committed_s, result.wave.id)
+            held = self.board.streams.get(receipt.slice.lane.stream)
+            if held is not None:
+                self._learn(receipt, held, (now_s, committed_s), result.wave.id)
+        self.on_result(result)
 
     def _move(self, result: WaveResult, intended: bool) -> set[StreamId]:
         """Move the positions; return the streams whose positions were not where we thought."""
@@ -90,12 +96,17 @@ class Committer:
                 lane.position = each.reached
         return refused | {each.slice.lane.stream for each in result.receipts if each.superseded}
 
-    def _learn(self, receipt: Receipt, now_s: float, committed_s: float, wave: str) -> None:
-        stream = receipt.slice.lane.stream
-        held = self.board.streams.get(stream)
-        if held is None:
-            return
-        meter = self.reporter.meter(stream)
+    def _failed(self, receipt: Receipt, error: SliceError) -> None:
+        held = self.board.streams.get(receipt.slice.lane.stream)
+        lane = self.board.lane(receipt.slice.lane)
+        if held is not None and lane is not None:
+            self.failing.failed(receipt, error, held, lane)
+
+    def _learn(
+        self, receipt: Receipt, held: HeldStream, times_s: tuple[float, float], wave: str
+    ) -> None:
+        now_s, committed_s = times_s
+        meter = self.reporter.meter(held.stream.id)
         meter.last_wave = wave
         meter.add(receipt, committed_s, now_s)
         if receipt.records:
@@ -103,53 +114,54 @@ class Committer:
         lane = held.lanes.get(receipt.slice.lane.partition)
         if lane is None:
             return
-        if receipt.error is None:
-            lane.tries = 0
-        elif receipt.error.temporary:
-            meter.last_error = receipt.error.message
-            lane.not_before_s = now_s + self._wait_s(lane.tries, receipt.error)
-            lane.tries += 1
-            log.warning(
-                "slice held back",
-                slice=str(receipt.slice),
-                tries=lane.tries,
-                error=receipt.error.message,
-            )
-
-    def _wait_s(self, tries: int, error: SliceError) -> float:
-        if error.retry_after_s is not None:
-            return error.retry_after_s
-        return retry(BACKOFF, tries, self.chance()).wait_s
-
-    def _keep(self, receipt: Receipt, error: SliceError) -> None:
-        piece = receipt.slice
-        number = self.store.keep_failure(Failure(piece, error, self.clock.now_s()))
-        held = self.board.streams.get(piece.lane.stream)
-        if held is not None:
-            held.waiting = f"{error.code}: {error.message}"
-        log.error(
-            "stream suspended",
-            stream=str(piece.lane.stream),
-            slice=str(piece),
-            offset=error.offset,
-            error=error.message,
-            failure=number,
+        held.credit_s = settled(
+            held.credit_s, lane.predicted_s, receipt.seconds, self.most_credit_s
         )
+        if receipt.error is None and not receipt.superseded:
+            self.failing.worked(receipt, held, lane)
 
     def _job_failed(self, wave: Wave, error: SliceError, intended: bool) -> None:
-        """Nobody knows what was done: ask the store, then wait a little."""
+        """Nobody knows what was done: ask the store, then wait, or look for the culprit."""
         self.observer.reload_positions({piece.lane.stream for piece in wave.slices})
         log.warning("wave failed", wave=wave.id, error=error.message, again=intended)
-        now_s = self.clock.monotonic_s()
+        flight = self.board.flights.get(wave.id)
+        if flight is not None and flight.cancelled:
+            error = replace(error, temporary=False, code=HandlerHung.__name__, message=_HUNG)
+        if hurts(error):
+            self.failing.died(wave, error)
         if intended:
-            tries = self._tries[wave.id] = self._tries.get(wave.id, 0) + 1
-            self.replays.append((now_s + self._wait_s(tries - 1, error), wave))
-            # Its lanes stay marked: nothing of them may be planned before the replay.
-            self.board.waves.pop(wave.id, None)
+            self._again(wave, error)
             return
         self.board.ended(wave)
-        for piece in wave.slices:
-            lane = self.board.lane(piece.lane)
-            if lane is not None:
-                lane.not_before_s = now_s + self._wait_s(lane.tries, error)
-                lane.tries += 1
+        if not hurts(error):
+            self.failing.lost(tuple(wave.slices), error)
+
+    def _again(self, wave: Wave, error: SliceError) -> None:
+        """A recorded wave runs again as it was; in parts, if one of its streams kills it."""
+        # Its lanes stay marked: nothing of them may be planned before the replay.
+        self.board.flights.pop(wave.id, None)
+        streams = {piece.lane.stream for piece in wave.slices}
+        now_s = self.clock.monotonic_s()
+        if hurts(error) and len(streams) > 1:
+            parts = _parts(wave, divided(streams, wave.id))
+            for part in parts:
+                self.store.record_intent(part)
+                self.replays.append((now_s, part))
+            self.store.finish_intent(wave.id, [])
+            return
+        tries = self._tries[wave.id] = self._tries.get(wave.id, 0) + 1
+        self.replays.append((now_s + self.failing.wait_s(tries - 1, error), wave))
+
+
+_HUNG = "a use case did not come back, could not be interrupted, and its worker was ended"
+
+
+def _parts(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
+    """A recorded wave as several, with the very same slices."""
+    made = []
+    for number, label in enumerate(sorted(set(labels.values()))):
+        slices = tuple(piece for piece in wave.slices if labels[piece.lane.stream] == label)
+        share = len(slices) / max(1, sum(1 for _ in wave.slices))
+        seconds = sum(each.predicted_s for each in wave.bins) * share
+        made.append(replace(wave, id=f"{wave.id}.{number}", bins=(Bin(slices, seconds),)))
+    return made

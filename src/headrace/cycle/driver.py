@@ -11,13 +11,15 @@ planned from the positions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream
+from headrace.cycle.board import NO_LIMIT, Board, HeldStream
 from headrace.cycle.commit import Committer
+from headrace.cycle.failing import Failing
+from headrace.cycle.gates import GateId, Gates, Rate
 from headrace.cycle.observe import Observer
 from headrace.cycle.replay import renewed
 from headrace.cycle.report import Reporter, Row
@@ -26,8 +28,9 @@ from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.planning import check, plan
-from headrace.policies.throttle import Bucket
-from headrace.ports import Clock, Engine, Log, Store, WaveResult
+from headrace.policies.express import with_express
+from headrace.policies.watchdog import limit_s
+from headrace.ports import Clock, DeadLetters, Engine, Log, Store, WaveResult
 from headrace.use_cases import UseCase
 
 log = structlog.get_logger(__name__)
@@ -38,6 +41,8 @@ IDLE_S = 0.05
 BUSY_S = 0.5
 #: how long it waits before asking a broker or store again that did not answer
 TROUBLE_S = 1.0
+#: credit and debt of a stream are remembered up to so many bins
+CREDIT_BINS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class Parts:
     store: Store
     log: Log
     engine: Engine
+    dead_letters: DeadLetters
     clock: Clock
 
 
@@ -60,8 +66,6 @@ class Driver:
     limits: Limits = field(default_factory=Limits)
     board: Board = field(default_factory=Board)
     reporter: Reporter = field(default_factory=Reporter)
-    #: told of every wave as it is started
-    on_start: Callable[[Wave], None] | None = None
     _use_cases: dict[str, tuple[UseCase, Deployment]] = field(default_factory=dict)
     _results: list[WaveResult] = field(default_factory=list)
     _turn: int = 0
@@ -69,14 +73,26 @@ class Driver:
     _recovered: bool = False
     _busy: bool = False
     observer: Observer = field(init=False)
+    failing: Failing = field(init=False)
     committer: Committer = field(init=False)
+    gates: Gates = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
-        self.observer = Observer(self.parts.store, self.parts.log, self.board)
+        store, clock = self.parts.store, self.parts.clock
+        self.observer = Observer(store, self.parts.log, self.board)
+        self.failing = Failing(store, self.parts.dead_letters, self.board, self.reporter, clock)
         self.committer = Committer(
-            self.parts.store, self.board, self.observer, self.reporter, self.parts.clock
+            store,
+            self.board,
+            self.observer,
+            self.reporter,
+            self.failing,
+            clock,
+            CREDIT_BINS * self.limits.bin_budget_s,
+            self._returned,
         )
+        self.gates = Gates(self._rates)
 
     def deploy(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case, or a new version of one, from the next turn on."""
@@ -97,7 +113,7 @@ class Driver:
         """Nothing runs, and nothing that may run is left, as far as last seen."""
         now_s = self.parts.clock.monotonic_s()
         waiting = any(held.runnable(now_s) for held in self.board.streams.values())
-        return not self.board.waves and not waiting and not self.committer.replays
+        return not self.board.flights and not waiting and not self.committer.replays
 
     def drain(self) -> None:
         """Plan nothing more. Safe to call from a signal handler."""
@@ -106,7 +122,7 @@ class Driver:
     @property
     def drained(self) -> bool:
         """Whether it was asked to drain and has nothing left in flight."""
-        return self._draining and not self.board.waves and not self._results
+        return self._draining and not self.board.flights and not self._results
 
     def turn(self) -> None:
         """One turn: commit what came back, observe, plan, start.
@@ -120,6 +136,7 @@ class Driver:
         self._results += self.parts.engine.finished(wait_s)
         try:
             self._commit()
+            self._end_overdue()
             if not self._draining:
                 self._observe()
                 self._start()
@@ -130,8 +147,25 @@ class Driver:
 
     def cancel_all(self) -> None:
         """End everything that runs; for a drain that takes too long."""
-        for wave_id in list(self.board.waves):
+        for wave_id in list(self.board.flights):
             self.parts.engine.cancel(wave_id)
+
+    def _end_overdue(self) -> None:
+        """End waves whose handler does not come back."""
+        now_s = self.parts.clock.monotonic_s()
+        for name, flight in self.board.flights.items():
+            wave = flight.wave
+            use_case, deployment = self._use_cases[wave.use_case]
+            shared = flight.shared and use_case.form == "slice"
+            most_s = limit_s(wave.budget_s, deployment.handler_timeout_s, shared=shared)
+            if flight.cancelled or now_s - flight.since_s <= most_s:
+                continue
+            if not self.parts.engine.began(name):
+                flight.since_s = now_s  # it waits for an executor
+                continue
+            log.warning("wave overdue; it is ended", wave=name, seconds=now_s - flight.since_s)
+            flight.cancelled = True
+            self.parts.engine.cancel(name)
 
     def _free_slots(self) -> int:
         return self.parts.engine.slots - self.board.busy_slots
@@ -149,7 +183,8 @@ class Driver:
         now_s = self.parts.clock.monotonic_s()
         if not self._recovered:
             self._find_intents()
-        self.observer.control([deployment for _, deployment in self._use_cases.values()])
+        if self.observer.control([deployment for _, deployment in self._use_cases.values()]):
+            self.failing.reload()
         if self.board.lost and not self.board.streams:
             raise Fenced("another driver has taken over every stream; this one stops")
         self.observer.topics(now_s)
@@ -172,7 +207,8 @@ class Driver:
         free = self._free_slots()
         if free <= 0:
             return
-        snapshot = self._snapshot(now_s, free)
+        running = [each for flight in self.board.flights.values() for each in flight.wave.bins]
+        snapshot = with_express(self._snapshot(now_s, free), self.parts.engine.slots, running)
         made = plan(snapshot)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.
         self._busy = bool(made.waves)
@@ -181,12 +217,14 @@ class Driver:
         for credit in made.credits:
             self.board.streams[credit.stream].credit_s = credit.credit_s
         for wave in made.waves:
-            self._spend(wave, now_s)
             self._launch(wave, fresh=True)
+            for piece in wave.slices:
+                self.gates.passed(self.board.streams[piece.lane.stream], [piece])
 
     def _start_replays(self, now_s: float) -> None:
-        due = [each for each in self.committer.replays if each[0] <= now_s]
-        self.committer.replays = [each for each in self.committer.replays if each[0] > now_s]
+        waiting = self.committer.replays
+        due = [each for each in waiting if each[0] <= now_s and not self._stopped(each[1])]
+        self.committer.replays = [each for each in waiting if each not in due]
         for _, recorded in due:
             wave = renewed(recorded, self.board)
             if not wave.bins:
@@ -198,46 +236,44 @@ class Driver:
     def _launch(self, wave: Wave, *, fresh: bool) -> None:
         if fresh and self._intends(wave.use_case):
             self.parts.store.record_intent(wave)
-        self.board.started(wave)
+        self.board.started(wave, self.parts.clock.monotonic_s())
         self.parts.engine.start(wave)
-        if self.on_start is not None:
-            self.on_start(wave)
+
+    def _stopped(self, recorded: Wave) -> bool:
+        """Whether a person has to decide about one of its lanes first."""
+        lanes = (self.board.lane(piece.lane) for piece in recorded.slices)
+        return any(lane is not None and lane.failure is not None for lane in lanes)
 
     def _snapshot(self, now_s: float, free_slots: int) -> Snapshot:
         self._turn += 1
         replaying = {
             piece.lane.stream for _, wave in self.committer.replays for piece in wave.slices
         }
-        views = tuple(
-            held.view(now_s, self._allowance(held, now_s))
+        runnable = [
+            held
             for stream, held in self.board.streams.items()
             if stream not in replaying and held.runnable(now_s)
-        )
+        ]
+        allowed = self.gates.allowances(runnable, now_s)
+        views = tuple(held.view(now_s, allowed.get(held.stream.id, NO_LIMIT)) for held in runnable)
         return Snapshot(f"{self.run_id}-{self._turn}", views, free_slots, self.limits)
 
-    def _allowance(self, held: HeldStream, now_s: float) -> tuple[int | None, int | None]:
+    def _rates(self, held: HeldStream) -> dict[GateId, Rate]:
+        """The gates that a stream stands behind."""
+        rates: dict[GateId, Rate] = {}
         throttle = held.tenant.throttle
-        held.records_bucket = _bucket(held.records_bucket, throttle.records_per_s, now_s)
-        held.bytes_bucket = _bucket(held.bytes_bucket, throttle.bytes_per_s, now_s)
-        return (_tokens(held.records_bucket), _tokens(held.bytes_bucket))
+        if throttle.records_per_s is not None or throttle.bytes_per_s is not None:
+            rates[GateId("tenant", held.tenant.name)] = Rate(
+                throttle.records_per_s, throttle.bytes_per_s, throttle.burst_s
+            )
+        per_lane = held.deployment.max_rate_per_lane
+        if per_lane is not None:
+            rate_per_s = per_lane * max(1, len(held.lanes))
+            rates[GateId("stream", str(held.stream.id))] = Rate(rate_per_s, None, 1.0)
+        return rates
 
-    def _spend(self, wave: Wave, now_s: float) -> None:
-        for piece in wave.slices:
-            held = self.board.streams[piece.lane.stream]
-            if held.records_bucket is not None:
-                held.records_bucket = held.records_bucket.spend(piece.size)
-            if held.bytes_bucket is not None:
-                size_bytes = round(piece.size * held.cost.bytes_per_record)
-                held.bytes_bucket = held.bytes_bucket.spend(size_bytes)
-
-
-def _bucket(bucket: Bucket | None, rate_per_s: float | None, now_s: float) -> Bucket | None:
-    if rate_per_s is None:
-        return None
-    if bucket is None or bucket.rate_per_s != rate_per_s:
-        return Bucket.full(rate_per_s, now_s)
-    return bucket.refilled(now_s)
-
-
-def _tokens(bucket: Bucket | None) -> int | None:
-    return None if bucket is None else max(0, int(bucket.tokens))
+    def _returned(self, result: WaveResult) -> None:
+        for receipt in result.receipts:
+            held = self.board.streams.get(receipt.slice.lane.stream)
+            if held is not None and receipt.reached < receipt.slice.until_offset:
+                self.gates.returned(held, receipt)

@@ -17,7 +17,7 @@ from datasketches import kll_floats_sketch
 
 from headrace.cycle.board import Board, HeldStream
 from headrace.model.receipts import Receipt
-from headrace.model.streams import StreamId
+from headrace.model.streams import Order, StreamId
 
 WINDOW_S = 30.0
 _SKETCH_K = 200
@@ -28,6 +28,8 @@ class Meter:
     """One stream's figures over the last one to two windows."""
 
     records_total: int = 0
+    #: records that went to the dead letters
+    dead_letters: int = 0
     last_wave: str = ""
     last_error: str = ""
     _now: kll_floats_sketch = field(default_factory=lambda: kll_floats_sketch(_SKETCH_K))
@@ -40,6 +42,7 @@ class Meter:
         """Count a receipt whose effects were durable at ``committed_s`` (seconds since 1970)."""
         self._roll(now_s)
         self.records_total += receipt.records
+        self.dead_letters += receipt.dead_letters
         self._window_records += receipt.records
         if receipt.timestamps_s:
             delays = np.maximum(committed_s - np.array(receipt.timestamps_s, np.float64), 0.0)
@@ -87,6 +90,7 @@ class Row:
     p50_s: float | None
     p99_s: float | None
     wave: str
+    dead_letters: int
     note: str
 
 
@@ -117,6 +121,7 @@ class Reporter:
             p50_s=p50_s,
             p99_s=p99_s,
             wave=waves[0] if waves else meter.last_wave,
+            dead_letters=meter.dead_letters,
             note=held.stream.reason or held.waiting or meter.last_error,
         )
 
@@ -127,5 +132,11 @@ def shown_state(held: HeldStream, now_s: float) -> str:
         return held.state.value
     if held.waiting:
         return "waiting"
-    retrying = any(lane.not_before_s > now_s for lane in held.lanes.values())
-    return "retrying" if retrying else "active"
+    lanes = held.lanes.values()
+    stopped = sum(lane.failure is not None for lane in lanes)
+    if stopped:
+        whole = stopped == len(lanes) or held.deployment.order is Order.STREAM
+        return "suspended" if whole else f"suspended {stopped}/{len(lanes)}"
+    if any(lane.tries or lane.attempts or lane.not_before_s > now_s for lane in lanes):
+        return "retrying"
+    return "throttled" if held.throttled and held.lag_records else "active"

@@ -78,6 +78,8 @@ class Limits:
     #: a stream with more predicted work than this waiting shares no bin with quick ones, whose
     #: receipts would have to wait for it
     quick_s: float = 0.1
+    #: budget of a bin in the slot that is kept for quick work
+    express_s: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)

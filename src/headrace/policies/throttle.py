@@ -25,16 +25,20 @@ class Bucket:
     tokens: float
     #: monotonic second up to which tokens were given
     at_s: float
+    #: seconds' worth that it holds
+    burst_s: float = 1.0
 
     @classmethod
-    def full(cls, rate_per_s: float, now_s: float) -> Bucket:
+    def full(cls, rate_per_s: float, now_s: float, burst_s: float = 1.0) -> Bucket:
         """A bucket that nothing was taken from yet; ``rate_per_s`` is above 0."""
-        return cls(rate_per_s, _burst(rate_per_s), now_s)
+        empty = cls(rate_per_s, 0.0, now_s, burst_s)
+        return replace(empty, tokens=empty.burst)
 
     @property
     def burst(self) -> float:
-        """The most tokens it holds: one second's worth, and room for at least one record."""
-        return _burst(self.rate_per_s)
+        """The most tokens it holds: ``burst_s`` seconds' worth, and room for at least one."""
+        # Below 1 no whole record would ever fit; at 0.5/s one passes every two seconds.
+        return max(1.0, self.rate_per_s * self.burst_s)
 
     def refilled(self, now_s: float) -> Bucket:
         """The bucket at ``now_s``.
@@ -50,8 +54,3 @@ class Bucket:
     def spend(self, amount: float) -> Bucket:
         """The bucket after ``amount`` was taken, which may be more than it had."""
         return replace(self, tokens=self.tokens - amount)
-
-
-def _burst(rate_per_s: float) -> float:
-    # Below 1 no whole record would ever fit; at 0.5/s one passes every two seconds.
-    return max(1.0, rate_per_s)

@@ -14,6 +14,7 @@ child is ended here, quietly.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -32,12 +33,12 @@ class CallOverdue(BaseException):
 
 
 def bounded(call: Callable[[], _T], seconds: float) -> _T:
-    """Run ``call``; end it after ``seconds``.
+    """Run ``call``; end it after ``seconds``, which may be infinite.
 
     Raises:
         CallOverdue: it took longer. What it raised meanwhile is lost.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
         return _in_this_process(call)
     ringing = True
 

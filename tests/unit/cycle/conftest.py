@@ -13,6 +13,7 @@ from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.clock import FakeClock
+from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
 from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
 from headrace.use_cases import use_case
@@ -38,6 +39,7 @@ class World:
         self.store = open_store(self.connections.database_url)
         self.use_cases = [self.make()]
         self.driver = None
+        self.dead_letters = DeadLettersTwin()
 
     def make(self, handler=None, name="keep", sink=None, **options):
         def notes(table, context):
@@ -61,20 +63,31 @@ class World:
     def deploy(self, **options):
         for each in self.use_cases:
             self.store.deploy(
-                Deployment(each.name, "m.py", "0" * 64, TOPIC, order=each.order, **options)
+                Deployment(
+                    each.name,
+                    "m.py",
+                    "0" * 64,
+                    TOPIC,
+                    order=each.order,
+                    bad_record=each.bad_record,
+                    **options,
+                )
             )
 
     def start(self):
         """A new driver, as after a kill: nothing is left of the one before but store and log."""
         self.lives += 1
         self.engine = InProcessEngine(
-            self.connections, ReaderTwinFactory(self.log), SqlPositionsFactory()
+            self.connections,
+            ReaderTwinFactory(self.log),
+            SqlPositionsFactory(),
+            self.dead_letters,
         )
-        parts = Parts(self.store, self.log, self.engine, self.clock)
+        parts = Parts(self.store, self.log, self.engine, self.dead_letters, self.clock)
         self.driver = Driver(parts, f"run{self.lives}", Limits())
         for each in self.use_cases:
             deployment = next(d for d in self.store.deployments() if d.use_case == each.name)
-            self.engine.deploy(each, dict(deployment.options))
+            self.engine.take(each, deployment)
             self.driver.deploy(each, deployment)
         return self.driver
 

@@ -194,7 +194,7 @@ def test_a_bad_record_suspends_its_stream_alone_and_is_kept(world):
             raise ValueError("cannot read this")
 
     world.use_cases = [world.make(picky)]
-    world.deploy()
+    world.deploy(retries=0)
     world.tenant("acme", 5)
     world.tenant("bolt", 3)
     world.start()

@@ -15,6 +15,7 @@ from headrace.sinks import SqlTable
 from headrace.spark.handling import error_of
 from headrace.spark.task import Work, kept, run_bin
 from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -60,6 +61,8 @@ class Bench:
 
     def __init__(self, folder) -> None:
         self.url = f"sqlite:///{folder / 'store.db'}"
+        self.dead_letters = DeadLettersTwin()
+        self.limits = {}
         self.store = open_store(self.url)
         self.store.deploy(Deployment("keep", "m.py", "0" * 64, "{tenant}.visits"))
         for name in TENANTS:
@@ -87,7 +90,15 @@ class Bench:
             handler or with_tenant
         )
         connections = Connections(kafka={}, database_url=self.url)
-        work = Work(b"", (), connections, reader or NumbersReader(), SqlPositionsFactory())
+        work = Work(
+            b"",
+            (),
+            connections,
+            reader or NumbersReader(),
+            SqlPositionsFactory(),
+            self.dead_letters,
+            **self.limits,
+        )
         # Same process: the sink must be the one the test looks at, so nothing is pickled.
         object.__setattr__(work, "load", lambda: keep)
         return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s)
@@ -256,7 +267,8 @@ def test_receipts_carry_cost_and_timestamps(bench):
 
 
 def test_a_worker_opens_its_clients_once(bench):
-    work = Work(b"", (), Connections({}, bench.url), NumbersReader(), SqlPositionsFactory())
+    factories = (NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    work = Work(b"", (), Connections({}, bench.url), *factories)
     again = cloudpickle.loads(cloudpickle.dumps(work))
     assert kept(work) is kept(again)
 
@@ -265,5 +277,6 @@ def test_no_secret_shows_in_what_a_task_is_given():
     connections = Connections(
         {"sasl.password": "hunter2"}, "postgresql://u:hunter2@db/x", "smtp://u:hunter2@mail"
     )
-    work = Work(b"hunter2", (), connections, NumbersReader(), SqlPositionsFactory())
+    factories = (NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    work = Work(b"hunter2", (), connections, *factories)
     assert "hunter2" not in repr(work)

@@ -1,0 +1,203 @@
+"""What becomes of slices that failed: waits, retries apart, open failures and dead letters.
+
+`policies/quarantine.py` decides; here it is done. Everything that a kill may not lose is in the
+store before the board follows: a lane is stopped exactly while it has an open failure there.
+What is only remembered here (how often a lane was tried, who is suspected of killing workers) is
+learned again by a driver that starts anew.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+import structlog
+
+from headrace.cycle.board import Board, HeldStream, Lane
+from headrace.cycle.report import Reporter
+from headrace.errors import HeadraceError
+from headrace.model.receipts import Receipt, SliceError
+from headrace.model.records import Deployment, Failure, Move
+from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Wave
+from headrace.policies.quarantine import (
+    HURTS_NEIGHBOURS,
+    History,
+    Rules,
+    Step,
+    Verdict,
+    divided,
+    judge,
+)
+from headrace.policies.retry import Backoff, retry
+from headrace.ports import Clock, DeadLetter, DeadLetters, Store
+
+log = structlog.get_logger(__name__)
+
+BACKOFF = Backoff(first_s=0.2, most_s=30.0)
+#: after trouble that passed, each good slice may be so many times larger than the last
+GROWTH = 4
+
+
+@dataclass(slots=True)
+class Failing:
+    """Does what is decided about failed slices and dead waves."""
+
+    store: Store
+    dead_letters: DeadLetters
+    board: Board
+    reporter: Reporter
+    clock: Clock
+    chance: Callable[[], float] = random.random
+
+    def reload(self) -> None:
+        """Stop the lanes that have an open failure in the store, and no others."""
+        stopped = {each.slice.lane: each.id for each in self.store.failures(only_open=True)}
+        for held in self.board.streams.values():
+            for partition, lane in held.lanes.items():
+                number = stopped.get(LaneId(*held.stream.id, partition))
+                if lane.failure is not None and number is None:
+                    lane.tries = lane.attempts = 0
+                    lane.not_before_s = float("-inf")
+                lane.failure = number
+
+    def worked(self, receipt: Receipt, held: HeldStream, lane: Lane) -> None:
+        """A slice came through: trouble at its position is over."""
+        lane.tries = lane.attempts = 0
+        if lane.suspect_until is not None and lane.position >= lane.suspect_until:
+            lane.suspect_until = None
+        suspected = any(each.suspect_until is not None for each in held.lanes.values())
+        if not suspected:
+            held.apart = ""
+            if held.most_records is not None:
+                most = max(held.most_records, receipt.slice.size) * GROWTH
+                held.most_records = most if most < held.lag_records else None
+
+    def failed(self, receipt: Receipt, error: SliceError, held: HeldStream, lane: Lane) -> None:
+        """A slice failed: wait, or stop its lane, or set the record aside.
+
+        Raises:
+            StoreUnavailable: nothing was done; call again with the same receipt.
+        """
+        piece = replace(receipt.slice, from_offset=receipt.reached)
+        verdict = judge(
+            _rules(held.deployment),
+            History(lane.tries, lane.attempts),
+            error,
+            receipt.slice.size,
+            self.chance(),
+        )
+        if verdict.step is Step.RETRY:
+            self._again(piece, error, verdict, held, lane)
+        elif verdict.step is Step.DEAD_LETTER:
+            self._set_aside(piece, error, verdict, held, lane)
+        else:
+            self._stop(piece, error, verdict, held, lane)
+
+    def died(self, wave: Wave, error: SliceError) -> None:
+        """A wave killed its worker, or had to be ended, and nobody knows at which slice."""
+        streams = {piece.lane.stream for piece in wave.slices}
+        if len(streams) == 1:
+            for piece in wave.slices:
+                held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
+                if held is not None and lane is not None:
+                    self.failed(_nothing_done(piece), error, held, lane)
+            return
+        labels = divided(streams, wave.id)
+        for piece in wave.slices:
+            held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
+            if held is not None and lane is not None:
+                held.apart = labels[piece.lane.stream]
+                lane.suspect_until = piece.until_offset
+        log.warning("looking for the stream that hurts its neighbours", wave=wave.id, parts=labels)
+
+    def lost(self, slices: Collection[Slice], error: SliceError) -> None:
+        """A wave was lost for reasons of its own: all of it waits a little."""
+        now_s = self.clock.monotonic_s()
+        for piece in slices:
+            lane = self.board.lane(piece.lane)
+            if lane is not None:
+                lane.not_before_s = now_s + self.wait_s(lane.tries, error)
+                lane.tries += 1
+
+    def wait_s(self, tries: int, error: SliceError) -> float:
+        """Seconds to wait after temporary trouble."""
+        if error.retry_after_s is not None:
+            return error.retry_after_s
+        return retry(BACKOFF, tries, self.chance()).wait_s
+
+    def _again(
+        self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
+    ) -> None:
+        self._remember(piece, error, verdict, held, lane)
+        lane.not_before_s = self.clock.monotonic_s() + verdict.wait_s
+        held.most_records = verdict.most_records
+        if verdict.apart:
+            held.apart = f"{held.stream.id}"
+            lane.suspect_until = max(piece.until_offset, lane.suspect_until or 0)
+        log.warning(
+            "slice held back",
+            slice=str(piece),
+            tries=lane.tries,
+            attempts=lane.attempts,
+            error=error.message,
+        )
+
+    def _stop(
+        self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
+    ) -> None:
+        stop_use_case = verdict.step is Step.FAIL
+        failure = Failure(piece, error, self.clock.now_s(), verdict.history.attempts)
+        lane.failure = self.store.keep_failure(failure, stop_use_case=stop_use_case)
+        self._remember(piece, error, verdict, held, lane)
+        lane.suspect_until = None
+        log.error(
+            "use case stopped" if stop_use_case else "lane stopped",
+            slice=str(piece),
+            offset=error.offset,
+            error=error.message,
+            failure=lane.failure,
+        )
+
+    def _set_aside(
+        self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
+    ) -> None:
+        assert error.offset is not None, "only a record that is named can be set aside"
+        try:
+            self.dead_letters.keep([DeadLetter(piece, error, verdict.history.attempts)])
+        except HeadraceError as trouble:
+            # The lane may not go on without it: the record is tried again, and then set aside.
+            log.warning("dead letter not kept", slice=str(piece), error=str(trouble))
+            lane.not_before_s = self.clock.monotonic_s() + self.wait_s(lane.tries, error)
+            lane.tries += 1
+            return
+        move = Move(piece.lane, piece.from_offset, error.offset + 1, held.epoch)
+        if move.to_offset > move.from_offset and all(self.store.positions.advance([move])):
+            lane.position = move.to_offset
+        meter = self.reporter.meter(held.stream.id)
+        meter.dead_letters += 1
+        meter.last_error = error.message
+        lane.tries = lane.attempts = 0
+        log.warning("record set aside", slice=str(piece), offset=error.offset, error=error.message)
+
+    def _remember(
+        self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
+    ) -> None:
+        lane.tries, lane.attempts = verdict.history.tries, verdict.history.attempts
+        self.reporter.meter(
+            held.stream.id
+        ).last_error = f"partition {piece.lane.partition}: {error.code}: {error.message}"
+
+
+def hurts(error: SliceError) -> bool:
+    """Whether what happened says that a stream of the wave hangs or kills its worker."""
+    return error.code in HURTS_NEIGHBOURS
+
+
+def _rules(deployment: Deployment) -> Rules:
+    return Rules(deployment.bad_record, deployment.retries, BACKOFF)
+
+
+def _nothing_done(piece: Slice) -> Receipt:
+    return Receipt(piece, piece.from_offset, committed=False)
