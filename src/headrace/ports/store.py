@@ -133,11 +133,13 @@ class Store(Protocol):
     def skip_failure(self, number: int) -> None:
         """Let the lane go on behind the failed record; one compare-and-set with the failure.
 
-        The position moves from the record's offset to the next one. A failure that names no
-        record has its whole slice skipped, from its first offset to ``until_offset``.
+        The position moves from the record's offset, or from the slice's first one (where the lane
+        stopped; a gap may be between), to behind the record. A failure that names no record has
+        its whole slice skipped, from its first offset to ``until_offset``.
 
         Raises:
-            ConfigError: the failure is not open any more, or the position is elsewhere by now.
+            ConfigError: the failure is not open any more, the stream was removed, or the position
+                is elsewhere by now; nothing was moved.
         """
 
     def close(self) -> None:

@@ -33,8 +33,9 @@ def failed(
     stream: StreamId = ACME,
     names_record: bool = True,
 ) -> Failure:
-    """A failure at ``at`` of a slice up to ``until``; with no record named it begins at ``at``."""
-    piece = Slice(lane(partition, stream), "t", 0 if names_record else at, until, 1)
+    """A failure at ``at``: its lane stopped there, or with a record named at most one before."""
+    begins = max(0, at - 1) if names_record else at
+    piece = Slice(lane(partition, stream), "t", begins, until, 1)
     error = SliceError(False, "HandlerError", "no JSON", offset=at if names_record else None)
     return Failure(piece, error, 1.0)
 
@@ -110,10 +111,10 @@ class Decisions(RuleBasedStateMachine):
         number = sorted(self.known)[-1 - pick]
         each = self.known[number]
         partition, offset = each.slice.lane.partition, each.error.offset
-        at = each.slice.from_offset if offset is None else offset
+        stands = {each.slice.from_offset, each.slice.from_offset if offset is None else offset}
         to = each.slice.until_offset if offset is None else offset + 1
         decide = self.store.skip_failure if skip else self.store.retry_failure
-        if each.state is FailureState.OPEN and (not skip or self.offsets[partition] == at):
+        if each.state is FailureState.OPEN and (not skip or self.offsets[partition] in stands):
             decide(number)
             state = FailureState.SKIPPED if skip else FailureState.RETRIED
             self.known[number] = replace(each, state=state)

@@ -146,8 +146,23 @@ class FailuresContract:
         assert offsets(store) == {0: behind, 1: 3}
         assert store.positions.advance([Move(lane(0), behind, 11, epoch)]) == [True]
 
+    def test_to_skip_also_passes_a_gap_before_the_record(self, store: Store) -> None:
+        started(store, 2)
+        failure = failed(at=5)
+        store.skip_failure(
+            store.keep_failure(replace(failure, slice=replace(failure.slice, from_offset=2)))
+        )
+        assert offsets(store) == {0: 6}
+
+    def test_a_record_outside_the_slice_is_not_skipped(self, store: Store) -> None:
+        started(store, 3)
+        number = store.keep_failure(failed(at=9, until=9))
+        with pytest.raises(ConfigError, match="at 9 is not in"):
+            store.skip_failure(number)
+        assert (offsets(store), _open(store)) == ({0: 3}, [number])
+
     @pytest.mark.parametrize("names_record", [True, False])
-    @pytest.mark.parametrize("position", [2, 4])
+    @pytest.mark.parametrize("position", [1, 4])
     def test_a_failure_that_the_lane_does_not_stand_at_is_not_skipped(
         self, store: Store, position: int, names_record: bool
     ) -> None:
