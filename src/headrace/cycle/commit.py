@@ -128,7 +128,7 @@ class Committer:
         if flight is not None and flight.cancelled:
             error = replace(error, temporary=False, code=HandlerHung.__name__, message=_HUNG)
         if hurts(error):
-            self.failing.died(wave, error)
+            self.failing.died(wave, error, recorded=intended)
         if intended:
             self._again(wave, error)
             return

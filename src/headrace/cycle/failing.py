@@ -74,8 +74,18 @@ class Failing:
                 most = max(held.most_records, receipt.slice.size) * GROWTH
                 held.most_records = most if most < held.lag_records else None
 
-    def failed(self, receipt: Receipt, error: SliceError, held: HeldStream, lane: Lane) -> None:
+    def failed(
+        self,
+        receipt: Receipt,
+        error: SliceError,
+        held: HeldStream,
+        lane: Lane,
+        *,
+        whole: bool = False,
+    ) -> None:
         """A slice failed: wait, or stop its lane, or set the record aside.
+
+        With ``whole`` it can only be tried again as it is, not in smaller parts.
 
         Raises:
             StoreUnavailable: nothing was done; call again with the same receipt.
@@ -85,7 +95,7 @@ class Failing:
             _rules(held.deployment),
             History(lane.tries, lane.attempts),
             error,
-            receipt.slice.size,
+            1 if whole else receipt.slice.size,
             self.chance(),
         )
         if verdict.step is Step.RETRY:
@@ -95,14 +105,18 @@ class Failing:
         else:
             self._stop(piece, error, verdict, held, lane)
 
-    def died(self, wave: Wave, error: SliceError) -> None:
-        """A wave killed its worker, or had to be ended, and nobody knows at which slice."""
+    def died(self, wave: Wave, error: SliceError, *, recorded: bool) -> None:
+        """A wave killed its worker, or had to be ended, and nobody knows at which slice.
+
+        Slices of a recorded wave run again as they were, so smaller ones can not tell more.
+        """
         streams = {piece.lane.stream for piece in wave.slices}
         if len(streams) == 1:
             for piece in wave.slices:
                 held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
                 if held is not None and lane is not None:
-                    self.failed(_nothing_done(piece), error, held, lane)
+                    receipt = Receipt(piece, piece.from_offset, committed=False)
+                    self.failed(receipt, error, held, lane, whole=recorded)
             return
         labels = divided(streams, wave.id)
         for piece in wave.slices:
@@ -197,7 +211,3 @@ def hurts(error: SliceError) -> bool:
 
 def _rules(deployment: Deployment) -> Rules:
     return Rules(deployment.bad_record, deployment.retries, BACKOFF)
-
-
-def _nothing_done(piece: Slice) -> Receipt:
-    return Receipt(piece, piece.from_offset, committed=False)

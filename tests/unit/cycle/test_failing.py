@@ -1,0 +1,370 @@
+"""What becomes of slices that fail: every transition of the quarantine, through a driver."""
+
+import pytest
+
+from headrace.errors import BrokerUnavailable, HandlerSlow, SinkUnavailable, WorkerKilled
+from headrace.model.records import FailureState
+from headrace.model.streams import State, StreamId, Tenant, Throttle
+from headrace.ports import WaveResult
+from headrace.spark.handling import error_of
+from headrace.testing.engine_twin import InProcessEngine
+
+ACME = StreamId("keep", "acme")
+
+
+class DeadlyEngine(InProcessEngine):
+    """Some tenants kill the worker of whichever wave they are in."""
+
+    deadly: tuple[str, ...] = ()
+
+    def _run(self, wave):
+        if any(piece.lane.tenant in self.deadly for piece in wave.slices):
+            killed = WorkerKilled(f"wave {wave.id} lost its worker")
+            return WaveResult(wave, (), 0.0, error_of(killed))
+        return super()._run(wave)
+
+
+def raises_at(*offsets, tenant="acme", error=ValueError):
+    """A handler that cannot take these offsets of one tenant."""
+
+    def handler(table, context):
+        found = table["offset"].to_pylist()
+        for row, offset in enumerate(found):
+            if context.tenant == tenant and offset in offsets:
+                if error is None:
+                    raise context.bad_record(row, f"offset {offset}")
+                raise error(f"offset {offset}")
+
+    return handler
+
+
+def begin(world, handler, *, partitions=1, tenants=("acme", "bolt"), records=5, **options):
+    use_case = {
+        name: options.pop(name) for name in ("bad_record", "order", "guarantee") if name in options
+    }
+    world.use_cases = [world.make(handler, **use_case)]
+    world.deploy(**options)
+    for name in tenants:
+        world.tenant(name, records, partitions)
+    world.start()
+    return world
+
+
+def open_failures(world):
+    return world.store.failures(only_open=True)
+
+
+# --- retrying and suspended ------------------------------------------------------------------
+
+
+def test_a_handler_that_raises_is_tried_as_often_as_the_use_case_says(world):
+    tries = []
+
+    def broken(_table, context):
+        if context.tenant == "acme":
+            tries.append(world.clock.monotonic_s())
+            raise ValueError("no")
+
+    begin(world, broken, records=1, retries=2)
+    world.turns(3)
+    assert world.row("acme").state == "retrying"
+    assert world.row("bolt").state == "active"
+    world.turns(20, seconds=1.0)
+    assert len(tries) == 3
+    (failure,) = open_failures(world)
+    assert (failure.attempts, failure.error.offset, failure.error.raw_value) == (3, 0, b"x")
+    assert world.row("acme").state == "suspended"
+
+
+def test_success_forgets_earlier_attempts(world):
+    trouble = [1, 1]
+
+    def shaky(_table, context):
+        if context.tenant == "acme" and trouble:
+            trouble.pop()
+            raise ValueError("not yet")
+
+    begin(world, shaky, records=1, retries=2)
+    world.turns(20, seconds=1.0)
+    assert world.positions()["acme", 0] == 1
+    trouble += [1, 1]
+    world.send("acme", 1)
+    world.turns(20, seconds=1.0)
+    assert world.positions()["acme", 0] == 2
+    assert open_failures(world) == []
+
+
+def test_only_the_lane_that_fails_stops(world):
+    begin(world, raises_at(2, error=None), partitions=2)
+    world.send("acme", 1, partition=1)
+    world.turns()
+    assert world.positions()["acme", 0] == 2
+    assert world.positions()["acme", 1] == 1
+    assert world.row("acme").state == "suspended 1/2"
+    world.send("acme", 1, partition=1)
+    world.turns()
+    assert world.positions()["acme", 1] == 2
+
+
+def test_with_order_stream_the_whole_stream_stops_and_no_other(world):
+    begin(world, raises_at(2, error=None), partitions=2, order="stream", tenants=("acme",))
+    world.turns()
+    world.send("acme", 3, partition=1)
+    done = world.positions()["acme", 1]
+    world.turns()
+    assert world.positions()["acme", 1] == done
+    assert world.row("acme").state == "suspended"
+
+
+def test_a_driver_that_starts_anew_leaves_the_lane_stopped(world):
+    begin(world, raises_at(2, error=None))
+    world.turns()
+    world.start()
+    world.turns()
+    assert world.positions()["acme", 0] == 2
+    assert len(world.store.failures()) == 1
+
+
+# --- what a person decides -------------------------------------------------------------------
+
+
+def test_retried_the_lane_goes_on_at_the_record(world):
+    bad = [2]
+
+    def handler(table, context):
+        return raises_at(*bad, error=None)(table, context)
+
+    begin(world, handler)
+    world.turns()
+    (failure,) = open_failures(world)
+    world.store.retry_failure(failure.id)
+    world.turns()
+    (again,) = open_failures(world)
+    assert again.id != failure.id
+    bad.clear()
+    world.store.retry_failure(again.id)
+    world.turns()
+    assert world.positions()["acme", 0] == 5
+    assert world.row("acme").state == "active"
+
+
+def test_skipped_the_lane_goes_on_behind_the_record(world):
+    begin(world, raises_at(2, error=None))
+    world.turns()
+    (failure,) = open_failures(world)
+    world.store.skip_failure(failure.id)
+    world.turns()
+    assert world.positions()["acme", 0] == 5
+    assert world.store.failure(failure.id).state is FailureState.SKIPPED
+
+
+def test_a_resumed_stream_tries_its_failures_again(world):
+    begin(world, raises_at(2, error=None))
+    world.turns()
+    world.store.set_stream_state(ACME, State.ACTIVE)
+    world.turns()
+    assert [each.state for each in world.store.failures()] == [
+        FailureState.RETRIED,
+        FailureState.OPEN,
+    ]
+
+
+# --- dead letters ----------------------------------------------------------------------------
+
+
+def test_a_bad_record_goes_to_the_dead_letters_and_the_lane_goes_on(world):
+    begin(world, raises_at(1, 2, 4, error=None), bad_record="dead-letter")
+    world.turns()
+    assert world.positions()["acme", 0] == 5
+    assert [each.error.offset for each in world.dead_letters.letters] == [1, 2, 4]
+    assert {each.slice.lane for each in world.dead_letters.letters} == {world.lane("acme")}
+    assert world.row("acme").dead_letters == 3
+    assert open_failures(world) == []
+
+
+def test_a_handler_that_raises_gets_its_retries_before_the_record_is_set_aside(world):
+    begin(world, raises_at(3), bad_record="dead-letter", retries=2)
+    world.turns(4)
+    assert world.dead_letters.letters == []
+    world.turns(20, seconds=1.0)
+    (letter,) = world.dead_letters.letters
+    assert (letter.error.offset, letter.error.raw_value, letter.attempts) == (3, b"x", 3)
+    assert world.positions()["acme", 0] == 5
+
+
+def test_without_retries_it_is_set_aside_at_once(world):
+    begin(world, raises_at(3), bad_record="dead-letter", retries=0)
+    world.turns()
+    assert [each.error.offset for each in world.dead_letters.letters] == [3]
+    assert world.positions()["acme", 0] == 5
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_no_lane_goes_on_before_its_dead_letter_is_kept(world, retries):
+    begin(world, raises_at(1), bad_record="dead-letter", retries=retries)
+    for _ in range(3):
+        world.dead_letters.fail_next(BrokerUnavailable("no broker"))
+    while world.dead_letters.accidents:
+        world.turns(1)
+        assert world.positions().get(("acme", 0), 0) <= 1
+    world.turns(30, seconds=1.0)
+    assert world.positions()["acme", 0] == 5
+    assert [each.error.offset for each in world.dead_letters.letters] == [1]
+
+
+def test_by_intent_too_a_record_is_set_aside_and_the_slice_is_one_effect(world):
+    begin(world, raises_at(2, error=None), bad_record="dead-letter", guarantee="exactly-once")
+    world.turns()
+    assert world.positions()["acme", 0] == 5
+    assert len(world.dead_letters.letters) == 1
+    assert world.store.pending_intents() == []
+
+
+# --- fail ------------------------------------------------------------------------------------
+
+
+def test_fail_stops_the_use_case_for_all_tenants_and_no_other_use_case(world):
+    failing = world.make(raises_at(2, error=None), bad_record="fail")
+    world.use_cases = [failing, world.make(name="other")]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.tenant("bolt", 1)
+    world.start()
+    world.turns()
+    world.send("bolt", 3)
+    world.turns()
+    assert world.positions()["bolt", 0] == 1
+    assert world.row("bolt").state == "suspended"
+    assert world.positions("other") == {("acme", 0): 5, ("bolt", 0): 4}
+
+
+# --- temporary trouble -----------------------------------------------------------------------
+
+
+def test_temporary_trouble_is_never_held_against_a_record_and_takes_less_each_time(world):
+    trouble = [True]
+
+    def down(_table, context):
+        if context.tenant == "acme" and trouble:
+            raise SinkUnavailable("down")
+
+    begin(world, down, records=64, retries=0)
+    world.turns(60, seconds=1.0)
+    sizes = [
+        piece.size
+        for wave in world.engine.started
+        for piece in wave.slices
+        if piece.lane.tenant == "acme"
+    ]
+    assert sizes[:4] == [64, 8, 1, 1]
+    assert len(sizes) < 12, "a hot loop"
+    assert open_failures(world) == []
+    trouble.clear()
+    world.turns(60, seconds=1.0)
+    assert world.positions()["acme", 0] == 64
+    assert world.driver.board.streams[ACME].most_records is None
+
+
+# --- who hurts the neighbours ----------------------------------------------------------------
+
+
+def test_a_stream_that_was_too_slow_for_company_runs_apart_until_it_is_through(world):
+    slow = [True]
+
+    def handler(_table, context):
+        if context.tenant == "acme" and slow:
+            slow.clear()
+            raise HandlerSlow("took too long")
+
+    begin(world, handler, records=8)
+    world.turns(1)
+    assert world.driver.board.streams[ACME].apart
+    world.turns(20, seconds=1.0)
+    mine = [
+        {piece.lane.tenant for piece in wave.slices}
+        for wave in world.engine.started
+        if any(piece.lane.tenant == "acme" for piece in wave.slices)
+    ]
+    assert len(mine) > 2
+    assert all(each == {"acme"} for each in mine[1:])
+    assert world.positions() == {("acme", 0): 8, ("bolt", 0): 8}
+    assert not world.driver.board.streams[ACME].apart
+
+
+def deadly(world, *tenants):
+    engine = world.engine
+    made = DeadlyEngine(engine.connections, engine.reader, engine.positions, engine.dead_letters)
+    made.deadly = tenants
+    made.take(world.use_cases[0], world.store.deployments()[0])
+    object.__setattr__(world.driver.parts, "engine", made)
+    world.engine = made
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_who_kills_the_worker_is_found_and_everybody_else_is_served(world, guarantee):
+    tenants = [f"t{number:02}" for number in range(20)]
+    begin(world, None, tenants=tenants, records=3, retries=1, guarantee=guarantee)
+    deadly(world, "t07")
+    world.turns(60, seconds=1.0)
+    done = world.positions()
+    assert {name: done[name, 0] for name in tenants if name != "t07"} == {
+        name: 3 for name in tenants if name != "t07"
+    }
+    assert done["t07", 0] == 0
+    (failure,) = open_failures(world)
+    assert failure.slice.lane.tenant == "t07"
+    assert failure.error.code == "WorkerKilled"
+    assert [held.apart for held in world.driver.board.streams.values() if held.apart] in (
+        [],
+        ["t07/keep"],
+    )
+
+
+def test_a_wave_that_does_not_come_back_is_ended(world):
+    begin(world, None, retries=0)
+    world.engine.paused = True
+    world.turns(2)
+    running = list(world.driver.board.flights)
+    world.turns(1, seconds=200.0)
+    world.turns(1)
+    assert all(world.driver.board.flights[name].cancelled for name in running)
+    world.engine.paused = False
+    world.turns(30, seconds=1.0)
+    assert world.positions() == {("acme", 0): 5, ("bolt", 0): 5}
+
+
+def test_a_wave_that_queues_for_an_executor_is_not_ended(world):
+    begin(world, None)
+    world.engine.paused = True
+    world.engine.queued = True
+    world.turns(2)
+    world.turns(3, seconds=200.0)
+    assert not any(flight.cancelled for flight in world.driver.board.flights.values())
+
+
+# --- throttles -------------------------------------------------------------------------------
+
+
+def test_a_throttle_holds_for_the_sum_of_a_tenants_streams(world):
+    world.use_cases = [world.make(), world.make(name="other")]
+    world.deploy()
+    world.tenant("acme", 1000)
+    world.tenant("bolt", 1000)
+    world.store.set_throttle("acme", Throttle(records_per_s=10.0))
+    world.start()
+    world.turns(100, seconds=0.1)
+    both = world.positions()["acme", 0] + world.positions("other")["acme", 0]
+    assert 80 <= both <= 125
+    assert min(world.positions()["acme", 0], world.positions("other")["acme", 0]) > 30
+    assert world.row("acme").state == "throttled"
+    assert world.positions()["bolt", 0] == 1000
+
+
+def test_a_burst_may_be_taken_at_once_after_a_quiet_time(world):
+    world.deploy()
+    world.log.create_topic("acme.visits", 1)
+    world.store.add_tenant(Tenant("acme", throttle=Throttle(records_per_s=10.0, burst_s=20.0)))
+    world.send("acme", 500)
+    world.start()
+    world.turns(5, seconds=0.01)
+    assert 195 <= world.positions()["acme", 0] <= 205
