@@ -6,12 +6,13 @@ Both are plain arithmetic on slices and tables; nothing here talks to Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from headrace.kafka.faults import slice_error
 from headrace.kafka.lane_read import LaneRead
-from headrace.kafka.tables import table_of
+from headrace.kafka.tables import for_use_case, has_redriven, table_of
 from headrace.model.streams import Slice
 from headrace.ports import SliceBatch
 
@@ -38,19 +39,27 @@ def rounds_of(slices: Sequence[Slice]) -> list[list[Slice]]:
 def whole(lanes: Sequence[LaneRead], batch_records: int) -> Iterator[SliceBatch]:
     """The batches of lanes that are complete or have failed, lane after lane."""
     table = table_of([(*lane.key, lane.held) for lane in lanes])
+    # Asked once for all: a question for each of a thousand tiny lanes would be felt.
+    mixed = has_redriven(table)
     row = 0
     for lane in lanes:
         rows = len(lane.held)
-        yield from _cut(lane, table.slice(row, rows), batch_records)
+        for batch in _cut(lane, table.slice(row, rows), batch_records):
+            yield _filtered(batch) if mixed else batch
         row += rows
 
 
 def first(lane: LaneRead, records: int) -> SliceBatch:
     """Take the first held messages of a lane away, as a batch that is not the last."""
     taken, lane.held = lane.held[:records], lane.held[records:]
-    return SliceBatch(
-        lane.slice, table_of([(*lane.key, taken)]), taken[-1].offset() + 1, last=False
-    )
+    table = table_of([(*lane.key, taken)])
+    batch = SliceBatch(lane.slice, table, taken[-1].offset() + 1, last=False)
+    return _filtered(batch) if has_redriven(table) else batch
+
+
+def _filtered(batch: SliceBatch) -> SliceBatch:
+    """Without what was sent back for others, whose offsets count as read all the same."""
+    return replace(batch, records=for_use_case(batch.records, batch.slice.lane.use_case))
 
 
 def _cut(lane: LaneRead, records: pa.Table, batch_records: int) -> Iterator[SliceBatch]:

@@ -84,6 +84,24 @@ def producer_config(config: Mapping[str, object]) -> dict[str, str]:
     return {**_QUIET, **client_config(config), "acks": "all", "enable.idempotence": "true"}
 
 
+def letters_config(config: Mapping[str, object], timeout_s: float) -> dict[str, str]:
+    """For a producer of dead letters, and of what is sent back from them.
+
+    The broker alone judges how large a message may be: what it has taken once, it may take again.
+    And a batch has to stay below the limit of any topic, since it is refused as a whole.
+    """
+    return {
+        **producer_config(config),
+        "linger.ms": "2",
+        "compression.type": "zstd",
+        "message.max.bytes": str(256 * 1024 * 1024),
+        "batch.size": "16384",
+        # A topic that vanished is waited for, and all that were sent with it wait too.
+        "topic.metadata.propagation.max.ms": "2000",
+        "message.timeout.ms": str(round(timeout_s * 1000)),
+    }
+
+
 def admin_config(config: Mapping[str, object]) -> dict[str, str]:
     """For asking about topics and offsets."""
     return {**_QUIET, **client_config(config)}

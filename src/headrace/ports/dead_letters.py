@@ -20,6 +20,8 @@ class DeadLetter:
     error: SliceError
     #: how often it was tried
     attempts: int = 1
+    #: when the record was written, in milliseconds since 1970; None when nobody knows any more
+    timestamp_ms: int | None = None
 
 
 class DeadLetters(Protocol):

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    OffsetSpec,  # type: ignore[attr-defined]
+)
 
 from headrace.kafka import KafkaLog, create_topics, producer_config
-from headrace.kafka.config import admin_config
+from headrace.kafka.config import admin_config, consumer_config
 from headrace.ports import TopicPartition as Lane
 from headrace.testing.log_twin import Row
 
@@ -60,6 +64,26 @@ class KafkaTopics:
         write_rows(self._producer, topic, partition, rows)
         assert self._producer.flush(_DEADLINE_S) == 0
 
+    def forget_group(self, group: str) -> None:
+        """Delete a consumer group, as Kafka does when it was not used for long."""
+        self._admin.delete_consumer_groups([group])[group].result(_DEADLINE_S)
+
+    def messages(self, topic: str) -> list[Any]:
+        """All committed messages of a topic, partition by partition; none if it is not there.
+
+        Waits for transactions to end, since readers see one a moment after it was committed.
+        """
+        log = KafkaLog(self.config)
+        info = log.topics([topic]).get(topic)
+        lanes = [Lane(topic, each) for each in info.partitions] if info else []
+        until(lambda: log.end_offsets(lanes) == self._written(lanes))
+        ends = log.end_offsets(lanes)
+        log.close()
+        settings = consumer_config(self.config, {}) | {"group.id": "unused"}
+        settings["auto.offset.reset"] = "earliest"
+        with closing(Consumer(settings)) as consumer:
+            return [each for lane in lanes for each in _read_all(consumer, lane, ends[lane])]
+
     def transaction(self, topic: str, partition: int, records: int) -> Producer:
         """Write into a transaction and leave it open."""
         producer = Producer(
@@ -86,6 +110,15 @@ class KafkaTopics:
         at = TopicPartition(topic, partition, start)
         self._admin.delete_records([at])[at].result(_DEADLINE_S)
 
+    def _written(self, lanes: Sequence[Lane]) -> dict[Lane, int]:
+        latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(*lane): latest for lane in lanes}
+        futures = self._admin.list_offsets(asked) if asked else {}
+        return {
+            Lane(at.topic, at.partition): future.result(_DEADLINE_S).offset
+            for at, future in futures.items()
+        }
+
     def _settle(self, topic: str, partition: int, end: Callable[[float], Any]) -> None:
         # The markers follow the answer: the last stable offset moves a moment later.
         lane = Lane(topic, partition)
@@ -108,6 +141,20 @@ def write_rows(producer: Producer, topic: str, partition: int, rows: Sequence[Ro
             headers=list(row.headers) or None,
         )
         producer.poll(0)
+
+
+def _read_all(consumer: Consumer, lane: Lane, end: int) -> Iterator[Any]:
+    """Committed messages before an offset."""
+    consumer.assign([TopicPartition(*lane, 0)])
+    give_up_s = time.monotonic() + _DEADLINE_S
+    while end > 0:
+        message: Any = consumer.poll(0.1)
+        if message is None:
+            assert time.monotonic() < give_up_s, f"{lane} was not read to {end} in time"
+        elif message.error() is None:
+            yield message
+        if message is not None and message.offset() >= end - (message.error() is None):
+            return
 
 
 def until(holds: Callable[[], bool], deadline_s: float = _DEADLINE_S) -> None:

@@ -1,0 +1,51 @@
+"""Dead letters in memory, with accidents.
+
+What happens around dead letters (a lane that goes on, one that must not) is tested without a
+broker. So the twin keeps letters in a list, in order, and can be told to fail. It has no topics and
+nothing is sent back from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headrace.errors import HeadraceError
+from headrace.ports import Connections, DeadLetter, DeadLetters
+
+
+@dataclass(slots=True)
+class DeadLettersTwin:
+    """``headrace.ports.DeadLetters`` in memory, and its factory; pickled, it is a copy.
+
+    Attributes:
+        letters: everything kept, oldest first.
+        accidents: errors that the next calls of ``keep`` end with, one each.
+        keeps_before_accident: how many letters of such a call are kept all the same.
+    """
+
+    letters: list[DeadLetter] = field(default_factory=list)
+    accidents: list[HeadraceError] = field(default_factory=list)
+    keeps_before_accident: int = 0
+
+    def open(self, connections: Connections) -> DeadLetters:
+        """It is its own dead letters; ``connections`` does not matter."""
+        del connections
+        return self
+
+    def fail_next(self, error: HeadraceError, keeps: int = 0) -> None:
+        """Let the next call of ``keep`` fail after so many letters."""
+        self.accidents.append(error)
+        self.keeps_before_accident = keeps
+
+    def keep(self, letters: Sequence[DeadLetter]) -> None:
+        """Keep every letter, or fail as told."""
+        for letter in letters:
+            assert letter.error.offset is not None, "a dead letter names its record"
+        if letters and self.accidents:
+            self.letters += letters[: self.keeps_before_accident]
+            raise self.accidents.pop(0)
+        self.letters += letters
+
+    def close(self) -> None:
+        """Nothing to give up."""

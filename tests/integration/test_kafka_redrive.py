@@ -1,0 +1,375 @@
+"""Dead letters go back to their lanes, once, whatever happens on the way."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from headrace.errors import BrokerUnavailable, ConfigError, Fenced
+from headrace.kafka import KafkaDeadLetters, KafkaSliceReader, letters_topic
+from headrace.kafka.redrive import Redriven, redrive
+from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.ports import Connections
+from headrace.testing.dead_letters_contract import letter
+from headrace.testing.kafka_topics import KafkaTopics
+from headrace.testing.log_contract import numbered, values
+from headrace.testing.log_twin import Row
+
+pytestmark = pytest.mark.kafka
+PAGES = StreamId("pages", "acme")
+BILLS = StreamId("bills", "acme")
+
+
+@pytest.fixture
+def topics(kafka):
+    return KafkaTopics(kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def connections(topics):
+    return Connections(topics.config, database_url="")
+
+
+@pytest.fixture
+def letters(topics):
+    with contextlib.closing(KafkaDeadLetters(topics.config)) as made:
+        yield made
+
+
+def few_at_once(monkeypatch, count=2):
+    monkeypatch.setattr(sys.modules["headrace.kafka.redrive"], "_BATCH_LETTERS", count)
+
+
+def sent_to(topics, topic):
+    return [each.value() for each in topics.messages(topic)]
+
+
+def numbered_letters(topic, offsets, **kwargs):
+    return [letter(topic, each, value=b"%d" % each, **kwargs) for each in offsets]
+
+
+# keeping
+
+
+def settings_of(topics, topic):
+    admin = AdminClient(topics.config)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    found = admin.describe_configs([resource])[resource].result(10)
+    return {name: entry.value for name, entry in found.items()}
+
+
+def test_the_topic_of_letters_is_as_wide_as_its_source_and_forgets_nothing(topics, letters):
+    topic = topics.make(3, {"max.message.bytes": "2000000"})
+    letters.keep([letter(topic, 1)])
+    lanes = {each.partition() for each in topics.messages(letters_topic(topic))}
+    assert lanes == {0}
+    settings = settings_of(topics, letters_topic(topic))
+    assert (settings["retention.ms"], settings["cleanup.policy"]) == ("-1", "delete")
+    assert int(settings["max.message.bytes"]) == 2_000_000 + 64 * 1024
+    letters.keep([letter(topic, 1, partition=2)])
+
+
+def test_many_tasks_may_keep_the_first_letter_at_once(topics):
+    topic = topics.make(4)
+
+    def keep(partition):
+        with contextlib.closing(KafkaDeadLetters(topics.config)) as mine:
+            mine.keep([letter(topic, partition, partition=partition)])
+
+    with ThreadPoolExecutor(4) as tasks:
+        list(tasks.map(keep, range(4)))
+    assert [each.partition() for each in topics.messages(letters_topic(topic))] == [0, 1, 2, 3]
+
+
+def test_a_source_that_got_more_partitions_takes_its_letters_along(topics, letters):
+    topic = topics.make(2)
+    topics.make_named(letters_topic(topic), 1)
+    letters.keep([letter(topic, 1, partition=0)])
+    letters.keep([letter(topic, 1, partition=1)])
+    assert [each.partition() for each in topics.messages(letters_topic(topic))] == [0, 1]
+
+
+def test_a_record_as_large_as_its_topic_allows_is_kept_whole(topics, letters):
+    topic = topics.make()
+    largest = b"\x00" * 1_048_000
+    producer = Producer({**topics.config, "message.max.bytes": "2000000"})
+    producer.produce(topic, largest)
+    assert producer.flush(20) == 0
+    long_trace = "at line\n" * 100_000 + "ValueError: the end"
+    letters.keep([letter(topic, 0, value=largest, message="m" * 100_000, traceback=long_trace)])
+    (kept,) = topics.messages(letters_topic(topic))
+    assert kept.value() == largest
+    said = dict(kept.headers())
+    assert said["__connect.errors.exception.stacktrace"].endswith(b"ValueError: the end")
+
+
+def test_a_narrow_topic_gets_shorter_headers_and_the_whole_record(topics, letters):
+    topic = topics.make()
+    topics.make_named(letters_topic(topic), 1, {"max.message.bytes": "3000"})
+    letters.keep([letter(topic, 0, value=b"v" * 2000, message="m" * 5000, traceback="t" * 5000)])
+    (kept,) = topics.messages(letters_topic(topic))
+    assert kept.value() == b"v" * 2000
+
+
+def test_a_record_too_large_for_its_letters_topic_says_what_to_do(topics, letters):
+    topic = topics.make()
+    topics.make_named(letters_topic(topic), 1, {"max.message.bytes": "3000"})
+    with pytest.raises(ConfigError, match=r"offset 5 is too large .* raise max\.message\.bytes"):
+        letters.keep([letter(topic, 5, value=os.urandom(4000))])
+    letters.keep([letter(topic, 6)])
+    assert len(topics.messages(letters_topic(topic))) == 1
+
+
+def test_a_topic_of_letters_deleted_meanwhile_is_made_again(topics, letters):
+    topic = topics.make()
+    letters.keep([letter(topic, 1)])
+    topics.delete(letters_topic(topic))
+    with contextlib.suppress(BrokerUnavailable):
+        letters.keep([letter(topic, 2)])
+    letters.keep([letter(topic, 3)])
+    assert topics.messages(letters_topic(topic))
+
+
+FORKED = """
+import gc, os, sys
+from headrace.kafka import KafkaDeadLetters
+from headrace.testing.dead_letters_contract import letter
+
+letters = KafkaDeadLetters({"bootstrap.servers": sys.argv[1]})
+letters.keep([letter(sys.argv[2], 1)])
+if os.fork() == 0:
+    letters.keep([letter(sys.argv[2], 2)])
+    letters.close()
+    del letters
+    gc.collect()
+    os._exit(7)
+code = os.waitstatus_to_exitcode(os.wait()[1])
+letters.keep([letter(sys.argv[2], 3)])
+sys.exit(code)
+"""
+
+
+def run_apart(script, *args):
+    # A process of its own: the other tests' clients must not be there to be forked.
+    process = subprocess.Popen([sys.executable, "-c", script, *args], start_new_session=True)
+    try:
+        return process.wait(60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_letters_are_kept_in_a_process_forked_after_the_first(topics):
+    topic = topics.make()
+    assert run_apart(FORKED, topics.config["bootstrap.servers"], topic) == 7
+    assert len(topics.messages(letters_topic(topic))) == 3
+
+
+# sending back
+
+
+def test_letters_go_back_to_their_partition_as_they_came(topics, letters, connections):
+    topic = topics.make(3)
+    headers = (("trace", b"\xfe"), ("trace", None))
+    letters.keep([letter(topic, 7, partition=2, key=None, value=b"\xff", headers=headers)])
+    assert redrive(connections, PAGES, topic) == Redriven(1, (), 0)
+    (back,) = topics.messages(topic)
+    assert (back.partition(), back.key(), back.value()) == (2, None, b"\xff")
+    assert back.headers() == [
+        *headers,
+        ("headrace.redrive.use-case", b"pages"),
+        ("headrace.redrive.count", b"1"),
+    ]
+
+
+def test_letters_go_back_in_the_order_of_their_offsets(topics, letters, connections):
+    topic = topics.make(2)
+    for partition in (1, 0):
+        letters.keep(numbered_letters(topic, [5, 3, 9, 4], partition=partition))
+    redrive(connections, PAGES, topic)
+    assert sent_to(topics, topic) == [b"3", b"4", b"5", b"9"] * 2
+
+
+def test_a_second_redrive_sends_only_what_is_new(topics, letters, connections):
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, [1, 2]))
+    redrive(connections, PAGES, topic)
+    letters.keep(numbered_letters(topic, [3]))
+    assert redrive(connections, PAGES, topic).sent == 1
+    assert redrive(connections, PAGES, topic).sent == 0
+    assert sent_to(topics, topic) == [b"1", b"2", b"3"]
+
+
+def test_each_use_case_has_its_own_letters_and_its_own_place(topics, letters, connections):
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, [1, 3], use_case="pages"))
+    letters.keep(numbered_letters(topic, [2], use_case="bills"))
+    assert redrive(connections, PAGES, topic).sent == 2
+    assert redrive(connections, BILLS, topic).sent == 1
+    assert sent_to(topics, topic) == [b"1", b"3", b"2"]
+
+
+def test_a_place_that_kafka_forgot_is_found_again(topics, letters, connections):
+    topic, other = topics.make(), topics.make()
+    for each in (topic, other):
+        letters.keep(numbered_letters(each, [1, 2]))
+        letters.keep(numbered_letters(each, [1], use_case="bills"))
+        redrive(connections, PAGES, each)
+    topics.forget_group("headrace.redrive.pages")
+    letters.keep(numbered_letters(topic, [3]))
+    assert redrive(connections, PAGES, topic).sent == 1
+    assert sent_to(topics, topic) == [b"1", b"2", b"3"]
+    assert redrive(connections, BILLS, topic).sent == 1
+
+
+def test_a_limit_leaves_the_rest_for_the_next_time(topics, letters, connections, monkeypatch):
+    few_at_once(monkeypatch)
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, range(7)))
+    assert redrive(connections, PAGES, topic, limit=3) == Redriven(3, (), 4)
+    assert redrive(connections, PAGES, topic, limit=10) == Redriven(4, (), 0)
+    assert sent_to(topics, topic) == [b"%d" % each for each in range(7)]
+
+
+def test_a_dry_run_counts_and_changes_nothing(topics, letters, connections):
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, range(3)))
+    assert redrive(connections, PAGES, topic, limit=2, dry_run=True) == Redriven(2, (), 1)
+    assert sent_to(topics, topic) == []
+    assert redrive(connections, PAGES, topic).sent == 3
+
+
+def test_a_letter_kept_twice_is_sent_once(topics, letters, connections):
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, [1, 2, 1, 2]))
+    letters.keep([letter(topic, 1, value=b"of the topic made again")])
+    assert redrive(connections, PAGES, topic).sent == 3
+
+
+def returned(topic, offset, count):
+    marks = (("headrace.redrive.use-case", b"pages"), ("headrace.redrive.count", count))
+    return letter(topic, offset, headers=(("own", b"1"), *marks))
+
+
+def test_a_record_that_came_back_is_counted_on(topics, letters, connections):
+    topic = topics.make()
+    letters.keep([returned(topic, 8, b"2")])
+    redrive(connections, PAGES, topic)
+    (back,) = topics.messages(topic)
+    assert back.headers() == [
+        ("own", b"1"),
+        ("headrace.redrive.use-case", b"pages"),
+        ("headrace.redrive.count", b"3"),
+    ]
+
+
+def test_a_record_that_came_back_too_often_is_refused_by_name_and_kept(
+    topics, letters, connections
+):
+    topic = topics.make()
+    letters.keep([returned(topic, 8, b"3"), returned(topic, 9, b"many"), letter(topic, 10)])
+    result = redrive(connections, PAGES, topic)
+    assert result.sent == 1
+    often, unclear = result.refused
+    assert often.startswith(f"{letters_topic(topic)}[0] offset 0: record 8 was sent back 3 times")
+    assert unclear.startswith(f"{letters_topic(topic)}[0] offset 1:")
+    assert redrive(connections, PAGES, topic) == Redriven(0, (), 0)
+    kept = [each for each in topics.messages(letters_topic(topic)) if each.value() is not None]
+    assert len(kept) == 3
+
+
+def test_no_letters_at_all_is_nothing_to_do(topics, connections):
+    assert redrive(connections, PAGES, topics.make()) == Redriven(0, (), 0)
+
+
+def test_a_redrive_that_is_overtaken_stops_and_nothing_is_doubled(
+    topics, letters, connections, monkeypatch
+):
+    few_at_once(monkeypatch)
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, range(8)))
+    later = []
+
+    def overtake(sent):
+        if not later:
+            later.append(redrive(connections, PAGES, topic))
+
+    with pytest.raises(Fenced, match="a later one has begun"):
+        redrive(connections, PAGES, topic, progress=overtake)
+    assert later == [Redriven(6, (), 0)]
+    assert sent_to(topics, topic) == [b"%d" % each for each in range(8)]
+
+
+KILLED = """
+import os, sys
+import headrace.kafka.redrive
+from confluent_kafka import Producer
+from headrace.kafka import redrive_line
+from headrace.model.streams import StreamId
+from headrace.ports import Connections
+
+sys.modules["headrace.kafka.redrive"]._BATCH_LETTERS = 2
+times = []
+
+class Dying(Producer):
+    def send_offsets_to_transaction(self, *args):
+        super().send_offsets_to_transaction(*args)
+        times.append(1)
+        if len(times) == 2:
+            os._exit(7)
+
+redrive_line.Producer = Dying
+connections = Connections({"bootstrap.servers": sys.argv[1]}, "")
+headrace.kafka.redrive.redrive(connections, StreamId("pages", "acme"), sys.argv[2])
+"""
+
+
+def test_a_redrive_killed_in_a_transaction_goes_on_where_it_was(topics, letters, connections):
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, range(6)))
+    assert run_apart(KILLED, topics.config["bootstrap.servers"], topic) == 7
+    assert redrive(connections, PAGES, topic).sent == 4
+    assert sent_to(topics, topic) == [b"%d" % each for each in range(6)]
+
+
+def test_no_broker_is_an_error_to_try_again():
+    nowhere = Connections({"bootstrap.servers": "127.0.0.1:1"}, database_url="")
+    with pytest.raises(BrokerUnavailable):
+        redrive(nowhere, PAGES, "acme.visits")
+
+
+def test_a_record_too_large_for_its_topic_now_says_what_to_do(topics, letters, connections):
+    topic = topics.make(1, {"max.message.bytes": "3000"})
+    letters.keep([letter(topic, 1, value=os.urandom(4000))])
+    with pytest.raises(ConfigError, match=f"raise max.message.bytes of {topic}"):
+        redrive(connections, PAGES, topic)
+
+
+# reading
+
+
+def test_what_was_sent_back_is_given_to_its_use_case_only(topics, letters, connections):
+    topic = topics.make()
+    topics.write(topic, 0, [Row(b"plain", headers=(("trace", b"1"),)), *numbered(2)])
+    letters.keep([letter(topic, 1, value=b"again")])
+    redrive(connections, PAGES, topic)
+    topics.write(topic, 0, numbered(1, first=9))
+    end = 5 + 1  # a transaction ends with a record of its own
+
+    def read(use_case, batch_records):
+        piece = Slice(LaneId(use_case, "acme", 0), topic, 0, end, epoch=1)
+        with contextlib.closing(KafkaSliceReader(topics.config)) as reader:
+            return list(reader.read([piece], batch_records))
+
+    for batch_records in (1, 100):
+        mine, others = read("pages", batch_records), read("bills", batch_records)
+        assert values(mine) == [b"plain", b"0", b"1", b"again", b"9"]
+        assert values(others) == [b"plain", b"0", b"1", b"9"]
+        assert (others[-1].reached, others[-1].last) == (end, True)
