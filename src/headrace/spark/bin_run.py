@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import pyarrow as pa
+from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError, WorkerKilled
 from headrace.model.receipts import SliceError
@@ -43,6 +41,7 @@ class BinRun:
     until_s: float
     crumbs: Crumbs | None = None
     _begun: bool = False
+    _kept: set[tuple[Slice, int | None]] = field(default_factory=set)
 
     def group(self, portions: list[Portion]) -> None:
         """Take some portions, no lane twice, all the way to the sink and into the tally."""
@@ -126,17 +125,17 @@ class BinRun:
         self, portion: Portion, aside: Sequence[tuple[int, SliceError]]
     ) -> SliceError | None:
         """Keep dead letters; returns why they could not be kept."""
-        if not aside:
-            return None
-        letters = [
-            DeadLetter(_slice_of(portion, portion.records, row), error) for row, error in aside
-        ]
+        found = [DeadLetter(_slice_of(portion, row), error) for row, error in aside]
+        letters = [each for each in found if (each.slice, each.error.offset) not in self._kept]
         try:
-            self.dead_letters.keep(letters)
+            if letters:
+                self.dead_letters.keep(letters)
         except HeadraceError as error:
             return error_of(error)
         for letter in letters:
             self.tally.set_aside(letter.slice)
+        # A portion that is narrowed later is handled again, and the same records found bad.
+        self._kept |= {(each.slice, each.error.offset) for each in letters}
         return None
 
     def _can_narrow(self, portion: Portion, written: Written) -> bool:
@@ -147,39 +146,42 @@ class BinRun:
         return repeatable and not self.use_case.intends and len(portion.slices) == 1
 
     def _narrow(self, portion: Portion) -> None:
-        """Write a refused portion piece by piece, up to the record that the sink refuses."""
-        rest = portion
+        """Write a refused portion piece by piece, up to the record that the sink refuses.
+
+        Where that may be set aside, it is, and the same begins anew behind it.
+        """
+        rest, refused = portion, portion.records.num_rows
         while rest.records.num_rows > 0:
-            rows = (rest.records.num_rows + 1) // 2
-            half, effect = self._handle(cut_to(rest, rows, None))
+            # Somewhere in the first `refused` rows is a culprit; 0 is nothing known.
+            rows = (refused + 1) // 2 if refused else rest.records.num_rows
+            part, effect = self._handle(cut_to(rest, rows, None))
             if effect is None:
                 return
             written = self._write([effect])[0]
             if written.error is None or written.error.temporary:
-                self.tally.wrote(half, written)
-                if self.tally.stopped(half.planned[0]):
-                    return
-                rest = rest_of(rest, half)
-            elif rows == 1:
-                rest = self._refused(rest, half, written.error)
+                self.tally.wrote(part, written)
+                refused -= rows if refused else 0
+            elif rows > 1:
+                refused = rows
+                continue
             else:
-                rest = half
+                self._refused(part, written.error)
+                refused = 0
+            if self.tally.stopped(part.planned[0]):
+                return
+            rest = rest_of(rest, part)
 
-    def _refused(self, rest: Portion, half: Portion, error: SliceError) -> Portion:
-        """One record that the sink refuses: set aside, or the end of this slice; what is left."""
-        named = name_record(error, half.records, 0)
+    def _refused(self, part: Portion, error: SliceError) -> None:
+        """One record that the sink refuses: set aside, or the end of this slice."""
+        named = name_record(error, part.records, 0)
         if named.code not in self.care.set_aside:
-            self.tally.stop(half, named)
-            return cut_to(rest, 0, None)
-        trouble = self._set_aside(half, [(0, named)])
-        if trouble is not None:
-            self.tally.stop(half, trouble)
-            return cut_to(rest, 0, None)
-        nothing = half.records.slice(0, 0).select([])
-        passed = Effect(half.slices, half.reached, nothing, self.use_case.transacts)
-        self.tally.wrote(half, self._write([passed])[0])
-        stopped = self.tally.stopped(half.planned[0])
-        return cut_to(rest, 0, None) if stopped else rest_of(rest, half)
+            self.tally.stop(part, named)
+        elif (trouble := self._set_aside(part, [(0, named)])) is not None:
+            self.tally.stop(part, trouble)
+        else:
+            nothing = part.records.slice(0, 0).select([])
+            passed = Effect(part.slices, part.reached, nothing, self.use_case.transacts)
+            self.tally.wrote(part, self._write([passed])[0])
 
     def _write(self, effects: list[Effect]) -> Sequence[Written]:
         try:
@@ -188,9 +190,9 @@ class BinRun:
             return [Written(error=error_of(error))] * len(effects)
 
 
-def _slice_of(portion: Portion, records: pa.Table, row: int) -> Slice:
+def _slice_of(portion: Portion, row: int) -> Slice:
     """The planned slice that a record is of; a merged portion has one for each partition."""
-    partition = records["partition"][row].as_py()
+    partition = portion.records["partition"][row].as_py()
     return next(each for each in portion.planned if each.lane.partition == partition)
 
 

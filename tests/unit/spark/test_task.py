@@ -1,17 +1,19 @@
 """What a task does, on a real SQLite store and with a reader from memory."""
 
+import time
 from dataclasses import dataclass, field
 
 import cloudpickle
 import pyarrow as pa
 import pytest
 
-from headrace.errors import SinkRefused, SinkUnavailable
+from headrace.errors import BrokerUnavailable, SinkRefused, SinkUnavailable
 from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin
 from headrace.ports import Connections, Site, Written
 from headrace.sinks import SqlTable
+from headrace.spark.crumbs import Crumbs
 from headrace.spark.handling import error_of
 from headrace.spark.task import Work, kept, run_bin
 from headrace.store import SqlPositionsFactory, open_store
@@ -56,6 +58,20 @@ class ListSink:
         pass
 
 
+class DeadCrumbs(Crumbs):
+    """Nobody is there any more to clear them up."""
+
+    def during(self, planned, call):
+        kept = bytes(self._map)
+        try:
+            return super().during(planned, call)
+        except KeyboardInterrupt:
+            kept = bytes(kept[: self._at]) + (self._number[planned]).to_bytes(4, "little")
+            raise
+        finally:
+            self._map[:] = kept
+
+
 class Bench:
     """A store with two tenants at position 0, and a way to run a bin."""
 
@@ -85,7 +101,17 @@ class Bench:
             for partition in partitions
         )
 
-    def run(self, sink, *, reader=None, budget_s=60.0, slices=None, handler=None, **options):
+    def run(
+        self,
+        sink,
+        *,
+        reader=None,
+        budget_s=60.0,
+        slices=None,
+        handler=None,
+        crumbs=None,
+        **options,
+    ):
         keep = use_case(topic="{tenant}.visits", sink=sink, name="keep", **options)(
             handler or with_tenant
         )
@@ -101,7 +127,7 @@ class Bench:
         )
         # Same process: the sink must be the one the test looks at, so nothing is pickled.
         object.__setattr__(work, "load", lambda: keep)
-        return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s)
+        return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s, crumbs=crumbs)
 
     def position(self, tenant, partition=0):
         positions = {each.lane: each.next_offset for each in self.store.load_positions()}
@@ -280,3 +306,156 @@ def test_no_secret_shows_in_what_a_task_is_given():
     factories = (NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
     work = Work(b"hunter2", (), connections, *factories)
     assert "hunter2" not in repr(work)
+
+
+# --- bad records set aside -------------------------------------------------------------------
+
+
+def refuses(*values):
+    def picky(table, context):
+        for row, value in enumerate(table["value"].to_pylist()):
+            if context.tenant == "acme" and value in values:
+                raise context.bad_record(row, "no")
+        return with_tenant(table, context)
+
+    return picky
+
+
+def of_acme(sink):
+    return [value for tenant, *_, values in sink.written if tenant == "acme" for value in values]
+
+
+def test_bad_records_are_set_aside_and_the_rest_is_one_effect(bench):
+    sink = ListSink()
+    receipts = by_tenant(
+        bench.run(sink, handler=refuses(b"0", b"4", b"5", b"9"), bad_record="dead-letter")
+    )
+    assert receipts["acme"].reached == 10
+    assert receipts["acme"].error is None
+    assert (receipts["acme"].dead_letters, receipts["acme"].records) == (4, 10)
+    assert of_acme(sink) == [b"1", b"2", b"3", b"6", b"7", b"8"]
+    letters = bench.dead_letters.letters
+    assert [(each.error.offset, each.error.raw_value) for each in letters] == [
+        (0, b"0"),
+        (4, b"4"),
+        (5, b"5"),
+        (9, b"9"),
+    ]
+
+
+def test_a_slice_of_bad_records_only_is_passed(bench):
+    sink = ListSink()
+    values = [b"%d" % number for number in range(10)]
+    receipts = by_tenant(bench.run(sink, handler=refuses(*values), bad_record="dead-letter"))
+    assert receipts["acme"].reached == 10
+    assert len(bench.dead_letters.letters) == 10
+    assert of_acme(sink) == []
+
+
+def test_a_record_that_the_sink_refuses_is_set_aside(bench):
+    sink = ListSink(refuses=b"7")
+    receipts = bench.run(sink, bad_record="dead-letter")
+    assert all(each.reached == 10 and each.dead_letters == 1 for each in receipts)
+    assert [each.error.code for each in bench.dead_letters.letters] == ["SinkRefused"] * 2
+    assert of_acme(sink) == [b"%d" % number for number in range(10) if number != 7]
+
+
+@pytest.mark.parametrize("sink", [ListSink(), ListSink(refuses=b"4")])
+def test_without_its_dead_letter_no_lane_passes_the_record(bench, sink):
+    handler = refuses(b"4") if sink.refuses is None else None
+    for _ in range(2):
+        bench.dead_letters.fail_next(BrokerUnavailable("no broker"))
+    receipts = by_tenant(bench.run(sink, handler=handler, bad_record="dead-letter"))
+    assert receipts["acme"].reached <= 4
+    assert receipts["acme"].error.code == "BrokerUnavailable"
+    assert b"5" not in of_acme(sink)
+
+
+def test_with_order_stream_a_letter_names_the_lane_of_its_record(bench):
+    def picky(table, context):
+        if context.tenant == "acme":
+            offsets, lanes = table["offset"].to_pylist(), table["partition"].to_pylist()
+            if (1, 6) in zip(lanes, offsets, strict=True):
+                raise context.bad_record([*zip(lanes, offsets, strict=True)].index((1, 6)), "no")
+        return with_tenant(table, context)
+
+    pieces = bench.slices(partitions=(0, 1))
+    receipts = bench.run(
+        ListSink(), handler=picky, slices=pieces, order="stream", bad_record="dead-letter"
+    )
+    assert all(each.reached == 10 for each in receipts)
+    (letter,) = bench.dead_letters.letters
+    assert (letter.slice.lane.partition, letter.error.offset) == (1, 6)
+
+
+# --- calls that take too long ----------------------------------------------------------------
+
+
+def hangs_at(value):
+    def hangs(table, context):
+        if context.tenant == "acme" and value in table["value"].to_pylist():
+            time.sleep(60)
+        return with_tenant(table, context)
+
+    return hangs
+
+
+def test_in_company_a_call_that_takes_too_long_is_ended_and_the_neighbours_go_on(bench):
+    bench.limits = {"timeout_s": 0.1}
+    receipts = by_tenant(bench.run(ListSink(), handler=hangs_at(b"3")))
+    assert receipts["acme"].error.code == "HandlerSlow"
+    assert receipts["acme"].error.temporary
+    assert receipts["bolt"].reached == 10
+
+
+def test_alone_a_call_that_hangs_is_ended_and_its_record_found(bench):
+    bench.limits = {"timeout_s": 0.4}
+    alone = tuple(each for each in bench.slices() if each.lane.tenant == "acme")
+    sink = ListSink()
+    (receipt,) = bench.run(sink, handler=hangs_at(b"3"), slices=alone)
+    assert (receipt.error.code, receipt.error.offset) == ("HandlerHung", 3)
+    assert receipt.reached == 3
+    assert of_acme(sink) == [b"0", b"1", b"2"]
+
+
+def test_a_hang_that_is_of_no_single_record_blames_none(bench):
+    bench.limits = {"timeout_s": 0.2}
+    alone = tuple(each for each in bench.slices() if each.lane.tenant == "acme")
+
+    def hangs(table, context):
+        if table.num_rows > 4:
+            time.sleep(60)
+        return with_tenant(table, context)
+
+    (receipt,) = bench.run(ListSink(), handler=hangs, slices=alone)
+    assert (receipt.error.code, receipt.error.offset) == ("HandlerHung", None)
+    assert receipt.reached == 0
+
+
+def test_a_spent_budget_ends_a_group_between_two_portions(bench):
+    def slow(table, context):
+        time.sleep(0.06)
+        return with_tenant(table, context)
+
+    receipts = by_tenant(bench.run(ListSink(), handler=slow, budget_s=0.05))
+    assert sorted(each.reached for each in receipts.values()) == [0, 10]
+
+
+# --- where a worker died ---------------------------------------------------------------------
+
+
+def test_the_next_attempt_passes_over_the_slice_that_killed_the_worker(bench, tmp_path):
+    def kills(table, context):
+        if context.tenant == "acme":
+            raise KeyboardInterrupt  # the only thing that leaves a task as a kill would
+        return with_tenant(table, context)
+
+    slices = bench.slices()
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(ListSink(), handler=kills, crumbs=DeadCrumbs(tmp_path / "crumb", slices))
+    receipts = by_tenant(
+        bench.run(ListSink(), handler=kills, crumbs=Crumbs(tmp_path / "crumb", slices))
+    )
+    assert receipts["acme"].error.code == "WorkerKilled"
+    assert receipts["acme"].reached == 0
+    assert receipts["bolt"].reached == 10
