@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
 
-from headrace.errors import BrokerUnavailable, ConfigError, Fenced
+from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
 from headrace.kafka import KafkaDeadLetters, KafkaSliceReader, letters_topic
 from headrace.kafka.redrive import Redriven, redrive
 from headrace.model.streams import LaneId, Slice, StreamId
@@ -350,6 +350,30 @@ def test_a_record_too_large_for_its_topic_now_says_what_to_do(topics, letters, c
     letters.keep([letter(topic, 1, value=os.urandom(4000))])
     with pytest.raises(ConfigError, match=f"raise max.message.bytes of {topic}"):
         redrive(connections, PAGES, topic)
+
+
+def test_letters_of_a_partition_that_is_gone_stay_and_say_what_to_do(topics, letters, connections):
+    topic = topics.make(2)
+    letters.keep([letter(topic, 1, partition=1)])
+    topics.delete(topic)
+    topics.make_named(topic, 1)
+    with pytest.raises(TopicMissing, match="partition 1 is not there; make it"):
+        redrive(connections, PAGES, topic)
+    admin = AdminClient(topics.config)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(20)
+    assert redrive(connections, PAGES, topic).sent == 1
+
+
+def test_letters_of_a_topic_that_was_made_again_are_read_from_their_start(
+    topics, letters, connections
+):
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, range(5)))
+    redrive(connections, PAGES, topic)
+    topics.delete(letters_topic(topic))
+    letters.close()
+    letters.keep(numbered_letters(topic, [7]))
+    assert redrive(connections, PAGES, topic).sent == 1
 
 
 # reading

@@ -53,8 +53,9 @@ class SliceReader(Protocol):
         ``last=True`` exactly once. Slices come one after the other, in any order: a new slice
         begins only after the last batch of the one before. A slice that cannot be read ends with
         ``error``, and the others go on. Records that do not exist (compaction, aborted
-        transactions, control records) are passed over. Closing the iterator early is allowed and
-        leaves the reader usable.
+        transactions, control records) are passed over, and so are those whose header
+        ``headrace.redrive.use-case`` names another use case than the slice's: they were sent back
+        for that one alone. Closing the iterator early is allowed and leaves the reader usable.
         """
 
     def close(self) -> None:

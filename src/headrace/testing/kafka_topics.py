@@ -14,10 +14,8 @@ from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    OffsetSpec,  # type: ignore[attr-defined]
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import OffsetSpec as _Spec  # type: ignore[attr-defined]
 
 from headrace.kafka import KafkaLog, create_topics, producer_config
 from headrace.kafka.config import admin_config, consumer_config
@@ -111,7 +109,7 @@ class KafkaTopics:
         self._admin.delete_records([at])[at].result(_DEADLINE_S)
 
     def _written(self, lanes: Sequence[Lane]) -> dict[Lane, int]:
-        latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        latest: Any = _Spec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(*lane): latest for lane in lanes}
         futures = self._admin.list_offsets(asked) if asked else {}
         return {

@@ -228,6 +228,14 @@ class ReaderContract(Writable):
             [{"key": "a", "value": None}, {"key": "a", "value": b""}],
         ]
 
+    def test_what_was_sent_back_for_another_use_case_is_read_and_not_given(self) -> None:
+        topic = self.make_topic()
+        for name in (b"contract", b"another"):
+            self.write(topic, 0, [Row(name, headers=(("headrace.redrive.use-case", name),))])
+        batches = self.read(piece(topic, 0, 2))
+        assert values(batches) == [b"contract"]
+        assert batches[-1].reached == 2
+
     def test_batches_are_no_larger_than_asked_and_in_order(self) -> None:
         topic = self.make_topic()
         self.write(topic, 0, numbered(25))

@@ -21,6 +21,7 @@ from headrace.errors import (
     Temporary,
     TopicMissing,
 )
+from headrace.kafka.letter_headers import USE_CASE_HEADER
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice
 from headrace.ports import (
@@ -222,6 +223,7 @@ class ReaderTwin:
                 error = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
                 yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, error)
                 continue
+            rows = [each for each in rows if _is_for(piece.lane.use_case, each[1])]
             while len(rows) > batch_records:
                 batch, rows = rows[:batch_records], rows[batch_records:]
                 yield SliceBatch(piece, _table(piece, batch), batch[-1][0] + 1, last=False)
@@ -229,6 +231,11 @@ class ReaderTwin:
 
     def close(self) -> None:
         """Nothing to give up."""
+
+
+def _is_for(use_case: str, row: Row) -> bool:
+    """Whether a record was sent back for this use case, or for nobody."""
+    return all(text == use_case.encode() for name, text in row.headers if name == USE_CASE_HEADER)
 
 
 def _table(piece: Slice, rows: Sequence[tuple[int, Row]]) -> pa.Table:

@@ -1,0 +1,63 @@
+"""Which records of a table are for whom."""
+
+import pyarrow as pa
+import pytest
+
+from headrace.kafka.tables import for_use_case, has_redriven, table_of
+from headrace.ports import RECORD_SCHEMA
+
+MARK = "headrace.redrive.use-case"
+
+
+class Message:
+    """A record with headers."""
+
+    def __init__(self, offset, headers):
+        self._offset, self._headers = offset, headers
+
+    def offset(self):
+        return self._offset
+
+    def headers(self):
+        return self._headers
+
+    def timestamp(self):
+        return (1, self._offset)
+
+    def key(self):
+        return None
+
+    def value(self):
+        return b"v"
+
+
+def table(*headers):
+    return table_of([("t", 0, [Message(offset, each) for offset, each in enumerate(headers)])])
+
+
+@pytest.mark.parametrize(
+    ("headers", "answer"),
+    [
+        ([], False),
+        ([None, None], False),
+        ([None, [("trace", b"1")]], False),
+        ([[("trace", MARK.encode())]], False),
+        ([None, [("trace", None), (MARK, b"pages")], None], True),
+    ],
+)
+def test_a_table_is_searched_for_records_that_were_sent_back(headers, answer):
+    assert has_redriven(table(*headers)) is answer
+
+
+def test_a_search_keeps_to_its_part_of_a_table():
+    whole = pa.concat_tables([table([(MARK, b"pages")], None), table(None, [("trace", b"1")])])
+    assert has_redriven(whole)
+    assert not has_redriven(whole.slice(1))
+
+
+def test_a_record_sent_back_is_for_its_use_case_alone():
+    mine, theirs, both = [(MARK, b"pages")], [(MARK, b"bills")], [("trace", b"1")]
+    found = table(None, mine, theirs, both, None)
+    assert for_use_case(found, "pages")["offset"].to_pylist() == [0, 1, 3, 4]
+    assert for_use_case(found, "bills")["offset"].to_pylist() == [0, 2, 3, 4]
+    assert for_use_case(found, "bills").schema.equals(RECORD_SCHEMA)
