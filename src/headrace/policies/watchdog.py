@@ -10,7 +10,7 @@ call is ended after a few budgets. That says nothing against the handler: its st
 again, alone. There it has its full ``handler_timeout_s``, and to overrun that is to hang.
 
 With a budget of 1 s and a timeout of 30 s: 5 s in company, 30 s alone; the driver ends a shared
-wave after 13 s and one of a single stream after 66 s.
+wave after 13 s and one of a single stream after 63 s.
 """
 
 from __future__ import annotations

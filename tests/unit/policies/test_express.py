@@ -1,0 +1,71 @@
+"""One slot is kept for quick work."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.model.plans import Cost, LaneView, Limits, Snapshot, StreamView
+from headrace.model.streams import StreamId
+from headrace.model.waves import Bin
+from headrace.planning import check, plan
+from headrace.policies.express import with_express
+
+LIMITS = Limits()
+LONG, SHORT = Bin((), 1.0), Bin((), 0.02)
+
+
+def stream(tenant, records, *, record_s=0.001, samples=9, apart=""):
+    cost = Cost(seconds_per_record=record_s, spread=0.1, samples=samples)
+    lanes = (LaneView(0, 0, records),)
+    name = StreamId("keep", tenant)
+    return StreamView(name, f"{tenant}.visits", lanes, cost=cost, apart=apart)
+
+
+def snapshot(*streams, free):
+    return Snapshot("t1", streams, free, LIMITS)
+
+
+def test_with_one_slot_there_is_no_express():
+    whole = snapshot(stream("acme", 9), free=1)
+    assert with_express(whole, 1, []) is whole
+
+
+def test_the_last_slot_without_a_long_bin_takes_short_ones_only():
+    made = with_express(snapshot(stream("whale", 1_000_000), free=1), 2, [LONG])
+    assert (made.free_slots, made.limits.bin_budget_s) == (1, LIMITS.express_s)
+    assert plan(made).waves[0].bins[0].predicted_s <= LIMITS.express_s
+
+
+def test_short_bins_in_flight_leave_room_for_a_long_one():
+    made = with_express(snapshot(stream("whale", 1_000_000), free=1), 2, [SHORT])
+    assert (made.free_slots, made.limits.bin_budget_s) == (1, LIMITS.bin_budget_s)
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        stream("slow", 9, record_s=0.2),
+        stream("unknown", 9, samples=1),
+        stream("suspect", 9, apart="suspect/keep"),
+    ],
+)
+def test_slow_unknown_and_suspected_streams_never_take_the_express(unfit):
+    made = with_express(snapshot(unfit, stream("quick", 9), free=1), 2, [LONG])
+    assert [each.id.tenant for each in made.streams] == ["quick"]
+
+
+@given(
+    slots=st.integers(1, 6),
+    busy=st.lists(st.sampled_from([LONG, SHORT]), max_size=6),
+    backlogs=st.lists(st.integers(1, 100_000), min_size=1, max_size=5),
+)
+def test_long_bins_never_take_all_slots_and_every_plan_keeps_the_rules(slots, busy, backlogs):
+    busy = busy[: slots - 1]
+    streams = [stream(f"t{number}", each) for number, each in enumerate(backlogs)]
+    made = with_express(snapshot(*streams, free=slots - len(busy)), slots, busy)
+    planned = plan(made)
+    assert check(made, planned) == []
+    bins = [each for wave in planned.waves for each in wave.bins]
+    assert bins, "a slot is free and there is work"
+    long = [each for each in [*busy, *bins] if each.predicted_s > LIMITS.express_s + 1e-9]
+    assert len(long) <= max(1, slots - 1) or len([each for each in busy if each is LONG]) >= slots
