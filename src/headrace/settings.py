@@ -29,14 +29,16 @@ _BYTES = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def _seconds(value: object) -> object:
+def seconds_of(value: object) -> float:
+    """A duration such as ``250ms``, in seconds; ``ValueError`` for anything else."""
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise ValueError("a duration looks like 10s, 250ms, 5m or 1h")
     return float(match.group(1)) * _SECONDS[match.group(2)]
 
 
-def _bytes(value: object) -> object:
+def bytes_of(value: object) -> int:
+    """A size such as ``64m``, in bytes; ``ValueError`` for anything else."""
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise ValueError("a size looks like 64m, 512k or 1g")
@@ -50,8 +52,8 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
-Bytes = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
+Seconds = Annotated[float, BeforeValidator(seconds_of), Field(gt=0)]
+Bytes = Annotated[int, BeforeValidator(bytes_of), Field(gt=0)]
 Properties = dict[str, Annotated[str, BeforeValidator(_text)]]
 
 

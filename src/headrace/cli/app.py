@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import planning, running, streams, tenants, use_cases, verifying
+from headrace.cli import planning, quarantine, running, streams, tenants, use_cases, verifying
 from headrace.cli.console import out
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("plan")(planning.plan_file)
 app.command("verify")(verifying.verify)
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(streams.app, name="streams")
+app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(use_cases.app, name="use-cases")
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import structlog
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from headrace.cli.servers import completed
 from headrace.errors import ConfigError, HeadraceError
@@ -21,6 +22,8 @@ from headrace.store import open_store
 
 out = Console()
 err = Console(stderr=True)
+#: more than a row ever has
+_PIPE_COLUMNS = 10_000
 
 ConfigOption = Annotated[
     Path,
@@ -58,6 +61,11 @@ def store_of(config: Path) -> Iterator[Store]:
             yield store
         finally:
             store.close()
+
+
+def print_table(table: Table) -> None:
+    """Print rows: cut to a terminal's width, but each whole and in one line for a pipe."""
+    (out if out.is_terminal else Console(width=_PIPE_COLUMNS)).print(table)
 
 
 def configure_logs(level: str = "INFO") -> None:

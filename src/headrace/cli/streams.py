@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from headrace.assembly import connections_of
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
     out,
+    print_table,
     settings_and_folder,
     store_of,
 )
@@ -24,7 +26,7 @@ from headrace.model.streams import State, StreamId
 from headrace.ports import Log
 
 app = typer.Typer(
-    no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, errors."
+    no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, resume."
 )
 
 Tenant = Annotated[str, typer.Argument(help="The tenant.", show_default=False)]
@@ -46,15 +48,20 @@ def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
         finally:
             log.close()
         table = Table("tenant", "use case", "topic", "state", "lag", "positions", "note", box=None)
+        stops = Counter(each.slice.lane.stream for each in store.failures(only_open=True))
         for each in rows:
-            table.add_row(*_row(each))
-        out.print(table)
+            table.add_row(*_row(each, stops[each.stream.id]))
+        print_table(table)
 
 
-def _row(each: StreamLag) -> tuple[str, ...]:
+def _row(each: StreamLag, stopped_lanes: int) -> tuple[str | Text, ...]:
     positions = ", ".join(f"{number}:{offset}" for number, offset in sorted(each.positions.items()))
     lag = "-" if each.lag_records is None else str(each.lag_records)
     stream = each.stream
+    notes = [stream.reason] if stream.reason else []
+    if stopped_lanes:
+        lanes = "1 lane" if stopped_lanes == 1 else f"{stopped_lanes} lanes"
+        notes.append(f"{lanes} stopped, see 'headrace quarantine list'")
     return (
         stream.id.tenant,
         stream.id.use_case,
@@ -62,7 +69,7 @@ def _row(each: StreamLag) -> tuple[str, ...]:
         each.state.value,
         lag,
         positions or "none yet",
-        stream.reason or "",
+        Text("; ".join(notes)),
     )
 
 
@@ -82,7 +89,7 @@ def suspend(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAUL
 
 @app.command()
 def resume(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Go on with a suspended stream where it stopped."""
+    """Go on with a suspended stream where it stopped; what failed in it is retried."""
     _set_state(config, StreamId(use_case, tenant), State.ACTIVE)
 
 
@@ -105,7 +112,10 @@ def seek(
     ],
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Set where a stream reads next, also while it runs."""
+    """Set where a stream reads next, also while it runs; lanes that a failure stopped go on.
+
+    Example: `headrace streams seek acme score --to earliest`
+    """
     with store_of(config) as store:
         stream = StreamId(use_case, tenant)
         log = _log_of(config)
@@ -118,28 +128,6 @@ def seek(
         store.seek(stream, offsets)
         shown = ", ".join(f"{number}:{offset}" for number, offset in sorted(offsets.items()))
         out.print(f"stream {stream} reads next at {shown}")
-
-
-@app.command()
-def errors(
-    tenant: Annotated[str | None, typer.Argument(help="Only this tenant.")] = None,
-    config: ConfigOption = DEFAULT_CONFIG,
-) -> None:
-    """Show what failed: the error, the offset, and the record with its bytes."""
-    with store_of(config) as store:
-        for each in store.failures():
-            piece = each.slice
-            if tenant is not None and piece.lane.tenant != tenant:
-                continue
-            when = datetime.fromtimestamp(each.at_s).astimezone().isoformat(timespec="seconds")
-            out.rule(f"{each.id}  {piece.lane.stream}  {piece}  {when}", align="left")
-            error = each.error
-            out.print(f"{error.code}: {error.message}", markup=False, highlight=False)
-            if error.offset is not None:
-                out.print(f"offset {error.offset}", highlight=False)
-                out.print(f"key    {error.raw_key!r}", markup=False, highlight=False)
-                out.print(f"value  {error.raw_value!r}", markup=False, highlight=False)
-            out.print(error.traceback, markup=False, highlight=False, style="dim")
 
 
 def _set_state(config: Path, stream: StreamId, state: State) -> None:

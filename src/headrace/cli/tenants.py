@@ -10,20 +10,43 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, store_of
+from headrace.cli.amounts import duration, size
+from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, print_table, store_of
+from headrace.errors import ConfigError
 from headrace.model.streams import State, Tenant, Throttle
 
 app = typer.Typer(no_args_is_help=True, help="Customers: add, suspend, resume, remove, throttle.")
 
 Name = Annotated[str, typer.Argument(help="The tenant, such as acme.", show_default=False)]
-Rate = Annotated[float | None, typer.Option(min=0.001, help="Most per second; none: no limit.")]
+Records = Annotated[
+    float | None,
+    typer.Option("--records", min=0.001, help="Most records a second; none: no limit."),
+]
+Bytes = Annotated[
+    float | None,
+    typer.Option(
+        "--bytes",
+        parser=size,
+        metavar="SIZE",
+        help="Most bytes a second, such as 1m; none: no limit.",
+    ),
+]
+Burst = Annotated[
+    float | None,
+    typer.Option(
+        "--burst",
+        parser=duration,
+        metavar="DURATION",
+        help="How much may come at once after a quiet time, as seconds of the limit; none: 1s.",
+    ),
+]
 
 
 @app.command("list")
 def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Show every tenant with its state, weight and throttle."""
     with store_of(config) as store:
-        table = Table("tenant", "state", "weight", "records/s", "bytes/s", box=None)
+        table = Table("tenant", "state", "weight", "records/s", "bytes/s", "burst", box=None)
         for each in store.tenants():
             table.add_row(
                 each.name,
@@ -31,21 +54,26 @@ def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
                 f"{each.weight:g}",
                 _limit(each.throttle.records_per_s),
                 _limit(each.throttle.bytes_per_s),
+                "-" if each.throttle == Throttle() else f"{each.throttle.burst_s:g} s",
             )
-        out.print(table)
+        print_table(table)
 
 
 @app.command()
 def add(
     name: Name,
     weight: Annotated[float, typer.Option(min=0.001, help="Share against the others.")] = 1.0,
-    records_per_s: Rate = None,
-    bytes_per_s: Rate = None,
+    records_per_s: Records = None,
+    bytes_per_s: Bytes = None,
+    burst_s: Burst = None,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Add a tenant; its streams begin with the next turn, as soon as its topics are there."""
+    """Add a tenant; its streams begin with the next turn, as soon as its topics are there.
+
+    Example: `headrace tenants add acme --weight 2 --records 500`
+    """
     with store_of(config) as store:
-        throttle = Throttle(records_per_s, bytes_per_s)
+        throttle = _throttle(records_per_s, bytes_per_s, burst_s)
         store.add_tenant(Tenant(name, weight=weight, throttle=throttle))
         out.print(f"tenant {name} added")
 
@@ -83,15 +111,39 @@ def weigh(
 @app.command()
 def throttle(
     name: Name,
-    records_per_s: Rate = None,
-    bytes_per_s: Rate = None,
+    records_per_s: Records = None,
+    bytes_per_s: Bytes = None,
+    burst_s: Burst = None,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Limit what each of a tenant's streams may read; without options the limit is lifted."""
+    """Limit what a tenant may read, all its streams together; without options lift the limit.
+
+    After a quiet time the limit of some seconds may be read at once: the burst. What is given
+    here replaces the whole limit that was there.
+
+    Example: `headrace tenants throttle acme --records 100 --bytes 1m --burst 5s`
+    """
     with store_of(config) as store:
-        store.set_throttle(name, Throttle(records_per_s, bytes_per_s))
-        limits = f"{_limit(records_per_s)} records/s, {_limit(bytes_per_s)} bytes/s"
-        out.print(f"tenant {name} may read {limits}")
+        chosen = _throttle(records_per_s, bytes_per_s, burst_s)
+        store.set_throttle(name, chosen)
+        limits = [
+            f"{limit:g} {unit} a second"
+            for limit, unit in ((records_per_s, "records"), (bytes_per_s, "bytes"))
+            if limit is not None
+        ]
+        burst = f", {chosen.burst_s:g} s of it at once after a quiet time"
+        shown = " and ".join(limits) + burst if limits else "as much as it likes"
+        out.print(f"tenant {name} may read {shown}", highlight=False)
+
+
+def _throttle(
+    records_per_s: float | None, bytes_per_s: float | None, burst_s: float | None
+) -> Throttle:
+    if burst_s is None:
+        return Throttle(records_per_s, bytes_per_s)
+    if records_per_s is None and bytes_per_s is None:
+        raise ConfigError("--burst says how uneven a limit may be; give --records or --bytes too")
+    return Throttle(records_per_s, bytes_per_s, burst_s)
 
 
 def _set_state(config: ConfigOption, name: str, state: State) -> None:

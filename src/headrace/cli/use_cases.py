@@ -9,9 +9,20 @@ from rich.table import Table
 
 from headrace.assembly import deploy as deploy_into
 from headrace.assembly import load
-from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, settings_and_folder, store_of
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    out,
+    print_table,
+    settings_and_folder,
+    store_of,
+)
+from headrace.errors import UnknownName
+from headrace.model.streams import State
 
-app = typer.Typer(no_args_is_help=True, help="Use cases: list, deploy and update one by one.")
+app = typer.Typer(
+    no_args_is_help=True, help="Use cases: list, deploy and update one by one, resume."
+)
 
 
 @app.command("list")
@@ -28,7 +39,31 @@ def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
                 each.digest[:12],
                 each.module,
             )
-        out.print(table)
+        print_table(table)
+
+
+@app.command()
+def resume(
+    name: Annotated[str, typer.Argument(help="The use case.", show_default=False)],
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Go on with all streams of a use case that a failure suspended; what failed is retried.
+
+    With `bad_record="fail"` one bad record stops the use case for all tenants, and this undoes it.
+    Streams that somebody suspended by hand stay suspended.
+
+    Example: `headrace use-cases resume score`
+    """
+    with store_of(config) as store:
+        if name not in {each.use_case for each in store.deployments()}:
+            raise UnknownName(f"there is no use case {name}; 'headrace use-cases list' shows them")
+        count = 0
+        for each in store.streams():
+            # Only what was not suspended by hand has a reason.
+            if each.id.use_case == name and each.state is State.SUSPENDED and each.reason:
+                store.set_stream_state(each.id, State.ACTIVE)
+                count += 1
+        out.print(f"{count} streams of {name} resumed", highlight=False)
 
 
 @app.command()

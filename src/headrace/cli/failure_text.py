@@ -1,0 +1,80 @@
+"""A failure as a person can read it on a terminal.
+
+The record that stopped a lane came from outside, and it is shown to whoever has to decide about
+it. It may be megabytes, or no text at all, or hold the characters that make a terminal do things.
+So text is shown as text and bytes as hex, shortened unless asked otherwise, and control characters
+are shown by their codes.
+
+What may be done about a failure is in ``quarantine.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from headrace.model.receipts import SliceError
+from headrace.model.records import Failure
+
+#: characters of a value that are shown unless all are asked for
+MOST_CHARACTERS = 1000
+_ABSENT = "none"
+
+
+def when(at_s: float, *, zone: bool = True) -> str:
+    """A time where the reader lives, to the second; with the zone it is ISO 8601."""
+    local = datetime.fromtimestamp(at_s).astimezone()
+    return local.isoformat(timespec="seconds") if zone else f"{local:%Y-%m-%d %H:%M:%S}"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with everything a terminal might obey replaced by its code."""
+    return "".join(
+        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
+def in_one_line(error: SliceError) -> str:
+    """Class and message of an error."""
+    return printable(f"{error.code}: {' '.join(error.message.split())}")
+
+
+def offsets(failure: Failure) -> str:
+    """The record's offset, or the range of the slice if no record is named."""
+    if failure.error.offset is not None:
+        return str(failure.error.offset)
+    return f"{failure.slice.from_offset}..{failure.slice.until_offset}"
+
+
+def data(raw: bytes | None, *, full: bool) -> str:
+    """Bytes as text if they are UTF-8, else as hex."""
+    if raw is None:
+        return _ABSENT
+    try:
+        kind, text = "text", printable(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        kind, text = "hex", raw.hex(" ")
+    if not full and len(text) > MOST_CHARACTERS:
+        text = f"{text[:MOST_CHARACTERS]}… (shortened; --full shows all)"
+    return f"{len(raw)} bytes, {kind}: {text}" if raw else "0 bytes"
+
+
+def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
+    """Everything about a failure, as pairs of a heading and a text of one or more lines."""
+    piece, error = failure.slice, failure.error
+    yield "failure", f"{failure.id}, {failure.state}, of {when(failure.at_s)}"
+    yield "stream", f"{piece.lane.stream}, partition {piece.lane.partition} of {piece.topic}"
+    yield "slice", f"offsets {piece.from_offset}..{piece.until_offset}, epoch {piece.epoch}"
+    yield "attempts", str(failure.attempts)
+    yield "error", f"{error.code}: {printable(error.message, keep=chr(10))}"
+    if error.offset is None:
+        yield "record", "none is named; the whole slice failed"
+    else:
+        yield "record", f"offset {error.offset}"
+        yield "key", data(error.raw_key, full=full)
+        yield "value", data(error.raw_value, full=full)
+        for name, value in error.raw_headers:
+            yield "header", f"{printable(name)} = {data(value, full=full)}"
+    if error.traceback:
+        yield "traceback", printable(error.traceback.rstrip(), keep="\n")

@@ -1,0 +1,306 @@
+"""`headrace quarantine`: what could not be handled, and what to do about it.
+
+A record that cannot be handled stops its lane, and nothing but a person knows whether the handler
+is to be mended or the record to be left out. So the record is shown with its bytes, and each way
+to go on is one command: to retry it, to skip it, or to send back what was set aside.
+
+A record is never skipped before it is safe in the dead letters. What stops a lane, and what moves
+it, is the store's to keep (`store/stops.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from headrace.assembly import connections_of
+from headrace.cli.amounts import stream_of
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    err,
+    out,
+    print_table,
+    settings_and_folder,
+    store_of,
+)
+from headrace.cli.failure_text import in_one_line, offsets, paragraphs, when
+from headrace.errors import ConfigError, UnknownName
+from headrace.kafka.dead_letters import KafkaDeadLettersFactory
+from headrace.kafka.redrive import redrive as send_back
+from headrace.model.records import Failure, FailureState
+from headrace.model.streams import State, Stream, StreamId
+from headrace.ports import Connections, DeadLetter, DeadLetters, Store
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Records that could not be handled: look at them, retry, skip, send back.",
+)
+
+Numbers = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="ID...", help="As `list` shows them.", show_default=False),
+]
+OfStream = Annotated[
+    str | None,
+    typer.Option("--stream", metavar="TENANT/USE-CASE", help="Those of one stream."),
+]
+
+
+@app.command("list")
+def list_(
+    stream: OfStream = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also those that were retried or skipped.")
+    ] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Show the failures that stop a lane, oldest first.
+
+    Example: `headrace quarantine list --stream acme/score`
+    """
+    with store_of(config) as store:
+        wanted = None if stream is None else stream_of(stream)
+        found = store.failures(wanted, only_open=not every)
+        if not found:
+            out.print("no lane is stopped by a failure" if not every else "nothing ever failed")
+            return
+        print_table(_table(found, with_state=every))
+
+
+def _table(found: Sequence[Failure], *, with_state: bool) -> Table:
+    table = Table(box=None)
+    state = ("state",) if with_state else ()
+    for name in ("id", *state, "stream", "partition", "offset", "attempts", "when"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("error")
+    for each in found:
+        lane = each.slice.lane
+        table.add_row(
+            str(each.id),
+            *((each.state.value,) if with_state else ()),
+            str(lane.stream),
+            str(lane.partition),
+            offsets(each),
+            str(each.attempts),
+            when(each.at_s, zone=False),
+            Text(in_one_line(each.error), no_wrap=True, overflow="ellipsis"),
+        )
+    return table
+
+
+@app.command()
+def show(
+    number: Annotated[int, typer.Argument(metavar="ID", help="As `list` shows it.")],
+    full: Annotated[bool, typer.Option("--full", help="Key, value and headers whole.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Show everything about one failure: offsets, error, traceback, and the record.
+
+    Key, value and headers are shown as text if they are UTF-8, else as hex.
+
+    Example: `headrace quarantine show 7 --full`
+    """
+    with store_of(config) as store:
+        failure = store.failure(number)
+        for heading, text in paragraphs(failure, full=full):
+            first, *more = text.split("\n")
+            _say(f"{heading:<10} {first}")
+            for line in more:
+                _say(f"{'':<10} {line}")
+        if failure.state is FailureState.OPEN:
+            _say(f"\nheadrace quarantine retry {number}    once the cause is mended")
+            _say(f"headrace quarantine skip {number}     to go on without it")
+
+
+@app.command()
+def retry(
+    numbers: Numbers = None,
+    stream: OfStream = None,
+    every: Annotated[bool, typer.Option("--all", help="All that stop a lane.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Let lanes go on at the record that failed, once its cause is mended.
+
+    Example: `headrace quarantine retry 7 8`, or `headrace quarantine retry --stream acme/score`
+    """
+    with store_of(config) as store:
+        chosen = _chosen(store, numbers or [], stream, every=every)
+        _each(chosen, lambda failure, number: _retry_one(store, failure, number))
+        _tell_suspended(store, chosen)
+
+
+def _retry_one(store: Store, failure: Failure, number: int) -> None:
+    store.retry_failure(number)
+    _say(f"failure {number}: {failure.slice.lane} goes on at offset {offsets(failure)}")
+
+
+@app.command()
+def skip(
+    numbers: Annotated[list[int], typer.Argument(metavar="ID...", help="As `list` shows them.")],
+    whole_slice: Annotated[
+        bool,
+        typer.Option("--whole-slice", help="Also a slice in which no single record is to blame."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Let lanes go on behind the record that failed, which is kept in the dead letters first.
+
+    The record is then in the topic `<topic>.dlq`, and `headrace quarantine redrive` sends it back.
+    A slice in which no record is named is kept nowhere: it needs `--whole-slice`.
+
+    Example: `headrace quarantine skip 7 --yes`
+    """
+    with store_of(config) as store:
+        chosen = _chosen(store, numbers, None, every=False)
+        for failure in chosen:
+            _refuse_if_impossible(store, failure, whole_slice=whole_slice)
+            _say(_consequence(failure))
+        if not yes:
+            typer.confirm("Go on?", abort=True)
+        with closing(_dead_letters(config)) as letters:
+            _each(chosen, lambda failure, number: _skip_one(store, letters, failure, number))
+        _tell_suspended(store, chosen)
+
+
+def _skip_one(store: Store, letters: DeadLetters, failure: Failure, number: int) -> None:
+    if failure.error.offset is not None:
+        letters.keep([DeadLetter(failure.slice, failure.error, failure.attempts)])
+    store.skip_failure(number)
+    _say(f"failure {number}: {failure.slice.lane} goes on behind offset {offsets(failure)}")
+
+
+def _refuse_if_impossible(store: Store, failure: Failure, *, whole_slice: bool) -> None:
+    """Look before a letter is kept: a refused skip should leave nothing behind."""
+    piece = failure.slice
+    if failure.state is not FailureState.OPEN:
+        raise ConfigError(
+            f"failure {failure.id} of lane {piece.lane} is not open any more: "
+            f"it was {failure.state}"
+        )
+    if failure.error.offset is None and not whole_slice:
+        raise ConfigError(
+            f"failure {failure.id} names no record: to skip it passes over all {piece.size} "
+            f"offsets of {piece}; add --whole-slice if you mean that"
+        )
+    last = piece.from_offset if failure.error.offset is None else failure.error.offset
+    position = next(
+        (
+            each.next_offset
+            for each in store.load_positions([piece.lane.stream])
+            if each.lane == piece.lane
+        ),
+        None,
+    )
+    if position not in (piece.from_offset, last):
+        raise ConfigError(
+            f"failure {failure.id}: lane {piece.lane} reads next at {position}, not at {last}; "
+            f"retry it, or use 'headrace streams seek'"
+        )
+
+
+def _consequence(failure: Failure) -> str:
+    piece = failure.slice
+    if failure.error.offset is None:
+        return f"failure {failure.id}: passes over {piece.size} offsets, {piece}, kept nowhere"
+    return (
+        f"failure {failure.id}: passes over offset {failure.error.offset} of "
+        f"{piece.topic}[{piece.lane.partition}], which is kept in {piece.topic}.dlq"
+    )
+
+
+@app.command()
+def redrive(
+    stream: Annotated[str, typer.Argument(metavar="TENANT/USE-CASE", help="Whose dead letters.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="The most to send; none: all.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, send nothing.")] = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Send dead letters back to the end of their partitions, each once, for this use case only.
+
+    A record that was sent back too often and failed each time is refused; it stays where it is.
+
+    Example: `headrace quarantine redrive acme/score --limit 100 --dry-run`
+    """
+    with store_of(config) as store:
+        found = _live_stream(store, stream_of(stream))
+        done = send_back(_connections(config), found.id, found.topic, limit=limit, dry_run=dry_run)
+        for why in done.refused:
+            err.print(f"refused: {why}", markup=False, highlight=False, soft_wrap=True)
+        how = "would be sent" if dry_run else "were sent"
+        _say(
+            f"{done.sent} dead letters {how} back to {found.topic}, {len(done.refused)} refused, "
+            f"{done.left} left"
+        )
+
+
+def _live_stream(store: Store, wanted: StreamId) -> Stream:
+    found = next((each for each in store.streams() if each.id == wanted), None)
+    if found is None:
+        raise UnknownName(f"there is no stream {wanted}; 'headrace streams list' shows them")
+    if found.state is State.REMOVED:
+        raise ConfigError(f"stream {wanted} was removed; nobody would read what is sent back")
+    return found
+
+
+def _connections(config: Path) -> Connections:
+    settings, folder = settings_and_folder(config)
+    return connections_of(settings, folder)
+
+
+def _dead_letters(config: Path) -> DeadLetters:
+    return KafkaDeadLettersFactory().open(_connections(config))
+
+
+def _chosen(
+    store: Store, numbers: Sequence[int], stream: str | None, *, every: bool
+) -> list[Failure]:
+    """The failures a person means; all of them are looked up before anything is done."""
+    if sum((bool(numbers), stream is not None, every)) != 1:
+        raise ConfigError("name failures by their ids, or by --stream, or all of them by --all")
+    if numbers:
+        return [store.failure(number) for number in dict.fromkeys(numbers)]
+    return store.failures(None if stream is None else stream_of(stream), only_open=True)
+
+
+def _each(chosen: Sequence[Failure], do: Callable[[Failure, int], None]) -> None:
+    """Do it for each, also when one is refused; then fail as that one did."""
+    refused: list[ConfigError] = []
+    for failure in chosen:
+        assert failure.id is not None, "it came from the store"
+        try:
+            do(failure, failure.id)
+        except ConfigError as error:
+            refused.append(error)
+    if not chosen:
+        _say("no lane is stopped by a failure")
+    if refused:
+        raise ConfigError("\n".join(str(each) for each in refused))
+
+
+def _tell_suspended(store: Store, chosen: Sequence[Failure]) -> None:
+    for stream in _suspended(store, chosen):
+        why = f" ({stream.reason})" if stream.reason else ""
+        tenant, use_case = stream.id.tenant, stream.id.use_case
+        _say(
+            f"stream {stream.id} is suspended all the same{why}: "
+            f"headrace streams resume {tenant} {use_case}"
+        )
+
+
+def _suspended(store: Store, chosen: Sequence[Failure]) -> Iterator[Stream]:
+    wanted = {each.slice.lane.stream for each in chosen}
+    for each in store.streams():
+        if each.id in wanted and each.state is State.SUSPENDED:
+            yield each
+
+
+def _say(line: str) -> None:
+    out.print(line, markup=False, highlight=False, soft_wrap=True)

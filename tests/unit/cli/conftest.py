@@ -1,0 +1,58 @@
+"""Commands as somebody types them, against a SQLite store of their own."""
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.cli.app import app
+from headrace.model.receipts import SliceError
+from headrace.model.records import Deployment, Failure, LaneStart
+from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.store import open_store
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    path = tmp_path / "headrace.yaml"
+    path.write_text(
+        f"module: use_cases.py\n"
+        f"database_url: sqlite:///{tmp_path}/store.db\n"
+        f"kafka:\n  bootstrap.servers: 127.0.0.1:1\n"
+    )
+    return path
+
+
+@pytest.fixture
+def store(tmp_path, config):
+    """Tenants acme and bolt with a stream of two lanes each, in the use case score."""
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+    for tenant in ("acme", "bolt"):
+        store.add_tenant(Tenant(tenant))
+        store.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def headrace(store, config):
+    """Run a command; what it printed on both outputs is in ``output``."""
+
+    def run(*words, **more):
+        return CliRunner().invoke(app, [*words, "--config", str(config)], **more)
+
+    return run
+
+
+@pytest.fixture
+def fail(store):
+    """Keep a failure at offset 3 of a lane that stands there."""
+
+    def keep(tenant="acme", partition=0, *, stop_use_case=False, until=9, **error):
+        lane = LaneId("score", tenant, partition)
+        piece = Slice(lane, f"{tenant}.visits", 3, until, 1)
+        given = {"code": "HandlerError", "message": "no JSON", "offset": 3, **error}
+        failure = Failure(piece, SliceError(temporary=False, **given), 1_790_000_000.0, 4)
+        return store.keep_failure(failure, stop_use_case=stop_use_case)
+
+    return keep

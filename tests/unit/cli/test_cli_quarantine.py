@@ -1,0 +1,290 @@
+"""What operators see of failures, and that each decision does what it says."""
+
+import pytest
+
+from headrace.cli import quarantine
+from headrace.errors import BrokerUnavailable
+from headrace.kafka.redrive import Redriven
+from headrace.model.records import FailureState
+from headrace.model.streams import State, StreamId
+
+ACME = StreamId("score", "acme")
+
+
+class Letters:
+    """Dead letters in memory, which note how far the store was when each was kept."""
+
+    def __init__(self, store):
+        self.store, self.kept, self.down, self.closed = store, [], False, False
+
+    def keep(self, letters):
+        if self.down:
+            raise BrokerUnavailable
+        self.kept += [(each, offsets(self.store)) for each in letters]
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def letters(store, monkeypatch):
+    made = Letters(store)
+    monkeypatch.setattr(quarantine, "_dead_letters", lambda config: made)
+    return made
+
+
+def offsets(store, stream=ACME):
+    return {each.lane.partition: each.next_offset for each in store.load_positions([stream])}
+
+
+def states(store):
+    return {each.id: each.state for each in store.failures()}
+
+
+# --- list and show ---------------------------------------------------------------------------
+
+
+def test_the_list_has_one_line_for_each_open_failure(headrace, fail, store):
+    first = fail(message="no\n JSON \x1b[31m")
+    second = fail("bolt", 1, offset=None)
+    store.retry_failure(fail("bolt", 0))
+    lines = headrace("quarantine", "list").output.splitlines()
+    assert len(lines) == 3
+    assert lines[1].split()[:5] == [str(first), "acme/score", "0", "3", "4"]
+    assert lines[1].rstrip().endswith(r"HandlerError: no JSON \x1b[31m")
+    assert lines[2].split()[:4] == [str(second), "bolt/score", "1", "3..9"]
+
+
+def test_the_list_has_what_is_over_if_asked_and_one_stream_if_asked(headrace, fail, store):
+    store.retry_failure(fail())
+    fail("bolt")
+    shown = headrace("quarantine", "list", "--all").output
+    assert "retried" in shown
+    assert "bolt/score" in shown
+    shown = headrace("quarantine", "list", "--all", "--stream", "acme/score").output
+    assert "retried" in shown
+    assert "bolt" not in shown
+    assert "no lane is stopped" in headrace("quarantine", "list", "--stream", "acme/score").output
+
+
+def test_all_of_a_long_error_reaches_a_pipe_in_one_line(headrace, fail):
+    fail(message="long " * 100)
+    lines = headrace("quarantine", "list").output.splitlines()
+    assert len(lines) == 2
+    assert lines[1].count("long") == 100
+
+
+@pytest.mark.parametrize("name", ["acme", "acme/score/0", "/score", "acme/"])
+def test_a_stream_that_is_not_written_as_one_is_refused(headrace, name):
+    for words in (("list", "--stream", name), ("retry", "--stream", name), ("redrive", name)):
+        result = headrace("quarantine", *words)
+        assert result.exit_code == 2
+        assert "TENANT/USE-CASE" in result.output
+
+
+def test_an_unknown_stream_is_told(headrace):
+    for words in (("list", "--stream", "no/score"), ("redrive", "no/score")):
+        result = headrace("quarantine", *words)
+        assert result.exit_code == 2
+        assert "no stream no/score" in result.output
+
+
+def test_show_has_everything_about_a_failure(headrace, fail):
+    number = fail(
+        traceback="Traceback\n  File\x1b\n",
+        raw_key=b"\xff\x00",
+        raw_value="{ü\x07".encode(),
+        raw_headers=(("trace", b"t1"), ("trace", None)),
+    )
+    shown = headrace("quarantine", "show", str(number)).output
+    for part in (
+        f"{number}, open, of 2026-",
+        "acme/score, partition 0 of acme.visits",
+        "offsets 3..9, epoch 1",
+        "attempts   4",
+        "HandlerError: no JSON",
+        "offset 3",
+        "2 bytes, hex: ff 00",
+        r"4 bytes, text: {ü\x07",
+        "trace = 2 bytes, text: t1",
+        "trace = none",
+        "Traceback\n             File\\x1b",
+        f"headrace quarantine retry {number}",
+    ):
+        assert part in shown
+
+
+def test_show_shortens_unless_asked_not_to(headrace, fail):
+    number = fail(raw_value=b"x" * 5000)
+    short = headrace("quarantine", "show", str(number)).output
+    assert "x" * 1000 + "…" in short
+    assert "5000 bytes" in short
+    assert "x" * 5000 in headrace("quarantine", "show", str(number), "--full").output
+
+
+def test_show_says_when_no_record_is_named(headrace, fail, store):
+    number = fail(offset=None)
+    store.retry_failure(number)
+    shown = headrace("quarantine", "show", str(number)).output
+    assert "none is named" in shown
+    assert "retried" in shown
+    assert "quarantine skip" not in shown
+
+
+@pytest.mark.parametrize("words", [("show",), ("retry",), ("skip", "--yes")])
+def test_an_unknown_id_is_told_and_nothing_is_done(headrace, fail, store, letters, words):
+    number = fail()
+    given = [str(number)] if words[0] != "show" else []
+    result = headrace("quarantine", *words, *given, "77")
+    assert result.exit_code == 2
+    assert "no failure 77" in result.output
+    assert states(store) == {number: FailureState.OPEN}
+    assert letters.kept == []
+
+
+# --- retry -----------------------------------------------------------------------------------
+
+
+def test_retry_takes_ids_a_stream_or_all(headrace, fail, store):
+    numbers = [fail(), fail(partition=1), fail("bolt", 0), fail("bolt", 1)]
+    assert headrace("quarantine", "retry", str(numbers[0])).exit_code == 0
+    still = {each.id for each in store.failures(only_open=True)}
+    assert still == set(numbers[1:])
+    assert headrace("quarantine", "retry", "--stream", "acme/score").exit_code == 0
+    assert {each.id for each in store.failures(only_open=True)} == set(numbers[2:])
+    shown = headrace("quarantine", "retry", "--all").output
+    assert store.failures(only_open=True) == []
+    assert f"failure {numbers[2]}: bolt/score/0 goes on at offset 3" in shown
+    assert "no lane is stopped" in headrace("quarantine", "retry", "--all").output
+    assert offsets(store) == {0: 3, 1: 3}
+
+
+@pytest.mark.parametrize("words", [(), ("7", "--all"), ("--stream", "acme/score", "--all")])
+def test_retry_wants_to_know_exactly_which(headrace, words):
+    result = headrace("quarantine", "retry", *words)
+    assert result.exit_code == 2
+    assert "--stream, or all" in result.output
+
+
+def test_one_that_is_not_open_any_more_keeps_no_other_from_being_retried(headrace, fail, store):
+    over, still = fail(), fail(partition=1)
+    store.retry_failure(over)
+    result = headrace("quarantine", "retry", str(over), str(still))
+    assert result.exit_code == 2
+    assert f"failure {over} of lane acme/score/0 is not open any more" in result.output
+    assert set(states(store).values()) == {FailureState.RETRIED}
+
+
+def test_retry_says_when_the_stream_is_suspended_all_the_same(headrace, fail, store):
+    number = fail(stop_use_case=True)
+    shown = headrace("quarantine", "retry", str(number)).output
+    assert "acme/score is suspended all the same (use case stopped by acme/score" in shown
+    assert "headrace streams resume acme score" in shown
+    assert "bolt" not in shown
+
+
+# --- skip ------------------------------------------------------------------------------------
+
+
+def test_skip_keeps_the_record_first_and_then_moves_the_lane(headrace, fail, store, letters):
+    number = fail(raw_value=b"{")
+    result = headrace("quarantine", "skip", str(number), "--yes")
+    assert result.exit_code == 0, result.output
+    ((letter, before),) = letters.kept
+    assert (letter.error.raw_value, letter.error.offset, letter.attempts) == (b"{", 3, 4)
+    assert before == {0: 3, 1: 3}
+    assert offsets(store) == {0: 4, 1: 3}
+    assert states(store) == {number: FailureState.SKIPPED}
+    assert letters.closed
+    assert "offset 3 of acme.visits[0], which is kept in acme.visits.dlq" in result.output
+
+
+def test_skip_asks_first(headrace, fail, store, letters):
+    number = fail()
+    assert headrace("quarantine", "skip", str(number), input="n\n").exit_code == 1
+    assert (letters.kept, offsets(store)) == ([], {0: 3, 1: 3})
+    assert headrace("quarantine", "skip", str(number), input="y\n").exit_code == 0
+    assert offsets(store) == {0: 4, 1: 3}
+
+
+def test_a_slice_without_a_named_record_is_skipped_only_on_purpose(headrace, fail, store, letters):
+    number = fail(offset=None)
+    result = headrace("quarantine", "skip", str(number), "--yes")
+    assert result.exit_code == 2
+    assert "all 6 offsets of acme.visits[0] 3..9" in " ".join(result.output.split())
+    assert offsets(store) == {0: 3, 1: 3}
+    result = headrace("quarantine", "skip", str(number), "--whole-slice", "--yes")
+    assert result.exit_code == 0
+    assert "passes over 6 offsets" in result.output
+    assert offsets(store) == {0: 9, 1: 3}
+    assert letters.kept == []
+
+
+def test_a_record_that_cannot_be_kept_is_not_skipped(headrace, fail, store, letters):
+    number = fail()
+    letters.down = True
+    result = headrace("quarantine", "skip", str(number), "--yes")
+    assert result.exit_code == 1
+    assert "No Kafka broker answers" in result.output
+    assert (states(store), offsets(store)) == ({number: FailureState.OPEN}, {0: 3, 1: 3})
+
+
+def test_a_skip_that_cannot_be_leaves_nothing_in_the_dead_letters(headrace, fail, store, letters):
+    over, moved = fail(partition=1), fail()
+    store.retry_failure(over)
+    result = headrace("quarantine", "skip", str(over), "--yes")
+    assert result.exit_code == 2
+    assert "not open any more: it was retried" in " ".join(result.output.split())
+    store.seek(ACME, {0: 7})
+    again = fail()
+    result = headrace("quarantine", "skip", str(again), "--yes")
+    assert result.exit_code == 2
+    assert "reads next at 7, not at 3" in " ".join(result.output.split())
+    assert letters.kept == []
+    assert states(store)[moved] is FailureState.RETRIED
+
+
+# --- redrive ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def redriven(monkeypatch):
+    calls = []
+
+    def send(connections, stream, topic, *, limit=None, dry_run=False):
+        assert connections.kafka["bootstrap.servers"] == "127.0.0.1:1"
+        calls.append((stream, topic, limit, dry_run))
+        return Redriven(5, ("record 7 was sent back 3 times",), 2)
+
+    monkeypatch.setattr(quarantine, "send_back", send)
+    return calls
+
+
+def test_redrive_sends_the_dead_letters_of_a_stream_back(headrace, redriven):
+    result = headrace("quarantine", "redrive", "acme/score", "--limit", "5")
+    assert redriven == [(ACME, "acme.visits", 5, False)]
+    assert "5 dead letters were sent back to acme.visits, 1 refused, 2 left" in result.output
+    assert "refused: record 7 was sent back 3 times" in result.output
+
+
+def test_a_dry_redrive_says_what_would_be(headrace, redriven):
+    result = headrace("quarantine", "redrive", "acme/score", "--dry-run")
+    assert redriven == [(ACME, "acme.visits", None, True)]
+    assert "5 dead letters would be sent back" in result.output
+
+
+def test_nothing_is_sent_back_to_a_removed_stream(headrace, redriven, store):
+    store.set_stream_state(ACME, State.REMOVED)
+    result = headrace("quarantine", "redrive", "acme/score")
+    assert result.exit_code == 2
+    assert "was removed" in result.output
+    assert redriven == []
+
+
+# --- help ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["list", "show", "retry", "skip", "redrive"])
+def test_each_help_teaches_with_an_example(headrace, command):
+    shown = headrace("quarantine", command, "--help").output
+    assert f"Example: headrace quarantine {command}" in shown

@@ -1,0 +1,49 @@
+"""Throttles are typed in the words of the YAML file."""
+
+import pytest
+
+from headrace.model.streams import Throttle
+
+
+def throttle_of(store):
+    return store.tenants()[0].throttle
+
+
+def test_a_throttle_takes_records_bytes_and_burst(headrace, store):
+    words = ("--records", "100", "--bytes", "1m", "--burst", "5s")
+    result = headrace("tenants", "throttle", "acme", *words)
+    assert result.exit_code == 0, result.output
+    assert throttle_of(store) == Throttle(100.0, 1024.0**2, 5.0)
+    assert "100 records a second" in result.output
+    listed = headrace("tenants", "list").output
+    assert listed.splitlines()[1].split()[3:] == ["100", "1.04858e+06", "5", "s"]
+    assert listed.splitlines()[2].split()[3:] == ["-", "-", "-"]
+
+
+def test_a_throttle_without_options_is_lifted(headrace, store):
+    headrace("tenants", "throttle", "acme", "--records", "100", "--burst", "250ms")
+    assert throttle_of(store).burst_s == 0.25
+    assert "as much as it likes" in headrace("tenants", "throttle", "acme").output
+    assert throttle_of(store) == Throttle()
+
+
+def test_a_tenant_can_be_added_with_a_throttle(headrace, store):
+    assert headrace("tenants", "add", "aaa", "--bytes", "64k", "--burst", "2s").exit_code == 0
+    assert throttle_of(store) == Throttle(None, 65536.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--burst", "5s"), "--records or --bytes"),
+        (("--bytes", "many"), "a size looks like"),
+        (("--bytes", "0m"), "not above 0"),
+        (("--records", "1", "--burst", "5"), "a duration looks like"),
+        (("--records", "0"), "records"),
+    ],
+)
+def test_a_throttle_that_means_nothing_is_refused(headrace, store, words, told):
+    result = headrace("tenants", "throttle", "acme", *words)
+    assert result.exit_code == 2
+    assert told in result.output
+    assert throttle_of(store) == Throttle()
