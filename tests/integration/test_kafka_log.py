@@ -31,6 +31,19 @@ def test_one_call_answers_for_a_thousand_lanes(topics):
     assert len(log.topics([name])[name].partitions) == 1000
 
 
+def test_a_topic_that_goes_away_takes_no_answer_from_the_others(topics):
+    stays, goes = topics.make(), topics.make()
+    lanes = [TopicPartition(stays, 0), TopicPartition(goes, 0)]
+    log = KafkaLog(topics.config)
+    assert len(log.end_offsets(lanes)) == 2
+    topics.delete(goes)
+    topics.write(stays, 0, numbered(3))
+    assert log.end_offsets(lanes) == {lanes[0]: 3}
+    topics.make_named(goes)
+    topics.write(goes, 0, numbered(2))
+    assert log.end_offsets(lanes) == {lanes[0]: 3, lanes[1]: 2}
+
+
 def test_a_topic_made_again_has_a_new_id(topics):
     name = topics.make()
     log = KafkaLog(topics.config)

@@ -1,11 +1,15 @@
 """What is in Kafka, for thousands of lanes at once, without reading a record.
 
-The planner needs the end of every lane each turn, so one call must answer for all of them, and one
-partition without a leader must not hold up the rest. librdkafka asks all partitions' leaders in one
-round, but a single topic name that the broker calls invalid, or may not show us, makes it repeat
-the whole round until its time is up. So such names never reach it; and when a round fails as a
-whole, the topics are looked up one by one, the round is made again with the sound ones, and the
-others are left out until a look says that they are sound.
+The planner needs the end of every lane that may have something new, so one call must answer for all
+of them, and one partition without a leader must not hold up the rest. There are two ways to ask.
+``edges`` is quick, and good for partitions that are well. What it leaves out is asked carefully,
+with the admin client, and asked so from then on until there is an answer.
+
+Carefully, librdkafka asks all partitions' leaders in one round, but a single topic name that the
+broker calls invalid, or may not show us, makes it repeat the whole round until its time is up. So
+such names never reach it; and when a round fails as a whole, the topics are looked up one by one,
+the round is made again with the sound ones, and the others are left out until a look says that they
+are sound.
 
 No answer is kept between calls: how often to ask is the cycle's decision.
 """
@@ -25,6 +29,7 @@ from confluent_kafka.admin import OffsetSpec as _Spec  # type: ignore[attr-defin
 
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.kafka.config import admin_config, servers
+from headrace.kafka.edges import END, START, Edges, portions
 from headrace.kafka.faults import first_error, is_authentication, is_unreachable, of_client
 from headrace.ports import TopicInfo, TopicPartition
 
@@ -53,11 +58,14 @@ class KafkaLog:
         self._refusal: KafkaError | None = None
         #: topics that made a whole round fail
         self._suspects: set[str] = set()
+        #: partitions that had no answer the last time
+        self._unanswered: set[TopicPartition] = set()
         settings: dict[str, Any] = {**self._config, "error_cb": self._remember}
         try:
             self._admin = AdminClient(settings)
         except KafkaException as exc:
             raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+        self._edges = Edges(self._config, timeout_s)
 
     def __repr__(self) -> str:
         return f"KafkaLog({servers(self._config)})"
@@ -74,11 +82,11 @@ class KafkaLog:
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset after the last record that a ``read_committed`` reader may see."""
-        return self._offsets(partitions, _LATEST)
+        return self._edge(partitions, END, _LATEST)
 
     def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that retention has left."""
-        return self._offsets(partitions, _EARLIEST)
+        return self._edge(partitions, START, _EARLIEST)
 
     def offsets_at(
         self, partitions: Collection[TopicPartition], timestamp_s: float
@@ -93,7 +101,25 @@ class KafkaLog:
 
     def close(self) -> None:
         """Give up connections."""
+        self._edges.close()
         del self._admin
+
+    def _edge(
+        self, partitions: Collection[TopicPartition], edge: int, spec: Any
+    ) -> dict[TopicPartition, int]:
+        wanted = {each for each in partitions if _VALID_NAME.fullmatch(each.topic)}
+        found = self._edges.of(list(wanted - self._unanswered), edge)
+        left = wanted - found.keys()
+        if left:
+            try:
+                carefully = self._offsets(left, spec)
+            except BrokerUnavailable:
+                if not found:
+                    raise
+                carefully = {}
+            found |= carefully
+            self._unanswered = (self._unanswered | left) - carefully.keys()
+        return found
 
     def _offsets(
         self, partitions: Collection[TopicPartition], spec: Any
@@ -123,14 +149,13 @@ class KafkaLog:
     def _list(
         self, wanted: Iterable[TopicPartition], spec: Any
     ) -> tuple[dict[TopicPartition, int], list[KafkaError]]:
-        asked = {KafkaPartition(each.topic, each.partition): spec for each in wanted}
-        if not asked:
-            return {}, []
-        futures = self._admin.list_offsets(
-            asked,
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=self._timeout_s,
-        )
+        futures: dict[KafkaPartition, Future[Any]] = {}
+        for portion in portions(list(wanted)):
+            futures |= self._admin.list_offsets(
+                {KafkaPartition(each.topic, each.partition): spec for each in portion},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=self._timeout_s,
+            )
         answers, failures = self._gather(futures)
         return {
             TopicPartition(each.topic, each.partition): answer.offset
