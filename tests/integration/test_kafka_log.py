@@ -8,7 +8,7 @@ import pytest
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.kafka import KafkaLog, create_topics
 from headrace.ports import TopicPartition
-from headrace.testing.kafka_topics import KafkaTopics
+from headrace.testing.kafka_topics import KafkaTopics, until
 from headrace.testing.log_contract import numbered
 
 pytestmark = pytest.mark.kafka
@@ -41,7 +41,7 @@ def test_a_topic_that_goes_away_takes_no_answer_from_the_others(topics):
     assert log.end_offsets(lanes) == {lanes[0]: 3}
     topics.make_named(goes)
     topics.write(goes, 0, numbered(2))
-    assert log.end_offsets(lanes) == {lanes[0]: 3, lanes[1]: 2}
+    until(lambda: log.end_offsets(lanes) == {lanes[0]: 3, lanes[1]: 2})
 
 
 def test_a_topic_made_again_has_a_new_id(topics):
