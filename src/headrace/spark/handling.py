@@ -119,6 +119,10 @@ class _Call:
             output = bounded(lambda: handler(records, context), self.care.patience_s)
         except CallOverdue:
             raise self._overdue() from None
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
+            raise HandlerError(f"{type(error).__name__}: {error}") from error
         if output is None:
             return None
         if not isinstance(output, pa.Table):
@@ -141,9 +145,7 @@ class _Call:
 def _until_trouble(call: _Call, records: pa.Table) -> Handled:
     try:
         return Handled(call(records), records.num_rows)
-    except (KeyboardInterrupt, CallOverdue):
-        raise
-    except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
+    except Exception as error:
         raised, failure = error, error_of(error)
     bad = _row_to_blame(call, records, raised)
     if bad is None:
@@ -153,12 +155,12 @@ def _until_trouble(call: _Call, records: pa.Table) -> Handled:
         return Handled(None, 0, named)
     try:
         return Handled(call(records.slice(0, bad)), bad, named)
-    except (Exception, SystemExit):
+    except Exception:
         # The handler is not repeatable: blame nothing in particular and keep nothing.
         return Handled(None, 0, failure)
 
 
-def _row_to_blame(call: _Call, records: pa.Table, raised: BaseException) -> int | None:
+def _row_to_blame(call: _Call, records: pa.Table, raised: Exception) -> int | None:
     if isinstance(raised, Temporary) or records.num_rows == 0:
         return None
     if isinstance(raised, BadRecord):
@@ -169,7 +171,7 @@ def _row_to_blame(call: _Call, records: pa.Table, raised: BaseException) -> int 
     return _culprit(call, records, raised)
 
 
-def _culprit(call: _Call, records: pa.Table, raised: BaseException) -> int | None:
+def _culprit(call: _Call, records: pa.Table, raised: Exception) -> int | None:
     """The row after which every prefix fails; None if a hang cannot be pinned to one record."""
     if not isinstance(raised, HandlerHung):
         return _shortest_failing_prefix(call, records) - 1
@@ -195,7 +197,7 @@ def _shortest_failing_prefix(call: _Call, records: pa.Table) -> int:
 def _works(call: _Call, records: pa.Table) -> bool:
     try:
         call(records)
-    except (Exception, SystemExit):
+    except Exception:
         return False
     return True
 

@@ -1,0 +1,174 @@
+"""Handlers that do their worst, in real Python workers: the task survives, neighbours are served.
+
+Handlers are pickled by value only for modules that Headrace loads, so those here import what they
+use inside, as a function typed at a prompt would.
+"""
+# ruff: noqa: PLC0415
+
+import time
+
+import pytest
+
+from headrace.model.records import Deployment
+from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Bin, Wave
+from headrace.ports import Connections
+from headrace.sinks import ParquetFiles
+from headrace.spark.engine import SparkEngine, Tools
+from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.numbers_reader import NumbersReader
+from headrace.use_cases import use_case
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+TOPIC = "{tenant}.visits"
+
+
+@pytest.fixture
+def engine(spark, tmp_path):
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    open_store(url).close()
+    connections = Connections({}, url, warehouse=str(tmp_path / "files"))
+    letters = DeadLettersTwin()
+    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), letters)
+    made = SparkEngine(spark, tools)
+    yield made
+    made.close()
+
+
+def run(engine, handler, tenants=("acme", "bolt", "cove"), timeout_s=30.0):
+    """One bin with all tenants; the receipts by tenant."""
+    made = use_case(topic=TOPIC, sink=ParquetFiles("out"), name="quick")(handler)
+    deployment = Deployment("quick", "m.py", "0" * 64, TOPIC, handler_timeout_s=timeout_s)
+    engine.take(made, deployment)
+    slices = tuple(Slice(LaneId("quick", name, 0), f"{name}.visits", 0, 10, 1) for name in tenants)
+    name = f"w{time.monotonic_ns()}"
+    engine.start(Wave(name, "quick", (Bin(slices, 1.0),), 60.0))
+    deadline, found = time.monotonic() + 90, []
+    while not found and time.monotonic() < deadline:
+        found = engine.finished(1.0)
+    (result,) = found
+    assert result.wave.id == name
+    assert result.error is None, result.error
+    return {each.slice.lane.tenant: each for each in result.receipts}
+
+
+def neighbours_are_served(receipts):
+    return all(
+        each.reached == 10 and each.error is None
+        for tenant, each in receipts.items()
+        if tenant != "acme"
+    )
+
+
+@pytest.mark.parametrize("how", ["exit", "kill", "segfault"])
+def test_a_handler_that_takes_its_process_with_it_is_found_in_the_next_attempt(engine, how):
+    def handler(table, context, how=how):
+        import ctypes
+        import os
+        import signal
+
+        if context.tenant == "acme":
+            if how == "exit":
+                os._exit(3)
+            if how == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            ctypes.string_at(0)
+        return table.select(["offset"])
+
+    receipts = run(engine, handler)
+    assert receipts["acme"].error.code == "WorkerKilled"
+    assert receipts["acme"].reached == 0
+    assert neighbours_are_served(receipts)
+
+
+def test_two_killers_in_one_bin_are_both_found(engine):
+    def handler(table, context):
+        import os
+
+        if context.tenant in ("acme", "cove"):
+            os._exit(3)
+        return table.select(["offset"])
+
+    receipts = run(engine, handler)
+    assert {name for name, each in receipts.items() if each.error} == {"acme", "cove"}
+    assert receipts["bolt"].reached == 10
+
+
+def test_a_handler_that_leaks_memory_meets_its_limit_and_nobody_else_does(engine):
+    def handler(table, context):
+        import resource
+
+        if context.tenant == "acme":
+            # As `spark.executor.pyspark.memory` sets it for a whole worker.
+            before = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (8 << 30, before[1]))
+            try:
+                leak = [bytearray(1 << 30) for _ in range(64)]
+                return table.slice(len(leak))
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, before)
+        return table.select(["offset"])
+
+    receipts = run(engine, handler)
+    assert receipts["acme"].error.code == "HandlerError"
+    assert "MemoryError" in receipts["acme"].error.message
+    assert neighbours_are_served(receipts)
+
+
+@pytest.mark.parametrize("how", ["exit", "cancelled", "spin", "sleep", "swallow"])
+def test_a_handler_that_exits_or_hangs_is_ended_and_named(engine, how):
+    def handler(table, context, how=how):
+        import asyncio
+        import sys
+        import time
+
+        if context.tenant == "acme":
+            if how == "exit":
+                sys.exit(3)
+            if how == "cancelled":
+                raise asyncio.CancelledError
+            while how == "spin":
+                pass
+            try:
+                time.sleep(600)
+            except BaseException:
+                if how == "swallow":
+                    time.sleep(600)
+                raise
+        return table.select(["offset"])
+
+    receipts = run(engine, handler, timeout_s=0.5)
+    expected = "HandlerError" if how in ("exit", "cancelled") else "HandlerSlow"
+    assert receipts["acme"].error.code == expected
+    assert neighbours_are_served(receipts)
+
+
+def test_a_handler_that_forks_answers_once(engine):
+    def handler(table, context):
+        import os
+
+        if context.tenant == "acme":
+            child = os.fork()
+            if child:
+                os.waitpid(child, 0)
+        return table.select(["offset"])
+
+    receipts = run(engine, handler)
+    assert receipts["acme"].reached == 10
+    assert neighbours_are_served(receipts)
+
+
+def test_binary_garbage_on_standard_output_disturbs_nobody(engine):
+    def handler(table, context):
+        import os
+        import sys
+
+        if context.tenant == "acme":
+            garbage = bytes(range(256)) * 4096
+            os.write(1, garbage)
+            sys.stdout.buffer.write(garbage)
+            sys.stdout.flush()
+        return table.select(["offset"])
+
+    assert all(each.reached == 10 for each in run(engine, handler).values())
