@@ -155,24 +155,30 @@ def test_the_life_of_a_service(service):
     assert service.headrace("streams", "seek", "bolt", "keep", "--to", "earliest").returncode == 0
     service.until(8)
 
-    # one stream's bad record stops it alone, and is shown
+    # a bad record stops its lane alone, is shown, and is skipped into the dead letters
     service.send("acme", b"\xff\xfe")
     service.send("bolt", b"g")
     service.until(9)
     deadline = time.monotonic() + 30
-    while "suspended" not in service.headrace("streams", "list").stdout:
+    while "1 lane stopped" not in service.headrace("streams", "list").stdout:
         assert time.monotonic() < deadline
-    shown = service.headrace("streams", "errors", "acme").stdout
+    shown = service.headrace("quarantine", "show", "1").stdout
     assert "UnicodeDecodeError" in shown
     assert "offset 4" in shown
-    assert r"b'\xff\xfe'" in shown
+    assert "hex: ff fe" in shown
+    service.send("acme", b"h")
+    skipped = service.headrace("quarantine", "skip", "1", "--yes")
+    assert skipped.returncode == 0, skipped.stderr
+    service.until(10)
+    counted = service.headrace("quarantine", "redrive", "acme/keep", "--dry-run").stdout
+    assert f"to send back to acme.{service.topic}: 1" in counted
 
     verified = service.headrace("verify")
     assert verified.returncode == 0, verified.stderr
     ended(process, service)
     assert "drained" in service.log.read_text()
     values = sorted(value for _, value, _ in service.rows())
-    assert values == ["a", "b", "c", "c", "d", "d", "e", "f", "g"]
+    assert values == ["a", "b", "c", "c", "d", "d", "e", "f", "g", "h"]
 
 
 def driver_of(pid: int) -> psutil.Process:

@@ -234,10 +234,10 @@ def redrive(
         done = send_back(_connections(config), found.id, found.topic, limit=limit, dry_run=dry_run)
         for why in done.refused:
             err.print(f"refused: {why}", markup=False, highlight=False, soft_wrap=True)
-        how = "would be sent" if dry_run else "were sent"
+        how = "to send" if dry_run else "sent"
         _say(
-            f"{done.sent} dead letters {how} back to {found.topic}, {len(done.refused)} refused, "
-            f"{done.left} left"
+            f"dead letters {how} back to {found.topic}: {done.sent}, refused: "
+            f"{len(done.refused)}, left for the next time: {done.left}"
         )
 
 

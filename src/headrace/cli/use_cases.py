@@ -63,7 +63,7 @@ def resume(
             if each.id.use_case == name and each.state is State.SUSPENDED and each.reason:
                 store.set_stream_state(each.id, State.ACTIVE)
                 count += 1
-        out.print(f"{count} streams of {name} resumed", highlight=False)
+        out.print(f"streams of {name} resumed: {count}", highlight=False)
 
 
 @app.command()

@@ -263,14 +263,14 @@ def redriven(monkeypatch):
 def test_redrive_sends_the_dead_letters_of_a_stream_back(headrace, redriven):
     result = headrace("quarantine", "redrive", "acme/score", "--limit", "5")
     assert redriven == [(ACME, "acme.visits", 5, False)]
-    assert "5 dead letters were sent back to acme.visits, 1 refused, 2 left" in result.output
+    assert "sent back to acme.visits: 5, refused: 1, left for the next time: 2" in result.output
     assert "refused: record 7 was sent back 3 times" in result.output
 
 
 def test_a_dry_redrive_says_what_would_be(headrace, redriven):
     result = headrace("quarantine", "redrive", "acme/score", "--dry-run")
     assert redriven == [(ACME, "acme.visits", None, True)]
-    assert "5 dead letters would be sent back" in result.output
+    assert "dead letters to send back to acme.visits: 5" in result.output
 
 
 def test_nothing_is_sent_back_to_a_removed_stream(headrace, redriven, store):

@@ -23,7 +23,7 @@ def test_a_use_case_stopped_by_a_failure_is_resumed_for_all_but_those_suspended_
     store.set_stream_state(StreamId("score", "bolt"), State.SUSPENDED)
     number = fail(stop_use_case=True)
     assert {each.state for each in store.streams()} == {State.SUSPENDED}
-    assert "1 streams of score resumed" in headrace("use-cases", "resume", "score").output
+    assert "streams of score resumed: 1" in headrace("use-cases", "resume", "score").output
     states = {each.id.tenant: each.state for each in store.streams()}
     assert states == {"acme": State.ACTIVE, "bolt": State.SUSPENDED}
     assert store.failure(number).state is FailureState.RETRIED
