@@ -38,6 +38,9 @@ class Engine(Protocol):
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Waves that ended since the last call; waits up to ``timeout_s`` for the first."""
 
+    def began(self, wave_id: str) -> bool:
+        """Whether any task of a running wave has begun; False while it queues for an executor."""
+
     def cancel(self, wave_id: str) -> None:
         """End a running wave soon; it comes back from ``finished`` with an error."""
 

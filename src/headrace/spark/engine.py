@@ -23,7 +23,7 @@ import cloudpickle
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
-from headrace.errors import ConfigError, HeadraceError, TaskLost
+from headrace.errors import ConfigError, HeadraceError, TaskLost, WorkerKilled
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
@@ -131,6 +131,16 @@ class SparkEngine:
             except queue.Empty:
                 return results
 
+    def began(self, wave_id: str) -> bool:
+        """Whether any task of a running wave has begun; False while it queues for an executor."""
+        tracker = self._context.statusTracker()
+        for job_id in tracker.getJobIdsForGroup(wave_id):
+            job = tracker.getJobInfo(job_id)
+            stages = [tracker.getStageInfo(each) for each in job.stageIds] if job else []
+            if any(each and each.numActiveTasks + each.numCompletedTasks for each in stages):
+                return True
+        return False
+
     def cancel(self, wave_id: str) -> None:
         """Interrupt the tasks of a wave; it comes back with an error."""
         self._context.cancelJobGroup(wave_id)
@@ -200,12 +210,18 @@ def pickled(use_case: UseCase) -> bytes:
             cloudpickle.unregister_pickle_by_value(each)
 
 
+#: what Spark says when a Python worker is gone in the middle of a task
+_WORKER_DIED = "Python worker exited unexpectedly"
+
+
 def _translated(error: Exception, wave: Wave) -> HeadraceError:
     """A failed job: the task, its executor, or Spark itself was lost, or a handler's own error."""
     if isinstance(error, HeadraceError):
         return error
-    reason = str(error).strip().splitlines()
-    told = next((each for each in reason if "Error" in each or "Exception" in each), "")
+    text = str(error).strip()
+    if _WORKER_DIED in text:
+        return WorkerKilled(f"Python workers died again and again in wave {wave.id}")
+    told = next((each for each in text.splitlines() if "Error" in each or "Exception" in each), "")
     lost = TaskLost(f"the Spark job of wave {wave.id} failed: {told or type(error).__name__}")
     lost.__cause__ = error
     return lost

@@ -49,6 +49,8 @@ class InProcessEngine:
     slots: int = 2
     #: nothing that was started comes to its end
     paused: bool = False
+    #: what was started waits for an executor
+    queued: bool = False
     #: what happens to the next waves, one entry each; an empty list lets them run
     accidents: list[Literal["before", "after"] | None] = field(default_factory=list)
     #: told how long the driver is ready to wait
@@ -87,6 +89,11 @@ class InProcessEngine:
         while self._waiting:
             results.append(self._run(self._waiting.popleft()))
         return results
+
+    def began(self, wave_id: str) -> bool:
+        """Whether it waits for nothing but ``finished``."""
+        del wave_id
+        return not self.queued
 
     def cancel(self, wave_id: str) -> None:
         """Forget a wave that did not run yet; it comes back with an error."""
