@@ -124,7 +124,12 @@ class Failing:
             if held is not None and lane is not None:
                 held.apart = labels[piece.lane.stream]
                 lane.suspect_until = piece.until_offset
-        log.warning("looking for the stream that hurts its neighbours", wave=wave.id, parts=labels)
+        log.warning(
+            "one stream hurts its neighbours; they run in parts until it is found",
+            wave=wave.id,
+            streams=len(streams),
+            parts=len(set(labels.values())),
+        )
 
     def lost(self, slices: Collection[Slice], error: SliceError) -> None:
         """A wave was lost for reasons of its own: all of it waits a little."""
