@@ -190,19 +190,17 @@ def _refuse_if_impossible(store: Store, failure: Failure, *, whole_slice: bool) 
             f"failure {failure.id} names no record: to skip it passes over all {piece.size} "
             f"offsets of {piece}; add --whole-slice if you mean that"
         )
-    last = piece.from_offset if failure.error.offset is None else failure.error.offset
-    position = next(
-        (
-            each.next_offset
-            for each in store.load_positions([piece.lane.stream])
-            if each.lane == piece.lane
-        ),
-        None,
-    )
-    if position not in (piece.from_offset, last):
+    _live_stream(store, piece.lane.stream)
+    here = [
+        each.next_offset
+        for each in store.load_positions([piece.lane.stream])
+        if each.lane == piece.lane
+    ]
+    if not failure.skipped_from.intersection(here):
         raise ConfigError(
-            f"failure {failure.id}: lane {piece.lane} reads next at {position}, not at {last}; "
-            f"retry it, or use 'headrace streams seek'"
+            f"failure {failure.id}: lane {piece.lane} reads next at {here[0] if here else None}, "
+            f"from where offset {offsets(failure)} cannot be skipped; retry it, or use "
+            "'headrace streams seek'"
         )
 
 
@@ -246,7 +244,7 @@ def _live_stream(store: Store, wanted: StreamId) -> Stream:
     if found is None:
         raise UnknownName(f"there is no stream {wanted}; 'headrace streams list' shows them")
     if found.state is State.REMOVED:
-        raise ConfigError(f"stream {wanted} was removed; nobody would read what is sent back")
+        raise ConfigError(f"stream {wanted} was removed; nothing of it can go on or be sent back")
     return found
 
 

@@ -40,7 +40,10 @@ def _log_of(config: Path) -> Log:
 
 @app.command("list")
 def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Show every stream with its state, position and lag."""
+    """Show every stream with its state, position and lag.
+
+    Example: `headrace streams list`
+    """
     with store_of(config) as store:
         log = _log_of(config)
         try:
@@ -75,7 +78,10 @@ def _row(each: StreamLag, stopped_lanes: int) -> tuple[str | Text, ...]:
 
 @app.command()
 def add(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Add one stream, for a use case that is not for all tenants."""
+    """Add one stream, for a use case that is not for all tenants.
+
+    Example: `headrace streams add acme score`
+    """
     with store_of(config) as store:
         store.add_stream(StreamId(use_case, tenant))
         out.print(f"stream {tenant}/{use_case} added")
@@ -83,19 +89,28 @@ def add(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT_CO
 
 @app.command()
 def suspend(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Stop planning one stream; its positions are kept."""
+    """Stop planning one stream; its positions are kept.
+
+    Example: `headrace streams suspend acme score`
+    """
     _set_state(config, StreamId(use_case, tenant), State.SUSPENDED)
 
 
 @app.command()
 def resume(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Go on with a suspended stream where it stopped; what failed in it is retried."""
+    """Go on with a suspended stream where it stopped; what failed in it is retried.
+
+    Example: `headrace streams resume acme score`
+    """
     _set_state(config, StreamId(use_case, tenant), State.ACTIVE)
 
 
 @app.command()
 def remove(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Remove one stream."""
+    """Remove one stream.
+
+    Example: `headrace streams remove acme score`
+    """
     _set_state(config, StreamId(use_case, tenant), State.REMOVED)
 
 

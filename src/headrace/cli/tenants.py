@@ -44,7 +44,10 @@ Burst = Annotated[
 
 @app.command("list")
 def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Show every tenant with its state, weight and throttle."""
+    """Show every tenant with its state, weight and throttle.
+
+    Example: `headrace tenants list`
+    """
     with store_of(config) as store:
         table = Table("tenant", "state", "weight", "records/s", "bytes/s", "burst", box=None)
         for each in store.tenants():
@@ -80,19 +83,28 @@ def add(
 
 @app.command()
 def suspend(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Stop planning a tenant; positions are kept."""
+    """Stop planning a tenant; positions are kept.
+
+    Example: `headrace tenants suspend acme`
+    """
     _set_state(config, name, State.SUSPENDED)
 
 
 @app.command()
 def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Go on with a suspended tenant where it stopped."""
+    """Go on with a suspended tenant where it stopped.
+
+    Example: `headrace tenants resume acme`
+    """
     _set_state(config, name, State.ACTIVE)
 
 
 @app.command()
 def remove(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Remove a tenant. What is in flight may end; its topics and results are left alone."""
+    """Remove a tenant. What is in flight may end; its topics and results are left alone.
+
+    Example: `headrace tenants remove acme`
+    """
     _set_state(config, name, State.REMOVED)
 
 
@@ -102,7 +114,10 @@ def weigh(
     weight: Annotated[float, typer.Argument(min=0.001, help="Share against the others.")],
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Set a tenant's share of the executors against the others."""
+    """Set a tenant's share of the executors against the others.
+
+    Example: `headrace tenants weigh acme 3`
+    """
     with store_of(config) as store:
         store.set_weight(name, weight)
         out.print(f"tenant {name} has weight {weight:g}")

@@ -27,7 +27,10 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Show what is deployed, with the version of each."""
+    """Show what is deployed, with the version of each.
+
+    Example: `headrace use-cases list`
+    """
     with store_of(config) as store:
         table = Table("use case", "topic", "order", "priority", "version", "module", box=None)
         for each in store.deployments():
@@ -71,7 +74,10 @@ def deploy(
     name: Annotated[str | None, typer.Argument(help="Only this one; else all of the file.")] = None,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Deploy the file's use cases as they are now. Running drivers take them over by themselves."""
+    """Deploy the file's use cases as they are now. Running drivers take them over by themselves.
+
+    Example: `headrace use-cases deploy score`
+    """
     with store_of(config) as store:
         settings, folder = settings_and_folder(config)
         changed = deploy_into(settings, load(settings, folder), store, name)

@@ -84,3 +84,24 @@ class Failure:
     state: FailureState = FailureState.OPEN
     #: given by the store
     id: int | None = None
+
+    @property
+    def skipped_from(self) -> frozenset[int]:
+        """Positions of the lane from which it can be skipped without losing another record.
+
+        The slice begins where the lane stopped. That is the record's offset, or one before it with
+        only a gap between: compaction and transactions leave offsets without records. There is none
+        if the record is not in the slice.
+        """
+        piece, offset = self.slice, self.error.offset
+        if offset is None:
+            return frozenset({piece.from_offset})
+        if not piece.from_offset <= offset < piece.until_offset:
+            return frozenset()
+        return frozenset({piece.from_offset, offset})
+
+    @property
+    def skipped_to(self) -> int:
+        """The position behind the record, or behind the slice if no record is named."""
+        offset = self.error.offset
+        return self.slice.until_offset if offset is None else offset + 1

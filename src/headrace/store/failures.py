@@ -69,33 +69,22 @@ def retry(connection: Connection, number: int) -> None:
 
 
 def skip(connection: Connection, number: int) -> None:
-    """Let the lane go on behind the record, from exactly there; its epoch stays.
-
-    A slice that failed begins where its lane stopped. That is the record's offset, or one before
-    it, if nothing but a gap is between: compaction and transactions leave offsets without records.
-    """
+    """Let the lane go on behind the record, from exactly there; its epoch stays."""
     failure = one(connection, number)
-    lane, offset = failure.slice.lane, failure.error.offset
+    lane = failure.slice.lane
     state = streams.locked(connection, lane.stream).state
     _end(connection, failure, FailureState.SKIPPED)
     if state == State.REMOVED:
         raise ConfigError(f"stream {lane.stream} was removed; its position stays where it is")
-    if offset is not None and not failure.slice.from_offset <= offset < failure.slice.until_offset:
-        raise ConfigError(
-            f"failure {number}: the record at {offset} is not in {failure.slice}, so nothing was "
-            "skipped; use 'headrace streams seek'"
-        )
-    begins = failure.slice.from_offset
-    stands, to = {begins}, failure.slice.until_offset
-    if offset is not None:
-        stands, to = {begins, offset}, offset + 1
     ours = of(positions, lane.stream) & (positions.c.partition == lane.partition)
-    moved = update(positions).where(ours, positions.c.next_offset.in_(stands))
-    if not connection.execute(moved.values(next_offset=to)).rowcount:
+    moved = update(positions).where(ours, positions.c.next_offset.in_(failure.skipped_from))
+    if not connection.execute(moved.values(next_offset=failure.skipped_to)).rowcount:
         now = connection.scalar(select(positions.c.next_offset).where(ours))
+        offset = failure.error.offset
+        what = failure.slice if offset is None else f"the record at offset {offset}"
         raise ConfigError(
-            f"failure {number}: lane {lane} reads next at {now}, not at {max(stands)}, so nothing "
-            "was skipped; retry it, or use 'headrace streams seek'"
+            f"failure {number}: lane {lane} reads next at {now}, from where {what} cannot be "
+            "skipped; retry it, or use 'headrace streams seek'"
         )
 
 

@@ -239,9 +239,21 @@ def test_a_skip_that_cannot_be_leaves_nothing_in_the_dead_letters(headrace, fail
     again = fail()
     result = headrace("quarantine", "skip", str(again), "--yes")
     assert result.exit_code == 2
-    assert "reads next at 7, not at 3" in " ".join(result.output.split())
+    assert "reads next at 7, from where offset 3 cannot" in " ".join(result.output.split())
     assert letters.kept == []
     assert states(store)[moved] is FailureState.RETRIED
+
+
+def test_a_record_of_another_lane_or_of_a_removed_stream_is_not_skipped(
+    headrace, fail, store, letters
+):
+    elsewhere, removed = fail(offset=9, until=9), fail("bolt")
+    store.set_stream_state(StreamId("score", "bolt"), State.REMOVED)
+    for number, told in ((elsewhere, "offset 9 cannot be skipped"), (removed, "was removed")):
+        result = headrace("quarantine", "skip", str(number), "--yes")
+        assert result.exit_code == 2
+        assert told in " ".join(result.output.split())
+    assert letters.kept == []
 
 
 # --- redrive ---------------------------------------------------------------------------------
@@ -279,12 +291,3 @@ def test_nothing_is_sent_back_to_a_removed_stream(headrace, redriven, store):
     assert result.exit_code == 2
     assert "was removed" in result.output
     assert redriven == []
-
-
-# --- help ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("command", ["list", "show", "retry", "skip", "redrive"])
-def test_each_help_teaches_with_an_example(headrace, command):
-    shown = headrace("quarantine", command, "--help").output
-    assert f"Example: headrace quarantine {command}" in shown
