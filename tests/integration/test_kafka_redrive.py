@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
 
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
@@ -310,7 +310,7 @@ def test_a_redrive_that_is_overtaken_stops_and_nothing_is_doubled(
 KILLED = """
 import os, sys
 import headrace.kafka.redrive
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from headrace.kafka import redrive_line
 from headrace.model.streams import StreamId
 from headrace.ports import Connections
@@ -374,6 +374,19 @@ def test_letters_of_a_topic_that_was_made_again_are_read_from_their_start(
     letters.close()
     letters.keep(numbered_letters(topic, [7]))
     assert redrive(connections, PAGES, topic).sent == 1
+
+
+def test_a_place_past_the_end_is_not_believed(topics, letters, connections):
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, [1, 2]))
+    redrive(connections, PAGES, topic)
+    letters.keep(numbered_letters(topic, [3]))
+    past = TopicPartition(letters_topic(topic), 0, 1000)
+    group = ConsumerGroupTopicPartitions("headrace.redrive.pages", [past])
+    admin = AdminClient(topics.config)
+    admin.alter_consumer_group_offsets([group])[group.group_id].result(20)
+    assert redrive(connections, PAGES, topic).sent == 1
+    assert sent_to(topics, topic) == [b"1", b"2", b"3"]
 
 
 # reading

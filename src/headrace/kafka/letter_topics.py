@@ -64,28 +64,25 @@ def prepared(
         BrokerUnavailable: no broker answers.
         ConfigError: a topic is missing and we may not make it.
     """
+    names = {topic: letters_topic(topic) for topic in needed}
     with closing(KafkaLog(config, timeout_s)) as log:
-        found = log.topics([*needed, *map(letters_topic, needed)])
+        found = log.topics([*names, *names.values()])
         have = {name: len(info.partitions) for name, info in found.items()}
         limits = _limits(config, list(have), timeout_s)
-        wanted = {
-            letters_topic(topic): max(count, have.get(topic, 0)) for topic, count in needed.items()
-        }
-        missing = {topic for topic in needed if letters_topic(topic) not in have}
+        wanted = {topic: max(count, have.get(topic, 0)) for topic, count in needed.items()}
+        missing = {topic: wanted[topic] for topic, name in names.items() if name not in have}
         narrow = {
-            letters_topic(topic)
-            for topic in needed.keys() - missing
-            if have[letters_topic(topic)] < needed[topic]
+            name: wanted[topic]
+            for topic, name in names.items()
+            if topic not in missing and have[name] < needed[topic]
         }
-        _make({topic: wanted[letters_topic(topic)] for topic in missing}, limits, config, timeout_s)
-        _grow({name: wanted[name] for name in narrow}, config, timeout_s)
-        changed = narrow | set(map(letters_topic, missing))
-        have |= _seen(log, {name: wanted[name] for name in changed}, timeout_s)
+        _make(missing, limits, config, timeout_s)
+        _grow(narrow, config, timeout_s)
+        made = {names[topic]: count for topic, count in missing.items()}
+        have |= _seen(log, made | narrow, timeout_s)
     return {
-        topic: LetterTopic(
-            have[letters_topic(topic)], limits.get(letters_topic(topic), _LIMIT_BYTES)
-        )
-        for topic in needed
+        topic: LetterTopic(have[name], limits.get(name, _LIMIT_BYTES))
+        for topic, name in names.items()
     }
 
 

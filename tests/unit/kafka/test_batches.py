@@ -1,9 +1,11 @@
-"""Which slices are read together."""
+"""Which slices are read together, and what is given of them."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.kafka.batches import rounds_of
+from headrace.kafka.batches import first, rounds_of, whole
+from headrace.kafka.lane_read import LaneRead
 from headrace.testing.log_contract import piece
 
 SLICES = st.lists(
@@ -44,3 +46,52 @@ def test_a_large_slice_is_alone():
 def test_small_slices_come_first_and_together():
     small = [piece(f"t{each}", 0, 2) for each in range(1000)]
     assert rounds_of([piece("a", 0, 5000), *small])[0] == small
+
+
+class Message:
+    """A record, sent back for a use case or not."""
+
+    def __init__(self, offset, use_case=None):
+        self._offset, self._use_case = offset, use_case
+
+    def offset(self):
+        return self._offset
+
+    def headers(self):
+        return self._use_case and [("headrace.redrive.use-case", self._use_case)]
+
+    def timestamp(self):
+        return (1, self._offset)
+
+    def key(self):
+        return None
+
+    def value(self):
+        return None
+
+
+def lane(*use_cases):
+    read = LaneRead(piece("t", 0, len(use_cases)))
+    read.held = [Message(offset, each) for offset, each in enumerate(use_cases)]
+    return read
+
+
+def given_of(batch):
+    return batch.records["offset"].to_pylist(), batch.reached
+
+
+@pytest.mark.parametrize("mine", [None, b"contract"])
+def test_what_was_sent_back_for_others_is_read_and_not_given(mine):
+    (batch,) = whole([lane(b"others", mine, b"others")], 10)
+    assert given_of(batch) == ([1], 3)
+    assert given_of(first(lane(mine, b"others", mine), 2)) == ([0], 2)
+
+
+def test_lanes_read_together_are_each_rid_of_what_is_not_theirs():
+    batches = whole([lane(None, b"others"), lane(b"others"), lane(b"contract")], 10)
+    assert [given_of(each) for each in batches] == [([0], 2), ([], 1), ([0], 1)]
+
+
+def test_batches_are_cut_before_they_are_filtered_so_that_each_says_how_far_it_reaches():
+    batches = whole([lane(b"others", b"others", None, None)], 2)
+    assert [given_of(each) for each in batches] == [([], 2), ([2, 3], 4)]
