@@ -35,6 +35,7 @@ class DeadLetters(Protocol):
 
         Raises:
             BrokerUnavailable: some may not be kept; the lane must not go on.
+            ConfigError: the same, until somebody changes a right or a limit.
         """
 
     def close(self) -> None:
