@@ -6,13 +6,13 @@ costs are learned again. That is what lets any driver be killed at any moment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.model.plans import Cost, LaneView, StreamView
 from headrace.model.records import Deployment
-from headrace.model.streams import LaneId, Order, State, Stream, StreamId, Tenant
+from headrace.model.streams import LaneId, Order, Position, State, Stream, StreamId, Tenant
 from headrace.model.waves import Wave
 from headrace.ports import TopicPartition
 
@@ -88,6 +88,13 @@ class HeldStream:
         """Over all lanes."""
         return sum(lane.lag_records for lane in self.lanes.values())
 
+    @property
+    def has_work(self) -> bool:
+        """Whether it may run, and has something to run now or later."""
+        if self.state is not State.ACTIVE or self.waiting:
+            return False
+        return any(lane.end > lane.position for lane in self.lanes.values())
+
     def runnable(self, now_s: float) -> bool:
         """Whether the planner should see it."""
         if self.state is not State.ACTIVE or self.waiting:
@@ -156,6 +163,28 @@ class Board:
     flights: dict[str, Flight] = field(default_factory=dict)
     #: streams another driver took from us
     lost: set[StreamId] = field(default_factory=set)
+    #: streams that may have something to run; the others cost a turn nothing
+    ready: dict[StreamId, None] = field(default_factory=dict)
+
+    def runnable(self, now_s: float) -> list[HeldStream]:
+        """The streams the planner should see."""
+        found = []
+        for name in list(self.ready):
+            held = self.streams.get(name)
+            if held is None or not held.has_work:
+                del self.ready[name]
+            elif held.runnable(now_s):
+                found.append(held)
+        return found
+
+    def fill(self, positions: Iterable[Position]) -> None:
+        """Take positions over; a stream that is not held is passed over."""
+        for each in positions:
+            held = self.streams.get(each.lane.stream)
+            if held is not None:
+                lane = held.lanes.setdefault(each.lane.partition, Lane(each.next_offset))
+                lane.position = each.next_offset
+                self.ready[each.lane.stream] = None
 
     def lane(self, lane: LaneId) -> Lane | None:
         """The lane, if its stream is held."""
