@@ -1,10 +1,9 @@
 """The first step: bring the board up to date with the store and with Kafka.
 
 Three questions, each asked as seldom as it may be. *What do the operators want?* Every turn, but
-one small query unless something changed. *Which topics and partitions are there?* Twice a minute,
-and at once for a new stream or a log whose end went back. *Where do the logs end?* Every turn, in
-one call, and only for lanes that have nothing left to do; the others are refreshed now and then for
-the lag that people see.
+one small query unless something changed: `control` here. *Which topics and partitions are there?*
+`topics.py`. *Where do the logs end?* `ends.py`. With nothing new a turn costs the same for ten
+lanes and for ten thousand.
 
 What cannot be learned at this moment leaves the board as it is; nothing here stops the loop.
 """
@@ -12,23 +11,18 @@ What cannot be learned at this moment leaves the board as it is; nothing here st
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream, Lane
-from headrace.model.records import Deployment, LaneStart
-from headrace.model.streams import Position, State, Stream, StreamId, Tenant
-from headrace.ports import Log, Store, TopicInfo, TopicPartition
+from headrace.cycle.board import Board, HeldStream
+from headrace.cycle.ends import Ends
+from headrace.cycle.topics import Topics
+from headrace.model.records import Deployment
+from headrace.model.streams import State, Stream, StreamId, Tenant
+from headrace.ports import Log, Store
 
 log = structlog.get_logger(__name__)
-
-#: Seldom, because the Kafka client keeps some memory of every topic it describes (about 140 bytes);
-#: what looks wrong or is new is looked at at once.
-TOPICS_EVERY_S = 30.0
-#: for topics that are not there yet
-WAITING_EVERY_S = 2.0
-ALL_ENDS_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -41,10 +35,13 @@ class Observer:
     #: removed streams that recorded waves still owe an end; they are held until then
     owed: set[StreamId] = field(default_factory=set)
     _revision: int = -1
-    _topics_at_s: float = float("-inf")
-    _waiting_at_s: float = float("-inf")
-    _all_ends_at_s: float = float("-inf")
-    _unseen: set[StreamId] = field(default_factory=set)
+    _ends: Ends = field(init=False)
+    _topics: Topics = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Wire the steps to the board."""
+        self._ends = Ends(self.log, self.board)
+        self._topics = Topics(self.store, self.log, self.board, self._ends)
 
     def control(self, deployments: Collection[Deployment]) -> bool:
         """Take over what operators changed; True if anything did.
@@ -62,7 +59,7 @@ class Observer:
         for each in streams:
             self._take(each, tenants[each.id.tenant], loaded[each.id.use_case], epochs)
         self._positions(streams)
-        self._unseen |= set(epochs)
+        self._follow(streams)
         self._revision = revision
         return True
 
@@ -72,57 +69,26 @@ class Observer:
 
     def reload_positions(self, streams: Collection[StreamId]) -> None:
         """Believe the store again, after any failure or refused commit."""
-        self._fill(self.store.load_positions(streams))
+        self.board.fill(self.store.load_positions(streams))
         self._find_lost(streams)
 
     def topics(self, now_s: float) -> None:
         """Learn ids and partitions; give new lanes their first position."""
-        due = now_s - self._topics_at_s >= TOPICS_EVERY_S
-        late = now_s - self._waiting_at_s >= WAITING_EVERY_S
-        wanted = [
-            held
-            for held in self.board.streams.values()
-            if held.state is State.ACTIVE
-            and (due or held.stream.id in self._unseen or (late and held.waiting))
-        ]
-        if due:
-            self._topics_at_s = now_s
-        if late:
-            self._waiting_at_s = now_s
-        if not wanted:
-            return
-        known = self.log.topics({held.stream.topic for held in wanted})
-        self._unseen -= {held.stream.id for held in wanted}
-        for held in wanted:
-            self._topic(held, known.get(held.stream.topic))
-        present = [held for held in wanted if held.waiting is None]
-        self._start_lanes([(held, known[held.stream.topic]) for held in present])
-        self._check_ranges(present)
+        self._topics.look(now_s)
 
     def ends(self, now_s: float) -> None:
-        """Learn the ends of lanes that have nothing to do, and now and then of all."""
-        everything = now_s - self._all_ends_at_s >= ALL_ENDS_EVERY_S
-        lanes = self.board.partitions(
-            held
-            for held in self.board.streams.values()
-            if held.state is not State.REMOVED and held.waiting is None
-        )
-        wanted = [
-            partition
-            for partition, readers in lanes.items()
-            if everything or any(each.lane.end <= each.lane.position for each in readers)
-        ]
-        if not wanted:
-            return
-        if everything:
-            self._all_ends_at_s = now_s
-        for partition, end in self.log.end_offsets(wanted).items():
-            for held, lane in lanes[partition]:
-                if end < lane.end:
-                    # A log only grows: it was cut, or the topic was made again. Look first.
-                    held.waiting = f"{partition.topic}: the log's end went back; checking why"
-                    self._unseen.add(held.stream.id)
-                lane.end = end
+        """Learn the ends of lanes that may have something new."""
+        news = self._ends.ask(now_s)
+        for held, name in news.went_back:
+            # A log only grows: it was cut, or the topic was made again. Look first.
+            why = f"{name.topic}: the log's end went back; checking why"
+            self._topics.doubt(held, why)
+        self._topics.woken(news.woken, now_s)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no lane had a new record lately."""
+        return not self._ends.lively
 
     # control
 
@@ -137,6 +103,7 @@ class Observer:
         # to begin; with positions another driver has taken it over.
         if not self.store.load_positions([stream.id]):
             self.board.streams.pop(stream.id)
+            self._leave(stream.id)
             return True
         self._lose(stream.id)
         return False
@@ -150,21 +117,32 @@ class Observer:
                 return
             held = HeldStream(stream, tenant, deployment, epochs[stream.id])
             self.board.streams[stream.id] = held
-        if held.state is not State.ACTIVE:
-            self._unseen.add(stream.id)  # look at its topic afresh, should it be resumed
         held.stream, held.tenant, held.deployment = stream, tenant, deployment
 
     def _positions(self, streams: list[Stream]) -> None:
         held = [each.id for each in streams if each.id in self.board.streams]
-        self._fill(self.store.load_positions(held))
+        self.board.fill(self.store.load_positions(held))
 
-    def _fill(self, positions: Collection[Position]) -> None:
-        for each in positions:
-            held = self.board.streams.get(each.lane.stream)
-            if held is None:
+    def _follow(self, streams: list[Stream]) -> None:
+        """Look at the topics of active streams, and ask for the ends of all but removed ones.
+
+        A stream that is resumed is new to both: its topic is looked at afresh.
+        """
+        for each in streams:
+            held = self.board.streams.get(each.id)
+            if held is None or held.state is State.REMOVED:
+                self._leave(each.id)
                 continue
-            number, offset = each.lane.partition, each.next_offset
-            held.lanes.setdefault(number, Lane(offset)).position = offset
+            if held.state is State.ACTIVE:
+                self._topics.follow(held)
+            else:
+                self._topics.leave(each.id)
+            if held.waiting is None:
+                self._ends.follow(held)
+
+    def _leave(self, stream: StreamId) -> None:
+        self._topics.leave(stream)
+        self._ends.leave(stream)
 
     def _find_lost(self, streams: Collection[StreamId]) -> None:
         asked = set(streams)
@@ -178,97 +156,4 @@ class Observer:
         log.warning("stream taken over by another driver", stream=str(stream))
         self.board.lost.add(stream)
         self.board.streams.pop(stream, None)
-
-    # topics
-
-    def _topic(self, held: HeldStream, info: TopicInfo | None) -> None:
-        stream = held.stream
-        if info is None:
-            if held.waiting is None:
-                log.warning("topic is not there; waiting for it", topic=stream.topic)
-            held.waiting = f"topic {stream.topic} is not there yet"
-            return
-        if stream.topic_id not in (None, info.topic_id):
-            self._suspend(
-                held,
-                f"TopicRecreated: topic {stream.topic} was deleted and made again "
-                f"(id {stream.topic_id}, now {info.topic_id}); seek the stream, then resume it",
-            )
-            return
-        held.waiting = None
-
-    def _start_lanes(self, seen: list[tuple[HeldStream, TopicInfo]]) -> None:
-        """First positions, for all streams at once.
-
-        Partitions added later always start at their beginning, as in Spark.
-        """
-        fresh = [
-            (held, info, [number for number in info.partitions if number not in held.lanes])
-            for held, info in seen
-        ]
-        fresh = [each for each in fresh if each[2] or each[0].stream.topic_id is None]
-        if not fresh:
-            return
-        starts = []
-        earliest, latest = self._edges(fresh)
-        for held, info, numbers in fresh:
-            edge = latest if _begins_at_end(held) else earliest
-            names = {number: TopicPartition(held.stream.topic, number) for number in numbers}
-            first = {number: edge[name] for number, name in names.items() if name in edge}
-            starts.append(LaneStart(held.stream.id, info.topic_id, first))
-            if len(first) < len(numbers):
-                self._unseen.add(held.stream.id)  # a lane without a leader is asked again
-        self.store.start_lanes(starts)
-        self._fill(self.store.load_positions([each.stream for each in starts]))
-        for held, info, _ in fresh:
-            held.stream = replace(held.stream, topic_id=info.topic_id)
-
-    def _edges(
-        self, fresh: list[tuple[HeldStream, TopicInfo, list[int]]]
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """First and last offsets of new lanes, each asked only where it is needed."""
-        first: list[TopicPartition] = []
-        last: list[TopicPartition] = []
-        for held, _, numbers in fresh:
-            wanted = last if _begins_at_end(held) else first
-            wanted += [TopicPartition(held.stream.topic, number) for number in numbers]
-        return (
-            self.log.start_offsets(first) if first else {},
-            self.log.end_offsets(last) if last else {},
-        )
-
-    def _check_ranges(self, wanted: list[HeldStream]) -> None:
-        """A position that the log does not have is reported by its offsets, never passed over."""
-        lanes = self.board.partitions(iter(wanted))
-        starts = self.log.start_offsets(list(lanes)) if lanes else {}
-        for held in wanted:
-            for number, lane in held.lanes.items():
-                start = starts.get(TopicPartition(held.stream.topic, number))
-                if lane.wave is None and start is not None:
-                    self._check_range(held, number, start)
-
-    def _check_range(self, held: HeldStream, number: int, start: int) -> None:
-        lane = held.lanes[number]
-        where = f"OffsetOutOfRange: {held.stream.topic}[{number}]"
-        if lane.position < start:
-            self._suspend(
-                held,
-                f"{where} lost offsets {lane.position} to {start - 1} to retention before they "
-                f"were read; seek the stream to {start} or later, then resume it",
-            )
-        elif -1 < lane.end < lane.position:
-            self._suspend(
-                held,
-                f"{where} ends at {lane.end}, but offsets up to {lane.position - 1} were read: "
-                f"the log was cut; seek the stream to {lane.end} or earlier, then resume it",
-            )
-
-    def _suspend(self, held: HeldStream, reason: str) -> None:
-        self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
-        log.error("stream suspended", stream=str(held.stream.id), reason=reason)
-        held.waiting = reason
-
-
-def _begins_at_end(held: HeldStream) -> bool:
-    """Whether a new lane starts at its end: only those that are there when the stream begins."""
-    return held.deployment.starting_offsets == "latest" and not held.lanes
+        self._leave(stream)
