@@ -37,6 +37,8 @@ log = structlog.get_logger(__name__)
 
 #: how long a turn waits for results when nothing else is to do
 IDLE_S = 0.05
+#: the same, when no lane had a new record lately
+QUIET_S = 0.1
 #: how long it waits when every slot is busy
 BUSY_S = 0.5
 #: how long it waits before asking a broker or store again that did not answer
@@ -112,7 +114,7 @@ class Driver:
     def idle(self) -> bool:
         """Nothing runs, and nothing that may run is left, as far as last seen."""
         now_s = self.parts.clock.monotonic_s()
-        waiting = any(held.runnable(now_s) for held in self.board.streams.values())
+        waiting = self.board.runnable(now_s)
         return not self.board.flights and not waiting and not self.committer.replays
 
     def drain(self) -> None:
@@ -132,8 +134,7 @@ class Driver:
         Raises:
             Fenced: another driver took over every stream.
         """
-        wait_s = BUSY_S if self._free_slots() <= 0 else 0.0 if self._busy else IDLE_S
-        self._results += self.parts.engine.finished(wait_s)
+        self._results += self.parts.engine.finished(self._wait_s())
         try:
             self._commit()
             self._end_overdue()
@@ -166,6 +167,13 @@ class Driver:
             log.warning("wave overdue; it is ended", wave=name, seconds=now_s - flight.since_s)
             flight.cancelled = True
             self.parts.engine.cancel(name)
+
+    def _wait_s(self) -> float:
+        if self._free_slots() <= 0:
+            return BUSY_S
+        if self._busy:
+            return 0.0
+        return IDLE_S if self.board.ready or not self.observer.quiet else QUIET_S
 
     def _free_slots(self) -> int:
         return self.parts.engine.slots - self.board.busy_slots
@@ -249,11 +257,7 @@ class Driver:
         replaying = {
             piece.lane.stream for _, wave in self.committer.replays for piece in wave.slices
         }
-        runnable = [
-            held
-            for stream, held in self.board.streams.items()
-            if stream not in replaying and held.runnable(now_s)
-        ]
+        runnable = [held for held in self.board.runnable(now_s) if held.stream.id not in replaying]
         allowed = self.gates.allowances(runnable, now_s)
         views = tuple(held.view(now_s, allowed.get(held.stream.id, NO_LIMIT)) for held in runnable)
         return Snapshot(f"{self.run_id}-{self._turn}", views, free_slots, self.limits)
