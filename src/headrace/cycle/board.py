@@ -31,6 +31,8 @@ class Lane:
     tries: int = 0
     #: failures at this position that count against the use case's retries
     attempts: int = 0
+    #: dead letters in a row that its handler gave up
+    letters: int = 0
     #: number of the open failure it is stopped at
     failure: int | None = None
     #: a slice up to here hung or killed its worker; until it is passed the stream runs apart
@@ -90,10 +92,13 @@ class HeldStream:
 
     @property
     def has_work(self) -> bool:
-        """Whether it may run, and has something to run now or later."""
+        """Whether it has something to run, now or by itself later, without anybody's decision."""
         if self.state is not State.ACTIVE or self.waiting:
             return False
-        return any(lane.end > lane.position for lane in self.lanes.values())
+        going = [lane for lane in self.lanes.values() if lane.failure is None]
+        if self.deployment.order is Order.STREAM and len(going) < len(self.lanes):
+            return False
+        return any(lane.end > lane.position for lane in going)
 
     def runnable(self, now_s: float) -> bool:
         """Whether the planner should see it."""

@@ -127,7 +127,7 @@ class Ends:
     ) -> list[TopicPartition]:
         """Ask, and return those with new records."""
         grown = []
-        for name, end in self.log.end_offsets(asked).items() if asked else ():
+        for name, end in self.log.end_offsets(list(asked)).items() if asked else ():
             if self._take(name, end, news):
                 grown.append(name)
         for name in [*grown, *self._siblings(grown)]:

@@ -58,13 +58,13 @@ class Failing:
             for partition, lane in held.lanes.items():
                 number = stopped.get(LaneId(*held.stream.id, partition))
                 if lane.failure is not None and number is None:
-                    lane.tries = lane.attempts = 0
+                    lane.tries = lane.attempts = lane.letters = 0
                     lane.not_before_s = float("-inf")
                 lane.failure = number
 
     def worked(self, receipt: Receipt, held: HeldStream, lane: Lane) -> None:
         """A slice came through: trouble at its position is over."""
-        lane.tries = lane.attempts = 0
+        lane.tries = lane.attempts = lane.letters = 0
         if lane.suspect_until is not None and lane.position >= lane.suspect_until:
             lane.suspect_until = None
         suspected = any(each.suspect_until is not None for each in held.lanes.values())
@@ -93,7 +93,7 @@ class Failing:
         piece = replace(receipt.slice, from_offset=receipt.reached)
         verdict = judge(
             _rules(held.deployment),
-            History(lane.tries, lane.attempts),
+            History(lane.tries, lane.attempts, lane.letters),
             error,
             1 if whole else receipt.slice.size,
             self.chance(),
@@ -198,6 +198,7 @@ class Failing:
         meter.dead_letters += 1
         meter.last_error = error.message
         lane.tries = lane.attempts = 0
+        lane.letters = verdict.history.letters
         log.warning("record set aside", slice=str(piece), offset=error.offset, error=error.message)
 
     def _remember(

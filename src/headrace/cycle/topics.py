@@ -103,7 +103,7 @@ class Topics:
         if not names:
             return
         try:
-            known = self.log.topics(names)
+            known = self.log.topics(list(names))
             wanted = [held for name in names for held in self._streams.get(name, {}).values()]
             for held in wanted:
                 self._topic(held, known.get(held.stream.topic))

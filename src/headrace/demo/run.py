@@ -21,6 +21,7 @@ from headrace.cycle.driver import Driver
 from headrace.demo.feeder import Feeder
 from headrace.demo.report import Check, checks, collect
 from headrace.demo.scenario import EVENTS, Journal, apply, due
+from headrace.demo.troubles import run_troubles
 from headrace.demo.visits import PARTITIONS, TENANTS, read_visits
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
 from headrace.errors import VerifyError
@@ -40,6 +41,8 @@ class DemoOptions:
     rate_per_s: float = 350.0
     master: str = "local[2]"
     fresh: bool = False
+    #: 1: without the second act
+    acts: int = 2
 
 
 def run_demo(options: DemoOptions, console: Console) -> list[Check]:
@@ -67,12 +70,28 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
             log = KafkaLog(made.connections.kafka)
             found = collect(made.store, log, smtp.messages(), folder / "warehouse")
             log.close()
-    result = checks(list(read_visits()), found)
+        result = checks(list(read_visits()), found)
+        show(result, console, time.monotonic() - began_s)
+        if not all(each.passed for each in result):
+            raise VerifyError("the demo's results are not what the visits say they must be")
+        journal.verified = True
+        journal.write()
+        if options.acts > 1:
+            result += _second_act(folder, kafka.bootstrap_servers, options, console)
+    return result
+
+
+def _second_act(
+    folder: Path, bootstrap_servers: str, options: DemoOptions, console: Console
+) -> list[Check]:
+    began_s = time.monotonic()
+    result = run_troubles(folder / "troubles", bootstrap_servers, options.master, console)
+    if not result:
+        console.print("stopped in the second act; the same command starts afresh")
+        return []
     show(result, console, time.monotonic() - began_s)
     if not all(each.passed for each in result):
-        raise VerifyError("the demo's results are not what the visits say they must be")
-    journal.verified = True
-    journal.write()
+        raise VerifyError("the second act did not end as it must")
     return result
 
 

@@ -13,6 +13,7 @@ ever hides a broken record behind a warning. So three kinds of trouble are told 
        └── the record itself is bad ─────────► verdict by `bad_record`:
                                                suspend      open failure; the lane stops at it
                                                dead-letter  to <topic>.dlq; the lane goes on
+                                                            (after three such in a row: suspend)
                                                fail         the whole use case stops
 
 A suspended lane leaves that state by a person's word alone: retried (goes on at the record),
@@ -29,7 +30,7 @@ Nothing here waits, stores or remembers; `cycle/commit.py` does what is decided.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from headrace.model.receipts import SliceError
@@ -44,6 +45,8 @@ HURTS_NEIGHBOURS = frozenset({"HandlerSlow", "HandlerHung", "WorkerKilled"})
 ABOUT_RECORDS = RETRIED | {"BadRecord", "WrongSchema", "SinkRefused"}
 #: after trouble the next slice has so much less
 NARROWING = 8
+#: a handler that gives up so many records in a row would give up all of them
+MOST_LETTERS = 3
 #: parts that the streams of a wave which died are divided into
 PARTS = 8
 
@@ -74,6 +77,8 @@ class History:
     tries: int = 0
     #: failures that count against ``retries``
     attempts: int = 0
+    #: dead letters in a row that a handler gave up, with nothing done in between
+    letters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +114,25 @@ def judge(
     """
     apart = error.code in HURTS_NEIGHBOURS
     if error.temporary:
-        after = History(history.tries + 1, history.attempts)
+        after = replace(history, tries=history.tries + 1)
         wait_s = _wait_s(rules, history.tries, error, chance)
         return Verdict(Step.RETRY, after, wait_s, apart, narrowed(records))
-    after = History(history.tries, history.attempts + 1)
+    after = replace(history, attempts=history.attempts + 1)
     if error.code in RETRIED:
         if apart and error.offset is None and records > 1:
             # Nobody knows which record it was: look closer before anything is held against one.
-            same = History(history.tries + 1, history.attempts)
+            same = replace(history, tries=history.tries + 1)
             return Verdict(Step.RETRY, same, rules.backoff.least_s, apart, narrowed(records))
         if after.attempts <= rules.retries:
             wait_s = _wait_s(rules, history.attempts, error, chance)
             return Verdict(Step.RETRY, after, wait_s, apart, narrowed(records))
-    return Verdict(_final(rules, error), after)
+    step = _final(rules, error)
+    if step is Step.DEAD_LETTER and error.code in RETRIED:
+        if history.letters >= MOST_LETTERS:
+            # It is not the record: whatever the handler needs is gone for this tenant.
+            return Verdict(Step.SUSPEND, after)
+        after = replace(after, letters=history.letters + 1)
+    return Verdict(step, after)
 
 
 def narrowed(records: int) -> int:

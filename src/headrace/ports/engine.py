@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from headrace.model.receipts import Receipt, SliceError
+from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 
 
@@ -25,15 +26,31 @@ class Engine(Protocol):
     """Runs waves on executors.
 
     ``start`` never blocks; each started wave appears exactly once in ``finished``, whatever
-    happens to it. Waves run at the same time.
+    happens to it, and only when none of its tasks runs any more. Waves run at the same time.
     """
 
     @property
     def slots(self) -> int:
-        """Tasks that can run at the same time."""
+        """Tasks that can run at the same time, as far as known now; at least 1.
+
+        More may be started: they queue, and a cluster that can grow takes them as the wish to.
+        """
+
+    def take(self, use_case: Any, deployment: Deployment) -> None:
+        """Take a use case, or a new version of one, for the waves started from now on.
+
+        Waves that were started before end with the version they had.
+
+        Args:
+            use_case: a ``headrace.use_cases.UseCase``; that room is above this one.
+            deployment: its options, retries and time limit.
+
+        Raises:
+            ConfigError: the handler cannot be sent to executors.
+        """
 
     def start(self, wave: Wave) -> None:
-        """Run a wave of a use case that the engine was given; how, is its maker's affair."""
+        """Run a wave of a use case that was taken."""
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Waves that ended since the last call; waits up to ``timeout_s`` for the first."""
@@ -42,7 +59,12 @@ class Engine(Protocol):
         """Whether any task of a running wave has begun; False while it queues for an executor."""
 
     def cancel(self, wave_id: str) -> None:
-        """End a running wave soon; it comes back from ``finished`` with an error."""
+        """End a wave soon, queueing or running; it comes back from ``finished`` with an error.
+
+        Tasks die where they are, even in C code that never returns. Not so a handler of form
+        ``wave`` while it computes in the driver itself: only its Spark jobs end. A wave that is
+        not known, or has ended, is let be.
+        """
 
     def close(self) -> None:
         """Stop. Running waves are cancelled."""

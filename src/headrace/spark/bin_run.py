@@ -21,7 +21,7 @@ from headrace.model.streams import Guarantee, Slice
 from headrace.ports import DeadLetter, DeadLetters, Effect, Positions, SinkWriter, Written
 from headrace.spark.crumbs import Crumbs
 from headrace.spark.handling import Care, Handled, error_of, handle, name_record
-from headrace.spark.portions import Portion, cut_to, rest_of
+from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
 
@@ -84,11 +84,13 @@ class BinRun:
         handled = self._call(portion) if portion.records.num_rows else None
         self.tally.spent(portion, time.monotonic() - began)
         if handled is not None:
-            trouble = self._set_aside(portion, handled.aside) or handled.error
-            if trouble is not None:
+            unkept = self._set_aside(portion, handled.aside)
+            if unkept is not None:
                 # Without its dead letters nothing of the portion may count as done.
-                rows = handled.rows if trouble is handled.error else 0
-                portion = cut_to(portion, rows, trouble)
+                portion = cut_to(portion, 0, unkept)
+            elif handled.error is not None:
+                blamed = None if handled.blamed is None else slice_of(portion, handled.blamed)
+                portion = cut_to(portion, handled.rows, handled.error, blamed)
         nothing_reached = portion.reached == tuple(each.from_offset for each in portion.slices)
         if nothing_reached:
             self.tally.stop(portion, portion.error)
@@ -125,7 +127,10 @@ class BinRun:
         self, portion: Portion, aside: Sequence[tuple[int, SliceError]]
     ) -> SliceError | None:
         """Keep dead letters; returns why they could not be kept."""
-        found = [DeadLetter(_slice_of(portion, row), error) for row, error in aside]
+        found = [
+            DeadLetter(slice_of(portion, row), error, timestamp_ms=_timestamp_ms(portion, row))
+            for row, error in aside
+        ]
         letters = [each for each in found if (each.slice, each.error.offset) not in self._kept]
         try:
             if letters:
@@ -190,10 +195,9 @@ class BinRun:
             return [Written(error=error_of(error))] * len(effects)
 
 
-def _slice_of(portion: Portion, row: int) -> Slice:
-    """The planned slice that a record is of; a merged portion has one for each partition."""
-    partition = portion.records["partition"][row].as_py()
-    return next(each for each in portion.planned if each.lane.partition == partition)
+def _timestamp_ms(portion: Portion, row: int) -> int:
+    stamp: int = portion.records["timestamp"][row].value
+    return stamp
 
 
 def _moves(portion: Portion) -> tuple[Move, ...]:

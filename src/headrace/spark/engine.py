@@ -15,12 +15,13 @@ import pickle
 import queue
 import sys
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import cloudpickle
-from pyspark import RDD, SparkContext
+from pyspark import RDD, SparkContext, SparkStageInfo
 from pyspark.sql import SparkSession
 
 from headrace.errors import ConfigError, HeadraceError, TaskLost, WorkerKilled
@@ -37,12 +38,15 @@ from headrace.ports import (
 from headrace.spark.crumbs import crumbs_of
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
-from headrace.spark.session import default_slots
+from headrace.spark.session import known_slots, live_executors
 from headrace.spark.task import Work, run_bin
 from headrace.use_cases import UseCase
 
-#: Waves that may be handed to Spark at once, beyond one for each slot; a bound, not a target.
-EXTRA_THREADS = 8
+#: how long what is known about executors stays true enough
+_KNOWN_S = 0.25
+#: longest wait for the tasks of a failed job to be gone; Spark kills a worker within 4 s
+_GONE_S = 15.0
+_LOOK_EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,14 @@ class TaskOf:
 
     work: Work
     wave: Wave
+    #: of this job alone: a recorded wave that runs again must not find the crumbs of a worker
+    #: that died with its driver, or by ``cancel``
+    run: str
 
     def __call__(self, index: int, _: Iterable[int]) -> Iterator[Receipt]:
         """Called by Spark in the Python worker."""
         planned = self.wave.bins[index]
-        crumbs = crumbs_of(f"{self.wave.id}/{index}", planned.slices)
+        crumbs = crumbs_of(f"{self.run}/{index}", planned.slices)
         receipts = run_bin(self.work, planned, self.wave.budget_s, crumbs=crumbs)
         crumbs.close()
         return iter(receipts)
@@ -84,6 +91,9 @@ class SparkEngine:
     session: SparkSession
     tools: Tools
     fixed_slots: int | None = None
+    #: waves that may be with Spark at once, each with a thread that waits for it
+    most_waves: int = 256
+    _slots: tuple[float, int] = (-_KNOWN_S, 1)
     _deployed: dict[str, _Deployed] = field(default_factory=dict)
     _done: queue.SimpleQueue[WaveResult] = field(default_factory=queue.SimpleQueue)
     _seeds: dict[int, RDD[int]] = field(default_factory=dict)
@@ -91,14 +101,22 @@ class SparkEngine:
 
     def __post_init__(self) -> None:
         """Open the threads that wait for jobs."""
-        self._threads = ThreadPoolExecutor(
-            self.slots + EXTRA_THREADS, thread_name_prefix="headrace-wave"
-        )
+        self._threads = ThreadPoolExecutor(self.most_waves, thread_name_prefix="headrace-wave")
 
     @property
     def slots(self) -> int:
-        """Tasks that can run at the same time."""
-        return self.fixed_slots or default_slots(self.session)
+        """Tasks that can run at the same time on the executors there are; at least 1."""
+        if self.fixed_slots is not None:
+            return self.fixed_slots
+        now_s = time.monotonic()
+        if now_s - self._slots[0] >= _KNOWN_S:
+            self._slots = (now_s, known_slots(self.session))
+        return self._slots[1]
+
+    @property
+    def executors(self) -> int:
+        """Executors that are there now, without the driver; a local session counts as one."""
+        return live_executors(self.session)
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case or a new version of one; waves already running keep the old one."""
@@ -133,17 +151,17 @@ class SparkEngine:
 
     def began(self, wave_id: str) -> bool:
         """Whether any task of a running wave has begun; False while it queues for an executor."""
-        tracker = self._context.statusTracker()
-        for job_id in tracker.getJobIdsForGroup(wave_id):
-            job = tracker.getJobInfo(job_id)
-            stages = [tracker.getStageInfo(each) for each in job.stageIds] if job else []
-            if any(each and each.numActiveTasks + each.numCompletedTasks for each in stages):
-                return True
-        return False
+        return any(
+            each.numActiveTasks + each.numCompletedTasks + each.numFailedTasks
+            for each in self._stages(wave_id)
+        )
 
     def cancel(self, wave_id: str) -> None:
-        """Interrupt the tasks of a wave; it comes back with an error."""
-        self._context.cancelJobGroup(wave_id)
+        """End a wave; it comes back with an error when its Python workers are dead.
+
+        Future jobs are included, because its thread may be about to hand one in.
+        """
+        self._context._jsc.sc().cancelJobGroupAndFutureJobs(wave_id)
 
     def close(self) -> None:
         """Cancel what runs and stop the threads; the session belongs to whoever made it."""
@@ -163,6 +181,7 @@ class SparkEngine:
             receipts = tuple(self._job(wave, deployed))
         except Exception as exc:
             error = error_of(_translated(exc, wave))
+            self._await_gone(wave)
         self._done.put(WaveResult(wave, receipts, time.monotonic() - started, error))
 
     def _job(self, wave: Wave, deployed: _Deployed) -> list[Receipt]:
@@ -171,8 +190,25 @@ class SparkEngine:
         context.setJobGroup(wave.id, f"wave {wave.id} of {wave.use_case}", interruptOnCancel=True)
         if deployed.use_case.form == "wave":
             return FrameJob(self.session, deployed.use_case, deployed.work).run(wave)
-        run = TaskOf(deployed.work, wave)
+        run = TaskOf(deployed.work, wave, uuid.uuid4().hex)
         return self._seed(len(wave.bins)).mapPartitionsWithIndex(run).collect()
+
+    def _await_gone(self, wave: Wave) -> None:
+        """Wait for the tasks of a failed job: Spark gives up a job before it has killed them.
+
+        Were the wave back at once, its lanes would be planned again while a worker still writes.
+        """
+        deadline_s = time.monotonic() + _GONE_S
+        while time.monotonic() < deadline_s:
+            if not any(each.numActiveTasks for each in self._stages(wave.id)):
+                return
+            time.sleep(_LOOK_EVERY_S)
+
+    def _stages(self, wave_id: str) -> list[SparkStageInfo]:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(wave_id)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        return [each for each in stages if each is not None]
 
     def _seed(self, bins: int) -> RDD[int]:
         """An RDD of so many partitions; made once, because making one costs as much as a job."""

@@ -78,6 +78,8 @@ class Handled:
     #: how many records the output stands for, those set aside among them
     rows: int
     error: SliceError | None = None
+    #: row of the record that the error names
+    blamed: int | None = None
     #: records set aside: row and why
     aside: tuple[tuple[int, SliceError], ...] = ()
 
@@ -99,11 +101,12 @@ def handle(
         done += part.rows
         error = part.error
         if error is None or error.offset is None or error.code not in call.care.set_aside:
-            return Handled(_joined(outputs), done, error, tuple(aside))
+            blamed = None if part.blamed is None else done - part.rows + part.blamed
+            return Handled(_joined(outputs), done, error, blamed, tuple(aside))
         aside.append((done, error))
         done += 1
         if done == records.num_rows:
-            return Handled(_joined(outputs), done, None, tuple(aside))
+            return Handled(_joined(outputs), done, aside=tuple(aside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +155,9 @@ def _until_trouble(call: _Call, records: pa.Table) -> Handled:
         return Handled(None, 0, failure)
     named = name_record(failure, records, bad)
     if bad == 0 or call.use_case.guarantee is Guarantee.AT_MOST_ONCE:
-        return Handled(None, 0, named)
+        return Handled(None, 0, named, bad)
     try:
-        return Handled(call(records.slice(0, bad)), bad, named)
+        return Handled(call(records.slice(0, bad)), bad, named, bad)
     except Exception:
         # The handler is not repeatable: blame nothing in particular and keep nothing.
         return Handled(None, 0, failure)

@@ -33,8 +33,10 @@ class Portion:
     #: how far each comes with this portion
     reached: tuple[int, ...]
     records: pa.Table
-    #: reading stopped here; what was read before it still counts
+    #: it stopped here; what came before still counts
     error: SliceError | None = None
+    #: the planned slice whose error it is; None: the first
+    blamed: Slice | None = None
 
 
 def by_batch(batches: Iterable[SliceBatch]) -> Iterator[Portion]:
@@ -98,11 +100,12 @@ def merge(portions: list[Portion]) -> Portion:
     """
     portions = sorted(portions, key=lambda each: each.planned[0].lane.partition)
     planned = tuple(each.planned[0] for each in portions)
-    error = next((each.error for each in portions if each.error), None)
-    if error is not None:
+    broken = next((each for each in portions if each.error), None)
+    if broken is not None:
         # One lane of the stream is missing here, so the order of the others cannot be kept.
         starts = tuple(each.from_offset for each in planned)
-        return Portion(planned, planned, starts, portions[0].records.slice(0, 0), error)
+        nothing = portions[0].records.slice(0, 0)
+        return Portion(planned, planned, starts, nothing, broken.error, broken.planned[0])
     table = pa.concat_tables([_with_turn(each.records) for each in portions]).sort_by(_MERGE_ORDER)
     cut = _rows_before_horizon(table, portions)
     taken = table.slice(0, cut).drop_columns([_TURN])
@@ -146,7 +149,15 @@ def _reached_in(taken: pa.Table, planned: Slice) -> int:
     return int(pc.max(offsets).as_py()) + 1 if len(offsets) else planned.from_offset
 
 
-def cut_to(portion: Portion, rows: int, error: SliceError | None) -> Portion:
+def slice_of(portion: Portion, row: int) -> Slice:
+    """The planned slice that a record is of; a merged portion has one for each partition."""
+    partition = portion.records["partition"][row].as_py()
+    return next(each for each in portion.planned if each.lane.partition == partition)
+
+
+def cut_to(
+    portion: Portion, rows: int, error: SliceError | None, blamed: Slice | None = None
+) -> Portion:
     """The portion's first rows only, with what each slice then reaches."""
     taken = portion.records.slice(0, rows)
     left = set(portion.records.slice(rows)["partition"].to_pylist())
@@ -154,7 +165,7 @@ def cut_to(portion: Portion, rows: int, error: SliceError | None) -> Portion:
         max(_reached_in(taken, each), each.from_offset) if each.lane.partition in left else upto
         for each, upto in zip(portion.slices, portion.reached, strict=True)
     )
-    return replace(portion, reached=reached, records=taken, error=error)
+    return replace(portion, reached=reached, records=taken, error=error, blamed=blamed)
 
 
 def rest_of(portion: Portion, done: Portion) -> Portion:

@@ -34,6 +34,8 @@ _DEFAULTS = {
     "spark.sql.shuffle.partitions": "4",
     # A lost Python worker is retried on the spot, in local mode too.
     "spark.task.maxFailures": "4",
+    # Whether a task has begun is told at once, and not up to a heartbeat (10 s) later.
+    "spark.ui.liveUpdate.period": "0",
 }
 #: Spark's own chatter is for those who ask for it by ``spark.log.level``.
 _QUIET_LOGS = Path(__file__).parent / "log4j2.properties"
@@ -117,6 +119,17 @@ def _pools_file(priorities: Mapping[str, int]) -> str:
     return str(path)
 
 
-def default_slots(session: SparkSession) -> int:
-    """Tasks that the session can run at the same time, as far as it knows now."""
-    return max(1, session.sparkContext.defaultParallelism)
+def known_slots(session: SparkSession) -> int:
+    """Tasks that the live executors can run at the same time; at least 1.
+
+    ``defaultParallelism`` would not do: on a cluster it is 2 where one executor of one core lives.
+    """
+    context = session.sparkContext._jsc.sc()
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    return max(1, int(context.maxNumConcurrentTasks(profile)))
+
+
+def live_executors(session: SparkSession) -> int:
+    """Executors that are there now; a local session counts as one."""
+    context = session.sparkContext._jsc.sc()
+    return 1 if context.isLocal() else int(context.getExecutorIds().size())

@@ -69,8 +69,9 @@ class Tally:
     def stop(self, portion: Portion, error: SliceError | None) -> None:
         """Nothing of this portion is done, and nothing more of its slices may be."""
         for planned in portion.planned:
-            line = self._lines[planned]
-            line.stopped, line.error = True, error
+            self._lines[planned].stopped = True
+        # Of merged slices one is to blame; an error names a record by its offset in that lane.
+        self._lines[portion.blamed or portion.planned[0]].error = error
 
     def wrote(self, portion: Portion, written: Written) -> None:
         """The sink answered for this portion."""

@@ -60,6 +60,7 @@ class InProcessEngine:
     _clients: Kept | None = None
     _works: dict[str, Work] = field(default_factory=dict)
     _waiting: deque[Wave] = field(default_factory=deque)
+    _cancelled: set[str] = field(default_factory=set)
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case or a new version of one."""
@@ -92,19 +93,20 @@ class InProcessEngine:
 
     def began(self, wave_id: str) -> bool:
         """Whether it waits for nothing but ``finished``."""
-        del wave_id
-        return not self.queued
+        return not self.queued and any(each.id == wave_id for each in self._waiting)
 
     def cancel(self, wave_id: str) -> None:
         """Forget a wave that did not run yet; it comes back with an error."""
-        for wave in list(self._waiting):
-            if wave.id == wave_id:
-                self.accidents.insert(0, "before")
+        if any(each.id == wave_id for each in self._waiting):
+            self._cancelled.add(wave_id)
 
     def close(self) -> None:
-        """Nothing to give up."""
+        """Cancel what did not run yet."""
+        self._cancelled |= {each.id for each in self._waiting}
 
     def _run(self, wave: Wave) -> WaveResult:
+        if wave.id in self._cancelled:
+            return _lost(wave)
         accident = self.accidents.pop(0) if self.accidents else None
         if accident == "before":
             return _lost(wave)

@@ -77,6 +77,23 @@ def test_no_record_no_dead_letter():
     assert [each.step for each in found] == [Step.SUSPEND]
 
 
+def test_who_gives_up_every_record_is_suspended_and_not_emptied_into_the_dead_letters():
+    chosen = rules(BadRecordPolicy.DEAD_LETTER, retries=0)
+    history, found = History(), []
+    for _ in range(4):
+        verdict = judge(chosen, history, RAISED, 1, 0.5)
+        found.append(verdict.step)
+        history = replace(verdict.history, attempts=0)
+    assert found == [Step.DEAD_LETTER] * 3 + [Step.SUSPEND]
+
+
+def test_records_that_are_bad_themselves_are_set_aside_however_many():
+    chosen = rules(BadRecordPolicy.DEAD_LETTER)
+    history = History(letters=100)
+    verdict = judge(chosen, history, replace(RAISED, code="BadRecord"), 1, 0.5)
+    assert verdict.step is Step.DEAD_LETTER
+
+
 def test_temporary_trouble_is_tried_for_ever_with_growing_waits():
     error = SliceError(temporary=True, code="SinkUnavailable", message="down")
     found = steps(error, records=1000)

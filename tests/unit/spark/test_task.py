@@ -388,6 +388,23 @@ def test_with_order_stream_a_letter_names_the_lane_of_its_record(bench):
     assert (letter.slice.lane.partition, letter.error.offset) == (1, 6)
 
 
+def test_with_order_stream_an_error_is_on_the_lane_of_its_record_alone(bench):
+    def picky(table, context):
+        rows = [*zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)]
+        if context.tenant == "acme" and (1, 6) in rows:
+            raise context.bad_record(rows.index((1, 6)), "no")
+        return with_tenant(table, context)
+
+    receipts = bench.run(
+        ListSink(), handler=picky, slices=bench.slices(partitions=(0, 1)), order="stream"
+    )
+    of_acme = {
+        each.slice.lane.partition: each for each in receipts if each.slice.lane.tenant == "acme"
+    }
+    assert of_acme[0].error is None
+    assert (of_acme[1].error.offset, of_acme[1].reached) == (6, 6)
+
+
 # --- calls that take too long ----------------------------------------------------------------
 
 
