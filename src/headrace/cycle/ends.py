@@ -70,7 +70,7 @@ class Ends:
         return len(self._lively)
 
     def follow(self, held: HeldStream) -> None:
-        """Ask for a stream's lanes, as it has them now; new ones in the next turn."""
+        """Ask for a stream's lanes, as it has them now; for new ones in the next turn."""
         before = self._followed.get(held.stream.id)
         if before is not None and _unchanged(before, held):
             return
@@ -79,8 +79,12 @@ class Ends:
         for name, lane in zip(partitions, held.lanes.values(), strict=True):
             self._readers[name] = (*self._readers.get(name, ()), Reading(held, lane))
             self._sweep.add(name)
-            self._sweep.hurry(name)
         self._followed[held.stream.id] = Followed(held, partitions)
+
+    def hurry(self, held: HeldStream) -> None:
+        """Ask for a followed stream's lanes in the next turn."""
+        for name in self._followed[held.stream.id].partitions:
+            self._sweep.hurry(name)
 
     def leave(self, stream: StreamId) -> None:
         """Ask no more for a stream; one that is not followed does no harm."""

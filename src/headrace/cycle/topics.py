@@ -117,6 +117,7 @@ class Topics:
         for held in present:
             if held.waiting is None:
                 self.ends.follow(held)
+                self.ends.hurry(held)
                 self.board.ready[held.stream.id] = None
 
     def _topic(self, held: HeldStream, info: TopicInfo | None) -> None:
