@@ -44,7 +44,7 @@ from headrace.use_cases import UseCase
 
 #: how long what is known about executors stays true enough
 _KNOWN_S = 0.25
-#: longest wait for the tasks of a failed job to be gone; Spark kills a worker within 4 s
+#: longest wait for the tasks of a failed job to be gone; Spark kills a worker within 3 s
 _GONE_S = 15.0
 _LOOK_EVERY_S = 0.05
 

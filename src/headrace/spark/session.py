@@ -36,6 +36,8 @@ _DEFAULTS = {
     "spark.task.maxFailures": "4",
     # Whether a task has begun is told at once, and not up to a heartbeat (10 s) later.
     "spark.ui.liveUpdate.period": "0",
+    # Only what is overdue is cancelled, so its Python worker is owed no time to end by itself.
+    "spark.python.task.killTimeout": "100ms",
 }
 #: Spark's own chatter is for those who ask for it by ``spark.log.level``.
 _QUIET_LOGS = Path(__file__).parent / "log4j2.properties"
