@@ -1,0 +1,131 @@
+"""What streams may take when something limits them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.cycle.board import HeldStream, Lane
+from headrace.cycle.gates import GateId, Gates, Rate
+from headrace.model.plans import Cost
+from headrace.model.receipts import Receipt
+from headrace.model.records import Deployment
+from headrace.model.streams import LaneId, Slice, Stream, StreamId, Tenant
+
+DEPLOYMENT = Deployment("keep", "m.py", "0" * 64, "{tenant}.visits")
+ACME = GateId("tenant", "acme")
+
+
+def held(use_case, lag, tenant="acme"):
+    name = StreamId(use_case, tenant)
+    made = HeldStream(Stream(name, f"{tenant}.visits"), Tenant(tenant), DEPLOYMENT, 1)
+    made.lanes[0] = Lane(0, lag)
+    made.cost = Cost(bytes_per_record=100.0)
+    return made
+
+
+def gates(rate, *streams):
+    return Gates(lambda each: {ACME: rate} if each in streams else {})
+
+
+def records_of(made, streams, now_s):
+    allowed = made.allowances(streams, now_s)
+    return [
+        allowed[each.stream.id].records if each.stream.id in allowed else None for each in streams
+    ]
+
+
+def piece(stream, size):
+    return Slice(LaneId(*stream.stream.id, 0), "t", 0, size, 1)
+
+
+def test_streams_behind_no_gate_are_not_limited():
+    free = held("keep", 100)
+    assert Gates(lambda _: {}).allowances([free], 0.0) == {}
+
+
+def test_the_streams_of_a_tenant_share_its_tokens_by_need():
+    small, large = held("keep", 3), held("other", 100)
+    made = gates(Rate(10.0, None, 1.0), small, large)
+    assert records_of(made, [small, large], 0.0) == [3, 7]
+    assert large.throttled
+    assert not small.throttled
+
+
+def test_what_was_taken_is_gone_until_time_gives_it_back():
+    one = held("keep", 100)
+    made = gates(Rate(10.0, None, 1.0), one)
+    assert records_of(made, [one], 0.0) == [10]
+    made.passed(one, [piece(one, 10)])
+    assert records_of(made, [one], 0.0) == [0]
+    assert records_of(made, [one], 0.5) == [5]
+
+
+def test_what_a_slice_left_undone_is_given_back():
+    one = held("keep", 100)
+    made = gates(Rate(10.0, None, 1.0), one)
+    made.allowances([one], 0.0)
+    made.passed(one, [piece(one, 10)])
+    made.returned(one, Receipt(piece(one, 10), 4, committed=False))
+    assert records_of(made, [one], 0.0) == [6]
+
+
+def test_bytes_are_limited_as_records_are():
+    one = held("keep", 100)
+    made = gates(Rate(None, 1000.0, 1.0), one)
+    allowed = made.allowances([one], 0.0)[one.stream.id]
+    assert (allowed.records, allowed.bytes) == (None, 1000)
+    made.passed(one, [piece(one, 9)])
+    assert made.allowances([one], 0.0)[one.stream.id].bytes == 100
+
+
+def test_the_narrowest_gate_counts():
+    one = held("keep", 100)
+    made = Gates(lambda _: {ACME: Rate(50.0, None, 1.0), GateId("sink", "X"): Rate(7.0, None, 1.0)})
+    assert records_of(made, [one], 0.0) == [7]
+
+
+def test_with_fewer_tokens_than_streams_everybody_has_a_turn():
+    streams = [held(f"use{number}", 10) for number in range(4)]
+    made = gates(Rate(1.0, None, 1.0), *streams)
+    served = set()
+    for now_s in range(8):
+        for each, records in zip(streams, records_of(made, streams, float(now_s)), strict=True):
+            if records:
+                served.add(each.stream.id)
+                made.passed(each, [piece(each, records)])
+    assert len(served) == 4
+
+
+@pytest.mark.parametrize("changes", [1, 5, 20])
+def test_changing_a_rate_often_gives_no_burst_each_time(changes):
+    one = held("keep", 10_000)
+    rate = [Rate(10.0, None, 1.0)]
+    made = Gates(lambda _: {ACME: rate[0]})
+    taken = 0
+    for number in range(changes):
+        rate[0] = Rate(10.0 + number % 2, None, 1.0)
+        (records,) = records_of(made, [one], 0.0)
+        made.passed(one, [piece(one, records)])
+        taken += records
+    assert taken <= 11
+
+
+@given(
+    lags=st.lists(st.integers(1, 500), min_size=1, max_size=6),
+    rate=st.floats(0.5, 300),
+    burst_s=st.floats(0.5, 5),
+    steps=st.lists(st.floats(0.01, 2), min_size=1, max_size=20),
+)
+def test_over_any_time_no_more_passes_than_burst_and_rate_allow(lags, rate, burst_s, steps):
+    streams = [held(f"use{number}", lag) for number, lag in enumerate(lags)]
+    made = gates(Rate(rate, None, burst_s), *streams)
+    now_s = taken = 0.0
+    for step_s in steps:
+        now_s += step_s
+        allowed = records_of(made, streams, now_s)
+        assert all(0 <= part <= lag for part, lag in zip(allowed, lags, strict=True))
+        for each, part in zip(streams, allowed, strict=True):
+            if part:
+                made.passed(each, [piece(each, part)])
+                taken += part
+        assert taken <= max(1.0, rate * burst_s) + rate * now_s + 1e-6
