@@ -26,7 +26,7 @@ TROUBLE = {
     "poisoned": "every fifth order is no JSON",
 }
 QUIET_PER_S = 10
-CALM_S = 8
+CALM_S = 12
 TROUBLED_S = 16
 FLOOD = 30_000
 _TROUBLE_PER_S = {"slow": 10, "failing": 5, "hanging": 2, "poisoned": 10}

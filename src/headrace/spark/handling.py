@@ -52,21 +52,18 @@ class Care:
     set_aside: frozenset[str] = frozenset()
 
 
-def care_for(use_case: UseCase, retries: int, patience_s: float, *, shared: bool) -> Care:
+def care_for(use_case: UseCase, patience_s: float, *, shared: bool) -> Care:
     """The care a use case asks for.
 
     A record that the handler itself calls bad, or that the sink refuses, is bad at once. A handler
-    that raised or hung may have met a server that was down, so it is retried first by the driver,
-    unless ``retries`` is 0. With at-most-once the position has moved already, and a second call
-    could make a second effect: nothing is set aside in the task.
+    that raised or hung may have met a server that was down, so what becomes of it is the driver's
+    decision. With at-most-once the position has moved already, and a second call could make a
+    second effect: nothing is set aside in the task.
     """
-    codes: frozenset[str] = frozenset()
-    exact = use_case.guarantee is not Guarantee.AT_MOST_ONCE
-    if exact and use_case.bad_record is BadRecordPolicy.DEAD_LETTER:
-        codes = frozenset({"BadRecord", "SinkRefused"})
-        if retries == 0:
-            codes |= {"HandlerError", "HandlerHung"}
-    return Care(patience_s, shared, codes)
+    repeatable = use_case.guarantee is not Guarantee.AT_MOST_ONCE
+    if repeatable and use_case.bad_record is BadRecordPolicy.DEAD_LETTER:
+        return Care(patience_s, shared, frozenset({"BadRecord", "SinkRefused"}))
+    return Care(patience_s, shared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,6 @@ class Work:
     dead_letters: DeadLettersFactory
     #: seconds one call of the handler may take
     timeout_s: float = 30.0
-    #: how often the driver tries a failing handler again
-    retries: int = 3
 
     def load(self) -> UseCase:
         """The use case itself, unpickled once per worker and version."""
@@ -146,12 +144,7 @@ def run_bin(
         dead_letters=clients.dead_letters,
         writer=writer,
         tally=tally,
-        care=care_for(
-            use_case,
-            work.retries,
-            patience_s(budget_s, work.timeout_s, shared=shared),
-            shared=shared,
-        ),
+        care=care_for(use_case, patience_s(budget_s, work.timeout_s, shared=shared), shared=shared),
         until_s=started + budget_s,
         crumbs=crumbs,
     )

@@ -73,7 +73,6 @@ class InProcessEngine:
             positions=self.positions,
             dead_letters=self.dead_letters,
             timeout_s=deployment.handler_timeout_s,
-            retries=deployment.retries,
         )
 
     def start(self, wave: Wave) -> None:
