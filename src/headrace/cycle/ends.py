@@ -143,10 +143,11 @@ class Ends:
         """Write an answer down; True if it tells of a new record that may run."""
         grown = False
         for held, lane in self._readers[name]:
+            known = lane.end if lane.end >= 0 else lane.position
             if end < lane.end:
                 news.went_back.append((held, name))
-            elif end > (lane.end if lane.end >= 0 else lane.position):
-                grown |= held.state is State.ACTIVE
+            elif end > known and held.state is State.ACTIVE:
+                grown = True
                 if name not in self._lively:
                     news.woken.append(held)
             lane.end = end

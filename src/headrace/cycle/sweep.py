@@ -11,7 +11,8 @@ There is no clock here: the caller says what time it is.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
+from itertools import islice
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -35,8 +36,7 @@ class Sweep(Generic[Key]):
         Args:
             rate_per_s: keys given out in a second, over time.
             most_at_once: keys given out in one call, after a pause.
-            every_s: a key does not come up again before so many seconds; more than nothing, or
-                few keys would come up twice in one call.
+            every_s: a key does not come up again before so many seconds, more than 0.
             step_s: the line moves at most so often, where a call for one key costs nearly as much
                 as one for many.
         """
@@ -51,9 +51,6 @@ class Sweep(Generic[Key]):
         self._looked: OrderedDict[Key, float] = OrderedDict()
         #: in front of the line
         self._hurried: dict[Key, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._looked)
 
     def add(self, key: Key) -> None:
         """Take a key in, to be given out at the next call; one that is there keeps its place."""
@@ -91,12 +88,17 @@ class Sweep(Generic[Key]):
         self._to_the_end(key, now_s)
         return True
 
-    def _next(self, now_s: float) -> Iterator[Key]:
-        while self._looked:
-            key = next(iter(self._looked))
-            if not self.claim(key, now_s):
-                return
-            yield key
+    def _next(self, now_s: float) -> list[Key]:
+        self._gain(now_s)
+        found = []
+        for key, looked_s in islice(self._looked.items(), int(self._left)):
+            if now_s - looked_s < self._every_s:
+                break
+            found.append(key)
+        for key in found:
+            self._to_the_end(key, now_s)
+        self._left -= len(found)
+        return found
 
     def _to_the_end(self, key: Key, now_s: float) -> None:
         self._hurried.pop(key, None)

@@ -210,7 +210,8 @@ class Topics:
 
     def _wait(self, held: HeldStream, reason: str) -> None:
         held.waiting = reason
-        self._waiting[held.stream.id] = held
+        if held.stream.id in self._topic_of:
+            self._waiting[held.stream.id] = held
         self.ends.leave(held.stream.id)
 
 

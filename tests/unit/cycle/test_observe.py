@@ -222,6 +222,21 @@ def test_a_topic_made_again_while_nobody_looked_is_found_before_its_first_record
     assert len(world.seen) == 2
 
 
+def test_a_suspended_stream_whose_log_went_back_is_looked_at_when_it_is_resumed(idle):
+    world = idle(2)
+    world.send("t1", 3)
+    world.turns(4)
+    world.store.set_tenant_state("t1", State.SUSPENDED)
+    world.turns(2)
+    world.log.truncate("t1.visits", 0, 1)
+    world.log.forget()
+    world.turns(20, seconds=1.0)
+    assert not world.log.described["t1.visits"]
+    world.store.set_tenant_state("t1", State.ACTIVE)
+    world.turns(3)
+    assert "the log was cut" in world.row("t1").note
+
+
 def test_a_partition_added_later_is_found_and_read_from_its_beginning(idle):
     world = idle(3)
     world.log.delete_topic("t1.visits")
