@@ -1,7 +1,8 @@
 """Is a plan fit to run? Every fault has a name.
 
 The host checks each plan before it runs it, whoever made it. The rules are those of the package
-docstring, written a second time and from the other side: nothing here calls the planner.
+docstring, written a second time and from the other side: nothing here calls the planner. Only the
+numbers that say what is slow and unsteady are the planner's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import cast
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Order, Slice, StreamId
 from headrace.model.waves import Bin, Wave
+from headrace.planning.kinds import SLOW_PART, UNSTEADY_SPREAD
 
 #: predictions are sums of floats in another order than here
 TOLERANCE_S = 1e-6
@@ -38,9 +40,12 @@ class FaultKind(StrEnum):
     OVER_THROTTLE = "more of a stream than its throttle allows"
     STREAM_IN_FLIGHT = "order stream: a slice while another lane is running"
     STREAM_SPLIT = "order stream: slices in more than one bin"
+    STREAM_TOO_LARGE = "order stream: more predicted bytes in a bin than the limit"
     LANE_LEFT_OUT = "order stream: a lane with records is not in the bin"
     OVER_BUDGET = "a bin predicted over its budget"
     WRONG_PREDICTION = "a bin whose prediction is not the sum of its slices"
+    MIXED_QUICK = "a bin of quick streams and others"
+    MIXED_APART = "a bin of a suspected stream and others than those of its label"
     EMPTY_BIN = "a bin without slices"
     EMPTY_WAVE = "a wave without bins"
     TOO_MANY_BINS = "more bins than free slots"
@@ -72,6 +77,7 @@ def check(snapshot: Snapshot, plan: Plan) -> list[Fault]:
     faults = [*_wave_faults(snapshot, plan), *_credit_faults(streams, plan)]
     for wave in plan.waves:
         faults += _bin_faults(snapshot, streams, wave)
+        faults += _company_faults(snapshot, streams, wave)
     for stream, pieces in taken.items():
         view = streams.get(stream)
         if view is None:
@@ -79,6 +85,8 @@ def check(snapshot: Snapshot, plan: Plan) -> list[Fault]:
             continue
         faults += _slice_faults(snapshot, view, pieces)
         faults += (Fault(kind, str(view.id)) for kind in _stream_faults(view, pieces))
+        if _too_large(snapshot.limits, view, pieces):
+            faults.append(Fault(FaultKind.STREAM_TOO_LARGE, str(view.id)))
     return faults + _split_faults(streams, plan)
 
 
@@ -141,6 +149,41 @@ def _may_be_over(each: Bin, streams: dict[StreamId, StreamView]) -> bool:
     return len(each.slices) == 1 or streams[used.pop()].order is Order.STREAM
 
 
+def _company_faults(
+    snapshot: Snapshot, streams: dict[StreamId, StreamView], wave: Wave
+) -> Iterator[Fault]:
+    """A receipt waits for its whole bin, so it matters who else is in it."""
+    for number, each in enumerate(wave.bins):
+        used = {_stream(piece) for piece in each.slices}
+        views = [streams[name] for name in used if name in streams]
+        if len(views) < 2:
+            continue
+        where = f"{wave.id} bin {number}"
+        if len({view.apart for view in views}) > 1:
+            yield Fault(FaultKind.MIXED_APART, where)
+        elif not views[0].apart:
+            quick = [_is_quick(snapshot.limits, view) for view in views]
+            if True in quick and False in quick:
+                yield Fault(FaultKind.MIXED_QUICK, where)
+
+
+def _is_quick(limits: Limits, view: StreamView) -> bool | None:
+    """Whether all that waits of it is done in a moment; None where sums of floats may differ."""
+    cost = view.cost
+    first_s = cost.seconds_per_slice + cost.seconds_per_record
+    slow = first_s > SLOW_PART * limits.bin_budget_s
+    if slow or not cost.samples or cost.spread > UNSTEADY_SPREAD:
+        return False
+    waiting_s = 0.0
+    for lane in view.lanes:
+        if lane.end > lane.position and not lane.in_flight:
+            lag = lane.end - lane.position
+            waiting_s += cost.seconds_per_slice + lag * cost.seconds_per_record
+    if abs(waiting_s - limits.quick_s) <= TOLERANCE_S:
+        return None
+    return waiting_s < limits.quick_s
+
+
 def _slice_faults(snapshot: Snapshot, view: StreamView, pieces: list[Slice]) -> Iterator[Fault]:
     lanes = {lane.partition: lane for lane in view.lanes}
     seen: set[int] = set()
@@ -193,6 +236,13 @@ def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]
     planned = {piece.lane.partition for piece in pieces}
     if any(lane.end > lane.position and lane.partition not in planned for lane in view.lanes):
         yield FaultKind.LANE_LEFT_OUT
+
+
+def _too_large(limits: Limits, view: StreamView, pieces: list[Slice]) -> bool:
+    """Lanes of strict order are merged in memory, so together they are held to the limit of one."""
+    if view.order is not Order.STREAM or all(piece.size <= 1 for piece in pieces):
+        return False
+    return _bytes(view, sum(piece.size for piece in pieces)) > limits.slice_bytes
 
 
 def _split_faults(streams: dict[StreamId, StreamView], plan: Plan) -> list[Fault]:

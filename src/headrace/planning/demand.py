@@ -16,11 +16,8 @@ from operator import attrgetter
 
 from headrace.model.plans import LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import Order
+from headrace.planning.kinds import Group, group_of
 
-#: a stream whose slices took so much longer or shorter than predicted is packed with care
-UNSTEADY_SPREAD = 1.0
-#: a stream is slow if a slice of one record takes at least this part of a bin's budget
-SLOW_PART = 0.05
 #: receipts after which a stream is no newcomer
 PROBES = 4
 #: predictions are sums of floats; a difference below this is none
@@ -48,8 +45,8 @@ class Demand:
     budget_s: float
     #: order `stream`: all lanes go together or none
     strict: bool
-    #: slow, unsteady or unknown: not packed with quick ones if it can be helped
-    cautious: bool
+    #: with whom it may share a bin
+    group: Group
 
     def seconds_for(self, records: int) -> float:
         """Predicted task-seconds of so many records over as many lanes as they reach."""
@@ -150,6 +147,8 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
     lags = [lane.end - lane.position for lane in lanes]
     most = [min(longest, lag) for lag in lags]
     records = sum(most)
+    # What waits, not what may be taken: a throttled flood is a flood.
+    backlog_s = len(lags) * fixed_s + sum(lags) * record_s
     cap = max(_stream_records(view, limits, len(lanes)), len(lanes) if strict else 1)
     if cap < records:
         most, records = level(most, cap, rotation(lanes, len(lanes))), cap
@@ -168,7 +167,9 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
         record_s=record_s,
         budget_s=budget_s,
         strict=strict,
-        cautious=cost.samples == 0 or cost.spread > UNSTEADY_SPREAD or one_s > SLOW_PART * budget_s,
+        group=group_of(
+            view, quick=backlog_s <= limits.quick_s + EPSILON_S, one_s=one_s, budget_s=budget_s
+        ),
     )
 
 
@@ -183,7 +184,10 @@ def _slice_records(view: StreamView, limits: Limits) -> int:
 
 
 def _stream_records(view: StreamView, limits: Limits, lanes: int) -> int:
-    """Most records of the whole stream: its throttle, the probe, one bin where order is strict."""
+    """Most records of the whole stream: its throttle and the probe.
+
+    Where order is strict also what one bin has time for, and what may be merged in memory at once.
+    """
     cost = view.cost
     caps = [limits.slice_records * lanes]
     if view.allowance_records is not None:
@@ -197,4 +201,6 @@ def _stream_records(view: StreamView, limits: Limits, lanes: int) -> int:
         record_s = max(cost.seconds_per_record, EPSILON_S)
         left_s = limits.bin_budget_s - lanes * cost.seconds_per_slice
         caps.append(int((left_s + EPSILON_S) / record_s))
+        if cost.bytes_per_record > 0:
+            caps.append(int(limits.slice_bytes / cost.bytes_per_record))
     return min(caps)

@@ -6,10 +6,7 @@ best-fit decreasing (never worse than 11/9 of the optimum plus one, as first-fit
 quick with a sorted list of what is left: Johnson 1974). Then, where slots are free, more bins of
 equal length (longest processing time first, Graham 1969), as long as each is worth opening.
 
-Slow, unsteady and unknown streams are packed apart from quick ones where slots allow it. Where
-they do not, quick ones go first in the bin, so that a wrong guess delays only what is behind it.
-
-The bins of one use case are made here; use cases do not meet.
+The bins of one group (`kinds`) are made here; groups do not meet.
 """
 
 from __future__ import annotations
@@ -27,21 +24,18 @@ from headrace.planning.slices import Cut, by_lane, grow, trimmed
 
 
 def pack(cuts: Sequence[Cut], slots: int, limits: Limits) -> list[list[Cut]]:
-    """Pack the cuts of one use case into at most `slots` bins.
+    """Pack the cuts of one group into at most `slots` bins.
 
     What does not fit into any bin is trimmed, or left out for a later turn.
 
     On exit: no bin is predicted over the budget, except one slice alone (or, for order `stream`,
-    one record of each lane); no bin is empty; cuts in a bin are quick ones first, then by stream.
+    one record of each lane); no bin is empty; the cuts of a bin are in the order of streams.
     """
     # Sorting is stable and cuts come by stream, so equal ones stay in that order.
-    ordered = sorted(cuts, key=attrgetter("room_s"), reverse=True)
-    cautious = [each for each in ordered if each.demand.cautious]
-    if not cautious or len(cautious) == len(ordered):
-        return _sorted(_pack_alike(ordered, slots, limits))
-    quick = [each for each in ordered if not each.demand.cautious]
-    apart = _pack_apart(quick, cautious, slots, limits)
-    return _sorted(apart if apart is not None else _pack_alike(ordered, slots, limits))
+    bins = _pack(sorted(cuts, key=attrgetter("room_s"), reverse=True), slots, limits)
+    for each in bins:
+        each.sort(key=lambda piece: piece.demand.view.id)
+    return bins
 
 
 def fewest_bins(
@@ -90,25 +84,7 @@ def worth_opening(seconds: float, limits: Limits) -> int:
     return max(1, int(seconds / max(min(limits.min_bin_s, limits.bin_budget_s), EPSILON_S)))
 
 
-def _pack_apart(
-    quick: list[Cut], cautious: list[Cut], slots: int, limits: Limits
-) -> list[list[Cut]] | None:
-    """Quick and cautious cuts in bins of their own; None if slots do not hold both whole."""
-    needed = []
-    for kind in (quick, cautious):
-        bins, over = fewest_bins(kind, slots, limits.bin_budget_s)
-        if over:
-            return None
-        needed.append(len(bins))
-    spare = slots - sum(needed)
-    if spare < 0:
-        return None
-    work_s = [sum(each.room_s for each in kind) for kind in (quick, cautious)]
-    for_quick = needed[0] + int(spare * work_s[0] / sum(work_s) + 0.5)
-    return _pack_alike(quick, for_quick, limits) + _pack_alike(cautious, slots - for_quick, limits)
-
-
-def _pack_alike(ordered: list[Cut], slots: int, limits: Limits) -> list[list[Cut]]:
+def _pack(ordered: list[Cut], slots: int, limits: Limits) -> list[list[Cut]]:
     budget_s = limits.bin_budget_s
     bins, over = fewest_bins(ordered, slots, budget_s)
     if over:
@@ -157,9 +133,3 @@ def _fill(bins: list[list[Cut]], over: list[Cut], budget_s: float) -> None:
 
 def _length(cuts: list[Cut]) -> float:
     return sum(each.room_s for each in cuts)
-
-
-def _sorted(bins: list[list[Cut]]) -> list[list[Cut]]:
-    for each in bins:
-        each.sort(key=lambda piece: (piece.demand.cautious, piece.demand.view.id))
-    return bins

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from headrace.model.plans import Credit, Plan, Snapshot
 from headrace.model.streams import StreamId
 from headrace.planning.demand import find_demands
+from headrace.planning.kinds import Group
 from headrace.planning.packing import pack, worth_opening
 from headrace.planning.shares import (
     Claim,
@@ -30,7 +31,7 @@ SMALL_CUTS = 4
 def plan(snapshot: Snapshot) -> Plan:
     """Decide what to start now. Pure: the same snapshot gives the same plan, in any order."""
     claims = make_claims(find_demands(snapshot), snapshot)
-    groups = _by_use_case(claims)
+    groups = _groups(claims)
     slots = share_slots(groups, snapshot)
     for name, count in slots.items():
         share_seconds(groups[name], count * snapshot.limits.bin_budget_s)
@@ -42,28 +43,26 @@ def plan(snapshot: Snapshot) -> Plan:
     return Plan(tuple(waves), _credits(claims, packed, snapshot))
 
 
-def _by_use_case(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
-    groups: dict[str, list[Claim]] = defaultdict(list)
+def _groups(claims: Iterable[Claim]) -> dict[Group, list[Claim]]:
+    groups: dict[Group, list[Claim]] = defaultdict(list)
     for claim in claims:
-        groups[claim.demand.view.id.use_case].append(claim)
+        groups[claim.demand.group].append(claim)
     return groups
 
 
 def _spread(
-    slots: Mapping[str, int], cuts: Mapping[str, Sequence[Cut]], snapshot: Snapshot
-) -> dict[str, int]:
+    slots: Mapping[Group, int], cuts: Mapping[Group, Sequence[Cut]], snapshot: Snapshot
+) -> dict[Group, int]:
     """Give slots that nobody needs to those whose work can be done sooner with them."""
     work_s = {name: sum(each.room_s for each in cuts[name]) for name in slots}
-    # One more than the work is worth, so that unknown streams can have a bin of their own.
     most = {
-        name: min(len(cuts[name]), worth_opening(work_s[name], snapshot.limits) + 1)
-        for name in slots
+        name: min(len(cuts[name]), worth_opening(work_s[name], snapshot.limits)) for name in slots
     }
     return apportion(slots, snapshot.free_slots - sum(slots.values()), work_s, most)
 
 
 def _credits(
-    claims: Sequence[Claim], packed: Mapping[str, Sequence[Sequence[Cut]]], snapshot: Snapshot
+    claims: Sequence[Claim], packed: Mapping[Group, Sequence[Sequence[Cut]]], snapshot: Snapshot
 ) -> tuple[Credit, ...]:
     planned_s: dict[StreamId, float] = defaultdict(float)
     for bins in packed.values():

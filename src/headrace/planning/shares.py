@@ -4,8 +4,8 @@ Capacity is divided in task-seconds, since records and bytes say nothing of what
 Three questions in turn. *How high is the water?* Weighted max-min fairness: all claims rise
 together in proportion to their weights until the capacity is used, and who needs less leaves the
 rest to the others (Bertsekas and Gallager, Data Networks, 6.5.2). *Whose slots?* A bin is of one
-use case, so slots are divided first. *How many records?* Whole records only; what a stream was
-owed and did not get is its credit in the next turn, and what it got too much its debt, as in
+group (`kinds`), so slots are divided first. *How many records?* Whole records only; what a stream
+was owed and did not get is its credit in the next turn, and what it got too much its debt, as in
 deficit round robin (Shreedhar and Varghese, 1995).
 
 Bins are not made here; a share may yet be trimmed where bins cannot hold it.
@@ -16,9 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from headrace.model.plans import Snapshot
 from headrace.planning.demand import EPSILON_S, Demand
+from headrace.planning.kinds import Group
+
+_Name = TypeVar("_Name")
 
 #: credit and debt are remembered up to so many bins
 CREDIT_BINS = 16
@@ -62,7 +66,7 @@ def make_claims(demands: Sequence[Demand], snapshot: Snapshot) -> list[Claim]:
     capacity_s = snapshot.free_slots * snapshot.limits.bin_budget_s
     height_s = water_level(claims, capacity_s)
     if math.isinf(height_s) and claims:
-        # Enough for all; but slots may be too few for all use cases, and waiting must count.
+        # Enough for all; but slots may be too few for all groups, and waiting must count.
         height_s = capacity_s / sum(claim.weight for claim in claims)
     for claim in claims:
         claim.owed_s = claim.credit_s + height_s * claim.weight
@@ -101,35 +105,41 @@ def water_level(claims: Sequence[Claim], capacity_s: float) -> float:
     return height_s
 
 
-def share_slots(groups: Mapping[str, list[Claim]], snapshot: Snapshot) -> dict[str, int]:
-    """Slots of each use case.
+def share_slots(groups: Mapping[Group, list[Claim]], snapshot: Snapshot) -> dict[Group, int]:
+    """Slots of each group that has any.
 
-    With fewer slots than use cases, those go first whose stream has waited longest. Otherwise each
-    has one, and the rest goes by what its streams are owed, never more than they can use.
+    A group is due if anybody in it is owed anything. Each that is due has one slot; with fewer
+    slots than that, those go first whose stream has waited longest. The rest goes by what is owed,
+    never more than a group can use. Who only has debts gets what nobody else can use, or a group of
+    few streams would have as many slots as one of many.
 
-    On exit: a use case without a slot has a stream with a credit that grows until it is first.
+    On exit: a group without a slot has a stream with a credit that grows until it is first, or only
+    such as had more than their part.
     """
-    waited = sorted(groups, key=lambda name: (-max(each.rank for each in groups[name]), name))
-    slots = dict.fromkeys(waited[: snapshot.free_slots], 1)
+    ranks = {name: max(each.rank for each in claims) for name, claims in groups.items()}
+    waited = sorted(groups, key=lambda name: (-ranks[name], name.kind, name))
     budget_s = snapshot.limits.bin_budget_s
-    claims, most = {}, {}
-    for name in slots:
-        claims[name] = sum(min(max(each.owed_s, 0.0), each.wanted_s) for each in groups[name])
+    owed_s, most = {}, {}
+    for name in waited:
+        owed_s[name] = sum(min(max(each.owed_s, 0.0), each.wanted_s) for each in groups[name])
         wanted_s = sum(each.wanted_s for each in groups[name])
         most[name] = math.ceil(wanted_s / budget_s - EPSILON_S)
-    return apportion(slots, snapshot.free_slots - len(slots), claims, most)
+    due = [name for name in waited if owed_s[name] > EPSILON_S][: snapshot.free_slots]
+    have = dict.fromkeys(waited, 0) | dict.fromkeys(due, 1)
+    slots = apportion(have, snapshot.free_slots - len(due), owed_s, most)
+    return {name: count for name, count in slots.items() if count}
 
 
 def apportion(
-    have: Mapping[str, int], spare: int, claims: Mapping[str, float], most: Mapping[str, int]
-) -> dict[str, int]:
+    have: Mapping[_Name, int], spare: int, claims: Mapping[_Name, float], most: Mapping[_Name, int]
+) -> dict[_Name, int]:
     """Give spare slots one by one to the largest claim for each slot it would then have (D'Hondt).
 
-    Nobody gets more than its `most`; ties go to the first name.
+    Nobody gets more than its `most`; ties go to the first in `have`.
     """
     slots = dict(have)
     for _ in range(spare):
-        open_to = [name for name in sorted(slots) if slots[name] < most[name]]
+        open_to = [name for name in slots if slots[name] < most[name]]
         if not open_to:
             break
         slots[max(open_to, key=lambda name: claims[name] / (slots[name] + 1))] += 1
@@ -137,7 +147,7 @@ def apportion(
 
 
 def share_seconds(claims: Sequence[Claim], capacity_s: float) -> None:
-    """Give the records of one use case's claims, within the capacity of its slots.
+    """Give the records of one group's claims, within the capacity of its slots.
 
     First everybody who can begin with its own part; then one least slice to those who cannot, the
     longest waiting first; then what is left, in the same order. A slice may so be taken on debt,

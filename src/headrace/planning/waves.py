@@ -1,7 +1,8 @@
 """Step 5: which bins one Spark job runs.
 
 A wave ends when its slowest bin ends, so bins of about the same length go together, the longest
-first. Waves are numbered through all use cases of a turn, in the order of their names.
+first. Waves are numbered through all groups of a turn: use cases by name, in each the quick first,
+since a driver starts them in this order.
 """
 
 from __future__ import annotations
@@ -10,23 +11,24 @@ from collections.abc import Mapping, Sequence
 
 from headrace.model.plans import Snapshot
 from headrace.model.waves import Bin, Wave
+from headrace.planning.kinds import Group
 from headrace.planning.slices import Cut, slices_of
 
 
-def make_waves(packed: Mapping[str, Sequence[Sequence[Cut]]], snapshot: Snapshot) -> list[Wave]:
-    """Make the waves of all use cases.
+def make_waves(packed: Mapping[Group, Sequence[Sequence[Cut]]], snapshot: Snapshot) -> list[Wave]:
+    """Make the waves of all groups.
 
-    On exit: every wave is of one use case and has 1 to `bins_per_wave` bins; ids are `turn-0`,
+    On exit: every wave is of one group and has 1 to `bins_per_wave` bins; ids are `turn-0`,
     `turn-1` and so on.
     """
     limits = snapshot.limits
     waves: list[Wave] = []
-    for use_case in sorted(packed):
-        bins = sorted((_bin(each) for each in packed[use_case]), key=_longest_first)
+    for group in sorted(packed):
+        bins = sorted((_bin(each) for each in packed[group]), key=_longest_first)
         for start in range(0, len(bins), max(1, limits.bins_per_wave)):
             together = tuple(bins[start : start + max(1, limits.bins_per_wave)])
             name = f"{snapshot.turn}-{len(waves)}"
-            waves.append(Wave(name, use_case, together, limits.bin_budget_s))
+            waves.append(Wave(name, group.use_case, together, limits.bin_budget_s))
     return waves
 
 

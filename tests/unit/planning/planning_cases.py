@@ -151,6 +151,7 @@ def stream_views(draw: st.DrawFn, name: StreamId) -> StreamView:
         credit_s=draw(st.one_of(st.just(0.0), st.floats(-20, 20))),
         allowance_records=draw(allowances),
         allowance_bytes=draw(allowances),
+        apart=draw(st.sampled_from(["", "", "", "p", "q"])),
     )
 
 
@@ -167,6 +168,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         bin_budget_s=draw(st.sampled_from([0.05, 1.0, 5.0])),
         bins_per_wave=draw(st.integers(1, 3)),
         slice_records=draw(st.sampled_from([1, 50, 100_000])),
+        quick_s=draw(st.sampled_from([0.0, 0.1, 2.0])),
         min_bin_s=draw(st.sampled_from([0.0, 0.1, 2.0])),
         probe_records=draw(st.sampled_from([1, 200])),
     )

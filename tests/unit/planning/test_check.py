@@ -14,11 +14,15 @@ from headrace.model.waves import Bin, Wave
 from headrace.planning import FaultKind, check
 
 LANES = (LaneView(0, 100, 110), LaneView(1, 100, 110), LaneView(2, 100, 110, in_flight=True))
-#: a: three lanes, one of them running. s: strict order, two lanes. d: one record is over the budget
+#: a: three lanes, one of them running. s: strict order, two lanes. d: one record is over the
+#: budget. w: a flood. h, i: suspected
 ASKED = snapshot(
     replace(stream("a"), lanes=LANES),
     stream("s", 10, 10, order=Order.STREAM),
     stream("d", 9, cost=cost(4.0)),
+    stream("w", 500),
+    stream("h", 5, apart="one"),
+    stream("i", 5, apart="two"),
     slots=4,
     slice_records=50,
     slice_bytes=40_000,
@@ -51,10 +55,14 @@ def asked(**changes: object) -> Snapshot:
     return replace(ASKED, streams=(replace(ASKED.streams[0], **changes), *ASKED.streams[1:]))  # type: ignore[arg-type]
 
 
+def strict_of(**changes: object) -> Snapshot:
+    """The snapshot with nothing but the strict stream, changed."""
+    return replace(ASKED, streams=(replace(ASKED.streams[1], **changes),))  # type: ignore[arg-type]
+
+
 def strict_running() -> Snapshot:
-    strict = ASKED.streams[1]
-    running = replace(strict, lanes=(strict.lanes[0], replace(strict.lanes[1], in_flight=True)))
-    return replace(ASKED, streams=(running,))
+    first, second = ASKED.streams[1].lanes
+    return strict_of(lanes=(first, replace(second, in_flight=True)))
 
 
 PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
@@ -82,11 +90,20 @@ PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
         ASKED,
         Plan((wave(full(piece("s")), full(piece("s", 1))),)),
     ),
+    FaultKind.STREAM_TOO_LARGE: lambda: (
+        strict_of(cost=cost(bytes_per_record=6_000.0)),
+        of(piece("s"), piece("s", 1)),
+    ),
     FaultKind.LANE_LEFT_OUT: lambda: (ASKED, of(piece("s"))),
     FaultKind.OVER_BUDGET: lambda: (ASKED, of(piece("d", until=102))),
     FaultKind.WRONG_PREDICTION: lambda: (
         ASKED,
         Plan((wave(full(piece(), predicted_s=0.5)),)),
+    ),
+    FaultKind.MIXED_QUICK: lambda: (ASKED, of(piece(), piece("w", more=True))),
+    FaultKind.MIXED_APART: lambda: (
+        ASKED,
+        of(piece("h", more=False), piece("i", more=False)),
     ),
     FaultKind.EMPTY_BIN: lambda: (ASKED, Plan((wave(Bin((), 0.0)),))),
     FaultKind.EMPTY_WAVE: lambda: (ASKED, Plan((wave(),))),
@@ -128,8 +145,9 @@ def test_a_planted_fault_is_found_and_no_other(kind: FaultKind) -> None:
         of(piece(), piece(partition=1, until=110)),
         of(piece("s"), piece("s", 1), piece()),
         of(piece("d", until=101)),
+        Plan((wave(full(piece()), full(piece("h", more=False))),)),
     ],
-    ids=["nothing", "two lanes", "strict", "one record over the budget"],
+    ids=["nothing", "two lanes", "strict", "one record over the budget", "apart"],
 )
 def test_a_good_plan_has_no_fault(good: Plan) -> None:
     assert check(ASKED, good) == []
@@ -137,7 +155,18 @@ def test_a_good_plan_has_no_fault(good: Plan) -> None:
 
 def test_a_record_over_the_budget_shares_its_bin_with_nobody() -> None:
     kinds = {fault.kind for fault in check(ASKED, of(piece("d", until=101), piece()))}
-    assert kinds == {FaultKind.OVER_BUDGET}
+    assert kinds == {FaultKind.OVER_BUDGET, FaultKind.MIXED_QUICK}
+
+
+@pytest.mark.parametrize("other", ["a", "w"])
+def test_a_suspected_stream_shares_no_bin_with_others_of_any_kind(other: str) -> None:
+    mixed = of(piece("h", more=False), piece(other, more=True))
+    assert {fault.kind for fault in check(ASKED, mixed)} >= {FaultKind.MIXED_APART}
+
+
+def test_one_record_of_each_lane_may_be_larger_than_the_limit() -> None:
+    asked = strict_of(cost=cost(bytes_per_record=30_000.0))
+    assert check(asked, of(piece("s", until=101), piece("s", 1, until=101))) == []
 
 
 def test_nothing_passes_a_throttle_that_allows_nothing() -> None:

@@ -67,3 +67,18 @@ def test_a_slice_is_bounded_by_bytes_and_by_the_budget() -> None:
     slow = stream("slow", 9000, cost=cost(0.01, slice_s=0.5))
     found = find_demands(snapshot(big, slow, slice_bytes=5 * 10**6))
     assert [each.records for each in found] == [5, 50]
+
+
+def test_a_stream_of_strict_order_is_bounded_by_the_bytes_of_all_its_lanes() -> None:
+    dear = cost(bytes_per_record=1e6)
+    strict = stream("a", 90, 90, order=Order.STREAM, cost=dear)
+    (demand,) = find_demands(snapshot(strict, slice_bytes=7 * 10**6))
+    assert (demand.records, demand.most) == (7, [3, 4])
+    (loose,) = find_demands(snapshot(stream("a", 90, 90, cost=dear), slice_bytes=7 * 10**6))
+    assert loose.records == 14
+
+
+def test_a_strict_stream_takes_one_record_of_each_lane_however_large() -> None:
+    strict = stream("a", 90, 90, order=Order.STREAM, cost=cost(bytes_per_record=1e9))
+    (demand,) = find_demands(snapshot(strict))
+    assert demand.records == 2

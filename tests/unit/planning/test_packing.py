@@ -6,7 +6,7 @@ from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
-from planning_cases import QUICK, cost, snapshot, stream
+from planning_cases import QUICK, snapshot, stream
 
 from headrace.model.plans import Limits
 from headrace.planning.demand import find_demands
@@ -16,13 +16,13 @@ from headrace.planning.slices import Cut
 sizes = st.lists(st.integers(1, 1000), min_size=1, max_size=9)
 
 
-def cuts_of(sizes_ms: list[int], **more: object) -> list[Cut]:
+def cuts_of(sizes_ms: list[int]) -> list[Cut]:
     """One stream with one lane for each size in milliseconds, longest first."""
     ordered = sorted(sizes_ms, reverse=True)
-    views = [stream(f"t{number}", size, **more) for number, size in enumerate(ordered)]
+    views = [stream(f"t{number}", size) for number, size in enumerate(ordered)]
     return [
         Cut(each, each.lanes, each.most, each.records / 1000)
-        for each in find_demands(snapshot(*views, probe_records=1000))
+        for each in find_demands(snapshot(*views))
     ]
 
 
@@ -83,13 +83,3 @@ def test_a_bin_is_opened_only_for_work_that_is_worth_it() -> None:
     cuts = cuts_of([60] * 6)
     assert len(pack(cuts, 4, Limits(min_bin_s=0.2))) == 1
     assert len(pack(cuts, 4, Limits(min_bin_s=0.1))) == 3
-
-
-def test_slow_and_quick_share_a_bin_only_for_want_of_slots() -> None:
-    cuts = cuts_of([30, 30]) + cuts_of([20, 20], cost=cost(0.001, spread=2.0))
-    assert [len({each.demand.cautious for each in one}) for one in pack(cuts, 2, Limits())] == [
-        1,
-        1,
-    ]
-    (shared,) = pack(cuts, 1, Limits())
-    assert [each.demand.cautious for each in shared] == [False, False, True, True]

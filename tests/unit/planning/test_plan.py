@@ -111,7 +111,8 @@ def test_a_slot_is_not_left_idle_while_somebody_could_use_it(asked: Snapshot) ->
 )
 @QUICK
 def test_a_turn_is_used_to_a_record_while_there_is_work(lags: list[int], slots: int) -> None:
-    asked = snapshot(*[stream(f"t{number}", lag) for number, lag in enumerate(lags)], slots=slots)
+    streams = [stream(f"t{number}", lag) for number, lag in enumerate(lags)]
+    asked = snapshot(*streams, slots=slots, quick_s=0.0)
     used_s = sum(seconds_of(asked, valid_plan(asked)).values())
     wanted_s = sum(min(lag, 1000) for lag in lags) / 1000
     most_s = min(wanted_s, slots)
@@ -130,8 +131,8 @@ def test_capacity_is_shared_by_weight_in_seconds_not_in_records() -> None:
 
 
 def test_who_needs_less_leaves_the_rest_to_the_others() -> None:
-    asked = snapshot(stream("small", 10), stream("whale", 10**6), stream("other", 10**6))
-    assert records_of(valid_plan(asked)) == {"small": 10, "whale": 495, "other": 495}
+    asked = snapshot(stream("small", 200), stream("whale", 10**6), stream("other", 10**6))
+    assert records_of(valid_plan(asked)) == {"small": 200, "whale": 400, "other": 400}
 
 
 def test_credit_is_paid_first() -> None:
@@ -168,7 +169,7 @@ def test_bytes_are_throttled_as_records_are() -> None:
 def test_a_single_record_over_the_budget_gets_a_bin_of_its_own() -> None:
     asked = snapshot(stream("a", 50), stream("slow", 5, cost=cost(7.0)), slots=2)
     made = valid_plan(asked)
-    assert [wave.bins[0].predicted_s for wave in made.waves] == pytest.approx([7.0, 0.05])
+    assert [wave.bins[0].predicted_s for wave in made.waves] == pytest.approx([0.05, 7.0])
 
 
 def test_a_stream_of_strict_order_goes_with_all_its_lanes_or_not_at_all() -> None:
@@ -193,19 +194,6 @@ def test_an_unknown_stream_is_probed_and_trusted_more_with_each_receipt() -> Non
         known = stream("new", 10**6, cost=Cost(samples=samples, spread=0.1))
         seen += records_of(valid_plan(snapshot(known, bin_budget_s=9.0))).values()
     assert seen == [200, 800, 3200, 12800, 100_000]
-
-
-def test_unknown_streams_are_kept_from_quick_ones_while_slots_allow() -> None:
-    unknown = [stream(f"new{number}", 9, cost=Cost()) for number in range(3)]
-    quick = [stream(f"old{number}", 9) for number in range(3)]
-    made = valid_plan(snapshot(*unknown, *quick, slots=2))
-    kinds = [{piece.lane.tenant[:3] for piece in wave.slices} for wave in made.waves]
-    assert sorted(kinds, key=str) == [{"new"}, {"old"}]
-
-
-def test_with_one_slot_quick_streams_go_before_unknown_ones() -> None:
-    made = valid_plan(snapshot(stream("a", 9, cost=Cost()), stream("z", 9)))
-    assert [piece.lane.tenant for wave in made.waves for piece in wave.slices] == ["z", "a"]
 
 
 def test_a_thousand_unknown_streams_begin_in_one_turn() -> None:
