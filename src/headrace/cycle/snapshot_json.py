@@ -149,8 +149,8 @@ def _nonsense(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     yield from _below("", snapshot, 0, "free_slots")
     counts = ("bins_per_wave", "slice_records", "slice_bytes", "probe_records")
     yield from _below("limits.", snapshot.limits, 1, *counts)
-    yield from _below("limits.", snapshot.limits, 0, "min_bin_s")
-    yield from _not_above_0("limits.", snapshot.limits, "bin_budget_s")
+    yield from _below("limits.", snapshot.limits, 0, "min_bin_s", "quick_s")
+    yield from _not_above_0("limits.", snapshot.limits, "bin_budget_s", "express_s")
     seen = set()
     for number, stream in enumerate(snapshot.streams):
         path = f"streams[{number}]."

@@ -89,6 +89,8 @@ LANE = ("streams", 0, "lanes", 0)
         (("limits", "bin_budget_s"), 0, "limits.bin_budget_s: 0.0 is not above 0"),
         (("limits", "probe_records"), 0, "limits.probe_records: 0 is below 1"),
         (("limits", "min_bin_s"), -1, "limits.min_bin_s: -1.0 is below 0"),
+        (("limits", "quick_s"), -0.1, "limits.quick_s: -0.1 is below 0"),
+        (("limits", "express_s"), 0, "limits.express_s: 0.0 is not above 0"),
         (("free_slots",), -1, "free_slots: -1 is below 0"),
         (("turn",), "", "turn: is empty"),
     ],
