@@ -117,7 +117,9 @@ class Committer:
         held.credit_s = settled(
             held.credit_s, lane.predicted_s, receipt.seconds, self.most_credit_s
         )
-        if receipt.error is None and not receipt.superseded:
+        # A slice that a spent budget left untouched says nothing, neither good nor bad.
+        moved = receipt.reached > receipt.slice.from_offset
+        if receipt.error is None and moved and not receipt.superseded:
             self.failing.worked(receipt, held, lane)
 
     def _job_failed(self, wave: Wave, error: SliceError, intended: bool) -> None:
