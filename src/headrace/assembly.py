@@ -30,7 +30,7 @@ from headrace.model.records import Deployment
 from headrace.ports import Connections, Site, Store
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, Tools
-from headrace.spark.session import build_session
+from headrace.spark.session import build_session, on_this_machine
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.use_cases import UseCase
 
@@ -200,7 +200,7 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         StoreTooNew: the store was written by a later version.
     """
     connections = connections_of(settings, folder)
-    _refuse_sqlite_on_a_cluster(settings, connections.database_url)
+    _refuse_sqlite_on_a_cluster(settings.master, connections.database_url)
     module = load(settings, folder)
     store = open_store(connections.database_url)
     log_of_kafka = KafkaLog(connections.kafka)
@@ -218,6 +218,7 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
     driver = Driver(parts, uuid.uuid4().hex[:12], limits_of(settings.driver))
     made = Assembly(driver, store, engine, connections, settings.driver.drain_timeout)
     try:
+        _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections.database_url)
         deploy(settings, module, store)
         wanted = {each.use_case: each for each in store.deployments()}
         for name, use_case in module.use_cases.items():
@@ -255,12 +256,12 @@ def limits_of(settings: DriverSettings) -> Limits:
     )
 
 
-def _refuse_sqlite_on_a_cluster(settings: Settings, database_url: str) -> None:
-    local = settings.master is None or settings.master.startswith("local")
-    if database_url.startswith("sqlite") and not local:
+def _refuse_sqlite_on_a_cluster(master: str | None, database_url: str) -> None:
+    """``master`` is None as long as only ``spark-submit`` knows it."""
+    if database_url.startswith("sqlite") and master and not on_this_machine(master):
         raise ConfigError(
             f"the store is SQLite, which lives on one machine, but the master is "
-            f"{settings.master}: name a PostgreSQL store (postgresql+psycopg://...)"
+            f"{master}: name a PostgreSQL store (postgresql+psycopg://...)"
         )
 
 

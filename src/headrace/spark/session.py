@@ -39,9 +39,28 @@ _DEFAULTS = {
     # Only what is overdue is cancelled, so its Python worker is owed no time to end by itself.
     "spark.python.task.killTimeout": "100ms",
 }
+_ELASTIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.executor.cores": "1",
+    "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
+    "spark.dynamicAllocation.sustainedSchedulerBacklogTimeout": "1s",
+    "spark.dynamicAllocation.executorIdleTimeout": "60s",
+    # No shuffle service is needed; what a shuffle left behind holds its executor no longer than
+    # this, because by then the wave that made it is over.
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "60s",
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+    "spark.storage.decommission.rddBlocks.enabled": "true",
+    "spark.storage.decommission.shuffleBlocks.enabled": "true",
+}
 #: Spark's own chatter is for those who ask for it by ``spark.log.level``.
 _QUIET_LOGS = Path(__file__).parent / "log4j2.properties"
 _LOCAL = re.compile(r"local\[(\d+|\*)\]")
+#: masters that nobody but this machine can reach
+_LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\])(:\d+)?")
+#: where Spark looks first for the secret of a standalone cluster
+_AUTH_SECRET = "_SPARK_AUTH_SECRET"  # noqa: S105 - a name
 _SECRET = re.compile(r"(?i)password|secret|token|credential|access\.key")
 
 
@@ -69,13 +88,14 @@ def build_session(
     builder = SparkSession.builder.appName(app_name)
     if master:
         builder = builder.master(_retrying(master))
-    if master and master.startswith("local"):
-        # Nobody outside this machine has business with a local session.
+    if master and on_this_machine(master):
+        # Nobody outside this machine has business with this session.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     quiet = f"-Dlog4j2.configurationFile={_QUIET_LOGS.as_uri()}"
     chosen = {
         **_DEFAULTS,
         "spark.driver.extraJavaOptions": quiet,
+        **_authentication(master),
         **options,
         **_FIXED,
         "spark.scheduler.allocation.file": _pools_file(priorities),
@@ -88,6 +108,48 @@ def build_session(
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(options.get("spark.log.level", "ERROR"))
     return session
+
+
+def on_this_machine(master: str) -> bool:
+    """Whether everything of a Spark with this master runs on this machine."""
+    if master.startswith("local"):
+        return True
+    scheme, _, hosts = master.partition("://")
+    return scheme == "spark" and all(_LOOPBACK.fullmatch(each) for each in hosts.split(","))
+
+
+def elastic_options(least: int, most: int) -> dict[str, str]:
+    """Settings with which Spark itself adds and releases executors of one core each.
+
+    Executors follow the tasks that wait: whoever starts more waves gets more executors, on a
+    standalone cluster, YARN and Kubernetes alike. One that was idle for a minute is
+    decommissioned: it takes no new task, ends those it has, and hands on the blocks of frames.
+
+    Args:
+        least: executors that stay when nothing is to do; 0 makes the next record wait for one.
+        most: executors that are never exceeded.
+
+    Raises:
+        ConfigError: the bounds make no sense.
+    """
+    if not 0 <= least <= most or most < 1:
+        raise ConfigError(f"executors: least {least} and most {most} must be 0 <= least <= most")
+    return {
+        **_ELASTIC,
+        "spark.dynamicAllocation.minExecutors": str(least),
+        "spark.dynamicAllocation.initialExecutors": str(least),
+        "spark.dynamicAllocation.maxExecutors": str(most),
+    }
+
+
+def _authentication(master: str | None) -> dict[str, str]:
+    """Where the environment has the secret of a standalone cluster, use it.
+
+    Spark takes it from there, but wants the setting to be there too, whatever it says.
+    """
+    if not (master or "").startswith("spark://") or _AUTH_SECRET not in os.environ:
+        return {}
+    return {"spark.authenticate": "true", "spark.authenticate.secret": f"see ${_AUTH_SECRET}"}
 
 
 def _refuse(options: Mapping[str, str]) -> None:
