@@ -1,4 +1,8 @@
-"""`python -m benchmarks [name ...]`: run some of the benchmarks, or all that are quick."""
+"""`python -m benchmarks [name ...] [--quick]`: run some of the benchmarks, or all that are quick.
+
+What begins with two dashes is handed to the benchmarks: `--quick` is a short run whose figures mean
+nothing, to see that it works.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ BENCHMARKS = {
     "many_lanes": "a round over many small topics against Spark's Kafka source",
     "drain": "a backlog of a million records against Spark's Kafka source and the bare client",
     "steady": "delay at 500 records/s over 1,000 topics against Structured Streaming (slow)",
+    "idle": "what 10,000 idle lanes cost, and how soon their first record is done (slow)",
+    "noisy_neighbour": "quiet tenants beside a whale, against Structured Streaming (slow)",
+    "bad_tenants": "healthy tenants beside slow, raising, poisoned and hanging ones (slow)",
     "memory": "memory of driver and workers over ten minutes (slow)",
 }
 
@@ -19,18 +26,20 @@ BENCHMARKS = {
 def main(names: list[str]) -> int:
     """Run the benchmarks named, or all."""
     if any(name in ("-h", "--help") for name in names):
-        print("python -m benchmarks [name ...]   without a name: all that are not slow\n")
+        print("python -m benchmarks [name ...] [--quick]   no name: all that are not slow\n")
         for name, what in BENCHMARKS.items():
-            print(f"  {name:<12} {what}")
+            print(f"  {name:<16} {what}")
         return 0
-    chosen = names or [name for name, what in BENCHMARKS.items() if "(slow)" not in what]
+    options = [name for name in names if name.startswith("--")]
+    named = [name for name in names if name not in options]
+    chosen = named or [name for name, what in BENCHMARKS.items() if "(slow)" not in what]
     unknown = [name for name in chosen if name not in BENCHMARKS]
     if unknown:
         print(f"no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
     for name in chosen:
         print(f"== {name}: {BENCHMARKS[name]}", flush=True)
-        importlib.import_module(f"benchmarks.{name}").main([])
+        importlib.import_module(f"benchmarks.{name}").main(options)
     return 0
 
 

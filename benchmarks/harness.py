@@ -36,7 +36,7 @@ from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
-from headrace.ports import Connections, Site, Store
+from headrace.ports import Connections, Site, Store, WaveResult
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session
 from headrace.store import SqlPositionsFactory, open_store
@@ -97,16 +97,46 @@ def fill(config: Mapping[str, str], names: Sequence[str], records: int, size_byt
     assert left == 0, f"{left} records were not acknowledged"
 
 
+@dataclass(frozen=True, slots=True)
+class EndedWave:
+    """What a benchmark tells of a wave: how long it was to take, took, and what was in it."""
+
+    at_s: float
+    predicted_s: float
+    seconds: float
+    slices: int
+    records: int
+    failed: bool
+
+
+def _ended(result: WaveResult) -> EndedWave:
+    wave = result.wave
+    return EndedWave(
+        at_s=time.time(),
+        predicted_s=sum(each.predicted_s for each in wave.bins),
+        seconds=result.seconds,
+        slices=sum(len(each.slices) for each in wave.bins),
+        records=sum(each.records for each in result.receipts),
+        failed=result.error is not None or any(each.error for each in result.receipts),
+    )
+
+
 class Counter:
-    """An engine that counts the tasks it is given."""
+    """An engine that counts the tasks it is given, and keeps what became of each wave."""
 
     def __init__(self, engine: SparkEngine) -> None:
         self._engine = engine
         self.bins = 0
+        self.ended: list[EndedWave] = []
 
     def start(self, wave: Wave) -> None:
         self.bins += len(wave.bins)
         self._engine.start(wave)
+
+    def finished(self, timeout_s: float) -> list[WaveResult]:
+        results = self._engine.finished(timeout_s)
+        self.ended += [_ended(each) for each in results]
+        return results
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
@@ -151,13 +181,21 @@ def driver_of(
     use_case: UseCase,
     tenants: Sequence[str],
     limits: Limits | None = None,
+    **settings: Any,
 ) -> Iterator[Bench]:
-    """A driver with a fresh store; topics must be there."""
+    """A driver with a fresh store; topics must be there. ``settings`` go into the deployment."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         url = f"sqlite:///{folder}/store.db"
         store = open_store(url)
         connections = Connections(kafka=dict(config), database_url=url, warehouse=folder)
-        deployment = Deployment(use_case.name, "bench.py", "0" * 64, use_case.topic)
+        deployment = Deployment(
+            use_case.name,
+            "bench.py",
+            "0" * 64,
+            use_case.topic,
+            bad_record=use_case.bad_record,
+            **settings,
+        )
         store.deploy(deployment)
         for name in tenants:
             store.add_tenant(Tenant(name))
