@@ -277,6 +277,8 @@ def test_a_stream_that_was_too_slow_for_company_runs_apart_until_it_is_through(w
             raise HandlerSlow("took too long")
 
     begin(world, handler, records=8)
+    while slow:
+        world.turns(1)
     world.turns(1)
     assert world.driver.board.streams[ACME].apart
     world.turns(20, seconds=1.0)
