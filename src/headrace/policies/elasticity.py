@@ -1,0 +1,120 @@
+"""How many slots there should be: enough to keep up, and to work off what waits in time.
+
+A fleet of the size of the daily peak idles most of the day; one that follows every hiccup spends
+its time starting executors. Spark's old streaming answered with the ratio of processing time to
+batch interval: over 0.9 add an executor, under 0.3 remove one (SPARK-12133,
+``ExecutorAllocationManager`` of ``org.apache.spark.streaming.scheduler``). There is no interval
+here, so the *need* is counted in slots directly: those in use now, and those it takes to work off
+the backlog within the target delay. The ratio is need to slots.
+
+Growing is urgent and goes all the way at once. Shrinking can wait: the smoothed need must have
+fitted into fewer slots for the whole cool-down, with room to spare, so that a steady load with
+noise never makes the number go up and down.
+
+With 4 slots, 3.2 of them busy, 20 task-seconds waiting and a target of 2 s the need is
+3.2 + 20 / 2 = 13.2; the ratio 3.3 is over 0.9, so the answer is 13.2 / 0.9, rounded up: 15 slots.
+When the flood is over and 1.3 are busy, 1.3 / 0.7 rounds up to 2, after the cool-down.
+
+The caller feeds what its waves used and what is waiting, in predicted task-seconds. Executors come
+seconds after they are asked for; the cool-down after growing is there so that a need is not
+answered twice. Nothing here asks for executors: Spark does, when tasks wait.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from headrace.errors import ConfigError
+
+#: part of the new in the smoothed need
+_SMOOTHING = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLimits:
+    """Between how many slots to choose, and how soon."""
+
+    least: int
+    most: int
+    #: a backlog is to be worked off within so many seconds
+    target_delay_s: float = 2.0
+    #: need over slots above which there are too few
+    scale_up_ratio: float = 0.9
+    #: need over slots that fewer slots may have at most
+    scale_down_ratio: float = 0.7
+    up_cooldown_s: float = 2.0
+    down_cooldown_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Refuse limits that cannot be kept or would flap.
+
+        Raises:
+            ConfigError: the least is below 1 or above the most, or the ratios are out of order.
+        """
+        if not 1 <= self.least <= self.most:
+            raise ConfigError(f"slots: least {self.least} and most {self.most} are out of order")
+        if not 0 < self.scale_down_ratio < self.scale_up_ratio <= 1:
+            raise ConfigError("slots: the ratios must be above 0, down below up, at most 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What was used since the last look, and what waits now."""
+
+    now_s: float
+    #: seconds since the last look
+    seconds: float
+    #: task-seconds used in them
+    busy_task_s: float
+    #: predicted task-seconds waiting
+    backlog_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The slots there should be, and what is remembered to choose them."""
+
+    slots: int
+    #: smoothed need
+    need: float = 0.0
+    #: since when fewer slots would have done; None while they would not
+    low_since_s: float | None = None
+    grown_at_s: float = float("-inf")
+
+
+def scaled(scale: Scale, load: Load, limits: SlotLimits) -> Scale:
+    """Decide how many slots there should be from now on.
+
+    Args:
+        scale: the answer of the last look; ``Scale(limits.least)`` at first.
+        load: what was used and what waits.
+        limits: between how many to choose.
+
+    Returns:
+        ``slots`` between ``least`` and ``most``; more backlog never gives fewer.
+    """
+    need = load.busy_task_s / max(load.seconds, 1e-9) + load.backlog_s / limits.target_delay_s
+    smoothed = scale.need + _SMOOTHING * (need - scale.need)
+    after = replace(scale, slots=_within(limits, scale.slots), need=smoothed)
+    if need > after.slots * limits.scale_up_ratio:
+        return _grown(after, need, load.now_s, limits)
+    fewer = _within(limits, math.ceil(max(smoothed, need) / limits.scale_down_ratio))
+    if fewer >= after.slots:
+        return replace(after, low_since_s=None)
+    since_s = load.now_s if after.low_since_s is None else after.low_since_s
+    if load.now_s - since_s < limits.down_cooldown_s:
+        return replace(after, low_since_s=since_s)
+    return replace(after, slots=fewer, low_since_s=None)
+
+
+def _grown(scale: Scale, need: float, now_s: float, limits: SlotLimits) -> Scale:
+    scale = replace(scale, low_since_s=None)
+    wanted = _within(limits, math.ceil(need / limits.scale_up_ratio))
+    if wanted <= scale.slots or now_s - scale.grown_at_s < limits.up_cooldown_s:
+        return scale
+    return replace(scale, slots=wanted, grown_at_s=now_s)
+
+
+def _within(limits: SlotLimits, slots: int) -> int:
+    return min(limits.most, max(limits.least, slots))

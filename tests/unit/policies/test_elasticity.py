@@ -1,0 +1,89 @@
+"""How many slots there should be."""
+
+import itertools
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.policies.elasticity import Load, Scale, SlotLimits, scaled
+
+LIMITS = SlotLimits(1, 16)
+
+
+def run(loads, limits=LIMITS, scale=None):
+    """Slots after each look; a load is what is busy and what waits."""
+    scale = scale or Scale(limits.least)
+    found = []
+    for now_s, (busy, backlog_s) in enumerate(loads):
+        load = Load(float(now_s), 1.0, busy, backlog_s)
+        scale = scaled(scale, load, limits)
+        found.append(scale.slots)
+    return found
+
+
+def test_the_worked_example():
+    grown = scaled(Scale(4), Load(10.0, 1.0, 3.2, 20.0), LIMITS)
+    assert grown.slots == 15
+
+
+def test_a_step_is_answered_at_once_and_whole():
+    assert run([(0.2, 0.0)] * 5 + [(1.0, 14.0)])[-1] == 9
+
+
+def test_a_need_is_not_answered_twice_before_executors_can_have_come():
+    found = run([(1.0, 6.0), (1.0, 12.0), (1.0, 18.0)])
+    assert found == [5, 5, 12]
+
+
+def test_without_load_it_ends_at_the_least():
+    assert run([(0.0, 0.0)] * 200, scale=Scale(16))[-1] == 1
+
+
+def test_shrinking_waits_for_the_whole_cool_down():
+    found = run([(0.0, 0.0)] * 60, scale=Scale(8, need=8.0))
+    assert found[25] == 8
+    assert found[-1] == 1
+
+
+@given(level=st.floats(0.0, 14.0), seed=st.integers(0, 999))
+def test_a_steady_load_with_noise_never_flaps(level, seed):
+    chance = random.Random(seed)
+    noisy = [(level * chance.uniform(0.8, 1.2), 0.0) for _ in range(300)]
+    found = run(noisy, scale=Scale(max(1, math.ceil(level / 0.75)), need=level))
+    turns = [after - before for before, after in itertools.pairwise(found) if after != before]
+    ups = sum(each > 0 for each in turns)
+    downs = sum(each < 0 for each in turns)
+    assert min(ups, downs) == 0, turns
+
+
+@given(
+    busy=st.floats(0, 20), less=st.floats(0, 100), more=st.floats(0, 100), slots=st.integers(1, 16)
+)
+def test_more_backlog_never_gives_fewer_slots(busy, less, more, slots):
+    answers = [
+        scaled(Scale(slots), Load(50.0, 1.0, busy, backlog), LIMITS).slots
+        for backlog in sorted((less, more))
+    ]
+    assert answers == sorted(answers)
+
+
+@given(
+    loads=st.lists(st.tuples(st.floats(0, 50), st.floats(0, 1e6)), max_size=60),
+    least=st.integers(1, 4),
+    spread=st.integers(0, 10),
+)
+def test_it_stays_between_its_limits(loads, least, spread):
+    limits = SlotLimits(least, least + spread)
+    assert all(least <= each <= least + spread for each in run(loads, limits))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"least": 0, "most": 2}, {"least": 3, "most": 2}, {"scale_down_ratio": 0.95}]
+)
+def test_limits_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ConfigError, match="slots:"):
+        SlotLimits(**{"least": 1, "most": 2, **wrong})
