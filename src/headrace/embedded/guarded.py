@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.embedded import guard
@@ -28,9 +28,16 @@ class GuardedProcess:
     """
 
     def __init__(
-        self, command: Sequence[str], log: Path, descriptors: Sequence[int], grace_s: float
+        self,
+        command: Sequence[str],
+        log: Path,
+        descriptors: Sequence[int],
+        grace_s: float,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Start ``command``; ``descriptors`` stay open in it (the lock of its folder).
+
+        It has our own environment with ``environment`` on top.
 
         When it is asked to stop, or when this process ends, it gets SIGTERM, and SIGKILL
         ``grace_s`` later.
@@ -50,6 +57,7 @@ class GuardedProcess:
                     stderr=output,
                     pass_fds=tuple(descriptors),
                     start_new_session=True,
+                    env={**os.environ, **(environment or {})},
                 )
         except OSError as exc:
             raise ServerError(f"{command[0]} cannot be started: {exc}") from exc

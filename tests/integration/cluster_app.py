@@ -1,0 +1,203 @@
+"""A driver on a real cluster, run as a process of its own: one process holds one Spark session.
+
+``python cluster_app.py SCENARIO FOLDER MASTER`` prints what it saw as one line of JSON. Handlers
+are nested functions, so that they travel to the executors by value.
+"""
+
+import json
+import signal
+import sys
+import time
+import uuid
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from headrace.model.records import Deployment
+from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Bin, Wave
+from headrace.ports import Connections
+from headrace.sinks import ParquetFiles
+from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.session import build_session, elastic_options
+from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.numbers_reader import NumbersReader
+from headrace.use_cases import use_case
+
+TOPIC = "{tenant}.visits"
+OPTIONS = {
+    **elastic_options(1, 4),
+    "spark.dynamicAllocation.executorIdleTimeout": "3s",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+}
+
+
+@contextmanager
+def engine_on(master, folder):
+    url = f"sqlite:///{folder / 'store.db'}"
+    open_store(url).close()
+    session = build_session("cluster app", master, OPTIONS, {"quick": 1})
+    connections = Connections({}, url, warehouse=str(folder / "files"))
+    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    engine = SparkEngine(session, tools)
+    try:
+        yield engine
+    finally:
+        engine.close()
+        session.stop()
+
+
+def take(engine, handler):
+    made = use_case(topic=TOPIC, sink=ParquetFiles("out"), name="quick")(handler)
+    engine.take(made, Deployment("quick", "m.py", "0" * 64, TOPIC, handler_timeout_s=300.0))
+
+
+def wave(number):
+    """One slice, of a lane of its own."""
+    lane = LaneId("quick", f"tenant{number}", 0)
+    piece = Slice(lane, f"tenant{number}.visits", 0, 10, 1)
+    return Wave(f"w{number}", "quick", (Bin((piece,), 1.0),), 60.0)
+
+
+def until(condition, deadline_s=120.0):
+    """Whether it comes true in time."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+class Load:
+    """Keeps so many waves in flight until a condition is true; remembers what came back."""
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.results = []
+        self.started = 0
+        self.executors = []
+
+    def run(self, at_once, condition, deadline_s=120.0):
+        end = time.monotonic() + deadline_s
+        while not condition() and time.monotonic() < end:
+            while self.started - len(self.results) < at_once:
+                self.engine.start(wave(self.started))
+                self.started += 1
+            self.results += self.engine.finished(0.5)
+            self.executors.append(self.engine.executors)
+
+    def drain(self):
+        until(lambda: self.started == len(self.results) + self._take(), 60.0)
+
+    def _take(self):
+        self.results += self.engine.finished(0.5)
+        return 0
+
+
+def elastic(engine, folder):
+    marks = folder / "marks"
+    marks.mkdir()
+
+    def handler(table, context, marks=str(marks)):
+        import time  # noqa: PLC0415 - it travels alone
+        import uuid  # noqa: PLC0415
+
+        with open(f"{marks}/{context.tenant}.{uuid.uuid4()}", "x"):
+            time.sleep(1.0)
+        return table.select(["offset"])
+
+    take(engine, handler)
+    load = Load(engine)
+    first = until(lambda: engine.executors == 1)
+    load.run(4, lambda: engine.executors == 4)
+    most, slots_at_most = engine.executors, engine.slots
+    # one executor stays busy while the others are released
+    load.run(1, lambda: engine.executors == 1)
+    least = engine.executors
+    load.drain()
+    ran = Counter(each.name.partition(".")[0] for each in marks.iterdir())
+    settings = dict(engine.session.sparkContext.getConf().getAll())
+    return {
+        "first": first,
+        "most": most,
+        "slots_at_most": slots_at_most,
+        "least": least,
+        "ever_more": max(load.executors) > 4,
+        "started": load.started,
+        "errors": [str(each.error) for each in load.results if each.error],
+        "reached": [each.reached for result in load.results for each in result.receipts],
+        "ran": ran,
+        "settings": settings,
+    }
+
+
+def killed(engine, folder):
+    marks, gate = folder / "marks", folder / "gate"
+    marks.mkdir()
+
+    def handler(table, context, marks=str(marks), gate=str(gate)):
+        import os  # noqa: PLC0415
+        import time  # noqa: PLC0415
+        import uuid  # noqa: PLC0415
+
+        import psutil  # noqa: PLC0415
+
+        java = psutil.Process(os.getppid()).ppid()
+        path = f"{marks}/{context.tenant}.{java}.{os.getpid()}.{uuid.uuid4()}"
+        os.rename(_written(path), path)
+        while not os.path.exists(gate):
+            time.sleep(0.05)
+        return table.select(["offset"])
+
+    def _written(path):
+        with open(f"{path}~", "x"):
+            return f"{path}~"
+
+    def marked():
+        found = [each.name.split(".") for each in marks.iterdir() if not each.name.endswith("~")]
+        return {tenant: (int(java), int(worker)) for tenant, java, worker, _ in found}
+
+    take(engine, handler)
+    for number in range(2):
+        engine.start(wave(number))
+    both = until(lambda: len(marked()) == 2)
+    java, worker = marked()["tenant0"]
+    apart = java != marked()["tenant1"][0]
+    command = psutil.Process(java).cmdline()
+    psutil.Process(java).send_signal(signal.SIGKILL)
+    orphan_gone = until(lambda: not psutil.pid_exists(worker), 30.0)
+    gate.touch()
+    found = []
+    until(lambda: found.extend(engine.finished(0.5)) or len(found) == 2)
+    results = {each.wave.id: each for each in found}
+    engine.start(wave(2))
+    (after,) = engine.finished(60.0)
+    return {
+        "command": " ".join(command),
+        "both": both,
+        "apart": apart,
+        "orphan_gone": orphan_gone,
+        "returned": sorted(each.wave.id for each in found),
+        "victim_error": str(results["w0"].error or ""),
+        "victim": [(each.reached, str(each.error or "")) for each in results["w0"].receipts],
+        "other_error": str(results["w1"].error or ""),
+        "ran": Counter(each.name.partition(".")[0] for each in marks.iterdir()),
+        "after_error": str(after.error or ""),
+    }
+
+
+def main(scenario, folder, master):
+    work = Path(folder) / f"{scenario}-{uuid.uuid4().hex[:8]}"
+    work.mkdir()
+    with engine_on(master, work) as engine:
+        seen = {"elastic": elastic, "killed": killed}[scenario](engine, work)
+    sys.stdout.write(json.dumps(seen) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,132 @@
+"""Streams on a real cluster: executors follow the load, and one that dies takes nobody with it.
+
+Spark allows one session a process and the other tests have theirs, so drivers run in processes of
+their own (``cluster_app.py``).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headrace.embedded import EmbeddedSparkCluster
+from headrace.embedded.addresses import HOST
+from headrace.embedded.guarded import GuardedProcess
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+APP = Path(__file__).with_name("cluster_app.py")
+
+
+def eventually(condition, deadline_s=60.0):
+    """Whether ``condition`` comes true in time."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with EmbeddedSparkCluster(tmp_path_factory.mktemp("spark"), cores=4, memory="4g") as made:
+        yield made
+
+
+def run(cluster, scenario, folder):
+    """What the driver saw."""
+    command = [sys.executable, str(APP), scenario, str(folder), cluster.master_url]
+    environment = {**os.environ, **cluster.environment}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=350, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def secret_of(cluster):
+    return cluster.environment["_SPARK_AUTH_SECRET"]
+
+
+def test_executors_follow_the_load_and_no_slice_runs_twice_when_they_go(cluster, tmp_path):
+    seen = run(cluster, "elastic", tmp_path)
+    assert seen["first"]
+    assert (seen["most"], seen["slots_at_most"]) == (4, 4)
+    assert seen["least"] == 1
+    assert not seen["ever_more"]
+    assert seen["errors"] == []
+    assert seen["reached"] == [10] * seen["started"]
+    assert set(seen["ran"].values()) == {1}
+    assert len(seen["ran"]) == seen["started"]
+    assert not [key for key, value in seen["settings"].items() if secret_of(cluster) in value]
+
+
+def test_a_killed_executor_costs_its_own_wave_a_second_run_and_no_other_wave_anything(
+    cluster, tmp_path
+):
+    seen = run(cluster, "killed", tmp_path)
+    assert seen["both"]
+    assert seen["apart"], "both waves ran on one executor"
+    assert seen["orphan_gone"]
+    assert seen["returned"] == ["w0", "w1"]
+    assert seen["victim_error"] == ""
+    assert seen["victim"] == [[10, ""]]
+    assert seen["other_error"] == ""
+    assert seen["ran"] == {"tenant0": 2, "tenant1": 1, "tenant2": 1}
+    assert seen["after_error"] == ""
+    assert "CoarseGrainedExecutorBackend" in seen["command"]
+    assert secret_of(cluster) not in seen["command"]
+
+
+def test_who_does_not_know_the_secret_is_not_let_in(cluster, tmp_path):
+    command = list(psutil.Process(cluster.worker_pid).cmdline())
+    at = command.index("--properties-file")
+    uninvited = [*command[:at], *command[at + 2 :]]
+    uninvited[uninvited.index("--work-dir") + 1] = str(tmp_path / "work")
+    worker = GuardedProcess(
+        uninvited, tmp_path / "log", [], 5.0, {"SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": ""}
+    )
+    try:
+        assert eventually(lambda: "Failed to connect to master" in worker.tail())
+        assert "Successfully registered" not in (tmp_path / "log").read_text()
+    finally:
+        worker.kill()
+
+
+def test_the_secret_is_on_no_command_line_and_its_file_is_for_the_owner_alone(cluster):
+    properties = cluster.folder / "cluster.properties"
+    assert secret_of(cluster) in properties.read_text()
+    assert properties.stat().st_mode & 0o777 == 0o600
+    for each in (cluster.master_pid, cluster.worker_pid):
+        shown = " ".join(psutil.Process(each).cmdline())
+        assert str(properties) in shown
+        assert secret_of(cluster) not in shown
+
+
+def test_master_and_worker_listen_on_this_machine_only(cluster):
+    worker = psutil.Process(cluster.worker_pid)
+    master = psutil.Process(cluster.master_pid)
+    found = {
+        each.laddr.ip.removeprefix("::ffff:")
+        for process in (master, worker)
+        for each in process.net_connections("inet")
+        if each.status == psutil.CONN_LISTEN
+    }
+    assert found == {HOST}
+
+
+def test_a_stopped_cluster_leaves_no_process_and_can_be_started_again(tmp_path):
+    cluster = EmbeddedSparkCluster(tmp_path / "spark", cores=1, memory="1g")
+    cluster.start()
+    first = [cluster.master_pid, cluster.worker_pid]
+    cluster.stop()
+    assert not any(psutil.pid_exists(each) for each in first)
+    assert not cluster.running
+    with cluster:
+        assert cluster.running
+        assert not set(first) & {cluster.master_pid, cluster.worker_pid}
