@@ -11,6 +11,7 @@ What a job returns is receipts; records stay on the executors.
 from __future__ import annotations
 
 import inspect
+import os
 import pickle
 import queue
 import sys
@@ -72,7 +73,9 @@ class TaskOf:
     def __call__(self, index: int, _: Iterable[int]) -> Iterator[Receipt]:
         """Called by Spark in the Python worker."""
         planned = self.wave.bins[index]
-        crumbs = crumbs_of(f"{self.run}/{index}", planned.slices)
+        # The parent of all workers of an executor. Workers also die because their executor does,
+        # which says nothing against a handler; then the next attempt has another parent.
+        crumbs = crumbs_of(f"{self.run}/{os.getppid()}/{index}", planned.slices)
         receipts = run_bin(self.work, planned, self.wave.budget_s, crumbs=crumbs)
         crumbs.close()
         return iter(receipts)
