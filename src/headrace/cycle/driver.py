@@ -21,13 +21,16 @@ from headrace.cycle.commit import Committer
 from headrace.cycle.failing import Failing
 from headrace.cycle.gates import GateId, Gates, Rate
 from headrace.cycle.observe import Observer
+from headrace.cycle.pacing import Pacing
 from headrace.cycle.replay import renewed
 from headrace.cycle.report import Reporter, Row
+from headrace.cycle.scaling import Scaling
 from headrace.errors import BrokerUnavailable, Fenced, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.planning import check, plan
+from headrace.policies.elasticity import SlotLimits
 from headrace.policies.express import with_express
 from headrace.policies.watchdog import limit_s
 from headrace.ports import Clock, DeadLetters, Engine, Log, Store, WaveResult
@@ -66,6 +69,8 @@ class Driver:
     #: unique for ever; wave ids start with it
     run_id: str
     limits: Limits = field(default_factory=Limits)
+    #: between how many slots to choose by load; None: as many as the engine has
+    slot_limits: SlotLimits | None = None
     board: Board = field(default_factory=Board)
     reporter: Reporter = field(default_factory=Reporter)
     _use_cases: dict[str, tuple[UseCase, Deployment]] = field(default_factory=dict)
@@ -78,6 +83,8 @@ class Driver:
     failing: Failing = field(init=False)
     committer: Committer = field(init=False)
     gates: Gates = field(init=False)
+    pacing: Pacing = field(default_factory=Pacing)
+    scaling: Scaling | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
@@ -95,6 +102,7 @@ class Driver:
             self._returned,
         )
         self.gates = Gates(self._rates)
+        self.scaling = Scaling(self.slot_limits) if self.slot_limits else None
 
     def deploy(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case, or a new version of one, from the next turn on."""
@@ -105,6 +113,11 @@ class Driver:
     def deployed(self) -> Mapping[str, Deployment]:
         """What it runs, by use case."""
         return {name: deployment for name, (_, deployment) in self._use_cases.items()}
+
+    @property
+    def slots(self) -> int:
+        """Tasks that may be in flight at once."""
+        return self.scaling.slots if self.scaling is not None else self.parts.engine.slots
 
     def rows(self) -> list[Row]:
         """Every stream as people see it."""
@@ -176,7 +189,7 @@ class Driver:
         return IDLE_S if self.board.ready or not self.observer.quiet else QUIET_S
 
     def _free_slots(self) -> int:
-        return self.parts.engine.slots - self.board.busy_slots
+        return self.slots - self.board.busy_slots
 
     def _commit(self) -> None:
         while self._results:
@@ -198,6 +211,14 @@ class Driver:
         self.observer.topics(now_s)
         self._recovered = True
         self.observer.ends(now_s)
+        self._look_at_load(now_s)
+
+    def _look_at_load(self, now_s: float) -> None:
+        use_cases = {name: use_case for name, (use_case, _) in self._use_cases.items()}
+        busy = [self.board.streams[name] for name in self.board.ready if name in self.board.streams]
+        self.pacing.look(busy, use_cases, now_s)
+        if self.scaling is not None:
+            self.scaling.look(busy, now_s)
 
     def _find_intents(self) -> None:
         """Recorded waves of an earlier life come back before anything is planned."""
@@ -216,7 +237,7 @@ class Driver:
         if free <= 0:
             return
         running = [each for flight in self.board.flights.values() for each in flight.wave.bins]
-        snapshot = with_express(self._snapshot(now_s, free), self.parts.engine.slots, running)
+        snapshot = with_express(self._snapshot(now_s, free), self.slots, running)
         made = plan(snapshot)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.
         self._busy = bool(made.waves)
@@ -274,9 +295,13 @@ class Driver:
         if per_lane is not None:
             rate_per_s = per_lane * max(1, len(held.lanes))
             rates[GateId("stream", str(held.stream.id))] = Rate(rate_per_s, None, 1.0)
-        return rates
+        use_case, _ = self._use_cases[held.stream.id.use_case]
+        return rates | self.pacing.rates(use_case)
 
     def _returned(self, result: WaveResult) -> None:
+        self.pacing.add(result, self._use_cases[result.wave.use_case][0])
+        if self.scaling is not None:
+            self.scaling.add(result)
         for receipt in result.receipts:
             held = self.board.streams.get(receipt.slice.lane.stream)
             if held is not None and receipt.reached < receipt.slice.until_offset:

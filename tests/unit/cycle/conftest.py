@@ -74,7 +74,7 @@ class World:
                 )
             )
 
-    def start(self):
+    def start(self, **chosen):
         """A new driver, as after a kill: nothing is left of the one before but store and log."""
         self.lives += 1
         self.engine = InProcessEngine(
@@ -84,7 +84,7 @@ class World:
             self.dead_letters,
         )
         parts = Parts(self.store, self.log, self.engine, self.dead_letters, self.clock)
-        self.driver = Driver(parts, f"run{self.lives}", Limits())
+        self.driver = Driver(parts, f"run{self.lives}", Limits(), **chosen)
         for each in self.use_cases:
             deployment = next(d for d in self.store.deployments() if d.use_case == each.name)
             self.engine.take(each, deployment)

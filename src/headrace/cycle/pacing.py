@@ -1,0 +1,137 @@
+"""The pace of each use case and of each kind of sink, when one of them is overloaded.
+
+A database that is asked by eight tasks at once can be slower for all of them than if four had
+asked. The planner cannot see that: it makes slices smaller and gives the use case its slots all the
+same. So what came back is looked at once a second, for each use case and for all use cases that
+write to the same kind of sink (one database, one mail server), and where it is too much
+`policies/backpressure.py` sets a pace. The streams behind it then share what the pace allows
+(`gates.py`); every other use case goes on as before.
+
+Nothing here decides; it counts, asks, and remembers the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from headrace.cycle.board import HeldStream
+from headrace.cycle.gates import GateId, Rate
+from headrace.model.streams import StreamId
+from headrace.policies.backpressure import Pace, PidGains, Window, paced
+from headrace.ports import WaveResult
+from headrace.use_cases import UseCase
+
+log = structlog.get_logger(__name__)
+
+WINDOW_S = 1.0
+#: a wave's own overhead (a job, its way there and back) is no overrun
+GRACE_S = 0.25
+#: so many streams may be refused without anything being wrong with their common sink: a tenant's
+#: own server that is down holds back its own lanes
+FEW = 3
+#: what the pace lets through at once after a quiet moment
+BURST_S = 1.0
+
+
+@dataclass(slots=True)
+class _Count:
+    """What came back in a window."""
+
+    records: int = 0
+    busy_s: float = 0.0
+    target_s: float = 0.0
+    overrun_s: float = 0.0
+    waves: int = 0
+    refused: set[StreamId] = field(default_factory=set)
+    accepted: set[StreamId] = field(default_factory=set)
+
+    @property
+    def refusals(self) -> int:
+        """Streams that were refused, if that looks like the sink and not like some tenants."""
+        few = len(self.refused) < FEW
+        return 0 if few or len(self.refused) <= len(self.accepted) else len(self.refused)
+
+
+@dataclass(slots=True)
+class Pacing:
+    """Counts waves by use case and sink, and holds the paces that are in force."""
+
+    gains: PidGains = field(default_factory=PidGains)
+    paces: dict[GateId, Pace] = field(default_factory=dict)
+    _counts: dict[GateId, _Count] = field(default_factory=dict)
+    _looked_at_s: float = float("-inf")
+
+    def add(self, result: WaveResult, use_case: UseCase) -> None:
+        """Count a wave that came back."""
+        if result.error is not None:
+            return
+        records = sum(each.records for each in result.receipts)
+        for name in keys_of(use_case):
+            count = self._counts.setdefault(name, _Count())
+            count.records += records
+            count.busy_s += result.seconds
+            target_s = result.wave.budget_s + GRACE_S
+            count.target_s += target_s
+            count.overrun_s += max(0.0, result.seconds - target_s)
+            count.waves += 1
+            for each in result.receipts:
+                said_no = each.error is not None and each.error.code == "SinkUnavailable"
+                if said_no or each.records:
+                    (count.refused if said_no else count.accepted).add(each.slice.lane.stream)
+
+    def look(
+        self, streams: Iterable[HeldStream], use_cases: Mapping[str, UseCase], now_s: float
+    ) -> None:
+        """Set the paces anew, once a second."""
+        seconds = now_s - self._looked_at_s
+        if seconds < WINDOW_S:
+            return
+        self._looked_at_s = now_s
+        counts, self._counts = self._counts, {}
+        concerned = {*counts, *self.paces}
+        if not concerned or seconds == float("inf"):
+            return
+        waiting = dict.fromkeys(concerned, 0)
+        for held in streams:
+            for name in keys_of(use_cases[held.stream.id.use_case]):
+                if name in waiting:
+                    waiting[name] += held.lag_records
+        for name in concerned:
+            window = _window(counts.get(name, _Count()), seconds, waiting[name])
+            self._set(name, paced(self.paces.get(name, Pace()), self.gains, window))
+
+    def rates(self, use_case: UseCase) -> dict[GateId, Rate]:
+        """The gates that its streams stand behind now."""
+        return {
+            name: Rate(pace.rate_per_s, None, BURST_S)
+            for name in keys_of(use_case)
+            if (pace := self.paces.get(name)) is not None and pace.rate_per_s is not None
+        }
+
+    def _set(self, name: GateId, pace: Pace) -> None:
+        before = self.paces.get(name, Pace())
+        if (before.rate_per_s is None) != (pace.rate_per_s is None):
+            log.warning("pace set", gate=f"{name.kind} {name.name}", rate_per_s=pace.rate_per_s)
+        self.paces[name] = pace
+
+
+def keys_of(use_case: UseCase) -> tuple[GateId, ...]:
+    """Whose paces a use case keeps: its own, and that of its kind of sink."""
+    own = GateId("use case", use_case.name)
+    return (own, GateId("sink", type(use_case.sink).__name__)) if use_case.sink else (own,)
+
+
+def _window(count: _Count, seconds: float, waiting_records: int) -> Window:
+    waves = max(1, count.waves)
+    return Window(
+        seconds=seconds,
+        records=count.records,
+        busy_s=count.busy_s,
+        target_s=count.target_s / waves,
+        overrun_s=count.overrun_s / waves,
+        refused=count.refusals,
+        waiting_records=waiting_records,
+    )

@@ -1,0 +1,76 @@
+"""How many slots the driver uses: few when there is little to do, more when work piles up.
+
+Executors cost money while they idle. Spark's dynamic allocation adds and releases them by the
+number of tasks that wait, so all it takes is to submit as many tasks at once as there should be
+slots. Once a second what was used and what waits is handed to `policies/elasticity.py`, which says
+how many.
+
+On a fixed number of executors nothing of this is needed: then the engine's own slots are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import structlog
+
+from headrace.cycle.board import HeldStream
+from headrace.model.streams import State
+from headrace.policies.elasticity import Load, Scale, SlotLimits, scaled
+from headrace.ports import WaveResult
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class Scaling:
+    """The slot target."""
+
+    limits: SlotLimits
+    scale: Scale = field(init=False)
+    _busy_s: float = 0.0
+    _looked_at_s: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        """Begin with the least."""
+        self.scale = Scale(self.limits.least)
+
+    @property
+    def slots(self) -> int:
+        """Tasks to submit at once."""
+        return self.scale.slots
+
+    def add(self, result: WaveResult) -> None:
+        """Count the task-seconds of a wave that came back."""
+        self._busy_s += sum(each.seconds for each in result.receipts)
+
+    def look(self, streams: Iterable[HeldStream], now_s: float) -> None:
+        """Set the target anew, once a second."""
+        seconds = now_s - self._looked_at_s
+        if seconds < EVERY_S:
+            return
+        self._looked_at_s = now_s
+        busy_s, self._busy_s = self._busy_s, 0.0
+        if seconds == float("inf"):
+            return
+        backlog_s = sum(_backlog_s(held, now_s) for held in streams)
+        load = Load(now_s=now_s, seconds=seconds, busy_task_s=busy_s, backlog_s=backlog_s)
+        before, self.scale = self.scale.slots, scaled(self.scale, load, self.limits)
+        if before != self.scale.slots:
+            log.info("slots", before=before, now=self.scale.slots, backlog_s=round(backlog_s, 2))
+
+
+def _backlog_s(held: HeldStream, now_s: float) -> float:
+    """Predicted task-seconds of what waits or runs."""
+    if held.state is not State.ACTIVE or held.waiting:
+        return 0.0
+    lanes = [
+        lane
+        for lane in held.lanes.values()
+        if lane.lag_records and (lane.wave or not lane.held_back(now_s))
+    ]
+    records = sum(lane.lag_records for lane in lanes)
+    return len(lanes) * held.cost.seconds_per_slice + records * held.cost.seconds_per_record

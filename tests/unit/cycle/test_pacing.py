@@ -1,0 +1,103 @@
+"""Backpressure and elasticity in the loop."""
+
+from headrace.cycle.gates import GateId
+from headrace.cycle.pacing import Pacing
+from headrace.errors import SinkUnavailable
+from headrace.model.receipts import Receipt
+from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Bin, Wave
+from headrace.policies.elasticity import SlotLimits
+from headrace.ports import WaveResult
+from headrace.spark.handling import error_of
+
+
+def result(use_case, seconds, tenants, refused=()):
+    slices = tuple(
+        Slice(LaneId(use_case.name, name, 0), f"{name}.visits", 0, 10, 1) for name in tenants
+    )
+    down = error_of(SinkUnavailable("down"))
+    receipts = tuple(
+        Receipt(each, 0, committed=False, error=down)
+        if each.lane.tenant in refused
+        else Receipt(each, 10, committed=False, records=10, seconds=seconds / len(slices))
+        for each in slices
+    )
+    return WaveResult(Wave("w", use_case.name, (Bin(slices, 1.0),), 1.0), receipts, seconds)
+
+
+def paces(world, *results, windows=3):
+    use_case = world.make()
+    made = Pacing()
+    made.look([], {}, 0.0)
+    for number in range(windows):
+        for each in results:
+            made.add(result(use_case, *each), use_case)
+        made.look([], {use_case.name: use_case}, float(number + 1))
+    return {name: pace.rate_per_s for name, pace in made.paces.items()}
+
+
+def test_waves_that_meet_their_target_set_no_pace(world):
+    assert set(paces(world, (1.0, "abc"), (0.2, "abc")).values()) == {None}
+
+
+def test_waves_that_overrun_set_the_pace_of_their_use_case_and_their_sink(world):
+    found = paces(world, (4.0, "abc"))
+    assert set(found) == {GateId("use case", "keep"), GateId("sink", "ParquetFiles")}
+    assert all(each is not None for each in found.values())
+
+
+def test_a_sink_that_refuses_most_streams_is_asked_less(world):
+    found = paces(world, (0.1, "abcdef", "abcde"))
+    assert all(each is not None for each in found.values())
+
+
+def test_one_tenants_own_trouble_sets_nobodys_pace(world):
+    assert set(paces(world, (0.1, "a", "a"), (0.1, "ab", "a")).values()) == {None}
+
+
+def test_the_overload_of_one_sink_leaves_other_use_cases_alone(world):
+    class Down:
+        exactly_once = None
+
+        def prepare(self, site):
+            pass
+
+        def open(self, site):
+            return self
+
+        def write(self, effects):
+            raise SinkUnavailable("down")
+
+        def close(self):
+            pass
+
+    world.use_cases = [world.make(), world.make(name="other", sink=Down())]
+    world.deploy()
+    for number in range(8):
+        world.tenant(f"t{number}", 50)
+    world.start()
+    world.turns(60)
+    assert all(done == 50 for done in world.positions().values())
+    assert GateId("sink", "Down") in world.driver.pacing.paces
+    held = [each for each in world.driver.rows() if each.stream.use_case == "other"]
+    assert all(each.state == "retrying" for each in held)
+    tries = sum(wave.use_case == "other" for wave in world.engine.started)
+    assert tries < 60, "a hot loop"
+
+
+def test_slots_follow_what_waits(world):
+    world.deploy()
+    for number in range(4):
+        world.tenant(f"t{number}")
+    world.start(slot_limits=SlotLimits(1, 4, target_delay_s=0.001, down_cooldown_s=5.0))
+    world.turns(3, seconds=1.0)
+    assert world.driver.slots == 1
+    world.engine.paused = True
+    for number in range(4):
+        world.send(f"t{number}", 60)
+    world.turns(4, seconds=1.0)
+    assert world.driver.slots == 4
+    world.engine.paused = False
+    world.turns(80, seconds=1.0)
+    assert world.driver.slots == 1
+    assert set(world.positions().values()) == {60}
