@@ -1,0 +1,317 @@
+"""Quiet tenants beside a whale: what one tenant's flood costs the others, and what they cost it.
+
+99 tenants get 10 records a second each. The whale has a million records waiting, and gets 1,000 a
+second more. Every topic has one partition, the handler parses JSON (some 12 us a record), and each
+record becomes a row in SQLite, at least once. Three runs of each contender: the quiet ones alone,
+both, and the whale alone.
+
+Structured Streaming runs the same function and writes the same rows through `foreachBatch`, one
+query over all topics, with `kafka.fetch.max.wait.ms=5`: once as it is, and once with
+`maxOffsetsPerTrigger`, which is what its guide says against floods.
+
+A run with the whale counts only as long as it has a backlog. Repeats are counted, losses refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.delays import (
+    COLUMNS,
+    TABLE,
+    Feed,
+    Load,
+    Seen,
+    backlog,
+    jain,
+    table,
+    verify,
+    watched,
+)
+from benchmarks.harness import EndedWave, broker, driver_of, session, topics, write
+from headrace.sinks import SqlTable
+from headrace.use_cases import use_case
+
+QUIET = 99
+QUIET_RATE_PER_S = 10.0
+WHALE_RATE_PER_S = 1000.0
+LIMITED_OFFSETS = 20_000
+RATIO_TARGET = 1.3
+JAIN_TARGET = 0.95
+WHALE_TARGET = 0.85
+_VALUE = json.dumps(
+    {
+        "visitor": "v1234567",
+        "page": "/products/shoes?id=17",
+        "at": 1_700_000_000_123,
+        "seconds": [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3],
+        "tags": {"campaign": "spring", "source": "mail", "medium": "link"},
+        "agent": "Mozilla/5.0 (X11; Linux x86_64)",
+    }
+).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How long, and how much."""
+
+    backlog: int
+    warm_up_s: float
+    seconds: float
+
+
+FULL = Scale(1_000_000, 8.0, 36.0)
+QUICK = Scale(500_000, 4.0, 12.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one contender."""
+
+    config: dict[str, str]
+    prefix: str
+    quiet: bool
+    whale: bool
+    scale: Scale
+
+    @property
+    def names(self) -> list[str]:
+        """All topics, whoever gets records; the whale's is the first."""
+        return [f"{tenant}.visits" for tenant in self.tenants]
+
+    @property
+    def tenants(self) -> list[str]:
+        """All tenants, the whale first."""
+        return [f"{self.prefix}-{number}" for number in range(QUIET + 1)]
+
+    @property
+    def load(self) -> Load:
+        """What is sent while it runs."""
+        feeds = []
+        if self.quiet:
+            feeds.append(Feed(tuple(self.names[1:]), QUIET_RATE_PER_S, value))
+        if self.whale:
+            feeds.append(Feed((self.names[0],), WHALE_RATE_PER_S, value))
+        return Load(self.config, tuple(feeds), self.scale.seconds, frozenset({self.names[0]}))
+
+    def go_on(self, path: Path) -> Callable[[float], bool]:
+        """Until the whale's backlog is done or the time is over; at least one of its records."""
+        count = sqlite3.connect(path, timeout=30)
+
+        def more(elapsed_s: float) -> bool:
+            if not self.whale:
+                return False
+            (rows,) = count.execute(f"SELECT coalesce(max(rowid), 0) FROM {TABLE}").fetchone()
+            most_quiet = self.scale.seconds * QUIET * QUIET_RATE_PER_S if self.quiet else 0
+            return bool(rows <= most_quiet)
+
+        return more
+
+
+Contender = Callable[[Any, Run], tuple[Seen, list[EndedWave]]]
+
+
+def value(_topic: str, _number: int, _at_s: float) -> bytes:
+    """What is sent: the same every time."""
+    return _VALUE
+
+
+def work(raw: bytes) -> int:
+    """What is done with each record, by every contender."""
+    visit = json.loads(raw)
+    words = visit["page"].replace("?", "/").split("/")
+    score = sum(each * each for each in visit["seconds"])
+    tags = ",".join(f"{name}={visit['tags'][name]}" for name in sorted(visit["tags"]))
+    return score + len(words) + len(json.dumps({**visit, "score": score, "tags": tags}))
+
+
+def main(args: list[str]) -> None:
+    """Run and write `results/noisy_neighbour.json`."""
+    scale = QUICK if "--quick" in args else FULL
+    contenders: dict[str, Contender] = {
+        "ours": _ours,
+        "structured_streaming": functools.partial(_theirs, most_offsets=None),
+        "structured_streaming_limited": functools.partial(_theirs, most_offsets=LIMITED_OFFSETS),
+    }
+    runs: dict[str, dict[str, Any]] = {name: {} for name in contenders}
+    with broker() as config, session() as spark:
+        for kind, quiet, whale in (
+            ("alone", True, False),
+            ("both", True, True),
+            ("whale", False, True),
+        ):
+            for name, contender in contenders.items():
+                run = Run(config, f"{name[0]}{len(name)}{kind}", quiet, whale, scale)
+                runs[name][kind] = _measured(spark, contender, run)
+                print(name, kind, runs[name][kind], flush=True)
+    compared = {name: _compared(each) for name, each in runs.items()}
+    result = {"quiet": QUIET, "backlog": scale.backlog, "runs": runs, "compared": compared}
+    write("noisy_neighbour.quick" if scale is QUICK else "noisy_neighbour", result)
+    for name, each in compared.items():
+        print(
+            f"{name}: quiet p99 {each['p99_ratio']} x (target {RATIO_TARGET}), Jain {each['jain']} "
+            f"(target {JAIN_TARGET}), whale {each['whale_ratio']} x (target {WHALE_TARGET})"
+        )
+
+
+def _measured(spark: Any, contender: Contender, run: Run) -> dict[str, Any]:
+    topics(run.config, run.names)
+    if run.whale:
+        backlog(run.config, run.names[0], run.scale.backlog, _VALUE)
+    seen, waves = contender(spark, run)
+    figures: dict[str, Any] = {"repeats": verify(seen, run.load.unwatched)}
+    until_s = run.scale.seconds
+    if run.whale:
+        rows, at_s = _whale(seen, run.scale)
+        until_s = min(until_s, max(at_s, 0.0))
+        figures["whale_rows"] = rows
+        figures["whale_per_s"] = round(rows / (at_s - seen.started_s), 1)
+    if run.quiet:
+        # With the whale, as long as it has a backlog; but an end must be seen that long after.
+        figures |= seen.delays(run.scale.warm_up_s, until_s or run.scale.seconds)
+        figures["jain"] = round(jain(seen.service(run.scale.seconds).values()), 4)
+        figures["least_service"] = round(min(seen.service(run.scale.seconds).values()), 3)
+    return {**figures, "until_s": round(until_s, 1), "waves": told(waves)}
+
+
+def _whale(seen: Seen, scale: Scale) -> tuple[int, float]:
+    """Rows of the whale, and when: at the end of the run, of its backlog, or its first commit."""
+    rows, at_s = 0, 0.0
+    for second, count in seen.pace:
+        if rows and (second > scale.seconds or rows >= scale.backlog):
+            break
+        if count > rows:
+            rows, at_s = count, second
+    return rows, at_s
+
+
+def _compared(runs: dict[str, Any]) -> dict[str, Any]:
+    alone, both, whale = runs["alone"], runs["both"], runs["whale"]
+    return {
+        "p50_ratio": round(both["p50_s"] / alone["p50_s"], 2),
+        "p99_ratio": round(both["p99_s"] / alone["p99_s"], 2),
+        "jain": both["jain"],
+        "whale_ratio": round(both["whale_per_s"] / whale["whale_per_s"], 2),
+    }
+
+
+def told(waves: list[EndedWave]) -> dict[str, Any]:
+    """Where the time went: short and long waves apart."""
+    kinds = {
+        "short": [each for each in waves if each.predicted_s <= 0.1],
+        "long": [each for each in waves if each.predicted_s > 0.1],
+    }
+    return {
+        name: {
+            "waves": len(each),
+            "failed": sum(wave.failed for wave in each),
+            "predicted_s": round(sum(wave.predicted_s for wave in each) / len(each), 3),
+            "mean_s": round(sum(wave.seconds for wave in each) / len(each), 3),
+            "max_s": round(max(wave.seconds for wave in each), 3),
+            "slices": round(sum(wave.slices for wave in each) / len(each), 1),
+            "records": sum(wave.records for wave in each),
+        }
+        for name, each in kinds.items()
+        if each
+    }
+
+
+# --- contenders ------------------------------------------------------------------------------
+
+
+def _scored(records: pa.Table, _context: Any) -> pa.Table:
+    return pa.table(
+        {
+            "topic": records["topic"],
+            "at": records["offset"],
+            "sent_ms": pc.cast(records["timestamp"], pa.int64()),
+            "score": pa.array([work(each) for each in records["value"].to_pylist()], pa.int64()),
+        }
+    )
+
+
+def _ours(spark: Any, run: Run) -> tuple[Seen, list[EndedWave]]:
+    rows = SqlTable(TABLE, columns=COLUMNS)
+    made = use_case(topic="{tenant}.visits", sink=rows, guarantee="at-least-once", name="score")
+    with driver_of(spark, run.config, made(_scored), run.tenants) as bench:
+        path = Path(bench.connections.database_url.removeprefix("sqlite:///"))
+        seen = watched(path, run.load, lambda: bench.driver.turn, run.go_on(path))
+        return seen, bench.counter.ended
+
+
+def _theirs(spark: Any, run: Run, most_offsets: int | None) -> tuple[Seen, list[EndedWave]]:
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder,
+        table(folder) as path,
+        ExitStack() as stack,
+    ):
+
+        def start() -> Callable[[], object]:
+            stack.enter_context(query_of(spark, run, path, folder, most_offsets))
+            return functools.partial(time.sleep, 0.05)
+
+        return watched(path, run.load, start, run.go_on(path)), []
+
+
+@contextmanager
+def query_of(
+    spark: Any, run: Run, path: Path, folder: str, most_offsets: int | None
+) -> Iterator[Any]:
+    """One query over all topics that does what our use case does."""
+    source = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", run.config["bootstrap.servers"])
+        .option("subscribe", ",".join(run.names))
+        .option("startingOffsets", "earliest")
+        .option("kafka.fetch.max.wait.ms", "5")
+    )
+    if most_offsets is not None:
+        source = source.option("maxOffsetsPerTrigger", str(most_offsets))
+    columns = "topic", "offset", "timestamp", "value"
+    scored = source.load().select(*columns).mapInArrow(_batches, _schema())
+    query = (
+        scored.writeStream.option("checkpointLocation", f"{folder}/checkpoint")
+        .foreachBatch(functools.partial(_keep, path))
+        .start()
+    )
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def _schema() -> str:
+    return "topic string, at bigint, sent_ms bigint, score bigint"
+
+
+def _batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        stamps = pc.cast(
+            pc.cast(batch["timestamp"], pa.timestamp("ms", "UTC"), safe=False), "int64"
+        )
+        scores = pa.array([work(each) for each in batch["value"].to_pylist()], pa.int64())
+        yield pa.RecordBatch.from_arrays(
+            [batch["topic"], batch["offset"], stamps, scores], list(COLUMNS)
+        )
+
+
+def _keep(path: Path, frame: Any, _batch: int) -> None:
+    rows = frame.toArrow()
+    connection = sqlite3.connect(path, timeout=30)
+    connection.execute("PRAGMA synchronous=FULL")
+    values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    connection.executemany(f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)", values)
+    connection.commit()
+    connection.close()
