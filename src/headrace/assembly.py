@@ -27,10 +27,11 @@ from headrace.errors import ConfigError, HeadraceError, Permanent, UnknownName
 from headrace.kafka import KafkaDeadLettersFactory, KafkaLog, KafkaReaderFactory, client_config
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
+from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Site, Store
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, Tools
-from headrace.spark.session import build_session, on_this_machine
+from headrace.spark.session import build_session, elastic_options, on_this_machine
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.use_cases import UseCase
 
@@ -207,7 +208,7 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
     session = build_session(
         app_name,
         settings.master,
-        settings.spark,
+        {**_elastic(settings.driver), **settings.spark},
         {name: settings.of_use_case(name).priority for name in module.use_cases},
     )
     letters = KafkaDeadLettersFactory()
@@ -215,7 +216,8 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
     engine = SparkEngine(session, tools)
     dead_letters = letters.open(connections)
     parts = Parts(store, log_of_kafka, engine, dead_letters, SystemClock())
-    driver = Driver(parts, uuid.uuid4().hex[:12], limits_of(settings.driver))
+    limits, slots = limits_of(settings.driver), slot_limits_of(settings.driver)
+    driver = Driver(parts, uuid.uuid4().hex[:12], limits, slots)
     made = Assembly(driver, store, engine, connections, settings.driver.drain_timeout)
     try:
         _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections.database_url)
@@ -254,6 +256,23 @@ def limits_of(settings: DriverSettings) -> Limits:
         slice_records=settings.slice_records,
         slice_bytes=settings.slice_bytes,
     )
+
+
+def slot_limits_of(settings: DriverSettings) -> SlotLimits | None:
+    """Between how many slots to choose by load; None where their number is fixed.
+
+    Raises:
+        ConfigError: the least is more than the most.
+    """
+    if settings.most_slots is None:
+        return None
+    return SlotLimits(settings.least_slots, settings.most_slots, settings.target_delay)
+
+
+def _elastic(settings: DriverSettings) -> dict[str, str]:
+    if settings.most_slots is None:
+        return {}
+    return elastic_options(settings.least_slots, settings.most_slots)
 
 
 def _refuse_sqlite_on_a_cluster(master: str | None, database_url: str) -> None:

@@ -89,6 +89,12 @@ class DriverSettings(_Section):
     bin_budget: Seconds = Field(default="1s")  # type: ignore[assignment]
     #: bins of one wave; few means that quick tenants wait less for slow ones
     bins_per_wave: int = Field(default=1, ge=1)
+    #: most tasks at once on a cluster whose executors follow the load; none: as many as Spark has
+    most_slots: int | None = Field(default=None, ge=1)
+    #: executors that stay when nothing is to do, where most_slots is set
+    least_slots: int = Field(default=1, ge=1)
+    #: a backlog is to be worked off within so long; more slots are used until it is
+    target_delay: Seconds = Field(default="2s")  # type: ignore[assignment]
     #: most records of one slice
     slice_records: int = Field(default=100_000, ge=1)
     #: most bytes of one slice; bounds the memory of a worker

@@ -2,7 +2,15 @@
 
 import pytest
 
-from headrace.assembly import Assembly, assembled, connections_of, deploy, limits_of, load
+from headrace.assembly import (
+    Assembly,
+    assembled,
+    connections_of,
+    deploy,
+    limits_of,
+    load,
+    slot_limits_of,
+)
 from headrace.cycle.driver import Driver, Parts
 from headrace.errors import ConfigError, UnknownName
 from headrace.ports import Connections
@@ -66,6 +74,15 @@ def test_limits_are_as_configured():
     chosen = DriverSettings.model_validate({"bin_budget": "250ms", "slice_bytes": "1m"})
     limits = limits_of(chosen)
     assert (limits.bin_budget_s, limits.slice_bytes) == (0.25, 1024 * 1024)
+
+
+def test_slots_follow_the_load_only_where_their_most_is_given():
+    assert slot_limits_of(DriverSettings()) is None
+    chosen = DriverSettings.model_validate({"most_slots": 8, "target_delay": "500ms"})
+    limits = slot_limits_of(chosen)
+    assert (limits.least, limits.most, limits.target_delay_s) == (1, 8, 0.5)
+    with pytest.raises(ConfigError, match="out of order"):
+        slot_limits_of(DriverSettings(most_slots=2, least_slots=3))
 
 
 # --- deployments -----------------------------------------------------------------------------
