@@ -26,6 +26,28 @@ def smtp(tmp_path_factory):
         yield server
 
 
+@pytest.fixture(scope="session")
+def event_log(tmp_path_factory):
+    """Where Spark writes what it would show to anybody."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(event_log):
+    """One real Spark on two slots for the whole session."""
+    from headrace.spark.session import build_session  # noqa: PLC0415 - pyspark takes its time
+
+    options = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": event_log.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.driver.memory": "1g",
+    }
+    session = build_session("headrace tests", "local[2]", options, {"quick": 3, "slow": 1})
+    yield session
+    session.stop()
+
+
 @pytest.fixture
 def make_topic(kafka):
     """Makes a topic that nobody else uses: ``make_topic(partitions=1)`` returns its name."""

@@ -19,9 +19,11 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import cloudpickle
+from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext, SparkStageInfo
 from pyspark.sql import SparkSession
 
@@ -66,16 +68,15 @@ class TaskOf:
 
     work: Work
     wave: Wave
-    #: of this job alone: a recorded wave that runs again must not find the crumbs of a worker
-    #: that died with its driver, or by ``cancel``
-    run: str
+    #: unique name of this job
+    job: str
 
     def __call__(self, index: int, _: Iterable[int]) -> Iterator[Receipt]:
         """Called by Spark in the Python worker."""
         planned = self.wave.bins[index]
         # The parent of all workers of an executor. Workers also die because their executor does,
         # which says nothing against a handler; then the next attempt has another parent.
-        crumbs = crumbs_of(f"{self.run}/{os.getppid()}/{index}", planned.slices)
+        crumbs = crumbs_of(f"{self.job}/{os.getppid()}/{index}", planned.slices)
         receipts = run_bin(self.work, planned, self.wave.budget_s, crumbs=crumbs)
         crumbs.close()
         return iter(receipts)
@@ -99,6 +100,10 @@ class SparkEngine:
     _slots: tuple[float, int] = (-_KNOWN_S, 1)
     _deployed: dict[str, _Deployed] = field(default_factory=dict)
     _done: queue.SimpleQueue[WaveResult] = field(default_factory=queue.SimpleQueue)
+    #: job groups of the waves that did not come back yet, by wave id
+    _groups: dict[str, str] = field(default_factory=dict)
+    #: job groups that were cancelled
+    _cancelled: set[str] = field(default_factory=set)
     _seeds: dict[int, RDD[int]] = field(default_factory=dict)
     _threads: ThreadPoolExecutor = field(init=False)
 
@@ -131,14 +136,17 @@ class SparkEngine:
             positions=self.tools.positions,
             dead_letters=self.tools.dead_letters,
             timeout_s=deployment.handler_timeout_s,
-            retries=deployment.retries,
         )
         self._deployed[use_case.name] = _Deployed(use_case, work)
 
     def start(self, wave: Wave) -> None:
         """Run a wave; it comes back from ``finished``, whatever happens to it."""
         deployed = self._deployed[wave.use_case]
-        self._threads.submit(self._run, wave, deployed)
+        # A recorded wave may run again, under its own id; its new job must not find the fate of
+        # the old one: neither that it was cancelled nor the crumbs of a worker that died.
+        group = f"{wave.id} {uuid.uuid4().hex}"
+        self._groups[wave.id] = group
+        self._threads.submit(self._run, wave, deployed, group)
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Waves that ended; waits up to ``timeout_s`` for the first."""
@@ -154,9 +162,10 @@ class SparkEngine:
 
     def began(self, wave_id: str) -> bool:
         """Whether any task of a running wave has begun; False while it queues for an executor."""
-        return any(
+        group = self._groups.get(wave_id)
+        return group is not None and any(
             each.numActiveTasks + each.numCompletedTasks + each.numFailedTasks
-            for each in self._stages(wave_id)
+            for each in self._stages(group)
         )
 
     def cancel(self, wave_id: str) -> None:
@@ -164,52 +173,61 @@ class SparkEngine:
 
         Future jobs are included, because its thread may be about to hand one in.
         """
-        self._context._jsc.sc().cancelJobGroupAndFutureJobs(wave_id)
+        group = self._groups.get(wave_id)
+        if group is not None:
+            self._cancelled.add(group)
+            self._context._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     def close(self) -> None:
-        """Cancel what runs and stop the threads; the session belongs to whoever made it."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._context.cancelAllJobs()
+        """Cancel what runs and wait for it; the session belongs to whoever made it."""
+        for wave_id in list(self._groups):
+            self.cancel(wave_id)
         self._threads.shutdown(wait=True)
 
     @property
     def _context(self) -> SparkContext:
         return self.session.sparkContext
 
-    def _run(self, wave: Wave, deployed: _Deployed) -> None:
+    def _run(self, wave: Wave, deployed: _Deployed, group: str) -> None:
         started = time.monotonic()
         receipts: tuple[Receipt, ...] = ()
         error: SliceError | None = None
         try:
-            receipts = tuple(self._job(wave, deployed))
+            receipts = tuple(self._job(wave, deployed, group))
+            if group in self._cancelled and any(each.error for each in receipts):
+                # What a handler in the driver made of its jobs being cancelled is not its fault.
+                receipts, error = (), error_of(TaskLost(f"wave {wave.id} was cancelled"))
         except Exception as exc:
             error = error_of(_translated(exc, wave))
-            self._await_gone(wave)
+            with suppress(Py4JError, OSError):  # Spark itself may be gone
+                self._await_gone(group)
+        del self._groups[wave.id]
+        self._cancelled.discard(group)
         self._done.put(WaveResult(wave, receipts, time.monotonic() - started, error))
 
-    def _job(self, wave: Wave, deployed: _Deployed) -> list[Receipt]:
+    def _job(self, wave: Wave, deployed: _Deployed, group: str) -> list[Receipt]:
         context = self._context
         context.setLocalProperty("spark.scheduler.pool", wave.use_case)
-        context.setJobGroup(wave.id, f"wave {wave.id} of {wave.use_case}", interruptOnCancel=True)
+        context.setJobGroup(group, f"wave {wave.id} of {wave.use_case}", interruptOnCancel=True)
         if deployed.use_case.form == "wave":
             return FrameJob(self.session, deployed.use_case, deployed.work).run(wave)
-        run = TaskOf(deployed.work, wave, uuid.uuid4().hex)
+        run = TaskOf(deployed.work, wave, group)
         return self._seed(len(wave.bins)).mapPartitionsWithIndex(run).collect()
 
-    def _await_gone(self, wave: Wave) -> None:
+    def _await_gone(self, group: str) -> None:
         """Wait for the tasks of a failed job: Spark gives up a job before it has killed them.
 
         Were the wave back at once, its lanes would be planned again while a worker still writes.
         """
         deadline_s = time.monotonic() + _GONE_S
-        while time.monotonic() < deadline_s:
-            if not any(each.numActiveTasks for each in self._stages(wave.id)):
+        while any(each.numActiveTasks for each in self._stages(group)):
+            if time.monotonic() > deadline_s:
                 return
             time.sleep(_LOOK_EVERY_S)
 
-    def _stages(self, wave_id: str) -> list[SparkStageInfo]:
+    def _stages(self, group: str) -> list[SparkStageInfo]:
         tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(wave_id)]
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
         return [each for each in stages if each is not None]
 

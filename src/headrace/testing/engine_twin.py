@@ -60,6 +60,8 @@ class InProcessEngine:
     _clients: Kept | None = None
     _works: dict[str, Work] = field(default_factory=dict)
     _waiting: deque[Wave] = field(default_factory=deque)
+    #: the version that a waiting wave was started with, by wave id
+    _taken: dict[str, Work] = field(default_factory=dict)
     _cancelled: set[str] = field(default_factory=set)
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
@@ -79,6 +81,7 @@ class InProcessEngine:
         """Remember a wave; it runs when ``finished`` is asked."""
         self.started.append(wave)
         self._waiting.append(wave)
+        self._taken[wave.id] = self._works[wave.use_case]
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Run everything that was started; never waits."""
@@ -104,12 +107,13 @@ class InProcessEngine:
         self._cancelled |= {each.id for each in self._waiting}
 
     def _run(self, wave: Wave) -> WaveResult:
+        work = self._taken.pop(wave.id)
         if wave.id in self._cancelled:
+            self._cancelled.remove(wave.id)
             return _lost(wave)
         accident = self.accidents.pop(0) if self.accidents else None
         if accident == "before":
             return _lost(wave)
-        work = self._works[wave.use_case]
         if self._clients is None:
             self._clients = opened(work)
         receipts = tuple(
