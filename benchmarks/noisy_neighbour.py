@@ -20,7 +20,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ from benchmarks.delays import (
     watched,
 )
 from benchmarks.harness import EndedWave, broker, driver_of, session, topics, write
+from benchmarks.streaming import Query
+from benchmarks.waves import told
 from headrace.sinks import SqlTable
 from headrace.use_cases import use_case
 
@@ -207,27 +209,6 @@ def _compared(runs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def told(waves: list[EndedWave]) -> dict[str, Any]:
-    """Where the time went: short and long waves apart."""
-    kinds = {
-        "short": [each for each in waves if each.predicted_s <= 0.1],
-        "long": [each for each in waves if each.predicted_s > 0.1],
-    }
-    return {
-        name: {
-            "waves": len(each),
-            "failed": sum(wave.failed for wave in each),
-            "predicted_s": round(sum(wave.predicted_s for wave in each) / len(each), 3),
-            "mean_s": round(sum(wave.seconds for wave in each) / len(each), 3),
-            "max_s": round(max(wave.seconds for wave in each), 3),
-            "slices": round(sum(wave.slices for wave in each) / len(each), 1),
-            "records": sum(wave.records for wave in each),
-        }
-        for name, each in kinds.items()
-        if each
-    }
-
-
 # --- contenders ------------------------------------------------------------------------------
 
 
@@ -259,41 +240,11 @@ def _theirs(spark: Any, run: Run, most_offsets: int | None) -> tuple[Seen, list[
     ):
 
         def start() -> Callable[[], object]:
-            stack.enter_context(query_of(spark, run, path, folder, most_offsets))
+            topic_query = Query(run.config, run.names, path, most_offsets)
+            stack.enter_context(topic_query.running(spark, _batches))
             return functools.partial(time.sleep, 0.05)
 
         return watched(path, run.load, start, run.go_on(path)), []
-
-
-@contextmanager
-def query_of(
-    spark: Any, run: Run, path: Path, folder: str, most_offsets: int | None
-) -> Iterator[Any]:
-    """One query over all topics that does what our use case does."""
-    source = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", run.config["bootstrap.servers"])
-        .option("subscribe", ",".join(run.names))
-        .option("startingOffsets", "earliest")
-        .option("kafka.fetch.max.wait.ms", "5")
-    )
-    if most_offsets is not None:
-        source = source.option("maxOffsetsPerTrigger", str(most_offsets))
-    columns = "topic", "offset", "timestamp", "value"
-    scored = source.load().select(*columns).mapInArrow(_batches, _schema())
-    query = (
-        scored.writeStream.option("checkpointLocation", f"{folder}/checkpoint")
-        .foreachBatch(functools.partial(_keep, path))
-        .start()
-    )
-    try:
-        yield query
-    finally:
-        query.stop()
-
-
-def _schema() -> str:
-    return "topic string, at bigint, sent_ms bigint, score bigint"
 
 
 def _batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -305,13 +256,3 @@ def _batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(
             [batch["topic"], batch["offset"], stamps, scores], list(COLUMNS)
         )
-
-
-def _keep(path: Path, frame: Any, _batch: int) -> None:
-    rows = frame.toArrow()
-    connection = sqlite3.connect(path, timeout=30)
-    connection.execute("PRAGMA synchronous=FULL")
-    values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
-    connection.executemany(f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)", values)
-    connection.commit()
-    connection.close()

@@ -1,0 +1,31 @@
+"""Where the time of our own runs went: what became of the waves, short and long ones apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.harness import EndedWave
+from headrace.model.plans import Limits
+
+
+def told(waves: Sequence[EndedWave]) -> dict[str, Any]:
+    """Where the time went: short and long waves apart."""
+    short_s = Limits().express_s
+    kinds = {
+        "short": [each for each in waves if each.predicted_s <= short_s],
+        "long": [each for each in waves if each.predicted_s > short_s],
+    }
+    return {
+        name: {
+            "waves": len(each),
+            "failed": sum(wave.failed for wave in each),
+            "predicted_s": round(sum(wave.predicted_s for wave in each) / len(each), 3),
+            "mean_s": round(sum(wave.seconds for wave in each) / len(each), 3),
+            "max_s": round(max(wave.seconds for wave in each), 3),
+            "slices": round(sum(wave.slices for wave in each) / len(each), 1),
+            "records": sum(wave.records for wave in each),
+        }
+        for name, each in kinds.items()
+        if each
+    }
