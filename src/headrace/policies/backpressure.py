@@ -1,131 +1,214 @@
-"""The pace of a use case, or of a sink, that is asked for more than it can do.
+"""How many records a second a use case, or a sink, is given while it is overloaded.
 
-A sink that is overloaded answers late, or refuses. To go on asking makes it worse, so the rate is
-brought down to what it does. Spark's old streaming had a controller for that: the new rate is the
-old one less its distance from the rate at which records were really processed (proportional), less
-a part of what piled up meanwhile (integral), less a part of the trend (derivative), and never below
-a minimum (``PIDRateEstimator`` in ``org.apache.spark.streaming.scheduler.rate``, Spark 1.5 to 3.x;
-the gains here are its defaults). Ours is this formula with three differences, each for a trouble
-its users had:
+A database that slows down is not helped by eight tasks asking at once, and a mail server that says
+"later" is not helped by being asked again. Spark's answer is a controller that sets a rate after
+each batch (``PIDRateEstimator`` in org.apache.spark.streaming.scheduler.rate, SPARK-8975). Two
+troubles are known of it. A small batch has the same fixed cost as a large one, so it looks slow;
+the rate is lowered, the next batch is smaller yet, and so down to the minimum. And a limit that is
+in force all the time costs throughput when nothing is overloaded.
 
-- *No limit without overload.* A limit that is always in force costs throughput when nothing is
-  wrong. It begins when waves take over half as long again as they should, or when the sink refuses,
-  and is lifted when for some windows all that came was done.
-- *No spiral.* A small batch looks slow because of its fixed cost, so the next one is smaller still,
-  down to the minimum. Here a window without overload never lowers the rate: it is raised, by little
-  after too much, then by twice as much each time (as TCP CUBIC probes, RFC 9438), until waves take
-  a tenth longer than they should. There it stays.
-- *Refusals count.* A sink that says no (down, or 429) halves the rate at once, down to the
-  minimum: a probe now and then, no hot loop.
+So here no limit is in force until there is a sign of overload, and there are two:
 
-Nothing here measures or waits.
+* *Waves overrun* their target by more than half, two windows in a row. Then the controller sets the
+  rate: by default to what is done, less a fifth of what a second of overrun holds.
+* A *sink refuses* because it is down or throttled. Then the rate is halved at once, and again in
+  each window with a refusal, down to one probe a second. This is how TCP treats loss.
+
+A rate is never compared with how fast a batch was, only with how much was done at the concurrency
+that there was, and it is lowered only while waves overrun; so small batches harm nobody.
+
+What was done under overload is kept as the *ceiling*. While waves meet their target and work waits,
+the rate grows: below the ceiling it doubles, around it by a fiftieth (less if not all of it is
+used), and once clearly more is done than the ceiling, by a quarter. This is the shape of CUBIC
+(RFC 9438), which stays close to the last known capacity and then searches for more. The limit is
+lifted after five windows in which it held nobody back.
+
+Worked example, windows of a second: a sink does 1,000 records/s, 900 come in. It falls to 250; with
+waves 1.5 s and 4 s long the limit comes into force in the second window and is between 213 and 260
+from the 10th on. It recovers; the rate passes 800 after about ten windows, and when what waited is
+done, the limit is lifted. Of a sink that refuses all above 1,000 records/s, 900 to 1,000 are used
+in seven of nine windows.
+
+It does not limit one tenant for another's sake (shares do), does not say which slice to take, and
+in a system whose slots alone bound the work it seldom does anything: slices are cut by what records
+cost now, which is the first and gentler answer to a slow sink.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
-#: waves that take so much longer than they should, as a part of their target, are too much
-OVERRUN = 0.5
-#: and those that take so much longer are just right: neither lower nor higher
-STRETCHED = 0.1
-#: first raise after too much, as a part of the rate; doubles with every good window
-_FIRST_RAISE = 0.02
-_MOST_RAISE = 0.25
-#: windows in which all that came was done, after which the limit is lifted
-_LIFT_AFTER = 5
+#: overrun, as a share of the target, that is a sign of overload
+_OVERLOADED = 0.5
+#: so many such windows in a row are no accident
+_WINDOWS_OVERLOADED = 2
+#: overrun, as a share of the target, that a rate in force tolerates: waves are never exact
+_TOLERATED = 0.1
+#: windows without effect after which a limit is lifted
+_WINDOWS_CALM = 5
+#: share of the newest window in what is thought to be done
+_WEIGHT = 0.5
+#: a backlog behind the sink is worked off with no less than this share of what it does
+_LEAST_SHARE = 0.85
+#: less than this share of the rate used: something else holds the work back
+_USED = 0.8
+#: more than this share of the rate used: the plant keeps up
+_KEEPS_UP = 0.95
+#: shares of the ceiling between which growth is slow
+_NEAR, _BEYOND = 0.9, 1.15
+#: growth in a window below the ceiling, around it, around it if not all is used, and above it
+_DOUBLE, _SLOW, _CREEP, _FAST = 2.0, 1.02, 1.003, 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class PidGains:
-    """How strongly to answer; Spark's defaults, but for the minimum (there 100)."""
+    """How strongly the rate answers; the defaults are Spark's, but for the least rate."""
 
     proportional: float = 1.0
     integral: float = 0.2
     derivative: float = 0.0
+    #: above 0, so that there is always something to learn from
     min_rate_per_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What came back in one window of time."""
+    """What came back from a use case, or from all that write to a sink, in about a second.
+
+    ``slots_used`` is how many of its waves ran at once, averaged over the time of the window. With
+    waves much longer than a window, ``busy_s / seconds`` would leap instead.
+    """
 
     seconds: float
+    #: done by the waves that ended
     records: int
-    #: wall seconds of the waves that ended in it, one after the other
+    #: wall seconds of these waves, added up
     busy_s: float
-    #: seconds a wave should take, and by how much the mean one took longer
-    target_s: float
+    slots_used: float
+    #: measured less target seconds of these waves, at least 0 each, averaged
     overrun_s: float
-    #: slices that the sink refused for now: down, or throttled
+    #: slices that the sink refused for now
     refused: int
-    #: records that wait
+    #: records that wait, those in flight included
     waiting_records: int
-
-    @property
-    def processing_per_s(self) -> float:
-        """Records a second while it was at work."""
-        return self.records / max(min(self.busy_s, self.seconds), 1e-6)
+    #: what the waves were meant to take, averaged
+    target_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The rate in force, and what is remembered to set the next."""
+    """The limit in force, and what it was concluded from."""
 
-    #: None: no limit
+    #: None is no limit
     rate_per_s: float | None = None
-    #: rate less processing rate, in the last window with overload
+    #: what was done lately, as a moving average
+    done_per_s: float = 0.0
+    #: what was done when it was last too much; 0 is not known
+    ceiling_per_s: float = 0.0
+    #: rate less what was done, when last overrun
     error_per_s: float = 0.0
-    #: windows in a row without overload
-    good: int = 0
-    #: windows in a row in which nothing was left waiting
-    idle: int = 0
+    #: windows in a row with overload, while no limit is in force
+    overloaded: int = 0
+    #: windows in a row in which the limit held nobody back
+    calm: int = 0
 
 
 def paced(pace: Pace, gains: PidGains, window: Window) -> Pace:
-    """The pace after one more window.
+    """The pace after another window.
+
+    Args:
+        pace: the pace during the window; ``Pace()`` at first.
+        gains: how strongly to answer.
+        window: what came back. Growth and halving are by window, so let windows be even.
 
     Returns:
-        ``rate_per_s`` None, or finite and at least ``gains.min_rate_per_s``.
+        The pace from now on; its rate is None or at least ``gains.min_rate_per_s``.
     """
+    if not window.records and not window.refused:
+        # Where work waits, its waves are still running: nothing is known, so nothing changes.
+        return pace if window.waiting_records else _calmer(replace(pace, overloaded=0))
+    now_per_s = _processing_rate(window)
+    if window.records:
+        known = pace.done_per_s
+        done_per_s = known + _WEIGHT * (now_per_s - known) if known else now_per_s
+        pace = replace(pace, done_per_s=done_per_s)
     if window.refused:
-        before = pace.rate_per_s
-        if before is None:
-            before = window.records / max(window.seconds, 1e-6)
-        return Pace(max(gains.min_rate_per_s, before / 2))
-    if window.records and window.overrun_s > OVERRUN * window.target_s:
-        return _lowered(pace, gains, window)
-    idle = pace.idle + 1 if not window.waiting_records else 0
-    if pace.rate_per_s is None or idle >= _LIFT_AFTER:
-        return Pace()
-    if not window.records or window.overrun_s > STRETCHED * window.target_s:
-        return replace(pace, good=0, idle=idle)
-    return _raised(pace, pace.rate_per_s, gains, idle)
-
-
-def _raised(pace: Pace, rate_per_s: float, gains: PidGains, idle: int) -> Pace:
-    share = min(_MOST_RAISE, _FIRST_RAISE * 2.0**pace.good)
-    raised = rate_per_s + max(share * rate_per_s, gains.min_rate_per_s)
-    if not math.isfinite(raised):
-        return Pace()
-    return replace(pace, rate_per_s=raised, good=min(pace.good + 1, 32), idle=idle)
-
-
-def _lowered(pace: Pace, gains: PidGains, window: Window) -> Pace:
-    processing = window.processing_per_s
+        return _halved(pace, gains, window)
+    overrun = window.overrun_s / window.target_s
     if pace.rate_per_s is None:
-        # As Spark's first estimate: what was really done.
-        return Pace(max(gains.min_rate_per_s, processing))
-    error = pace.rate_per_s - processing
-    piled_up = window.overrun_s * processing / max(window.seconds, 1e-6)
-    trend = (error - pace.error_per_s) / max(window.seconds, 1e-6)
-    lowered = (
-        pace.rate_per_s
+        overloaded = pace.overloaded + 1 if overrun > _OVERLOADED else 0
+        if overloaded < _WINDOWS_OVERLOADED:
+            return replace(pace, overloaded=overloaded)
+        return _governed(pace, pace.done_per_s, gains, window)
+    if overrun > _TOLERATED:
+        return _governed(pace, pace.rate_per_s, gains, window)
+    used = pace.done_per_s >= _USED * pace.rate_per_s
+    if not used or window.waiting_records <= pace.rate_per_s * window.target_s:
+        return _calmer(pace)
+    rate_per_s = _grown(pace, pace.rate_per_s, now_per_s, gains.min_rate_per_s)
+    return replace(pace, rate_per_s=rate_per_s, error_per_s=0.0, calm=0)
+
+
+def _processing_rate(window: Window) -> float:
+    """Records a second at the concurrency that there was."""
+    if window.busy_s <= 0.0:
+        return window.records / window.seconds
+    return window.records / window.busy_s * window.slots_used
+
+
+def _governed(pace: Pace, rate_per_s: float, gains: PidGains, window: Window) -> Pace:
+    """The controller's step, for waves that overran; the formula is Spark's."""
+    done_per_s = pace.done_per_s
+    error = rate_per_s - done_per_s
+    # Records in the overrun, spread over one target: without them there would be none.
+    historical = window.overrun_s * done_per_s / window.target_s
+    change = (error - pace.error_per_s) / window.seconds
+    wanted = (
+        rate_per_s
         - gains.proportional * error
-        - gains.integral * piled_up
-        - gains.derivative * trend
+        - gains.integral * historical
+        - gains.derivative * change
     )
-    # Overload is no reason to go faster, however quick the few that came through were.
-    rate = min(pace.rate_per_s, lowered)
-    return Pace(max(gains.min_rate_per_s, rate), error)
+    bounded = min(max(rate_per_s, done_per_s), max(wanted, _LEAST_SHARE * done_per_s))
+    return Pace(
+        rate_per_s=max(gains.min_rate_per_s, bounded),
+        done_per_s=done_per_s,
+        # One window that did little is no proof: the ceiling comes down by halves.
+        ceiling_per_s=max(done_per_s, (done_per_s + pace.ceiling_per_s) / 2),
+        error_per_s=error,
+    )
+
+
+def _halved(pace: Pace, gains: PidGains, window: Window) -> Pace:
+    """The step for a sink that refused something."""
+    before = pace.done_per_s if pace.rate_per_s is None else pace.rate_per_s
+    # A sink that is down does nothing at all, and that says nothing about what it can do.
+    learnt = window.records > 0 or not pace.ceiling_per_s
+    return Pace(
+        rate_per_s=max(gains.min_rate_per_s, before / 2),
+        done_per_s=pace.done_per_s,
+        ceiling_per_s=pace.done_per_s if learnt else pace.ceiling_per_s,
+    )
+
+
+def _calmer(pace: Pace) -> Pace:
+    """The step for a window in which the limit held nobody back."""
+    if pace.rate_per_s is None:
+        return pace
+    if pace.calm + 1 >= _WINDOWS_CALM:
+        return Pace(done_per_s=pace.done_per_s)
+    return replace(pace, error_per_s=0.0, calm=pace.calm + 1)
+
+
+def _grown(pace: Pace, rate_per_s: float, now_per_s: float, least_step: float) -> float:
+    """The rate after a window that went well, with work waiting."""
+    near = _NEAR * pace.ceiling_per_s
+    if rate_per_s < near:
+        return min(_DOUBLE * rate_per_s, near)
+    # Where the rate is one record a second, a fiftieth more is never seen in whole records.
+    stepped = rate_per_s + least_step
+    if pace.done_per_s > _BEYOND * pace.ceiling_per_s:
+        return max(stepped, _FAST * min(rate_per_s, now_per_s))
+    if pace.done_per_s < _KEEPS_UP * rate_per_s:
+        return _CREEP * rate_per_s
+    return max(stepped, _SLOW * rate_per_s)

@@ -10,7 +10,7 @@ call is ended after a few budgets. That says nothing against the handler: its st
 again, alone. There it has its full ``handler_timeout_s``, and to overrun that is to hang.
 
 With a budget of 1 s and a timeout of 30 s: 5 s in company, 30 s alone; the driver ends a shared
-wave after 13 s and one of a single stream after 63 s.
+wave after 36 s and one of a single stream after 136 s.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from __future__ import annotations
 _SHARED_BUDGETS = 5.0
 #: no call is ended sooner: a garbage collection or a slow disk is no hang
 _LEAST_S = 1.0
-#: finding the record to blame takes as long again as the first call
-_CALLS = 2.0
-#: starting a worker, reading, writing, and the way back
-_GRACE_S = 2.0
+#: after the first call, the search for the record to blame, and that record by itself
+_CALLS = 4.0
+#: starting a cold worker on a busy machine, reading, writing, and the way back
+_GRACE_S = 15.0
 
 
 def patience_s(budget_s: float, timeout_s: float, *, shared: bool) -> float:

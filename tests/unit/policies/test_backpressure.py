@@ -82,6 +82,21 @@ def test_after_a_step_down_it_settles_with_at_most_two_swings(factor):
     assert swings(rates) <= 2
 
 
+def test_a_cold_start_is_no_overload():
+    slow = Window(1.0, 5, 6.0, target_s=1.0, overrun_s=5.0, refused=0, waiting_records=900)
+    fine = Window(1.0, 500, 1.0, target_s=1.0, overrun_s=0.0, refused=0, waiting_records=900)
+    pace = Pace()
+    for window in (slow, slow, fine, slow, slow, fine):
+        pace = paced(pace, GAINS, window)
+        assert pace.rate_per_s is None
+
+
+def test_far_too_low_a_rate_is_left_behind_soon():
+    plant = Plant(capacity=1000, demand=5000)
+    plant.pace = Pace(5.0, ceiling_per_s=1000.0)
+    assert plant.run(12)[-1] >= 500
+
+
 def test_after_a_burst_the_limit_is_lifted():
     plant = Plant(capacity=1000, demand=100)
     plant.run(5)

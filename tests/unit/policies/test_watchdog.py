@@ -11,7 +11,7 @@ SECONDS = st.floats(0.01, 600)
 def test_in_company_a_call_has_a_few_budgets_and_alone_its_whole_timeout():
     assert patience_s(1.0, 30.0, shared=True) == 5.0
     assert patience_s(1.0, 30.0, shared=False) == 30.0
-    assert (limit_s(1.0, 30.0, shared=True), limit_s(1.0, 30.0, shared=False)) == (13.0, 63.0)
+    assert (limit_s(1.0, 30.0, shared=True), limit_s(1.0, 30.0, shared=False)) == (36.0, 136.0)
 
 
 def test_the_express_is_not_so_short_that_a_hiccup_is_a_hang():
