@@ -1,16 +1,14 @@
-"""Waves on a real Spark: several at once, lost workers, new versions, and nothing secret shown.
+"""Waves on a real Spark: positions that move first, DataFrames, and nothing secret shown.
 
-Handlers are pickled by value only for modules that Headrace loads, so those here import what they
-use inside, as a function typed at a prompt would.
+What every engine promises is in the contract suite, and what handlers can do to a worker in
+``test_spark_hostile_handlers.py``. Handlers are pickled by value only for modules that Headrace
+loads, so those here import what they use inside, as a function typed at a prompt would.
 """
 # ruff: noqa: PLC0415
 
-import os
-import signal
 import threading
 import time
 
-import pyarrow as pa
 import pytest
 
 from headrace.model.records import Deployment, LaneStart
@@ -20,6 +18,7 @@ from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -46,7 +45,8 @@ def site(tmp_path):
 @pytest.fixture
 def engine(spark, site):
     _, connections, _ = site
-    made = SparkEngine(spark, Tools(connections, NumbersReader(), SqlPositionsFactory()))
+    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    made = SparkEngine(spark, tools)
     yield made
     made.close()
 
@@ -69,91 +69,12 @@ def made(handler, name="quick", **options):
     return use_case(topic=TOPIC, sink=ParquetFiles("out"), name=name, **options)(handler)
 
 
+def take(engine, made):
+    engine.take(made, Deployment(made.name, "m.py", "0" * 64, TOPIC))
+
+
 def numbers(table, _context):
     return table.select(["offset"])
-
-
-def test_a_wave_comes_back_with_a_receipt_for_each_slice(engine):
-    engine.deploy(made(numbers), {})
-    engine.start(wave(1, "acme", "bolt"))
-    result = results(engine, 1)["w1"]
-    assert result.error is None
-    assert sorted((each.slice.lane.tenant, each.reached) for each in result.receipts) == [
-        ("acme", 10),
-        ("bolt", 10),
-    ]
-
-
-def test_a_straggler_does_not_hold_back_another_wave(engine, tmp_path):
-    gate = tmp_path / "gate"
-
-    def waits(table, _context, path=str(gate)):
-        import os.path
-        import time
-
-        deadline = time.monotonic() + 60
-        while not os.path.exists(path) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return table.select(["offset"])
-
-    engine.deploy(made(numbers), {})
-    engine.deploy(made(waits, name="slow"), {})
-    engine.start(wave(1, "acme", use_case_name="slow"))
-    engine.start(wave(2, "bolt"))
-    assert list(results(engine, 1)) == ["w2"]
-    gate.touch()
-    assert list(results(engine, 1)) == ["w1"]
-
-
-def test_a_new_version_of_a_use_case_needs_no_restart(engine, site, tmp_path):
-    engine.deploy(made(lambda _t, _c: pa.table({"version": [1]})), {})
-    engine.start(wave(1, "acme"))
-    results(engine, 1)
-    engine.deploy(made(lambda _t, _c: pa.table({"version": [2]})), {})
-    engine.start(wave(2, "bolt"))
-    results(engine, 1)
-    written = {
-        path.parent.name: pa.parquet.read_table(path, partitioning=None)["version"].to_pylist()
-        for path in (tmp_path / "files").rglob("*.parquet")
-    }
-    assert written == {"tenant=acme": [1], "tenant=bolt": [2]}
-
-
-def test_a_killed_python_worker_is_run_again_with_the_same_slices(engine, tmp_path):
-    flag = tmp_path / "killed"
-
-    def dies_once(table, _context, path=str(flag)):
-        import os
-        import os.path
-        import signal
-
-        if not os.path.exists(path):
-            with open(path, "w"):
-                pass
-            os.kill(os.getpid(), signal.SIGKILL)
-        return table.select(["offset"])
-
-    engine.deploy(made(dies_once), {})
-    engine.start(wave(1, "acme"))
-    result = results(engine, 1)["w1"]
-    assert flag.exists()
-    assert result.error is None
-    assert [each.reached for each in result.receipts] == [10]
-
-
-def test_a_worker_that_always_dies_is_a_lost_task_and_not_the_end(engine):
-    def dies(_table, _context):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    engine.deploy(made(dies), {})
-    engine.start(wave(1, "acme"))
-    result = results(engine, 1, timeout_s=120)["w1"]
-    assert result.error is not None
-    assert result.error.temporary
-    assert result.error.code == "TaskLost"
-    engine.deploy(made(numbers), {})
-    engine.start(wave(2, "acme"))
-    assert results(engine, 1)["w2"].error is None
 
 
 def test_at_most_once_survives_a_worker_killed_after_its_claim(engine, site, tmp_path):
@@ -171,7 +92,7 @@ def test_at_most_once_survives_a_worker_killed_after_its_claim(engine, site, tmp
             os.kill(os.getpid(), signal.SIGKILL)
         return table.select(["offset"])
 
-    engine.deploy(made(dies_once, guarantee="at-most-once"), {})
+    take(engine, made(dies_once, guarantee="at-most-once"))
     engine.start(wave(1, "acme"))
     (receipt,) = results(engine, 1)["w1"].receipts
     assert receipt.superseded
@@ -179,24 +100,6 @@ def test_at_most_once_survives_a_worker_killed_after_its_claim(engine, site, tmp
     position = store.load_positions([StreamId("quick", "acme")])[0]
     assert position.next_offset == 10
     assert not list((tmp_path / "files").rglob("*.parquet"))
-
-
-def test_a_cancelled_wave_comes_back_and_frees_its_slot(engine):
-    def hangs(_table, _context):
-        import time
-
-        time.sleep(600)
-
-    engine.deploy(made(hangs), {})
-    engine.start(wave(1, "acme"))
-    canceller = threading.Timer(2.0, engine.cancel, ["w1"])
-    canceller.start()
-    result = results(engine, 1)["w1"]
-    canceller.join()
-    assert result.error is not None
-    engine.deploy(made(numbers), {})
-    engine.start(wave(2, "acme"))
-    assert results(engine, 1)["w2"].error is None
 
 
 # --- use cases of form wave ------------------------------------------------------------------
@@ -215,7 +118,7 @@ def test_a_dataframe_handler_sees_the_whole_wave_with_its_tenants(engine):
         }
         seen["columns"] = frame.columns
 
-    engine.deploy(of_form_wave(report), {})
+    take(engine, of_form_wave(report))
     engine.start(wave(1, "acme", "bolt"))
     result = results(engine, 1)["w1"]
     assert result.error is None
@@ -240,7 +143,7 @@ def test_a_dataframe_is_kept_so_that_two_actions_read_kafka_once(engine):
         seen["kept"] = frame.sparkSession.sparkContext._jsc.getPersistentRDDs().size()
         seen["counts"] = (frame.count(), frame.count())
 
-    engine.deploy(of_form_wave(twice), {})
+    take(engine, of_form_wave(twice))
     engine.start(wave(1, "acme", "bolt"))
     assert results(engine, 1)["w1"].error is None
     assert seen == {"kept": 1, "counts": (20, 20)}
@@ -256,7 +159,7 @@ def test_a_failing_dataframe_handler_is_split_by_stream_to_find_the_culprit(engi
             raise ValueError("not acme")
         done.append((wave.id, tenants))
 
-    engine.deploy(of_form_wave(picky), {})
+    take(engine, of_form_wave(picky))
     engine.start(wave(1, "acme", "bolt"))
     receipts = {each.slice.lane.tenant: each for each in results(engine, 1)["w1"].receipts}
     assert receipts["acme"].reached == 0
@@ -274,7 +177,7 @@ def test_a_dataframe_handler_at_most_once_moves_positions_first(engine, site):
         at_call["records"] = frame.count()
         at_call["positions"] = {each.next_offset for each in store.load_positions()}
 
-    engine.deploy(of_form_wave(looks, guarantee="at-most-once"), {})
+    take(engine, of_form_wave(looks, guarantee="at-most-once"))
     engine.start(wave(1, "acme", "bolt"))
     results(engine, 1)
     assert at_call == {"records": 20, "positions": {10}}
@@ -284,11 +187,38 @@ def test_a_dataframe_handler_at_most_once_moves_positions_first(engine, site):
     assert at_call["records"] == 20
 
 
+def test_a_dataframe_handler_is_not_blamed_for_being_cancelled(engine):
+    here = threading.Event()
+
+    def sleeps(_rows):
+        time.sleep(600)
+
+    def hangs(frame, _wave):
+        here.set()
+        frame.foreachPartition(sleeps)
+
+    take(engine, of_form_wave(hangs))
+    engine.start(wave(1, "acme", "bolt"))
+    assert here.wait(60)
+    engine.cancel("w1")
+    result = results(engine, 1)["w1"]
+    assert result.receipts == ()
+    assert result.error.temporary
+    assert not engine.began("w1")
+
+
+# --- what is told about executors ------------------------------------------------------------
+
+
+def test_a_local_session_is_one_executor_with_its_cores_for_slots(engine):
+    assert (engine.executors, engine.slots) == (1, 2)
+
+
 # --- what anybody could read -----------------------------------------------------------------
 
 
 def test_no_secret_is_in_sparks_settings_or_event_log(engine, spark, event_log):
-    engine.deploy(made(numbers), {})
+    take(engine, made(numbers))
     engine.start(wave(1, "acme", "bolt"))
     results(engine, 1)
     assert all(SECRET not in value for _, value in spark.sparkContext.getConf().getAll())
