@@ -30,6 +30,7 @@ from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.planning import check, plan
+from headrace.planning.demand import PROBES
 from headrace.policies.elasticity import SlotLimits
 from headrace.policies.express import with_express
 from headrace.policies.watchdog import limit_s
@@ -205,7 +206,11 @@ class Driver:
         if not self._recovered:
             self._find_intents()
         if self.observer.control([deployment for _, deployment in self._use_cases.values()]):
-            self.failing.reload()
+            try:
+                self.failing.reload()
+            except StoreUnavailable:
+                self.observer.forget_revision()
+                raise
         if self.board.lost and not self.board.streams:
             raise Fenced("another driver has taken over every stream; this one stops")
         self.observer.topics(now_s)
@@ -216,6 +221,8 @@ class Driver:
     def _look_at_load(self, now_s: float) -> None:
         use_cases = {name: use_case for name, (use_case, _) in self._use_cases.items()}
         busy = [self.board.streams[name] for name in self.board.ready if name in self.board.streams]
+        running = [use_cases[flight.wave.use_case] for flight in self.board.flights.values()]
+        self.pacing.sample(running)
         self.pacing.look(busy, use_cases, now_s)
         if self.scaling is not None:
             self.scaling.look(busy, now_s)
@@ -299,7 +306,10 @@ class Driver:
         return rates | self.pacing.rates(use_case)
 
     def _returned(self, result: WaveResult) -> None:
-        self.pacing.add(result, self._use_cases[result.wave.use_case][0])
+        streams = {piece.lane.stream for piece in result.wave.slices}
+        held_here = [self.board.streams[each] for each in streams if each in self.board.streams]
+        known = all(held.cost.samples > PROBES for held in held_here)
+        self.pacing.add(result, self._use_cases[result.wave.use_case][0], known=known)
         if self.scaling is not None:
             self.scaling.add(result)
         for receipt in result.receipts:

@@ -45,6 +45,9 @@ class _Count:
     target_s: float = 0.0
     overrun_s: float = 0.0
     waves: int = 0
+    #: turns of the window, and waves in flight summed over them
+    turns: int = 0
+    in_flight: int = 0
     refused: set[StreamId] = field(default_factory=set)
     accepted: set[StreamId] = field(default_factory=set)
 
@@ -64,8 +67,12 @@ class Pacing:
     _counts: dict[GateId, _Count] = field(default_factory=dict)
     _looked_at_s: float = float("-inf")
 
-    def add(self, result: WaveResult, use_case: UseCase) -> None:
-        """Count a wave that came back."""
+    def add(self, result: WaveResult, use_case: UseCase, *, known: bool) -> None:
+        """Count a wave that came back.
+
+        Only where the cost of its streams was ``known`` can it have overrun: a guess that was wrong
+        is no overload.
+        """
         if result.error is not None:
             return
         records = sum(each.records for each in result.receipts)
@@ -75,12 +82,21 @@ class Pacing:
             count.busy_s += result.seconds
             target_s = result.wave.budget_s + GRACE_S
             count.target_s += target_s
-            count.overrun_s += max(0.0, result.seconds - target_s)
+            count.overrun_s += max(0.0, result.seconds - target_s) if known else 0.0
             count.waves += 1
             for each in result.receipts:
                 said_no = each.error is not None and each.error.code == "SinkUnavailable"
                 if said_no or each.records:
                     (count.refused if said_no else count.accepted).add(each.slice.lane.stream)
+
+    def sample(self, running: Iterable[UseCase]) -> None:
+        """Take note of the waves in flight in this turn."""
+        for count in self._counts.values():
+            count.turns += 1
+        for use_case in running:
+            for name in keys_of(use_case):
+                count = self._counts.setdefault(name, _Count(turns=1))
+                count.in_flight += 1
 
     def look(
         self, streams: Iterable[HeldStream], use_cases: Mapping[str, UseCase], now_s: float
@@ -130,6 +146,7 @@ def _window(count: _Count, seconds: float, waiting_records: int) -> Window:
         seconds=seconds,
         records=count.records,
         busy_s=count.busy_s,
+        slots_used=max(1.0, count.in_flight / max(1, count.turns)),
         target_s=count.target_s / waves,
         overrun_s=count.overrun_s / waves,
         refused=count.refusals,

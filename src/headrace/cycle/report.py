@@ -78,6 +78,9 @@ class Meter:
         self._rolled_s = now_s
 
 
+_NOTHING = Meter()
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One stream as people see it."""
@@ -109,7 +112,8 @@ class Reporter:
         return [self._row(held, now_s) for _, held in sorted(board.streams.items())]
 
     def _row(self, held: HeldStream, now_s: float) -> Row:
-        meter = self.meter(held.stream.id)
+        # A stream that never did anything needs no sketches.
+        meter = self.meters.get(held.stream.id) or _NOTHING
         p50_s, p99_s = meter.quantiles_s(0.5, 0.99)
         waves = sorted({lane.wave for lane in held.lanes.values() if lane.wave})
         return Row(

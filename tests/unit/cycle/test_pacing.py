@@ -25,13 +25,14 @@ def result(use_case, seconds, tenants, refused=()):
     return WaveResult(Wave("w", use_case.name, (Bin(slices, 1.0),), 1.0), receipts, seconds)
 
 
-def paces(world, *results, windows=3):
+def paces(world, *results, windows=3, known=True):
     use_case = world.make()
     made = Pacing()
     made.look([], {}, 0.0)
     for number in range(windows):
         for each in results:
-            made.add(result(use_case, *each), use_case)
+            made.add(result(use_case, *each), use_case, known=known)
+            made.sample([use_case])
         made.look([], {use_case.name: use_case}, float(number + 1))
     return {name: pace.rate_per_s for name, pace in made.paces.items()}
 
@@ -44,6 +45,10 @@ def test_waves_that_overrun_set_the_pace_of_their_use_case_and_their_sink(world)
     found = paces(world, (4.0, "abc"))
     assert set(found) == {GateId("use case", "keep"), GateId("sink", "ParquetFiles")}
     assert all(each is not None for each in found.values())
+
+
+def test_a_wrong_guess_is_no_overload(world):
+    assert set(paces(world, (4.0, "abc"), known=False).values()) == {None}
 
 
 def test_a_sink_that_refuses_most_streams_is_asked_less(world):
