@@ -19,15 +19,16 @@ that there was, and it is lowered only while waves overrun; so small batches har
 
 What was done under overload is kept as the *ceiling*. While waves meet their target and work waits,
 the rate grows: below the ceiling it doubles, around it by a fiftieth (less if not all of it is
-used), and once clearly more is done than the ceiling, by a quarter. This is the shape of CUBIC
+used), and once clearly more is done than the ceiling, by a fifth. This is the shape of CUBIC
 (RFC 9438), which stays close to the last known capacity and then searches for more. The limit is
-lifted after five windows in which it held nobody back.
+lifted after eight windows in which it held nobody back.
 
-Worked example, windows of a second: a sink does 1,000 records/s, 900 come in. It falls to 250; with
-waves 1.5 s and 4 s long the limit comes into force in the second window and is between 213 and 260
-from the 10th on. It recovers; the rate passes 800 after about ten windows, and when what waited is
-done, the limit is lifted. Of a sink that refuses all above 1,000 records/s, 900 to 1,000 are used
-in seven of nine windows.
+Worked example, windows of a second: a sink does 1,000 records/s and 900 come in. It falls to 250;
+waves take 1.5, then 4, then 6.7 s, and at the end of the third such window a limit of 282 comes into
+force, then 247, 230 and, until what is queued in the sink is worked off, 213. It recovers: the
+limit is 225, 266, 313 and so on, 994 after ten windows, and moves between 970 and 1,040 until what
+waited is done and it is lifted. Of a sink that refuses all above 1,000 records/s, between 880 and
+1,000 are used in eight of nine windows, and half in the ninth.
 
 It does not limit one tenant for another's sake (shares do), does not say which slice to take, and
 in a system whose slots alone bound the work it seldom does anything: slices are cut by what records
@@ -44,8 +45,9 @@ _OVERLOADED = 0.5
 _WINDOWS_OVERLOADED = 2
 #: overrun, as a share of the target, that a rate in force tolerates: waves are never exact
 _TOLERATED = 0.1
-#: windows without effect after which a limit is lifted
-_WINDOWS_CALM = 5
+#: windows without effect after which a limit is lifted; were a fifth of the rate piling up behind
+#: the sink instead, its waves would have overrun by then
+_WINDOWS_CALM = 8
 #: share of the newest window in what is thought to be done
 _WEIGHT = 0.5
 #: a backlog behind the sink is worked off with no less than this share of what it does
@@ -57,7 +59,7 @@ _KEEPS_UP = 0.95
 #: shares of the ceiling between which growth is slow
 _NEAR, _BEYOND = 0.9, 1.15
 #: growth in a window below the ceiling, around it, around it if not all is used, and above it
-_DOUBLE, _SLOW, _CREEP, _FAST = 2.0, 1.02, 1.003, 1.25
+_DOUBLE, _SLOW, _CREEP, _FAST = 2.0, 1.02, 1.003, 1.18
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +136,24 @@ def paced(pace: Pace, gains: PidGains, window: Window) -> Pace:
         pace = replace(pace, done_per_s=done_per_s)
     if window.refused:
         return _halved(pace, gains, window)
-    overrun = window.overrun_s / window.target_s
     if pace.rate_per_s is None:
-        overloaded = pace.overloaded + 1 if overrun > _OVERLOADED else 0
-        if overloaded < _WINDOWS_OVERLOADED:
-            return replace(pace, overloaded=overloaded)
-        return _governed(pace, pace.done_per_s, gains, window)
-    if overrun > _TOLERATED:
+        return _watched(pace, gains, window)
+    if window.overrun_s > _TOLERATED * window.target_s:
         return _governed(pace, pace.rate_per_s, gains, window)
     used = pace.done_per_s >= _USED * pace.rate_per_s
     if not used or window.waiting_records <= pace.rate_per_s * window.target_s:
         return _calmer(pace)
     rate_per_s = _grown(pace, pace.rate_per_s, now_per_s, gains.min_rate_per_s)
     return replace(pace, rate_per_s=rate_per_s, error_per_s=0.0, calm=0)
+
+
+def _watched(pace: Pace, gains: PidGains, window: Window) -> Pace:
+    """The step while no limit is in force."""
+    overran = window.overrun_s > _OVERLOADED * window.target_s
+    overloaded = pace.overloaded + 1 if overran else 0
+    if overloaded < _WINDOWS_OVERLOADED:
+        return replace(pace, overloaded=overloaded)
+    return _governed(pace, pace.done_per_s, gains, window)
 
 
 def _processing_rate(window: Window) -> float:
