@@ -29,12 +29,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
-from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, backlog, table, verify, watched
+from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, table, verify, watched
 from benchmarks.harness import Bench, broker, driver_of, session, topics, write
 from benchmarks.streaming import Query
 from benchmarks.waves import told
+from headrace.kafka import producer_config
 from headrace.kafka.config import consumer_config
 from headrace.kafka.consumers import PROFILES
 from headrace.model.streams import StreamId
@@ -273,6 +274,9 @@ def _theirs(spark: Any, config: dict[str, str]) -> dict[str, Any]:
 
 
 def _one_each(config: Mapping[str, str], names: Sequence[str], trouble_s: float) -> None:
-    send = Sender(trouble_s)
+    value = Sender(trouble_s)
+    producer = Producer(producer_config(config))
     for name in names:
-        backlog(config, name, 1, send(name, 0, 0.0))
+        producer.produce(name, value=value(name, 0, 0.0), partition=0)
+    left = producer.flush(30)
+    assert left == 0, f"{left} records were not acknowledged"
