@@ -83,14 +83,15 @@ def test_a_killed_executor_costs_its_own_wave_a_second_run_and_no_other_wave_any
     assert secret_of(cluster) not in seen["command"]
 
 
-def test_who_does_not_know_the_secret_is_not_let_in(cluster, tmp_path):
-    command = list(psutil.Process(cluster.worker_pid).cmdline())
-    at = command.index("--properties-file")
-    uninvited = [*command[:at], *command[at + 2 :]]
+@pytest.mark.parametrize("secret", ["", "0" * 64])
+def test_who_does_not_know_the_secret_is_not_let_in(cluster, tmp_path, secret):
+    uninvited = list(psutil.Process(cluster.worker_pid).cmdline())
     uninvited[uninvited.index("--work-dir") + 1] = str(tmp_path / "work")
-    worker = GuardedProcess(
-        uninvited, tmp_path / "log", [], 5.0, {"SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": ""}
-    )
+    if not secret:
+        at = uninvited.index("--properties-file")
+        del uninvited[at : at + 2]
+    environment = {**cluster.environment, "_SPARK_AUTH_SECRET": secret, "SPARK_LOCAL_DIRS": ""}
+    worker = GuardedProcess(uninvited, tmp_path / "log", [], 5.0, environment)
     try:
         assert eventually(lambda: "Failed to connect to master" in worker.tail())
         assert "Successfully registered" not in (tmp_path / "log").read_text()
@@ -98,14 +99,12 @@ def test_who_does_not_know_the_secret_is_not_let_in(cluster, tmp_path):
         worker.kill()
 
 
-def test_the_secret_is_on_no_command_line_and_its_file_is_for_the_owner_alone(cluster):
-    properties = cluster.folder / "cluster.properties"
-    assert secret_of(cluster) in properties.read_text()
-    assert properties.stat().st_mode & 0o777 == 0o600
+def test_the_secret_is_on_no_command_line_and_in_no_file(cluster):
     for each in (cluster.master_pid, cluster.worker_pid):
-        shown = " ".join(psutil.Process(each).cmdline())
-        assert str(properties) in shown
-        assert secret_of(cluster) not in shown
+        assert secret_of(cluster) not in " ".join(psutil.Process(each).cmdline())
+    files = [each for each in cluster.folder.rglob("*") if each.is_file()]
+    assert any(each.name == "worker.log" for each in files)
+    assert not [each for each in files if secret_of(cluster).encode() in each.read_bytes()]
 
 
 def test_master_and_worker_listen_on_this_machine_only(cluster):

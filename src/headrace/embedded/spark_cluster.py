@@ -7,8 +7,8 @@ seconds and never outlives the process that started it; its executors are childr
 and end with it.
 
 It listens on 127.0.0.1 only. Everybody who joins needs a secret, made anew at each start, because
-whoever may submit to a cluster may run any code as its owner. The secret is in a file that only its
-owner can read and in ``environment``; it is on no command line and in no setting that Spark shows.
+whoever may submit to a cluster may run any code as its owner. The secret travels in ``environment``
+alone; it is in no file, on no command line and in no setting that Spark shows.
 
 Not here: sessions (`spark/session.py`), and any cluster of more than one machine.
 """
@@ -18,7 +18,6 @@ from __future__ import annotations
 import http.client
 import importlib.util
 import json
-import os
 import secrets
 import time
 from collections.abc import Callable
@@ -60,7 +59,7 @@ class EmbeddedSparkCluster:
     """A master and a worker in a folder. Use it as a context manager, or ``start`` and ``stop``.
 
     The folder holds ``master.log`` and ``worker.log`` of the last start, ``work/`` (what executors
-    said), ``local/`` (their scratch files) and ``cluster.properties`` (with the secret).
+    said), ``local/`` (their scratch files) and ``cluster.properties``.
     """
 
     def __init__(self, folder: Path | str, cores: int = 4, memory: str = "4g") -> None:
@@ -168,13 +167,9 @@ class EmbeddedSparkCluster:
         port, page = free_ports(2)
         self._ports = (port, page)
         self._secret = secrets.token_hex(32)
-        chosen = {**_PROPERTIES, "spark.authenticate.secret": self._secret}
-        text = "".join(f"{key} {value}\n" for key, value in chosen.items())
+        text = "".join(f"{key} {value}\n" for key, value in _PROPERTIES.items())
         try:
-            self._properties.unlink(missing_ok=True)
-            descriptor = os.open(self._properties, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text)
+            self._properties.write_text(text, encoding="ascii")
         except OSError as exc:
             raise ServerError(f"folder {self.folder} cannot be written: {exc.strerror}") from exc
 
@@ -201,10 +196,10 @@ class EmbeddedSparkCluster:
         home = _spark_home()
         shared = ["--host", HOST, "--properties-file", str(self._properties)]
         environment = {
+            **self.environment,
             "SPARK_HOME": str(home),
             # no spark-env.sh of a cluster that somebody set up for another purpose
             "SPARK_CONF_DIR": str(self.folder),
-            "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": _QUICK,

@@ -96,7 +96,7 @@ class SparkEngine:
     tools: Tools
     fixed_slots: int | None = None
     #: waves that may be with Spark at once, each with a thread that waits for it
-    most_waves: int = 256
+    most_waves: int = 1_000
     _slots: tuple[float, int] = (-_KNOWN_S, 1)
     _deployed: dict[str, _Deployed] = field(default_factory=dict)
     _done: queue.SimpleQueue[WaveResult] = field(default_factory=queue.SimpleQueue)

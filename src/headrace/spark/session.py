@@ -62,6 +62,8 @@ _LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\])(:\d+)?")
 #: where Spark looks first for the secret of a standalone cluster
 _AUTH_SECRET = "_SPARK_AUTH_SECRET"  # noqa: S105 - a name
 _SECRET = re.compile(r"(?i)password|secret|token|credential|access\.key")
+#: keys whose value only names where a secret is: a file, or one of Kubernetes
+_PLACE = re.compile(r"(?i)file$|\.secrets\.|\.secretKeyRef\.")
 
 
 def build_session(
@@ -145,9 +147,10 @@ def elastic_options(least: int, most: int) -> dict[str, str]:
 def _authentication(master: str | None) -> dict[str, str]:
     """Where the environment has the secret of a standalone cluster, use it.
 
-    Spark takes it from there, but wants the setting to be there too, whatever it says.
+    Spark takes it from there, but wants the setting to be there too, whatever it says. Other
+    masters make a secret of their own; None may be any master of ``spark-submit``.
     """
-    if not (master or "").startswith("spark://") or _AUTH_SECRET not in os.environ:
+    if not (master or "spark://").startswith("spark://") or _AUTH_SECRET not in os.environ:
         return {}
     return {"spark.authenticate": "true", "spark.authenticate.secret": f"see ${_AUTH_SECRET}"}
 
@@ -158,7 +161,7 @@ def _refuse(options: Mapping[str, str]) -> None:
             raise ConfigError(f"spark: {key}: every key of the spark map starts with 'spark.'")
         if key in _FIXED and value.lower() != _FIXED[key].lower():
             raise ConfigError(f"spark: {key} must be {_FIXED[key]}: Headrace's promises need it")
-        if _SECRET.search(key):
+        if _SECRET.search(key) and not _PLACE.search(key):
             raise ConfigError(
                 f"spark: {key}: Spark shows its settings in its UI and event log; "
                 "give secrets by environment or file instead"

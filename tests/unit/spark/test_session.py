@@ -56,6 +56,7 @@ def test_bounds_that_make_no_sense_are_refused(least, most):
     ("key", "value", "told"),
     [
         ("spark.authenticate.secret", "x", "give secrets by environment or file"),
+        ("spark.hadoop.fs.s3a.access.key", "x", "give secrets by environment or file"),
         ("spark.speculation", "true", "spark.speculation must be false"),
         ("executor.memory", "1g", "every key of the spark map starts with 'spark.'"),
     ],
@@ -63,3 +64,16 @@ def test_bounds_that_make_no_sense_are_refused(least, most):
 def test_options_that_break_a_promise_are_refused_before_spark_starts(key, value, told):
     with pytest.raises(ConfigError, match=told):
         build_session("test", "local[1]", {key: value}, {})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.authenticate.secret.file",
+        "spark.kubernetes.executor.secrets.kafka",
+        "spark.kubernetes.executor.secretKeyRef.DATABASE_URL",
+    ],
+)
+def test_where_a_secret_is_may_be_said(key):
+    with pytest.raises(ConfigError, match=r"spark\.speculation must be false"):
+        build_session("test", "local[1]", {key: "/etc/x", "spark.speculation": "true"}, {})
