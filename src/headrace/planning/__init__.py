@@ -9,7 +9,8 @@ Properties, the first before the second
 1. *Valid.* Slices begin at the position, end at or before the log's end and hold at least one
    record. A lane is in one slice at most, and in none while it runs. A stream of order ``stream``
    runs alone, in one bin, with all its lanes that have records: one left out could hold the oldest
-   record. No more bins than free slots; a wave is of one use case.
+   record. They are merged in memory, so together they are held to ``slice_bytes``. No more bins
+   than free slots; a wave is of one use case.
 2. *Throttles kept.* A stream takes at most its allowance. While anything is allowed the least it
    can take may pass (one record, for order ``stream`` one of each lane), and its bucket owes it.
 3. *Fair in task-seconds by weight, and work-conserving.* Records mislead: one tenant's may cost a
@@ -20,29 +21,41 @@ Properties, the first before the second
 4. *No bin predicted over its budget*, except by one slice of one record (order ``stream``: one
    record of each lane), which gets a bin of its own. It can not be made smaller.
 5. *Few bins*, by predicted seconds: a further bin is opened only for ``min_bin_s`` of work.
-6. *Slow, unsteady and unknown streams not packed with quick ones* while slots allow it; else quick
-   ones go first in the bin. A stream nobody has a receipt of is probed with ``probe_records``, and
-   four times more after each of its first receipts.
+6. *No flood and no suspect in the bin of a quick stream*, since a receipt comes when its bin has
+   ended. Bins are of one kind (`kinds`): *quick*, with at most ``quick_s`` waiting in all; *bulk*,
+   with more; *cautious*, if slow, unsteady or unknown; *apart*, if suspected of hanging or of
+   killing its worker, and then of one label. With too few slots for all kinds they take turns. A
+   stream nobody has a receipt of is probed with ``probe_records``, and four times more after each
+   of its first receipts.
 7. *Stable.* The order of the snapshot does not matter. Ties go to the lower stream id (use case,
    tenant), then the lower partition.
 
 *Nobody starves.* Rank a stream by credit over weight. All that wait rise alike, and being served
-lowers the rank, so those not served keep their order. A stream waits until others have had what
-ranked them higher, and until it has saved for the least it can take (``least_s``, mostly one record
-of each lane). Meanwhile another stream of weight ``w`` can have at most ``w`` times (by how much it
-was ahead in rank, plus ``least_s`` over the waiting stream's weight), and one turn's share more.
+lowers the rank, so those not served keep their order. Slots go to the group (use case, kind and
+label) of the highest, and groups of nothing but debtors wait while others want slots. So a stream
+waits until others have had what ranked them higher, and until it has saved for the least it can
+take (``least_s``, mostly one record of each lane). Meanwhile another stream of weight ``w`` can
+have at most ``w`` times (by how much it was ahead in rank, plus ``least_s`` over the waiting
+stream's weight), and one turn's share more for each stream of its group, itself included.
 
-Inside a stream lanes need no credits: each gets a record before any gets two, and when not even
-that can be had, the lane that begins moves on with every record done.
+*And predictions may be wrong.* What a bin really used is settled with the credit
+(`policies.fairness`), so that shares are of real seconds. With predictions up to ten times too high
+or too low, changing as they go, and lanes enough to go on with while others run, streams with an
+endless backlog are within 15 % of their shares after 200 turns, mostly within 2 %. Nobody is then
+passed over for more turns than three times (the number of streams, plus the sum of all weights over
+its own, times one more than the bins it is in debt).
+
+Inside a stream lanes need no credits: those with less than their part of the share are served
+whole, and which of the long ones begins moves on as they are done.
 
 Steps, and what holds after each
 --------------------------------
 `demand`    what each stream could use, alone: taking at most this breaks no rule but of capacity.
-`shares`    slots of each use case, records of each stream: together within the capacity of the
+`shares`    slots of each group, records of each stream: together within the capacity of the
             turn, ``free_slots * bin_budget_s``, by weighted max-min fairness with credits.
 `slices`    which records of which lanes: each share exactly, no lane twice.
 `packing`   bins within the budget and the slots; what does not fit is trimmed for a later turn.
-`waves`     bins of a use case and of like length together.
+`waves`     bins of a group and of like length together.
 `check`     names what is wrong with a plan. It is written apart, and run on every plan.
 
 A worked example
@@ -50,9 +63,10 @@ A worked example
 One record costs 1 ms. Two slots are free, a bin has 1 s, so there are 2 s to share. The whale has
 4 lanes of 1,000 records (4 s), a tenant of weight 2 has 2 such lanes (2 s), a small one 200 records
 (0.2 s). The water rises: the small one is full at 0.2 s; the rest, 1.8 s, goes 1 to 2, which is
-0.6 s and 1.2 s. Their lanes share alike: 150 records from each of the whale's, 600 from each of the
-heavy tenant's. Packing then has 50 records too many for one bin and as much room in the other: it
-trims one slice of the whale's to 100, and makes another 200.
+0.6 s and 1.2 s. A lane is worth up to a quarter of a bin here before another one is begun, so the
+whale's part comes from three of its lanes, 200 records each; the fourth stays free for the slot
+that ends next. The heavy tenant needs both of its lanes, 600 records each. All three have more
+than 0.1 s waiting, so they may share bins.
 
 >>> from headrace.model.plans import Cost, LaneView, Snapshot, StreamView
 >>> from headrace.model.streams import StreamId
@@ -76,9 +90,8 @@ turn-7-0
 turn-7-1
   1.000 s
   heavy.visits[1] 0..600
-  whale.visits[1] 0..150
-  whale.visits[2] 0..150
-  whale.visits[3] 0..100
+  whale.visits[1] 0..200
+  whale.visits[2] 0..200
 >>> check(snapshot, made)
 []
 

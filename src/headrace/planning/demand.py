@@ -116,14 +116,20 @@ def level(most: Sequence[int], total: int, first: int = 0) -> list[int]:
     return chosen
 
 
-def rotation(lanes: Iterable[LaneView], count: int) -> int:
+def rotation(lanes: Iterable[LaneView], count: int, every: int = 1) -> int:
     """Which lane begins when not all can be served.
 
     Nothing is remembered of a lane but its position, so the sum of positions is scrambled (by the
     golden ratio, Knuth 6.4): each time something of the stream is done, the beginning moves to a
     place that has nothing to do with lags, and no lane is last for long.
+
+    Args:
+        lanes: of one stream.
+        count: how many could begin.
+        every: the beginning moves after so many records.
     """
-    return (sum(lane.position for lane in lanes) * 2654435769 % 2**32) * count >> 32
+    done = sum(lane.position for lane in lanes) // every
+    return (done * 2654435769 % 2**32) * count >> 32
 
 
 def _takeable(view: StreamView) -> list[LaneView]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from headrace.model.plans import Credit, Plan, Snapshot
+from headrace.model.plans import Credit, Limits, Plan, Snapshot
 from headrace.model.streams import StreamId
 from headrace.planning.demand import find_demands
 from headrace.planning.kinds import Group
@@ -26,6 +26,8 @@ from headrace.planning.waves import make_waves
 
 #: lanes of a stream stay together up to this part of a bin; larger pieces would pack badly
 SMALL_CUTS = 4
+#: and a lane by itself up to this part, where there is one bin
+LONG_CUTS = 2
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -35,8 +37,7 @@ def plan(snapshot: Snapshot) -> Plan:
     slots = share_slots(groups, snapshot)
     for name, count in slots.items():
         share_seconds(groups[name], count * snapshot.limits.bin_budget_s)
-    keep_s = min(snapshot.limits.min_bin_s, snapshot.limits.bin_budget_s / SMALL_CUTS)
-    cuts = {name: cut(groups[name], keep_s) for name in slots}
+    cuts = {name: _cut(groups[name], count, snapshot.limits) for name, count in slots.items()}
     slots = _spread(slots, cuts, snapshot)
     packed = {name: pack(cuts[name], slots[name], snapshot.limits) for name in slots}
     waves = make_waves(packed, snapshot)
@@ -48,6 +49,13 @@ def _groups(claims: Iterable[Claim]) -> dict[Group, list[Claim]]:
     for claim in claims:
         groups[claim.demand.group].append(claim)
     return groups
+
+
+def _cut(claims: Iterable[Claim], slots: int, limits: Limits) -> list[Cut]:
+    small_s = limits.bin_budget_s / SMALL_CUTS
+    # In a single bin nothing has to fit beside something else.
+    worth_s = limits.bin_budget_s / LONG_CUTS if slots == 1 else small_s
+    return cut(claims, min(limits.min_bin_s, small_s), worth_s)
 
 
 def _spread(

@@ -1,8 +1,11 @@
 """Step 3: which records of which lanes.
 
-A stream's share is a number of records. Its lanes get the same number each, the shorter ones whole
-and the longer ones more; with fewer records than lanes, some lanes get one each, and who begins
-moves on (`rotation`). So no lane of a stream waits for another's backlog.
+A stream's share is a number of records. Where it is not all that waits, the lanes that have less
+than their part are served whole, so that no lane waits for another's backlog. What is left goes to
+as few of the long ones as will do with slices of good length, beginning with another one each time
+(`rotation`). Long slices are read and handled at less cost. And lanes that run are out of the next
+turn: a flood that had a little of every lane in one bin could claim nothing of the slot that
+becomes free next, whatever it is owed.
 
 Lanes of a stream stay together in one `Cut` while that is small, not worth a bin of its own:
 neighbours share a fetch, and the packing has less to look at. More than that is cut, never inside
@@ -40,10 +43,15 @@ class Cut:
         self.room_s = min(self.seconds, self.demand.budget_s)
 
 
-def cut(claims: Iterable[Claim], keep_s: float) -> list[Cut]:
+def cut(claims: Iterable[Claim], keep_s: float, worth_s: float) -> list[Cut]:
     """Cut every share into pieces of `keep_s`, or of one lane if that is more.
 
     The lanes of a strict stream stay together whatever they are worth.
+
+    Args:
+        claims: of one group, shared out.
+        keep_s: lanes stay together up to this.
+        worth_s: a long lane is given up to this before another one is begun.
 
     On exit: each lane is in at most one cut, and the cuts of a stream hold its share exactly.
     """
@@ -54,8 +62,8 @@ def cut(claims: Iterable[Claim], keep_s: float) -> list[Cut]:
             continue
         lanes, records = demand.lanes, demand.most
         if claim.records < demand.records:
-            lanes, records = _level(demand, claim.records)
-        seconds = demand.seconds_for(claim.records)
+            lanes, records = _part(demand, claim.records, worth_s)
+        seconds = len(lanes) * demand.fixed_s + claim.records * demand.record_s
         if demand.strict or len(lanes) == 1 or seconds <= keep_s:
             cuts.append(Cut(demand, lanes, records, seconds))
         else:
@@ -129,11 +137,25 @@ def _pieces(
     yield Cut(demand, list(lanes[start:]), list(records[start:]), seconds)
 
 
-def _level(demand: Demand, total: int) -> tuple[list[LaneView], list[int]]:
-    lanes = demand.lanes
-    first = rotation(lanes, len(lanes)) if total < len(lanes) else 0
-    records = level(demand.most, total, first)
-    if total >= len(lanes):
-        return lanes, records
-    chosen = [(lane, count) for lane, count in zip(lanes, records, strict=True) if count]
-    return [lane for lane, _ in chosen], [count for _, count in chosen]
+def _part(demand: Demand, total: int, worth_s: float) -> tuple[list[LaneView], list[int]]:
+    """Lanes, and records of each, for a share that is less than the stream could use."""
+    lanes, most = demand.lanes, demand.most
+    if demand.strict:
+        return lanes, level(most, total)
+    by_length = sorted(range(len(lanes)), key=most.__getitem__)
+    left, short = total, 0
+    while most[by_length[short]] * (len(lanes) - short) <= left:
+        left -= most[by_length[short]]
+        short += 1
+    chosen, long = by_length[:short], sorted(by_length[short:])
+    worth = max(1, int(worth_s / demand.record_s))
+    # A power of two, for `worth` moves a little with every receipt. And steps must be small: the
+    # golden ratio spreads those well, but not, say, steps of 610.
+    first = rotation(lanes, len(long), every=1 << (worth - 1).bit_length())
+    for number in long[first:] + long[:first]:
+        if left <= 0:
+            break
+        chosen.append(number)
+        left -= min(worth, most[number])
+    chosen.sort()
+    return [lanes[each] for each in chosen], level([most[each] for each in chosen], total)

@@ -1,0 +1,74 @@
+"""Which lanes a share is taken from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from planning_cases import QUICK, cost, finished, refilled, snapshot, snapshots, stream, valid_plan
+
+from headrace.model.plans import Plan, Snapshot
+from headrace.model.streams import Order
+from headrace.planning.demand import find_demands
+from headrace.planning.shares import Claim
+from headrace.planning.slices import cut
+
+
+def sizes(made: Plan, tenant: str) -> dict[int, int]:
+    """Planned records of a tenant's lanes, by partition."""
+    pieces = (piece for wave in made.waves for piece in wave.slices)
+    return {piece.lane.partition: piece.size for piece in pieces if piece.lane.tenant == tenant}
+
+
+@given(asked=snapshots())
+@QUICK
+def test_cuts_hold_every_share_exactly_and_no_lane_twice(asked: Snapshot) -> None:
+    for demand in find_demands(asked):
+        for share in {demand.least, (demand.least + demand.records) // 2, demand.records}:
+            claim = Claim(demand, demand.room_for(demand.records), 0.0, 1.0, records=share)
+            cuts = cut([claim], 0.1, 0.25)
+            most = {
+                lane.partition: some for lane, some in zip(demand.lanes, demand.most, strict=True)
+            }
+            lanes = [lane.partition for each in cuts for lane in each.lanes]
+            taken = [count for each in cuts for count in each.records]
+            assert sum(taken) == share
+            assert len(set(lanes)) == len(lanes)
+            assert all(1 <= some <= most[lane] for lane, some in zip(lanes, taken, strict=True))
+            assert sum(each.seconds for each in cuts) <= demand.seconds_for(share) + 1e-6
+
+
+def test_short_lanes_are_served_whole_and_few_long_ones_take_the_rest() -> None:
+    whale = stream("whale", 10**6, 3, 10**6, 40, 10**6)
+    found = sizes(valid_plan(snapshot(whale, stream("other", 10**6))), "whale")
+    long = [size for size in found.values() if size > 40]
+    assert (found[1], found[3]) == (3, 40)
+    assert long == [457]
+
+
+def test_a_flood_leaves_lanes_for_the_slot_that_becomes_free_next() -> None:
+    assert len(sizes(valid_plan(snapshot(stream("whale", *[10**6] * 10))), "whale")) == 2
+
+
+@pytest.mark.parametrize("others", [1, 2, 4, 7])
+@pytest.mark.parametrize("record_s", [0.000_1, 0.001, 0.000_819_67])
+def test_every_long_lane_has_its_turn(others: int, record_s: float) -> None:
+    """A share of 610 records, a Fibonacci number, is one of those that the golden ratio minds."""
+    price = cost(record_s)
+    rest = [stream(f"t{number}", 10**6, cost=price) for number in range(others)]
+    asked = snapshot(stream("whale", *[10**6] * 6, cost=price), *rest)
+    waits_s = dict.fromkeys(range(6), 0.0)
+    for _ in range(100):
+        made = valid_plan(asked)
+        served = sizes(made, "whale")
+        done_s = sum(served.values()) * record_s
+        waits_s = {lane: 0.0 if lane in served else s + done_s for lane, s in waits_s.items()}
+        assert max(waits_s.values()) <= 12.0, "seconds that the stream had meanwhile"
+        asked = refilled(finished(asked, made), 10**6)
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_part_of_a_strict_stream_is_taken_from_all_its_lanes(slots: int) -> None:
+    strict = stream("strict", 9000, 5, 9000, order=Order.STREAM)
+    made = valid_plan(snapshot(strict, stream("other", *[10**6] * 4, weight=3.0), slots=slots))
+    found = sizes(made, "strict")
+    assert set(found) == {0, 1, 2}
