@@ -9,8 +9,8 @@ in force all the time costs throughput when nothing is overloaded.
 
 So here no limit is in force until there is a sign of overload, and there are two:
 
-* *Waves overrun* their target by more than half, two windows in a row. Then the controller sets the
-  rate: by default to what is done, less a fifth of what a second of overrun holds.
+* *Waves overrun* their target by more than half, three windows in a row. Then the controller sets
+  the rate: by default to what is done, less a fifth of what a second of overrun holds.
 * A *sink refuses* because it is down or throttled. Then the rate is halved at once, and again in
   each window with a refusal, down to one probe a second. This is how TCP treats loss.
 
@@ -24,9 +24,9 @@ used), and once clearly more is done than the ceiling, by a fifth. This is the s
 lifted after eight windows in which it held nobody back.
 
 Worked example, windows of a second: a sink does 1,000 records/s and 900 come in. It falls to 250;
-waves take 1.5, then 4, then 6.7 s, and at the end of the third such window a limit of 282 comes into
-force, then 247, 230 and, until what is queued in the sink is worked off, 213. It recovers: the
-limit is 225, 266, 313 and so on, 994 after ten windows, and moves between 970 and 1,040 until what
+waves take 1.5, 4, 6.7 and 8 s, and after the third that is far too long a limit of 247 is set, then
+230 and, until what is queued in the sink is worked off, 213. It recovers: the limit is 225, 266,
+313 and so on, 994 after ten windows, 1,186 at most, and then moves between 950 and 1,040 until what
 waited is done and it is lifted. Of a sink that refuses all above 1,000 records/s, between 880 and
 1,000 are used in eight of nine windows, and half in the ninth.
 
@@ -41,8 +41,8 @@ from dataclasses import dataclass, replace
 
 #: overrun, as a share of the target, that is a sign of overload
 _OVERLOADED = 0.5
-#: so many such windows in a row are no accident
-_WINDOWS_OVERLOADED = 2
+#: so many such windows in a row are no accident and no cold start
+_WINDOWS_OVERLOADED = 3
 #: overrun, as a share of the target, that a rate in force tolerates: waves are never exact
 _TOLERATED = 0.1
 #: windows without effect after which a limit is lifted; were a fifth of the rate piling up behind
@@ -140,7 +140,8 @@ def paced(pace: Pace, gains: PidGains, window: Window) -> Pace:
         return _watched(pace, gains, window)
     if window.overrun_s > _TOLERATED * window.target_s:
         return _governed(pace, pace.rate_per_s, gains, window)
-    used = pace.done_per_s >= _USED * pace.rate_per_s
+    # While the rate doubles, the average is left behind.
+    used = max(now_per_s, pace.done_per_s) >= _USED * pace.rate_per_s
     if not used or window.waiting_records <= pace.rate_per_s * window.target_s:
         return _calmer(pace)
     rate_per_s = _grown(pace, pace.rate_per_s, now_per_s, gains.min_rate_per_s)

@@ -215,19 +215,29 @@ def test_a_sink_that_never_worked_is_probed_once_a_second():
     assert rates(Refusing(always(0), always(800)), 30) == [1.0] * 30
 
 
-def test_one_slow_window_is_no_overload():
-    slow = Window(1.0, 10, 5.0, 1.0, 4.0, 0, 1000)
-    once = paced(Pace(), GAINS, slow)
-    assert once.rate_per_s is None
-    fine = paced(once, GAINS, replace(slow, overrun_s=0.0))
-    assert paced(fine, GAINS, slow).rate_per_s is None
-    assert paced(once, GAINS, slow).rate_per_s is not None
+def test_a_cold_start_is_no_overload_and_three_slow_windows_are():
+    slow = Window(1.0, 5, 6.0, 1.0, 5.0, 0, 900)
+    fine = Window(1.0, 500, 1.0, 1.0, 0.0, 0, 900)
+    pace = Pace()
+    for window in (slow, slow, fine, slow, slow):
+        pace = paced(pace, GAINS, window)
+        assert pace.rate_per_s is None
+    assert paced(pace, GAINS, fine).rate_per_s is None
+    assert paced(pace, GAINS, slow).rate_per_s is not None
+
+
+def test_far_too_low_a_rate_is_left_behind_soon():
+    pace, plant = Pace(5.0, ceiling_per_s=1000.0), Queueing(always(1000), always(5000))
+    for number in range(12):
+        pace = paced(pace, GAINS, plant.run(number, pace.rate_per_s))
+    assert pace.rate_per_s == pytest.approx(1000, rel=0.2)
 
 
 def test_the_first_limit_is_what_is_done_less_a_part_of_the_overrun():
-    late = Window(1.0, 100, 10.0, 10.0, 0.6, 0, 1000)
-    first = paced(paced(Pace(), GAINS, late), GAINS, late)
-    assert first.rate_per_s == pytest.approx(100 - 0.2 * 0.6 * 100)
+    late, pace = Window(1.0, 100, 10.0, 10.0, 0.6, 0, 1000), Pace()
+    for _ in range(3):
+        pace = paced(pace, GAINS, late)
+    assert pace.rate_per_s == pytest.approx(100 - 0.2 * 0.6 * 100)
 
 
 def test_the_controller_is_proportional_integral_and_derivative():
