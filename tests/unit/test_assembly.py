@@ -54,6 +54,39 @@ def test_sqlite_with_a_cluster_is_refused_before_anything_starts(tmp_path):
         pass
 
 
+class _SessionOf:
+    """A Spark session as far as assembling needs one."""
+
+    def __init__(self, master):
+        self.sparkContext = self
+        self.master = master
+        self.stopped = False
+
+    def stop(self):
+        self.stopped = True
+
+
+@pytest.mark.parametrize(
+    ("master", "refused"), [("yarn", True), ("local[2]", False), ("spark://127.0.0.1:7077", False)]
+)
+def test_a_cluster_that_only_spark_submit_knows_counts_too(tmp_path, monkeypatch, master, refused):
+    write(tmp_path)
+    session = _SessionOf(master)
+    monkeypatch.setattr("headrace.assembly.build_session", lambda *_: session)
+    monkeypatch.setattr("headrace.assembly.calm_garbage_collection", lambda: None)
+    given = {"master": None, "database_url": f"sqlite:///{tmp_path}/store.db"}
+    if refused:
+        with (
+            pytest.raises(ConfigError, match="the master is yarn: name a PostgreSQL store"),
+            assembled(settings(**given), tmp_path),
+        ):
+            pass
+    else:
+        with assembled(settings(**given), tmp_path) as made:
+            assert made.engine.session is session
+    assert session.stopped
+
+
 def test_without_a_broker_the_message_says_what_to_do(tmp_path):
     with pytest.raises(ConfigError, match="headrace up"):
         connections_of(settings(kafka={}), tmp_path)
