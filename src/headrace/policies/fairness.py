@@ -2,10 +2,17 @@
 
 The planner shares out predicted seconds, and predictions are wrong: a tenant whose records suddenly
 cost ten times as much would go on getting ten times its share until the cost model has learnt it.
-So the difference between what was predicted and what was used goes to the stream's credit.
+So the difference between what was predicted and what was used goes to the stream's credit: the plan
+took the predicted seconds from it, and this puts right what it really had.
+
+Surplus round robin does the same with packets whose length is known only when they are sent
+(H. Adiseshu, G. Parulkar and G. Varghese, "A reliable and scalable striping protocol", SIGCOMM
+1996). It does not say what a slice will cost; that is `cost`.
 """
 
 from __future__ import annotations
+
+import math
 
 
 def settled(credit_s: float, predicted_s: float, measured_s: float, most_s: float) -> float:
@@ -14,7 +21,13 @@ def settled(credit_s: float, predicted_s: float, measured_s: float, most_s: floa
     Args:
         credit_s: task-seconds owed before; below zero is a debt.
         predicted_s: what the plan took it for.
-        measured_s: what it used.
-        most_s: credit and debt are kept up to this.
+        measured_s: task-seconds it used; 0 if it was never begun. Not finite or negative is a
+            broken clock and changes nothing.
+        most_s: credit and debt are kept up to this, so that nothing is paid for for ever.
+
+    Returns:
+        A credit between ``-most_s`` and ``most_s``.
     """
+    if not math.isfinite(measured_s) or measured_s < 0.0:
+        measured_s = predicted_s
     return min(most_s, max(-most_s, credit_s + predicted_s - measured_s))
