@@ -22,11 +22,11 @@ Properties, the first before the second
    record of each lane), which gets a bin of its own. It can not be made smaller.
 5. *Few bins*, by predicted seconds: a further bin is opened only for ``min_bin_s`` of work.
 6. *No flood and no suspect in the bin of a quick stream*, since a receipt comes when its bin has
-   ended. Bins are of one kind (`kinds`): *quick*, with at most ``quick_s`` waiting in all; *bulk*,
-   with more; *cautious*, if slow, unsteady or unknown; *apart*, if suspected of hanging or of
-   killing its worker, and then of one label. With too few slots for all kinds they take turns. A
-   stream nobody has a receipt of is probed with ``probe_records``, and four times more after each
-   of its first receipts.
+   ended. Bins are of one kind (`kinds`): *quick*, with at most ``quick_s`` waiting in all, even if
+   it takes as much longer as its spread allows; *bulk*, with more; *cautious*, if slow or unsteady;
+   *unknown*, without a receipt; *apart*, if suspected of hanging or of killing its worker, and then
+   of one label. With too few slots for all kinds they take turns. An unknown stream is probed with
+   ``probe_records``, and with four times more after each of its first receipts.
 7. *Stable.* The order of the snapshot does not matter. Ties go to the lower stream id (use case,
    tenant), then the lower partition.
 

@@ -2,7 +2,7 @@
 
 The host checks each plan before it runs it, whoever made it. The rules are those of the package
 docstring, written a second time and from the other side: nothing here calls the planner. Only the
-numbers that say what is slow and unsteady are the planner's.
+numbers that say what is slow are the planner's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import cast
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Order, Slice, StreamId
 from headrace.model.waves import Bin, Wave
-from headrace.planning.kinds import SLOW_PART, UNSTEADY_SPREAD
+from headrace.planning.kinds import SLOW_PART
 
 #: predictions are sums of floats in another order than here
 TOLERANCE_S = 1e-6
@@ -172,13 +172,14 @@ def _is_quick(limits: Limits, view: StreamView) -> bool | None:
     cost = view.cost
     first_s = cost.seconds_per_slice + cost.seconds_per_record
     slow = first_s > SLOW_PART * limits.bin_budget_s
-    if slow or not cost.samples or cost.spread > UNSTEADY_SPREAD:
+    if slow or not cost.samples:
         return False
     waiting_s = 0.0
     for lane in view.lanes:
         if lane.end > lane.position and not lane.in_flight:
             lag = lane.end - lane.position
             waiting_s += cost.seconds_per_slice + lag * cost.seconds_per_record
+    waiting_s *= max(1.0, cost.spread)
     if abs(waiting_s - limits.quick_s) <= TOLERANCE_S:
         return None
     return waiting_s < limits.quick_s

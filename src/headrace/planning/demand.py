@@ -16,12 +16,10 @@ from operator import attrgetter
 
 from headrace.model.plans import LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import Order
-from headrace.planning.kinds import Group, group_of
+from headrace.planning.kinds import EPSILON_S, Group, group_of
 
 #: receipts after which a stream is no newcomer
 PROBES = 4
-#: predictions are sums of floats; a difference below this is none
-EPSILON_S = 1e-9
 
 _partition = attrgetter("partition")
 
@@ -173,9 +171,7 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
         record_s=record_s,
         budget_s=budget_s,
         strict=strict,
-        group=group_of(
-            view, quick=backlog_s <= limits.quick_s + EPSILON_S, one_s=one_s, budget_s=budget_s
-        ),
+        group=group_of(view, limits, backlog_s=backlog_s, one_s=one_s),
     )
 
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from headrace.model.plans import StreamView
+from headrace.model.plans import Limits, StreamView
 
-#: a stream whose slices took so much longer or shorter than predicted is packed with care
+#: predictions are sums of floats; a difference below this is none
+EPSILON_S = 1e-9
+#: a stream whose slices took so much longer or shorter than predicted is unsteady
 UNSTEADY_SPREAD = 1.0
 #: a stream is slow if a slice of one record takes at least this part of a bin's budget
 SLOW_PART = 0.05
@@ -25,10 +27,11 @@ SLOW_PART = 0.05
 class Kind(IntEnum):
     """What a stream means for those that share its bin, the most harmless first."""
 
-    QUICK = 0  #: all it has waiting is done in a moment
+    QUICK = 0  #: all it has waiting is done in a moment, even if it takes as much longer as it may
     BULK = 1  #: has so much waiting that it fills bins
-    CAUTIOUS = 2  #: slow, unsteady or unknown: may take longer than predicted
-    APART = 3  #: suspected of hanging, or of killing its worker
+    CAUTIOUS = 2  #: slow or unsteady: may take longer than predicted
+    UNKNOWN = 3  #: nobody has a receipt of it; it may do anything
+    APART = 4  #: suspected of hanging, or of killing its worker
 
 
 class Group(NamedTuple):
@@ -39,19 +42,24 @@ class Group(NamedTuple):
     label: str = ""
 
 
-def group_of(view: StreamView, *, quick: bool, one_s: float, budget_s: float) -> Group:
+def group_of(view: StreamView, limits: Limits, *, backlog_s: float, one_s: float) -> Group:
     """The group of a stream.
 
     Args:
         view: the stream.
-        quick: whether all that waits of it is little.
+        limits: say what is quick and what a bin has.
+        backlog_s: predicted seconds of all that waits of it.
         one_s: predicted seconds of a slice of one record.
-        budget_s: budget of a bin.
     """
     use_case = view.id.use_case
     cost = view.cost
     if view.apart:
         return Group(use_case, Kind.APART, view.apart)
-    if cost.samples == 0 or cost.spread > UNSTEADY_SPREAD or one_s > SLOW_PART * budget_s:
+    if cost.samples == 0:
+        return Group(use_case, Kind.UNKNOWN)
+    if one_s > SLOW_PART * limits.bin_budget_s:
         return Group(use_case, Kind.CAUTIOUS)
-    return Group(use_case, Kind.QUICK if quick else Kind.BULK)
+    # Two milliseconds that may become ten hurt nobody, however unsteady that is.
+    if backlog_s * max(1.0, cost.spread) <= limits.quick_s + EPSILON_S:
+        return Group(use_case, Kind.QUICK)
+    return Group(use_case, Kind.CAUTIOUS if cost.spread > UNSTEADY_SPREAD else Kind.BULK)

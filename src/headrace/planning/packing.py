@@ -19,7 +19,7 @@ from operator import attrgetter
 
 from headrace.model.plans import Limits
 from headrace.model.streams import StreamId
-from headrace.planning.demand import EPSILON_S
+from headrace.planning.kinds import EPSILON_S
 from headrace.planning.slices import Cut, by_lane, grow, trimmed
 
 

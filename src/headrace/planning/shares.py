@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headrace.model.plans import Snapshot
-from headrace.planning.demand import EPSILON_S, Demand
-from headrace.planning.kinds import Group
+from headrace.planning.demand import Demand
+from headrace.planning.kinds import EPSILON_S, Group
 
 _Name = TypeVar("_Name")
 

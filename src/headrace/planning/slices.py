@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 
 from headrace.model.plans import LaneView
 from headrace.model.streams import LaneId, Slice
-from headrace.planning.demand import EPSILON_S, Demand, level, rotation
+from headrace.planning.demand import Demand, level, rotation
+from headrace.planning.kinds import EPSILON_S
 from headrace.planning.shares import Claim
 
 

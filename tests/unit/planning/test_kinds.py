@@ -36,12 +36,22 @@ def together(made: Plan) -> list[set[str]]:
         (stream("a", 60, 40), Kind.QUICK),
         (stream("a", 60, 41), Kind.BULK),
         (stream("a", 9, cost=cost(0.051)), Kind.CAUTIOUS),
-        (stream("a", 9, cost=cost(spread=1.1)), Kind.CAUTIOUS),
-        (stream("a", 9, cost=cost(samples=0)), Kind.CAUTIOUS),
+        (stream("a", 99, cost=cost(spread=1.1)), Kind.CAUTIOUS),
+        (stream("a", 9, cost=cost(spread=1.1)), Kind.QUICK),
+        (stream("a", 9, cost=cost(samples=0)), Kind.UNKNOWN),
         (stream("a", 9, apart="p"), Kind.APART),
         (stream("a", 9, cost=Cost(), apart="p"), Kind.APART),
     ],
-    ids=["quick", "one too many", "slow", "unsteady", "unknown", "suspected", "and unknown"],
+    ids=[
+        "quick",
+        "one too many",
+        "slow",
+        "unsteady",
+        "unsteady but little",
+        "unknown",
+        "suspected",
+        "and unknown",
+    ],
 )
 def test_a_stream_has_one_kind(view: StreamView, kind: Kind) -> None:
     assert kind_of(view) is kind
