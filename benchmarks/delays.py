@@ -47,6 +47,8 @@ class Feed:
     #: value of record ``number`` (from 0) of a topic, sent so many seconds after the start; a
     #: function of a module, since the load runs in its own process
     value: Callable[[str, int, float], bytes]
+    #: (second, factor) in order, the first of second 0: from then on so many times the rate
+    steps: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,21 +260,37 @@ def _send(load: Load, shared: _Shared) -> None:
     producer = Producer({**producer_config(load.config), "linger.ms": 2})
     began = shared.began()
     sent = dict.fromkeys([topic for feed in feeds for topic in feed.topics], 0)
-    numbers = [0] * len(feeds)
+    schedules = [_Schedule(feed, load.seconds) for feed in feeds]
     while (elapsed := time.time() - began) < load.seconds:
-        for which, feed in enumerate(feeds):
-            rate_per_s = feed.rate_per_s * len(feed.topics)
-            while numbers[which] < elapsed * rate_per_s:
-                at_s = numbers[which] / rate_per_s
-                topic = feed.topics[numbers[which] % len(feed.topics)]
+        for feed, schedule in zip(feeds, schedules, strict=True):
+            for number, at_s in schedule.due(elapsed):
+                topic = feed.topics[number % len(feed.topics)]
                 value = feed.value(topic, sent[topic], at_s)
                 meant_ms = int((began + at_s) * 1000)
                 producer.produce(topic, value=value, partition=0, timestamp=meant_ms)
                 sent[topic] += 1
-                numbers[which] += 1
         producer.poll(0.002)
     assert producer.flush(30) == 0
     shared.sent.put(sent)
+
+
+class _Schedule:
+    """When each record of a feed is meant to be sent: its rate, added up, and the other way."""
+
+    def __init__(self, feed: Feed, seconds: float) -> None:
+        starts, factors = zip(*feed.steps, strict=True)
+        rates = np.array(factors) * feed.rate_per_s * len(feed.topics)
+        self._at_s = np.array([*starts, max(seconds, starts[-1]) + 1.0])
+        self._sent = np.concatenate([[0.0], np.cumsum(np.diff(self._at_s) * rates)])
+        self._next = 0
+
+    def due(self, elapsed_s: float) -> Iterator[tuple[int, float]]:
+        """Records that are meant to be sent by now and were not named before, with their time."""
+        until = math.ceil(np.interp(elapsed_s, self._at_s, self._sent))
+        numbers = np.arange(self._next, until)
+        self._next = max(self._next, until)
+        times_s = np.interp(numbers, self._sent, self._at_s)
+        return zip(numbers.tolist(), times_s.tolist(), strict=True)
 
 
 def _observe(path: str, unwatched: frozenset[str], shared: _Shared) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import tempfile
 import time
@@ -43,6 +44,8 @@ from headrace.store import SqlPositionsFactory, open_store
 from headrace.use_cases import UseCase
 
 RESULTS = Path(__file__).parent / "results"
+#: a list of nothing but numbers, as `json` spreads it over lines
+_NUMBERS = re.compile(r"\[[-+.\deE,\s]*(?:(?:null|NaN)[-+.\deE,\s]*)*\]")
 
 
 @contextmanager
@@ -224,8 +227,13 @@ def write(name: str, result: Mapping[str, Any]) -> Path:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     machine = {"cores": os.cpu_count(), "at": time.strftime("%Y-%m-%d")}
-    path.write_text(json.dumps({"machine": machine, **result}, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps({"machine": machine, **result}, indent=1)
+    path.write_text(_NUMBERS.sub(_on_one_line, text) + "\n", encoding="utf-8")
     return path
+
+
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return " ".join(numbers.group().split())
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:

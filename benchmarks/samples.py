@@ -1,0 +1,46 @@
+"""What is looked at twice a second beside a run: executors and tasks that are there now.
+
+Asked of Spark itself, so that every contender is counted in the same way.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from headrace.spark.session import live_executors
+
+EVERY_S = 0.5
+
+#: (seconds since 1970, what was seen)
+Sample = tuple[float, Mapping[str, float]]
+
+
+@contextmanager
+def sampled(look: Callable[[], Mapping[str, float]]) -> Iterator[list[Sample]]:
+    """Call ``look`` twice a second in a thread until the end; the list grows meanwhile."""
+    seen: list[Sample] = []
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(EVERY_S):
+            seen.append((time.time(), look()))
+
+    thread = threading.Thread(target=run, name="samples", daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join(timeout=30)
+
+
+def of_spark(spark: Any) -> dict[str, float]:
+    """Executors that are there, and tasks that run on them."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
+    running = sum(each.numActiveTasks for each in stages if each is not None)
+    return {"executors": live_executors(spark), "tasks": running}
