@@ -56,21 +56,20 @@ class Scaling:
         busy_s, self._busy_s = self._busy_s, 0.0
         if seconds == float("inf"):
             return
-        backlog_s = sum(_backlog_s(held, now_s) for held in streams)
+        backlog_s = sum(_backlog_s(held, now_s, self.limits.target_delay_s) for held in streams)
         load = Load(now_s=now_s, seconds=seconds, busy_task_s=busy_s, backlog_s=backlog_s)
         before, self.scale = self.scale.slots, scaled(self.scale, load, self.limits)
         if before != self.scale.slots:
             log.info("slots", before=before, now=self.scale.slots, backlog_s=round(backlog_s, 2))
 
 
-def _backlog_s(held: HeldStream, now_s: float) -> float:
-    """Predicted task-seconds of what waits or runs."""
+def _backlog_s(held: HeldStream, now_s: float, most_s: float) -> float:
+    """Predicted task-seconds of what waits or runs; a lane uses one slot, so it counts as one."""
     if held.state is not State.ACTIVE or held.waiting:
         return 0.0
-    lanes = [
-        lane
+    cost = held.cost
+    return sum(
+        min(most_s, cost.seconds_per_slice + lane.lag_records * cost.seconds_per_record)
         for lane in held.lanes.values()
         if lane.lag_records and (lane.wave or not lane.held_back(now_s))
-    ]
-    records = sum(lane.lag_records for lane in lanes)
-    return len(lanes) * held.cost.seconds_per_slice + records * held.cost.seconds_per_record
+    )
