@@ -7,17 +7,21 @@ batch interval: over 0.9 add an executor, under 0.3 remove one (SPARK-12133,
 here, so the *need* is counted in slots directly: those in use now, and those it takes to work off
 the backlog within the target delay. The ratio is need to slots.
 
-Growing is urgent and goes all the way at once. Shrinking can wait: the smoothed need must have
-fitted into fewer slots for the whole cool-down, with room to spare, so that a steady load with
-noise never makes the number go up and down.
+Growing is urgent and goes all the way at once. Shrinking can wait: the need must have fitted into
+fewer slots for the whole cool-down, with room to spare, and then the largest need of that time
+counts, so that a steady load with noise never makes the number go up and down. The
+HorizontalPodAutoscaler of Kubernetes does the same in its stabilisation window.
 
 With 4 slots, 3.2 of them busy, 20 task-seconds waiting and a target of 2 s the need is
 3.2 + 20 / 2 = 13.2; the ratio 3.3 is over 0.9, so the answer is 13.2 / 0.9, rounded up: 15 slots.
 When the flood is over and 1.3 are busy, 1.3 / 0.7 rounds up to 2, after the cool-down.
 
-The caller feeds what its waves used and what is waiting, in predicted task-seconds. Executors come
-seconds after they are asked for; the cool-down after growing is there so that a need is not
-answered twice. Nothing here asks for executors: Spark does, when tasks wait.
+The caller feeds what its waves used and what is waiting, in predicted task-seconds. Waves that are
+counted when they end can add up to more than all slots did, so that is not believed; and a lane can
+use one slot only, so it should count with at most the target delay. Executors come seconds after
+they are asked for; the cool-down after growing is there so that a need is not answered twice, and
+the need is absolute, so that one which is still unmet does not grow by itself. Nothing here asks
+for executors: Spark does, when tasks wait.
 """
 
 from __future__ import annotations
@@ -26,9 +30,6 @@ import math
 from dataclasses import dataclass, replace
 
 from headrace.errors import ConfigError
-
-#: part of the new in the smoothed need
-_SMOOTHING = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Scale:
     """The slots there should be, and what is remembered to choose them."""
 
     slots: int
-    #: smoothed need
+    #: the largest need since fewer would have done
     need: float = 0.0
     #: since when fewer slots would have done; None while they would not
     low_since_s: float | None = None
@@ -94,18 +95,24 @@ def scaled(scale: Scale, load: Load, limits: SlotLimits) -> Scale:
     Returns:
         ``slots`` between ``least`` and ``most``; more backlog never gives fewer.
     """
-    need = load.busy_task_s / max(load.seconds, 1e-9) + load.backlog_s / limits.target_delay_s
-    smoothed = scale.need + _SMOOTHING * (need - scale.need)
-    after = replace(scale, slots=_within(limits, scale.slots), need=smoothed)
-    if need > after.slots * limits.scale_up_ratio:
+    slots = _within(limits, scale.slots)
+    used = min(load.busy_task_s / max(load.seconds, 1e-9), float(slots))
+    need = used + load.backlog_s / limits.target_delay_s
+    after = replace(scale, slots=slots)
+    if need > slots * limits.scale_up_ratio:
         return _grown(after, need, load.now_s, limits)
-    fewer = _within(limits, math.ceil(max(smoothed, need) / limits.scale_down_ratio))
-    if fewer >= after.slots:
+    if _fewest(limits, need) >= slots:
         return replace(after, low_since_s=None)
-    since_s = load.now_s if after.low_since_s is None else after.low_since_s
-    if load.now_s - since_s < limits.down_cooldown_s:
-        return replace(after, low_since_s=since_s)
-    return replace(after, slots=fewer, low_since_s=None)
+    if scale.low_since_s is None:
+        return replace(after, need=need, low_since_s=load.now_s)
+    largest = max(scale.need, need)
+    if load.now_s - scale.low_since_s < limits.down_cooldown_s:
+        return replace(after, need=largest)
+    return replace(after, slots=_fewest(limits, largest), low_since_s=None)
+
+
+def _fewest(limits: SlotLimits, need: float) -> int:
+    return _within(limits, math.ceil(need / limits.scale_down_ratio))
 
 
 def _grown(scale: Scale, need: float, now_s: float, limits: SlotLimits) -> Scale:

@@ -44,7 +44,7 @@ def test_without_load_it_ends_at_the_least():
 
 
 def test_shrinking_waits_for_the_whole_cool_down():
-    found = run([(0.0, 0.0)] * 60, scale=Scale(8, need=8.0))
+    found = run([(0.0, 0.0)] * 60, scale=Scale(8))
     assert found[25] == 8
     assert found[-1] == 1
 
@@ -52,8 +52,8 @@ def test_shrinking_waits_for_the_whole_cool_down():
 @given(level=st.floats(0.0, 14.0), seed=st.integers(0, 999))
 def test_a_steady_load_with_noise_never_flaps(level, seed):
     chance = random.Random(seed)
-    noisy = [(level * chance.uniform(0.8, 1.2), 0.0) for _ in range(300)]
-    found = run(noisy, scale=Scale(max(1, math.ceil(level / 0.75)), need=level))
+    noisy = [(level * chance.uniform(0.8, 1.2), 0.0) for _ in range(120)]
+    found = run(noisy, scale=Scale(max(1, math.ceil(level / 0.75))))
     turns = [after - before for before, after in itertools.pairwise(found) if after != before]
     ups = sum(each > 0 for each in turns)
     downs = sum(each < 0 for each in turns)
@@ -87,3 +87,56 @@ def test_it_stays_between_its_limits(loads, least, spread):
 def test_limits_that_cannot_be_are_refused(wrong):
     with pytest.raises(ConfigError, match="slots:"):
         SlotLimits(**{"least": 1, "most": 2, **wrong})
+
+
+def test_waves_counted_when_they_end_are_not_taken_for_more_than_all_slots():
+    assert scaled(Scale(4), Load(0.0, 1.0, 20.0, 0.0), LIMITS).slots == 5
+
+
+def test_the_largest_need_of_the_cool_down_counts():
+    found = run([(4.0 if now == 7 else 1.0, 0.0) for now in range(31)], scale=Scale(16))
+    assert found[-2:] == [16, math.ceil(4.0 / 0.7)]
+
+
+def with_slow_executors(load, coming_s, looks, limits):
+    """Slots asked for, and what waits at the end, when executors come late."""
+    scale, there, backlog_s, asked = Scale(limits.least), limits.least, 0.0, []
+    for now in range(looks):
+        backlog_s += load(now)
+        used = min(float(there), backlog_s)
+        backlog_s -= used
+        scale = scaled(scale, Load(float(now), 1.0, used, backlog_s), limits)
+        asked.append(scale.slots)
+        there = min(asked[-1 - coming_s :])
+    return asked, backlog_s
+
+
+@given(before=st.floats(0.5, 6.0), coming_s=st.integers(0, 5))
+def test_a_step_by_eight_is_answered_within_two_looks_though_executors_come_late(before, coming_s):
+    asked, backlog_s = with_slow_executors(
+        lambda now: before * (8 if now >= 30 else 1), coming_s, 90, SlotLimits(1, 64)
+    )
+    assert max(asked[30:32]) > asked[29]
+    assert asked[-1] >= 8 * before
+    assert backlog_s < 1.0
+
+
+@given(load=st.floats(1.0, 50.0))
+def test_a_while_after_the_load_ended_the_least_is_left(load):
+    asked, _ = with_slow_executors(lambda now: load if now < 60 else 0.0, 3, 160, SlotLimits(1, 64))
+    assert asked[-1] == 1
+
+
+@given(
+    level=st.floats(0.0, 14.0),
+    backlog_s=st.floats(0.0, 30.0),
+    noise=st.lists(st.floats(0.8, 1.2), min_size=1, max_size=20),
+)
+def test_a_steady_load_never_gets_back_what_was_taken_from_it(level, backlog_s, noise):
+    loads = [
+        (level * part, backlog_s * part) for part in (noise[now % len(noise)] for now in range(200))
+    ]
+    found = run(loads, SlotLimits(1, 64), Scale(64))
+    turns = [after - before for before, after in itertools.pairwise(found)]
+    first = next((now for now, turn in enumerate(turns) if turn < 0), len(turns))
+    assert all(turn <= 0 for turn in turns[first:]), [turn for turn in turns if turn]

@@ -15,6 +15,12 @@ def test_a_full_bucket_holds_one_second():
     assert Bucket.full(100.0, 5.0).tokens == 100.0
 
 
+def test_a_burst_is_as_long_as_asked_for_and_fits_at_least_one_record():
+    assert Bucket.full(100.0, 0.0, burst_s=0.25).tokens == 25.0
+    assert Bucket.full(100.0, 0.0, burst_s=3.0).spend(300).refilled(99.0).tokens == 300.0
+    assert Bucket.full(100.0, 0.0, burst_s=0.0).tokens == 1.0
+
+
 def test_it_gains_its_rate_and_no_more_than_a_burst():
     empty = Bucket.full(100.0, 0.0).spend(100)
     assert empty.refilled(0.25).tokens == pytest.approx(25.0)
@@ -47,12 +53,13 @@ def test_a_clock_that_goes_back_gives_nothing_twice():
 
 @given(
     rate=rates,
+    burst_s=st.floats(0.0, 60.0),
     steps=st.lists(st.tuples(st.floats(-5.0, 20.0), st.floats(0.0, 1.0)), max_size=40),
 )
 def test_no_more_than_rate_times_time_plus_a_burst_is_ever_taken(
-    rate: float, steps: list[tuple[float, float]]
+    rate: float, burst_s: float, steps: list[tuple[float, float]]
 ):
-    bucket, now_s, latest_s, taken = Bucket.full(rate, 0.0), 0.0, 0.0, 0.0
+    bucket, now_s, latest_s, taken = Bucket.full(rate, 0.0, burst_s), 0.0, 0.0, 0.0
     for seconds, share in steps:
         now_s += seconds
         latest_s = max(latest_s, now_s)
