@@ -6,6 +6,7 @@ loads, so those here import what they use inside, as a function typed at a promp
 """
 # ruff: noqa: PLC0415
 
+import asyncio
 import threading
 import time
 
@@ -150,13 +151,14 @@ def test_a_dataframe_is_kept_so_that_two_actions_read_kafka_once(engine):
     assert engine.session.sparkContext._jsc.getPersistentRDDs().size() == 0
 
 
-def test_a_failing_dataframe_handler_is_split_by_stream_to_find_the_culprit(engine):
+@pytest.mark.parametrize("raised", [ValueError, asyncio.CancelledError])
+def test_a_failing_dataframe_handler_is_split_by_stream_to_find_the_culprit(engine, raised):
     done = []
 
     def picky(frame, wave):
         tenants = {row["tenant"] for row in frame.select("tenant").distinct().collect()}
         if "acme" in tenants:
-            raise ValueError("not acme")
+            raise raised("not acme")
         done.append((wave.id, tenants))
 
     take(engine, of_form_wave(picky))
@@ -166,7 +168,7 @@ def test_a_failing_dataframe_handler_is_split_by_stream_to_find_the_culprit(engi
     assert receipts["acme"].error.code == "HandlerError"
     assert receipts["bolt"].reached == 10
     assert receipts["bolt"].error is None
-    assert done == [("w1.1", {"bolt"})]
+    assert done == [("w1.bolt", {"bolt"})]
 
 
 def test_a_dataframe_handler_at_most_once_moves_positions_first(engine, site):

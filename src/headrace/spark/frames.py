@@ -7,8 +7,11 @@ that work are done, and the culprit is known, so one tenant cannot stop the othe
 Traps, and what is done about them. The frame is persisted before the handler sees it: a lazy frame
 would be read from Kafka again for every action (and could even answer differently). Reading errors
 are settled first, slice by slice, so that a lane that cannot be read is not the handler's problem.
-A handler can be run twice for the same records; its writes must be keyed by ``wave.id``, which is
-then the same.
+A handler can be run twice for the same records. When a recorded wave is replayed ``wave.id`` is the
+same, so writes keyed by it replace each other. After a call that raised it is not: each stream
+alone is ``<wave.id>.<tenant>``, and what is tried later is a wave of another id. Nothing here
+undoes what such a call wrote. So a handler raises before it writes, or keys its rows by tenant,
+partition and offset, which never change.
 """
 
 from __future__ import annotations
@@ -132,8 +135,8 @@ class FrameJob:
             return [_failed(each, error) if _usable(each) else each for each in receipts]
         culprits = {
             stream: failure
-            for number, stream in enumerate(streams)
-            if (failure := self._alone(wave, records, receipts, (number, stream)))
+            for stream in streams
+            if (failure := self._alone(wave, records, receipts, stream))
         }
         return [
             _failed(each, culprits[each.slice.lane.stream])
@@ -143,11 +146,10 @@ class FrameJob:
         ]
 
     def _alone(
-        self, wave: Wave, records: DataFrame, receipts: list[Receipt], who: tuple[int, StreamId]
+        self, wave: Wave, records: DataFrame, receipts: list[Receipt], stream: StreamId
     ) -> SliceError | None:
-        number, stream = who
         mine = [each.slice for each in receipts if each.slice.lane.stream == stream]
-        part = replace(_only(wave, mine), id=f"{wave.id}.{number}")
+        part = replace(_only(wave, mine), id=f"{wave.id}.{stream.tenant}")
         return self._call(records.where(sf.col(_TENANT) == stream.tenant), part)
 
     def _claim(self, receipts: list[Receipt]) -> list[Receipt]:
@@ -169,7 +171,9 @@ class FrameJob:
             return None
         try:
             self.use_case.handler(records, wave)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
             return error_of(error)
         return None
 
