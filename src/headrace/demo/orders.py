@@ -36,6 +36,7 @@ _TROUBLE_PER_S = {"slow": 10, "failing": 5, "hanging": 2, "poisoned": 10}
 class Order:
     """One record to send."""
 
+    #: seconds after the start; below 0: before it, to get everything going
     at_s: float
     tenant: str
     number: int
@@ -58,6 +59,7 @@ def orders() -> list[Order]:
 
 def _orders() -> Iterator[Order]:
     for tenant in QUIET:
+        yield Order(-1.0, tenant, -1)
         yield from _steady(tenant, QUIET_PER_S, 0.0, CALM_S + TROUBLED_S)
     for tenant, per_s in _TROUBLE_PER_S.items():
         yield from _steady(tenant, per_s, CALM_S, TROUBLED_S)
@@ -78,16 +80,22 @@ class OrderFeeder:
     done: bool = False
     error: Exception | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
+    _go: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin now."""
+        """Send the first ones, and wait for ``go``."""
         self._thread = threading.Thread(target=self._send, name="orders", daemon=True)
         self._thread.start()
+
+    def go(self) -> None:
+        """Send all the others, each at its time from now."""
+        self._go.set()
 
     def stop(self) -> None:
         """Send no more."""
         self._stop.set()
+        self._go.set()
         if self._thread is not None:
             self._thread.join(timeout=10)
 
@@ -95,8 +103,13 @@ class OrderFeeder:
         producer = Producer(
             {**producer_config(self.config), "queue.buffering.max.messages": 2 * FLOOD}
         )
+        first = [each for each in orders() if each.at_s < 0]
+        for order in first:
+            producer.produce(f"{order.tenant}.orders", value=order.value)
+        producer.flush(30)
+        self._go.wait()
         began_s = time.monotonic()
-        for order in orders():
+        for order in orders()[len(first) :]:
             early_s = began_s + order.at_s - time.monotonic()
             if early_s > 0 and self._stop.wait(early_s):
                 return

@@ -33,7 +33,7 @@ FINISHING = (*QUIET, "flooding", "slow", "poisoned")
 STOPPED = {"failing": "HandlerError", "hanging": "HandlerHung"}
 #: a quiet tenant's delay with all the trouble there is
 MOST_DELAY_S = 2.0
-#: Spark and its workers are warm after so long
+#: all of Spark's workers are warm after so long
 WARM_S = 4.0
 #: the act ends after so long, come what may; then the report says what is missing
 MOST_S = 120.0
@@ -43,8 +43,8 @@ MOST_S = 120.0
 class Delays:
     """Delays of the quiet tenants' orders, before and after the trouble began."""
 
-    warm_at_s: float
-    trouble_at_s: float
+    #: when everything began to be sent; not yet
+    began_s: float = float("inf")
     calm: list[float] = field(default_factory=list)
     troubled: list[float] = field(default_factory=list)
 
@@ -54,9 +54,9 @@ class Delays:
         for receipt in result.receipts:
             if receipt.slice.lane.tenant in QUIET:
                 for stamp_s in receipt.timestamps_s:
-                    if stamp_s >= self.trouble_at_s:
+                    if stamp_s >= self.began_s + CALM_S:
                         self.troubled.append(now_s - stamp_s)
-                    elif stamp_s >= self.warm_at_s:
+                    elif stamp_s >= self.began_s + WARM_S:
                         self.calm.append(now_s - stamp_s)
 
 
@@ -103,8 +103,7 @@ def _settings(folder: Path, bootstrap_servers: str, master: str) -> Settings:
 def _drive(made: Assembly, settings: Settings, console: Console) -> Delays | None:
     driver = made.driver
     feeder = OrderFeeder(settings.kafka)
-    began_s = time.time()
-    delays = Delays(began_s + WARM_S, began_s + CALM_S)
+    delays = Delays()
     _listen(driver, delays)
     give_up_s = time.monotonic() + MOST_S
     ended = told = False
@@ -114,7 +113,10 @@ def _drive(made: Assembly, settings: Settings, console: Console) -> Delays | Non
         if feeder.error is not None:
             raise feeder.error
         live.refresh(driver)
-        if not told and time.time() >= delays.trouble_at_s:
+        if delays.began_s == float("inf") and _begun(driver):
+            delays.began_s = time.time()
+            feeder.go()
+        if not told and time.time() >= delays.began_s + CALM_S:
             told = True
             for name, what in TROUBLE.items():
                 live.note(f"{name}: {what}")
@@ -129,6 +131,11 @@ def _drive(made: Assembly, settings: Settings, console: Console) -> Delays | Non
     finally:
         feeder.stop()
     return delays if ended else None
+
+
+def _begun(driver: Driver) -> bool:
+    """Every quiet tenant's first order has arrived."""
+    return sum(each.records_total for each in driver.rows()) >= len(QUIET)
 
 
 def _listen(driver: Driver, delays: Delays) -> None:
