@@ -103,5 +103,6 @@ True
 
 from headrace.planning.check import Fault, FaultKind, check
 from headrace.planning.plan import plan
+from headrace.planning.quick import quick_only
 
-__all__ = ["Fault", "FaultKind", "check", "plan"]
+__all__ = ["Fault", "FaultKind", "check", "plan", "quick_only"]
