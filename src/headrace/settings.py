@@ -7,6 +7,10 @@ read from files (``database_url_file``, ``smtp_url_file``), as containers mount 
 
 Words are those that users know: ``kafka`` holds client properties, ``spark`` holds ``spark.*``
 settings, durations are ``10s`` or ``250ms`` and sizes ``64m``, as in Spark.
+
+Commands are typed in many folders and must find the same store. So every relative path, wherever it
+is said, starts at the folder of the YAML file. Paths among the ``kafka`` and ``spark`` properties
+are passed on as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +22,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+)
 
 from headrace.errors import ConfigError
 
@@ -26,6 +38,8 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _SIZE = re.compile(r"(\d+)\s*(b|k|m|g)?", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _BYTES = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+#: the path in the URL of a SQLite file, if it is relative
+_RELATIVE_SQLITE = re.compile(r"\A(sqlite(?:\+pysqlite)?:///)(?![/:]|file:)(.+)", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -127,6 +141,13 @@ class Settings(_Section):
     #: by name; a use case not named here runs with the defaults
     use_cases: dict[str, UseCaseSettings] = {}
     driver: DriverSettings = DriverSettings()
+    _folder: Path = PrivateAttr(default_factory=Path)
+
+    def within(self, folder: Path) -> Settings:
+        """The same, with relative paths starting at ``folder``."""
+        made = self.model_copy(update={"warehouse": folder / self.warehouse})
+        made._folder = folder
+        return made
 
     def of_use_case(self, name: str) -> UseCaseSettings:
         """The settings of one use case."""
@@ -143,30 +164,33 @@ class Settings(_Section):
         Raises:
             ConfigError: nobody says.
         """
-        found = _secret(self.database_url_file, self.database_url, environment.get("DATABASE_URL"))
+        fallback = environment.get("DATABASE_URL")
+        found = self._secret(self.database_url_file, self.database_url, fallback)
         if found is None:
             raise ConfigError(
                 "no store is named: set database_url or database_url_file in the YAML file, or "
                 "DATABASE_URL in the environment, such as sqlite:///headrace.db"
             )
-        return found
+        return _RELATIVE_SQLITE.sub(lambda match: f"{match[1]}{self._folder / match[2]}", found)
 
     def mail_url(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """Where mail goes: the file, else ``smtp_url``, else ``SMTP_URL``."""
-        return _secret(self.smtp_url_file, self.smtp_url, environment.get("SMTP_URL"))
+        return self._secret(self.smtp_url_file, self.smtp_url, environment.get("SMTP_URL"))
 
-
-def _secret(path: Path | None, value: SecretStr | None, fallback: str | None) -> str | None:
-    if path is not None:
+    def _secret(
+        self, file: Path | None, value: SecretStr | None, fallback: str | None
+    ) -> str | None:
+        if file is None:
+            return value.get_secret_value() if value is not None else fallback
+        path = self._folder / file
         try:
             return path.read_text(encoding="utf-8").strip()
         except OSError as exc:
             raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
-    return value.get_secret_value() if value is not None else fallback
 
 
 def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read the file.
+    """Read the file; relative paths in it start at its folder.
 
     Raises:
         ConfigError: it is not there, is not YAML, or holds something that cannot be; the message
@@ -186,7 +210,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Se
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: a mapping is expected, such as 'module: use_cases.py'")
     try:
-        return Settings.model_validate(_filled(data, environment, path))
+        settings = Settings.model_validate(_filled(data, environment, path))
     except ValidationError as exc:
         faults = [
             f"{path}, line {_line(node, each['loc'])}: "
@@ -194,6 +218,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Se
             for each in exc.errors()
         ]
         raise ConfigError("\n".join(faults)) from exc
+    return settings.within(path.resolve().parent)
 
 
 def _yaml_fault(error: yaml.YAMLError) -> str:

@@ -44,7 +44,7 @@ def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
     assert react.max_rate_per_lane is None
     assert settings.driver.bin_budget == 0.25
     assert settings.driver.slice_bytes == 8 * 1024 * 1024
-    assert settings.store_url({}) == "sqlite:///x.db"
+    assert settings.store_url({}) == f"sqlite:///{tmp_path}/x.db"
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,38 @@ def test_without_a_store_the_message_says_what_to_set(tmp_path):
     settings = read_settings(write(tmp_path, "module: a.py\n"))
     with pytest.raises(ConfigError, match="DATABASE_URL"):
         settings.store_url({})
-    assert settings.store_url({"DATABASE_URL": "sqlite:///y.db"}) == "sqlite:///y.db"
+    url = settings.store_url({"DATABASE_URL": "sqlite:////var/y.db"})
+    assert url == "sqlite:////var/y.db"
+
+
+def test_relative_paths_start_at_the_folder_of_the_yaml_file(tmp_path, monkeypatch):
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    for folder in (site, elsewhere):
+        folder.mkdir()
+    (site / "url").write_text("sqlite:///from-file.db\n")
+    (site / "mail").write_text("smtp://u:hunter2@m\n")
+    write(site, "module: a.py\nwarehouse: files\nsmtp_url_file: mail\ndatabase_url_file: url\n")
+    monkeypatch.chdir(elsewhere)
+    settings = read_settings(Path("../site/headrace.yaml"))
+    assert settings.warehouse == site / "files"
+    assert settings.mail_url({}) == "smtp://u:hunter2@m"
+    assert settings.store_url({}) == f"sqlite:///{site}/from-file.db"
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("sqlite:///rel.db", "sqlite:///{folder}/rel.db"),
+        ("sqlite+pysqlite:///a/rel.db", "sqlite+pysqlite:///{folder}/a/rel.db"),
+        ("sqlite:////var/abs.db", "sqlite:////var/abs.db"),
+        ("sqlite:///:memory:", "sqlite:///:memory:"),
+        ("postgresql://u:p@db/x", "postgresql://u:p@db/x"),
+    ],
+)
+@pytest.mark.parametrize("place", ["file", "environment"])
+def test_a_store_that_is_a_relative_file_is_in_that_folder_too(tmp_path, said, meant, place):
+    named = f"database_url: '{said}'\n" if place == "file" else ""
+    settings = read_settings(write(tmp_path, f"module: a.py\n{named}"))
+    # Later choices, such as --master, keep the folder.
+    settings = settings.model_copy(update={"master": "local[1]"})
+    assert settings.store_url({"DATABASE_URL": said}) == meant.format(folder=tmp_path)
