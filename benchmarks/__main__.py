@@ -19,6 +19,8 @@ BENCHMARKS = {
     "idle": "what 10,000 idle lanes cost, and how soon their first record is done (slow)",
     "noisy_neighbour": "quiet tenants beside a whale, against Structured Streaming (slow)",
     "bad_tenants": "healthy tenants beside slow, raising, poisoned and hanging ones (slow)",
+    "load_step": "eight times the load for a minute, against Structured Streaming (slow)",
+    "elastic": "executors that follow a day's load, against a fixed fleet (slow)",
     "memory": "memory of driver and workers over ten minutes (slow)",
 }
 

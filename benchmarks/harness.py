@@ -37,6 +37,7 @@ from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
+from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Site, Store, WaveResult
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session
@@ -184,6 +185,7 @@ def driver_of(
     use_case: UseCase,
     tenants: Sequence[str],
     limits: Limits | None = None,
+    slots: SlotLimits | None = None,
     **settings: Any,
 ) -> Iterator[Bench]:
     """A driver with a fresh store; topics must be there. ``settings`` go into the deployment."""
@@ -208,7 +210,7 @@ def driver_of(
         counter = Counter(engine)
         log = KafkaLog(config)
         parts = Parts(store, log, counter, letters.open(connections), SystemClock())
-        driver = Driver(parts, f"bench-{time.time_ns():x}", limits or Limits())
+        driver = Driver(parts, f"bench-{time.time_ns():x}", limits or Limits(), slots)
         if use_case.sink is not None:
             use_case.sink.prepare(Site(connections, store.positions))
         engine.take(use_case, deployment)
