@@ -10,7 +10,7 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, FailureState, LaneStart, Move
 from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
 from headrace.store import SqlPositions, open_store
-from headrace.store.engine import open_database
+from headrace.store.database import open_database
 from headrace.store.migrations import (
     VERSION_TABLE,
     downgrade,

@@ -31,7 +31,7 @@ from sqlalchemy import Connection
 from headrace.model.records import Move
 from headrace.model.streams import LaneId
 from headrace.ports import Connections
-from headrace.store.engine import Database, open_database
+from headrace.store.database import Database, open_database
 from headrace.store.faults import translated
 
 _MOVE_ONE = """

@@ -20,7 +20,7 @@ from headrace.model.records import Deployment, Failure, LaneStart, Move
 from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
 from headrace.model.waves import Wave
 from headrace.store import deployments, failures, intents, lanes, streams, tenants
-from headrace.store.engine import Database, open_database
+from headrace.store.database import Database, open_database
 from headrace.store.migrations import upgrade
 from headrace.store.positions import SqlPositions
 from headrace.store.schema import revisions

@@ -6,7 +6,7 @@ from sqlalchemy import inspect, text
 from headrace.errors import StoreTooNew
 from headrace.model.streams import Tenant
 from headrace.store import open_store
-from headrace.store.engine import open_database
+from headrace.store.database import open_database
 from headrace.store.migrations import (
     VERSION_TABLE,
     newest_version,

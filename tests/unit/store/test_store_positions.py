@@ -10,7 +10,7 @@ from headrace.model.records import Move
 from headrace.model.streams import LaneId
 from headrace.ports import Connections
 from headrace.store import SqlPositionsFactory
-from headrace.store.engine import open_database
+from headrace.store.database import open_database
 from headrace.store.positions import _rounds, advance
 
 MOVE = Move(LaneId("score", "acme", 0), 0, 1, 1)

@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from headrace.errors import StoreTooNew
-from headrace.store.engine import Database
+from headrace.store.database import Database
 
 VERSION_TABLE = "headrace_version"
 #: any number, as long as all drivers use the same: "headrace" read as bytes

@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.store import open_store
-from headrace.store.engine import open_database
+from headrace.store.database import open_database
 
 
 @pytest.fixture
