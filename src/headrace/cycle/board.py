@@ -137,7 +137,7 @@ class HeldStream:
         )
 
 
-class Reading(NamedTuple):
+class LaneHolder(NamedTuple):
     """A lane with its stream."""
 
     held: HeldStream
@@ -220,11 +220,11 @@ class Board:
             if lane is not None and lane.wave == wave.id:
                 lane.wave = None
 
-    def partitions(self, wanted: Iterator[HeldStream]) -> dict[TopicPartition, list[Reading]]:
+    def partitions(self, wanted: Iterator[HeldStream]) -> dict[TopicPartition, list[LaneHolder]]:
         """The partitions to ask Kafka about, with who reads them; several use cases can."""
-        found: dict[TopicPartition, list[Reading]] = {}
+        found: dict[TopicPartition, list[LaneHolder]] = {}
         for held in wanted:
             for number, lane in held.lanes.items():
                 name = TopicPartition(held.stream.topic, number)
-                found.setdefault(name, []).append(Reading(held, lane))
+                found.setdefault(name, []).append(LaneHolder(held, lane))
         return found

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.cycle.board import Board, HeldStream, Reading
+from headrace.cycle.board import Board, HeldStream, LaneHolder
 from headrace.cycle.sweep import Sweep
 from headrace.model.streams import Order, State, StreamId
 from headrace.ports import Log, TopicPartition
@@ -56,7 +56,7 @@ class Ends:
 
     log: Log
     board: Board
-    _readers: dict[TopicPartition, tuple[Reading, ...]] = field(default_factory=dict)
+    _readers: dict[TopicPartition, tuple[LaneHolder, ...]] = field(default_factory=dict)
     _followed: dict[StreamId, Followed] = field(default_factory=dict)
     _sweep: Sweep[TopicPartition] = field(
         default_factory=lambda: Sweep(SWEPT_PER_S, SWEPT_PER_S, _SWEPT_EVERY_S)
@@ -77,7 +77,7 @@ class Ends:
         self.leave(held.stream.id)
         partitions = tuple(TopicPartition(held.stream.topic, number) for number in held.lanes)
         for name, lane in zip(partitions, held.lanes.values(), strict=True):
-            self._readers[name] = (*self._readers.get(name, ()), Reading(held, lane))
+            self._readers[name] = (*self._readers.get(name, ()), LaneHolder(held, lane))
             self._sweep.add(name)
         self._followed[held.stream.id] = Followed(held, partitions)
 

@@ -106,9 +106,9 @@ def merge(portions: list[Portion]) -> Portion:
         starts = tuple(each.from_offset for each in planned)
         nothing = portions[0].records.slice(0, 0)
         return Portion(planned, planned, starts, nothing, broken.error, broken.planned[0])
-    table = pa.concat_tables([_with_turn(each.records) for each in portions]).sort_by(_MERGE_ORDER)
+    table = pa.concat_tables([_keyed(each.records) for each in portions]).sort_by(_MERGE_ORDER)
     cut = _rows_before_horizon(table, portions)
-    taken = table.slice(0, cut).drop_columns([_TURN])
+    taken = table.slice(0, cut).drop_columns([_MERGE_KEY])
     left = set(table.slice(cut)["partition"].to_pylist())
     reached = tuple(
         _reached_in(taken, each.planned[0])
@@ -119,19 +119,19 @@ def merge(portions: list[Portion]) -> Portion:
     return Portion(planned, planned, reached, taken)
 
 
-#: A record's turn is the latest timestamp its lane has shown so far: producers' clocks may step
+#: A record is merged by the latest timestamp its lane has shown so far: producers' clocks may step
 #: back, and a lane's own order must hold all the same.
-_TURN = "__turn"
+_MERGE_KEY = "__merge_key"
 _MERGE_ORDER: list[tuple[str, Literal["ascending", "descending"]]] = [
-    (_TURN, "ascending"),
+    (_MERGE_KEY, "ascending"),
     ("partition", "ascending"),
     ("offset", "ascending"),
 ]
 
 
-def _with_turn(records: pa.Table) -> pa.Table:
+def _keyed(records: pa.Table) -> pa.Table:
     stamps = pc.cast(records["timestamp"], pa.int64())
-    return records.append_column(_TURN, pc.cumulative_max(stamps))
+    return records.append_column(_MERGE_KEY, pc.cumulative_max(stamps))
 
 
 def _rows_before_horizon(table: pa.Table, portions: list[Portion]) -> int:
