@@ -214,7 +214,7 @@ def driver_of(
         if use_case.sink is not None:
             use_case.sink.prepare(Site(connections, store.positions))
         engine.take(use_case, deployment)
-        driver.deploy(use_case, deployment)
+        driver.take(use_case, deployment)
         calm_garbage_collection()
         try:
             yield Bench(driver, store, engine, connections, counter)

@@ -132,7 +132,7 @@ class Assembly:
         if use_case.sink is not None:
             use_case.sink.prepare(Site(self.connections, self.store.positions))
         self.engine.take(use_case, deployment)
-        self.driver.deploy(use_case, deployment)
+        self.driver.take(use_case, deployment)
 
     def take_changes(self) -> None:
         """Take over what changed in the store; one that does not load stays as it was."""

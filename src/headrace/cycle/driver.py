@@ -105,7 +105,7 @@ class Driver:
         self.gates = Gates(self._rates)
         self.scaling = Scaling(self.slot_limits) if self.slot_limits else None
 
-    def deploy(self, use_case: UseCase, deployment: Deployment) -> None:
+    def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case, or a new version of one, from the next turn on."""
         self._use_cases[use_case.name] = (use_case, deployment)
         self.observer.forget_revision()

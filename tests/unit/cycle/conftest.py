@@ -88,7 +88,7 @@ class World:
         for each in self.use_cases:
             deployment = next(d for d in self.store.deployments() if d.use_case == each.name)
             self.engine.take(each, deployment)
-            self.driver.deploy(each, deployment)
+            self.driver.take(each, deployment)
         return self.driver
 
     def turns(self, count=6, seconds=0.1):
