@@ -57,12 +57,12 @@ class LiveTable:
         """Print a line that stays, above the table."""
         self._console.print(text, highlight=False)
 
-    def refresh(self, driver: Driver) -> None:
+    def refresh(self) -> None:
         """Draw if it is time to; called after every turn."""
         now_s = time.monotonic()
         if now_s < self._next_s:
             return
-        rows = driver.rows()
+        rows = self._driver.rows()
         if self._live is not None:
             self._live.update(table_of(rows, self._title), refresh=True)
             self._next_s = now_s + REFRESH_S

@@ -112,7 +112,7 @@ def _with_servers(settings: Settings, folder: Path, stack: ExitStack) -> Setting
 def _drive(settings: Settings, folder: Path) -> None:
     with assembled(settings, folder) as made, stopping_on_signals(made.stop):
         with LiveTable(made.driver) as live:
-            clean = made.run(live.refresh)
+            clean = made.run(lambda _: live.refresh())
         _farewell(made, clean)
 
 

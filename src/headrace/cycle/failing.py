@@ -30,7 +30,7 @@ from headrace.policies.quarantine import (
     divided,
     judge,
 )
-from headrace.policies.retry import Backoff, retry
+from headrace.policies.retry import Backoff
 from headrace.ports import Clock, DeadLetter, DeadLetters, Store
 
 log = structlog.get_logger(__name__)
@@ -144,7 +144,7 @@ class Failing:
         """Seconds to wait after temporary trouble."""
         if error.retry_after_s is not None:
             return error.retry_after_s
-        return retry(BACKOFF, tries, self.chance()).wait_s
+        return BACKOFF.wait_s(tries, self.chance())
 
     def _again(
         self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane

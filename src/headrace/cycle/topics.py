@@ -21,7 +21,13 @@ import structlog
 from headrace.cycle.board import Board, HeldStream
 from headrace.cycle.ends import Ends
 from headrace.cycle.sweep import Sweep
-from headrace.errors import BrokerUnavailable, StoreUnavailable
+from headrace.errors import (
+    BrokerUnavailable,
+    OffsetOutOfRange,
+    Permanent,
+    StoreUnavailable,
+    TopicRecreated,
+)
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId
 from headrace.ports import Log, Store, TopicInfo, TopicPartition
@@ -130,8 +136,10 @@ class Topics:
         if stream.topic_id not in (None, info.topic_id):
             self._suspend(
                 held,
-                f"TopicRecreated: topic {stream.topic} was deleted and made again "
-                f"(id {stream.topic_id}, now {info.topic_id}); seek the stream, then resume it",
+                TopicRecreated(
+                    f"topic {stream.topic} was deleted and made again (id {stream.topic_id}, "
+                    f"now {info.topic_id}); seek the stream, then resume it"
+                ),
             )
             return
         held.waiting = None
@@ -189,21 +197,26 @@ class Topics:
 
     def _check_range(self, held: HeldStream, number: int, start: int) -> None:
         lane = held.lanes[number]
-        where = f"OffsetOutOfRange: {held.stream.topic}[{number}]"
+        where = f"{held.stream.topic}[{number}]"
         if lane.position < start:
             self._suspend(
                 held,
-                f"{where} lost offsets {lane.position} to {start - 1} to retention before they "
-                f"were read; seek the stream to {start} or later, then resume it",
+                OffsetOutOfRange(
+                    f"{where} lost offsets {lane.position} to {start - 1} to retention before they "
+                    f"were read; seek the stream to {start} or later, then resume it"
+                ),
             )
         elif -1 < lane.end < lane.position:
             self._suspend(
                 held,
-                f"{where} ends at {lane.end}, but offsets up to {lane.position - 1} were read: "
-                f"the log was cut; seek the stream to {lane.end} or earlier, then resume it",
+                OffsetOutOfRange(
+                    f"{where} ends at {lane.end}, but offsets up to {lane.position - 1} were read: "
+                    f"the log was cut; seek the stream to {lane.end} or earlier, then resume it"
+                ),
             )
 
-    def _suspend(self, held: HeldStream, reason: str) -> None:
+    def _suspend(self, held: HeldStream, error: Permanent) -> None:
+        reason = f"{type(error).__name__}: {error}"
         self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
         log.error("stream suspended", stream=str(held.stream.id), reason=reason)
         self._wait(held, reason)

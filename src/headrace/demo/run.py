@@ -134,7 +134,7 @@ def _drive(
         if feeder.error is not None:
             raise feeder.error
         _act(made, journal, feeder.share, live.note)
-        live.refresh(driver)
+        live.refresh()
         if feeder.done and len(journal.done) == len(EVENTS) and _all_read(driver, log):
             ended = True
             made.stop()

@@ -112,7 +112,7 @@ def _drive(made: Assembly, settings: Settings, console: Console) -> Delays | Non
         nonlocal ended, told
         if feeder.error is not None:
             raise feeder.error
-        live.refresh(driver)
+        live.refresh()
         if delays.began_s == float("inf") and _begun(driver):
             delays.began_s = time.time()
             feeder.go()

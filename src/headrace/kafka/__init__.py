@@ -8,7 +8,7 @@ are kept in a topic beside their own (``KafkaDeadLetters``) and sent back from t
 not this room's work.
 """
 
-from headrace.kafka.config import client_config, producer_config, redacted
+from headrace.kafka.config import client_config, producer_config
 from headrace.kafka.dead_letters import KafkaDeadLetters, KafkaDeadLettersFactory
 from headrace.kafka.letter_topics import letters_topic
 from headrace.kafka.log import KafkaLog
@@ -25,5 +25,4 @@ __all__ = [
     "create_topics",
     "letters_topic",
     "producer_config",
-    "redacted",
 ]

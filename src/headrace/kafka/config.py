@@ -5,7 +5,7 @@ librdkafka, which names some things differently and has no keystores of Java's o
 ``client_config`` takes both dialects once, where they come in, and refuses in plain words what
 cannot be translated, or what would break a promise: who sets a consumer group or an offset reset
 expects something that Headrace decides. What is not known to be Java's is left to librdkafka to
-judge. Secrets are not looked up here (``settings`` does), only hidden when shown.
+judge. Secrets are not looked up here (``settings`` does).
 """
 
 from __future__ import annotations
@@ -49,9 +49,6 @@ _REFUSED = {
     "ssl.keystore.password": f"{_PEM_INSTEAD}, and ssl.key.password",
     "ssl.truststore.password": "a PEM file of certificates needs no password; leave it out",
 }
-_SECRET = re.compile(
-    r"password|secret|\.key$|key\.pem|jaas|token|sasl\.oauthbearer\.config", re.IGNORECASE
-)
 _JAVA_STORE = re.compile(r"\.(jks|p12|pfx|keystore|truststore)$", re.IGNORECASE)
 
 #: librdkafka logs to stderr on its own; what matters reaches the user as an error of Headrace
@@ -125,14 +122,6 @@ def consumer_config(config: Mapping[str, object], profile: Mapping[str, str]) ->
         "enable.partition.eof": "true",
         "isolation.level": "read_committed",
         "auto.offset.reset": "error",
-    }
-
-
-def redacted(config: Mapping[str, object]) -> dict[str, str]:
-    """The same properties with every secret as ``***``, for showing."""
-    return {
-        name: "***" if _SECRET.search(name) and not name.endswith(".location") else str(value)
-        for name, value in config.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""What runs: bins, waves and the intents recorded before they run.
+"""What runs: bins and waves.
 
 A wave is what one Spark job runs, and always of one use case: its handler, sink and guarantee are
 then one thing for the whole job, and a failure of the job touches nobody else's. Its lanes (for
@@ -29,17 +29,10 @@ class Wave:
     id: str
     use_case: str
     bins: tuple[Bin, ...]
-    #: a slice still running after this many seconds yields at its next record batch
+    #: a slice still running after this many seconds yields between two portions
     budget_s: float
 
     @property
     def slices(self) -> Iterator[Slice]:
         """All slices, bin by bin."""
         return (piece for each in self.bins for piece in each.slices)
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """A wave written down before it runs, so that a replay runs these slices and no others."""
-
-    wave: Wave

@@ -35,7 +35,7 @@ from enum import StrEnum
 
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy, StreamId
-from headrace.policies.retry import Backoff, retry
+from headrace.policies.retry import Backoff
 
 #: may pass although it looks permanent: a handler often calls something that was down
 RETRIED = frozenset({"HandlerError", "HandlerHung", "WorkerKilled"})
@@ -153,7 +153,7 @@ def divided(streams: Iterable[StreamId], label: str) -> dict[StreamId, str]:
 def _wait_s(rules: Rules, tries: int, error: SliceError, chance: float) -> float:
     if error.retry_after_s is not None:
         return max(error.retry_after_s, rules.backoff.least_s)
-    return retry(rules.backoff, tries, chance).wait_s
+    return rules.backoff.wait_s(tries, chance)
 
 
 def _final(rules: Rules, error: SliceError) -> Step:

@@ -45,25 +45,13 @@ class Backoff:
         """The shortest wait there is."""
         return self.first_s * _FLOOR_SHARE
 
+    def wait_s(self, tries: int, chance: float) -> float:
+        """Seconds to wait after a trouble, between ``least_s`` and ``most_s``.
 
-@dataclass(frozen=True, slots=True)
-class RetryDecision:
-    """When to try again, counted from now."""
-
-    wait_s: float
-
-
-def retry(backoff: Backoff, tries: int, chance: float) -> RetryDecision:
-    """Decide the wait after a trouble.
-
-    Args:
-        backoff: how waits grow.
-        tries: troubles in a row before this one; 0 for the first.
-        chance: evenly drawn from ``[0, 1)``; the caller draws it.
-
-    Returns:
-        A wait between ``backoff.least_s`` and ``backoff.most_s``.
-    """
-    doublings = min(max(tries, 0), _MOST_DOUBLINGS)
-    ceiling_s = min(backoff.most_s, backoff.first_s * 2.0**doublings)
-    return RetryDecision(wait_s=max(backoff.least_s, ceiling_s * chance))
+        Args:
+            tries: troubles in a row before this one; 0 for the first.
+            chance: evenly drawn from ``[0, 1)``; the caller draws it.
+        """
+        doublings = min(max(tries, 0), _MOST_DOUBLINGS)
+        ceiling_s = min(self.most_s, self.first_s * 2.0**doublings)
+        return max(self.least_s, ceiling_s * chance)
