@@ -30,7 +30,7 @@ from headrace.use_cases import use_case
 TOPIC = "{tenant}.visits"
 OPTIONS = {
     **elastic_options(1, 4),
-    "spark.dynamicAllocation.executorIdleTimeout": "3s",
+    "spark.dynamicAllocation.executorIdleTimeout": "15s",
     "spark.executor.memory": "512m",
     "spark.driver.memory": "512m",
 }
@@ -108,25 +108,30 @@ def elastic(engine, folder):
         import uuid  # noqa: PLC0415
 
         with open(f"{marks}/{context.tenant}.{uuid.uuid4()}", "x"):
-            time.sleep(1.0)
+            time.sleep(0.5)
         return table.select(["offset"])
 
     take(engine, handler)
     load = Load(engine)
     first = until(lambda: engine.executors == 1)
-    load.run(4, lambda: engine.executors == 4)
+    load.run(4, lambda: engine.executors == 4 and len(load.results) >= 12)
     most, slots_at_most = engine.executors, engine.slots
-    # one executor stays busy while the others are released
-    load.run(1, lambda: engine.executors == 1)
-    least = engine.executors
+    # A steady trickle keeps all of them from being idle long enough to go by themselves.
+    load.run(2, lambda: engine.release(2) or engine.executors == 2)
+    released_to = engine.executors
+    until_results = len(load.results) + 8
+    load.run(2, lambda: len(load.results) >= until_results)
     load.drain()
+    shrunk = until(lambda: engine.executors == 1)
     ran = Counter(each.name.partition(".")[0] for each in marks.iterdir())
     settings = dict(engine.session.sparkContext.getConf().getAll())
     return {
         "first": first,
         "most": most,
         "slots_at_most": slots_at_most,
-        "least": least,
+        "released_to": released_to,
+        "stayed": load.executors[-8:],
+        "shrunk": shrunk,
         "ever_more": max(load.executors) > 4,
         "started": load.started,
         "errors": [str(each.error) for each in load.results if each.error],

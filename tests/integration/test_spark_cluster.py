@@ -57,7 +57,9 @@ def test_executors_follow_the_load_and_no_slice_runs_twice_when_they_go(cluster,
     seen = run(cluster, "elastic", tmp_path)
     assert seen["first"]
     assert (seen["most"], seen["slots_at_most"]) == (4, 4)
-    assert seen["least"] == 1
+    assert seen["released_to"] == 2, "a trickle keeps executors that are not released"
+    assert seen["stayed"] == [2] * 8
+    assert seen["shrunk"], "idle executors stay"
     assert not seen["ever_more"]
     assert seen["errors"] == []
     assert seen["reached"] == [10] * seen["started"]

@@ -66,5 +66,11 @@ class Engine(Protocol):
         not known, or has ended, is let be.
         """
 
+    def release(self, slots: int) -> None:
+        """Give back what ``slots`` tasks at once have no use for, where it can be had again.
+
+        What runs may end first. Starting more waves brings executors back.
+        """
+
     def close(self) -> None:
         """Stop. Running waves are cancelled."""

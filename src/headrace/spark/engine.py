@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import cloudpickle
+import structlog
 from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext, SparkStageInfo
 from pyspark.sql import SparkSession
@@ -39,11 +40,13 @@ from headrace.ports import (
     WaveResult,
 )
 from headrace.spark.crumbs import crumbs_of
+from headrace.spark.executors import known_slots, live_executors, release_executors
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
-from headrace.spark.session import known_slots, live_executors
 from headrace.spark.task import Work, run_bin
 from headrace.use_cases import UseCase
+
+log = structlog.get_logger(__name__)
 
 #: how long what is known about executors stays true enough
 _KNOWN_S = 0.25
@@ -123,7 +126,7 @@ class SparkEngine:
 
     @property
     def executors(self) -> int:
-        """Executors that are there now, without the driver; a local session counts as one."""
+        """Executors that take tasks now, without the driver; a local session counts as one."""
         return live_executors(self.session)
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
@@ -177,6 +180,12 @@ class SparkEngine:
         if group is not None:
             self._cancelled.add(group)
             self._context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+    def release(self, slots: int) -> None:
+        """Let executors go that ``slots`` tasks at once have no use for; what they run may end."""
+        gone = release_executors(self.session, slots)
+        if gone:
+            log.info("executors released", released=gone, slots=slots)
 
     def close(self) -> None:
         """Cancel what runs and wait for it; the session belongs to whoever made it."""

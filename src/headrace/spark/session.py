@@ -184,19 +184,3 @@ def _pools_file(priorities: Mapping[str, int]) -> str:
     path = folder / "fairscheduler.xml"
     path.write_text(f"<?xml version='1.0'?><allocations>{pools}</allocations>", encoding="utf-8")
     return str(path)
-
-
-def known_slots(session: SparkSession) -> int:
-    """Tasks that the live executors can run at the same time; at least 1.
-
-    ``defaultParallelism`` would not do: on a cluster it is 2 where one executor of one core lives.
-    """
-    context = session.sparkContext._jsc.sc()
-    profile = context.resourceProfileManager().defaultResourceProfile()
-    return max(1, int(context.maxNumConcurrentTasks(profile)))
-
-
-def live_executors(session: SparkSession) -> int:
-    """Executors that are there now; a local session counts as one."""
-    context = session.sparkContext._jsc.sc()
-    return 1 if context.isLocal() else int(context.getExecutorIds().size())

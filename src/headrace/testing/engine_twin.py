@@ -57,6 +57,8 @@ class InProcessEngine:
     on_wait: Callable[[float], object] = id
     #: every wave ever started, for tests to look at
     started: list[Wave] = field(default_factory=list)
+    #: the slots that were to be left, each time some were released
+    released: list[int] = field(default_factory=list)
     _clients: Kept | None = None
     _works: dict[str, Work] = field(default_factory=dict)
     _waiting: deque[Wave] = field(default_factory=deque)
@@ -101,6 +103,10 @@ class InProcessEngine:
         """Forget a wave that did not run yet; it comes back with an error."""
         if any(each.id == wave_id for each in self._waiting):
             self._cancelled.add(wave_id)
+
+    def release(self, slots: int) -> None:
+        """Remember what was asked for."""
+        self.released.append(slots)
 
     def close(self) -> None:
         """Cancel what did not run yet."""
