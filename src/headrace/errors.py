@@ -128,7 +128,8 @@ class BadRecord(Permanent):
     """A use case refused one record.
 
     Raise it from a handler to name the culprit: everything before ``row`` is done and committed,
-    the record itself is kept with its bytes, and only this stream stops.
+    the record itself is kept with its bytes, and only its lane stops, or not even that, as
+    ``bad_record`` of the use case says.
     """
 
     def __init__(self, row: int, reason: str) -> None:
