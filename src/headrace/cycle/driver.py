@@ -29,7 +29,7 @@ from headrace.errors import BrokerUnavailable, Fenced, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
-from headrace.planning import check, plan
+from headrace.planning import check, plan, quick_only
 from headrace.planning.demand import PROBES
 from headrace.policies.elasticity import SlotLimits
 from headrace.policies.express import with_express
@@ -245,6 +245,8 @@ class Driver:
             return
         running = [each for flight in self.board.flights.values() for each in flight.wave.bins]
         snapshot = with_express(self._snapshot(now_s, free), self.slots, running)
+        if snapshot.limits.bin_budget_s < self.limits.bin_budget_s:
+            snapshot = quick_only(snapshot)
         made = plan(snapshot)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.
         self._busy = bool(made.waves)
