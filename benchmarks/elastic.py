@@ -41,7 +41,7 @@ from benchmarks.seconds import counts, line, means, quantiles
 from headrace.embedded import EmbeddedSparkCluster
 from headrace.policies.elasticity import SlotLimits
 from headrace.sinks import SqlTable
-from headrace.spark.session import build_session, elastic_options, live_executors
+from headrace.spark.session import build_session, elastic_options
 from headrace.use_cases import use_case
 
 TENANTS = 20
@@ -181,8 +181,8 @@ def _side(path: Path) -> None:
 
 def _await_executors(spark: Any, wanted: int) -> None:
     deadline_s = time.monotonic() + 120
-    while live_executors(spark) < wanted:
-        assert time.monotonic() < deadline_s, f"{live_executors(spark)} of {wanted} executors"
+    while (found := of_spark(spark)["executors"]) < wanted:
+        assert time.monotonic() < deadline_s, f"{found} of {wanted} executors"
         time.sleep(0.2)
 
 

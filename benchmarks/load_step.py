@@ -328,9 +328,11 @@ def _theirs(spark: Any, load: Load, most_offsets: int | None) -> Done:
         running: list[Any] = []
 
         def start() -> Callable[[], object]:
-            query = Query(load.config, load.feeds[0].topics, path, most_offsets)
+            prefix = load.feeds[0].topics[0].partition("-")[0]
+            query = Query(load.config, f"{prefix}-.*[.]visits", path, most_offsets)
             running.append(stack.enter_context(query.running(spark, _batches)))
-            return functools.partial(time.sleep, 0.05)
+            # Raises if the query failed.
+            return functools.partial(running[0].awaitTermination, 0.05)
 
         with sampled(lambda: of_spark(spark)) as samples:
             started_s, seen = _watched(path, load, start)

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from headrace.spark.session import live_executors
-
 EVERY_S = 0.5
 
 #: (seconds since 1970, what was seen)
@@ -39,8 +37,10 @@ def sampled(look: Callable[[], Mapping[str, float]]) -> Iterator[list[Sample]]:
 
 
 def of_spark(spark: Any) -> dict[str, float]:
-    """Executors that are there, and tasks that run on them."""
+    """Executors that are there, those on their way out included, and tasks that run on them."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
     running = sum(each.numActiveTasks for each in stages if each is not None)
-    return {"executors": live_executors(spark), "tasks": running}
+    context = spark.sparkContext._jsc.sc()
+    executors = 1 if context.isLocal() else context.getExecutorIds().size()
+    return {"executors": executors, "tasks": running}
