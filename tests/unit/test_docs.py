@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from headrace import SliceContext
 from headrace.cli.app import app
+from headrace.cli.servers import folder_of, remember
 from headrace.model.streams import LaneId, Slice
 from headrace.settings import read_settings
 from headrace.spark.handling import handle
@@ -69,10 +70,68 @@ def test_the_guides_dataframe_use_case_is_one():
     assert names["report"].form == "wave"
 
 
-def test_the_guides_yaml_file_is_accepted(tmp_path):
-    path = tmp_path / "headrace.yaml"
-    path.write_text(blocks(ROOT / "docs" / "guide.md", "yaml")[0])
-    assert read_settings(path).module == "use_cases.py"
+def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
+    guide = blocks(ROOT / "docs" / "guide.md", "python")
+    made, sent = {}, []
+
+    class Producer:
+        def __init__(self, config):
+            made["servers"] = config["bootstrap.servers"]
+
+        def produce(self, topic, value):
+            assert topic in made["topics"]
+            sent.append(value.encode())
+
+        def flush(self):
+            made["flushed"] = len(sent)
+
+    monkeypatch.setattr("confluent_kafka.Producer", Producer)
+    monkeypatch.setattr(
+        "headrace.kafka.create_topics", lambda _, topics: made.update(topics=topics)
+    )
+    monkeypatch.chdir(tmp_path)
+    remember(folder_of(tmp_path), {"bootstrap.servers": "127.0.0.1:1"})
+    exec(guide[2], {})
+    names = {}
+    exec(guide[0], names)
+    written = names["pages"](records(sent), SliceContext("pages", "acme", ()))
+    assert made == {"servers": "127.0.0.1:1", "topics": {"acme.visits": 1}, "flushed": 3}
+    assert written["page"].to_pylist() == ["/", "/prices", "/"]
+
+
+def test_with_the_guides_first_yaml_file_up_starts_every_server(tmp_path):
+    settings = guides_settings(tmp_path, 0)
+    assert settings.module == "use_cases.py"
+    assert settings.kafka == {}
+    assert not settings.names_a_store({})
+    assert settings.mail_url({}) is None
+
+
+def test_the_guides_other_yaml_files_leave_the_master_to_the_command(tmp_path):
+    whole = guides_settings(tmp_path, 1)
+    assert whole.names_a_store({})
+    assert whole.master is None
+    cluster = guides_settings(tmp_path, 2)
+    assert cluster.driver.most_slots == 16
+    assert cluster.master is None
+
+
+def guides_settings(folder: Path, number: int):
+    path = folder / "headrace.yaml"
+    text = blocks(ROOT / "docs" / "guide.md", "yaml")[number]
+    path.write_text(text if "module:" in text else f"module: use_cases.py\n{text}")
+    return read_settings(path, {"DATABASE_URL": "postgresql://u@db/x"})
+
+
+def test_the_help_and_the_guide_tell_the_same_line_for_spark_submit(monkeypatch):
+    line = next(
+        line
+        for block in blocks(ROOT / "docs" / "guide.md", "")
+        for line in block.splitlines()
+        if line.startswith("spark-submit")
+    )
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 200)
+    assert line in CliRunner().invoke(app, ["run", "--help"]).output
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -36,7 +36,9 @@ def run(
 ) -> None:
     """Run a driver against the servers that the YAML file names, until SIGTERM or Ctrl-C.
 
-    Also through spark-submit: spark-submit --master ... -m headrace run -c headrace.yaml
+    Also through spark-submit, with the environment variable PYSPARK_PYTHON naming this Python:
+
+    `spark-submit --master yarn $(python -c "import headrace.__main__ as m; print(m.__file__)") run`
     """
     configure_logs(log_level)
     with shown_errors():

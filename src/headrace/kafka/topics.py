@@ -1,8 +1,9 @@
-"""Making topics, for the demo, for tests and for the command line.
+"""Making topics: for dead letters, for the demo, for tests, and for whoever tries Headrace.
 
-Topics come and go with tenants, and whoever makes a thousand of them may be killed in between. So
-making is repeatable: a topic that is there is left as it is. Deleting topics and changing their
-partitions is not done here: both need a decision about positions.
+The topics of tenants are their owner's matter, and a driver waits for them. Topics come and go with
+tenants, and whoever makes a thousand of them may be killed in between. So making is repeatable: a
+topic that is there is left as it is. Deleting topics and changing their partitions is not done
+here: both need a decision about positions.
 """
 
 from __future__ import annotations
