@@ -2,7 +2,7 @@
 
 The cycle knows only these Protocols, so it runs the same on real Kafka, Spark and PostgreSQL and
 on the twins in ``headrace.testing``. Each has one contract suite there, which the twin and the
-real thing both pass. Arrow tables cross these lines; records never reach the driver.
+real thing both pass. Arrow tables cross these lines inside tasks; none reaches the driver.
 """
 
 from headrace.ports.connections import Connections
