@@ -18,7 +18,6 @@ import functools
 import json
 import sqlite3
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -240,9 +239,13 @@ def _theirs(spark: Any, run: Run, most_offsets: int | None) -> tuple[Seen, list[
     ):
 
         def start() -> Callable[[], object]:
-            topic_query = Query(run.config, run.names, path, most_offsets)
-            stack.enter_context(topic_query.running(spark, _batches))
-            return functools.partial(time.sleep, 0.05)
+            rows_of = Query(run.config, f"{run.prefix}-.*[.]visits", path, most_offsets)
+            query = stack.enter_context(rows_of.running(spark, _batches))
+
+            def turn() -> None:
+                assert not query.awaitTermination(0.05), "the query ended"
+
+            return turn
 
         return watched(path, run.load, start, run.go_on(path)), []
 
