@@ -1,7 +1,7 @@
 """Every error Headrace raises, as one tree.
 
 A loop that must go on for a thousand tenants cannot read messages: it has to know from the type
-alone whether to try again or to stop one stream and tell somebody. So there are two branches, and
+alone whether to try again or to stop one lane and tell somebody. So there are two branches, and
 every foreign exception is translated into one of them at the door of the room that met it::
 
     HeadraceError

@@ -8,10 +8,10 @@ Traps, and what is done about them. The frame is persisted before the handler se
 would be read from Kafka again for every action (and could even answer differently). Reading errors
 are settled first, slice by slice, so that a lane that cannot be read is not the handler's problem.
 A handler can be run twice for the same records. When a recorded wave is replayed ``wave.id`` is the
-same, so writes keyed by it replace each other. After a call that raised it is not: each stream
-alone is ``<wave.id>.<tenant>``, and what is tried later is a wave of another id. Nothing here
-undoes what such a call wrote. So a handler raises before it writes, or keys its rows by tenant,
-partition and offset, which never change.
+same, so writes keyed by it replace each other. After a call that raised or was ended it is not:
+each stream alone is ``<wave.id>.<tenant>``, and what is tried later is a wave of another id.
+Nothing here undoes what such a call wrote. So a handler raises before it writes, or keys its rows
+by tenant, partition and offset, which never change.
 """
 
 from __future__ import annotations
