@@ -224,8 +224,8 @@ class Driver:
         running = [use_cases[flight.wave.use_case] for flight in self.board.flights.values()]
         self.pacing.sample(running)
         self.pacing.look(busy, use_cases, now_s)
-        if self.scaling is not None:
-            self.scaling.look(busy, now_s)
+        if self.scaling is not None and self.scaling.look(busy, now_s):
+            self.parts.engine.release(self.scaling.slots)
 
     def _find_intents(self) -> None:
         """Recorded waves of an earlier life come back before anything is planned."""

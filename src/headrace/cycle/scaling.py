@@ -47,20 +47,21 @@ class Scaling:
         """Count the task-seconds of a wave that came back."""
         self._busy_s += sum(each.seconds for each in result.receipts)
 
-    def look(self, streams: Iterable[HeldStream], now_s: float) -> None:
-        """Set the target anew, once a second."""
+    def look(self, streams: Iterable[HeldStream], now_s: float) -> bool:
+        """Set the target anew, once a second; whether it was time to."""
         seconds = now_s - self._looked_at_s
         if seconds < EVERY_S:
-            return
+            return False
         self._looked_at_s = now_s
         busy_s, self._busy_s = self._busy_s, 0.0
         if seconds == float("inf"):
-            return
+            return False
         backlog_s = sum(_backlog_s(held, now_s, self.limits.target_delay_s) for held in streams)
         load = Load(now_s=now_s, seconds=seconds, busy_task_s=busy_s, backlog_s=backlog_s)
         before, self.scale = self.scale.slots, scaled(self.scale, load, self.limits)
         if before != self.scale.slots:
             log.info("slots", before=before, now=self.scale.slots, backlog_s=round(backlog_s, 2))
+        return True
 
 
 def _backlog_s(held: HeldStream, now_s: float, most_s: float) -> float:

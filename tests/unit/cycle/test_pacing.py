@@ -105,4 +105,5 @@ def test_slots_follow_what_waits(world):
     world.engine.paused = False
     world.turns(80, seconds=1.0)
     assert world.driver.slots == 1
+    assert world.engine.released[-1] == 1
     assert set(world.positions().values()) == {60}
