@@ -225,6 +225,7 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         wanted = {each.use_case: each for each in store.deployments()}
         for name, use_case in module.use_cases.items():
             made.take(use_case, wanted[name])
+        engine.warm_up()
         calm_garbage_collection()
         yield made
     finally:

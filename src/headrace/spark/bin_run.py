@@ -82,9 +82,9 @@ class BinRun:
             return portion, None
         began = time.monotonic()
         handled = self._call(portion) if portion.records.num_rows else None
+        unkept = self._set_aside(portion, handled.aside) if handled is not None else None
         self.tally.spent(portion, time.monotonic() - began)
         if handled is not None:
-            unkept = self._set_aside(portion, handled.aside)
             if unkept is not None:
                 # Without its dead letters nothing of the portion may count as done.
                 portion = cut_to(portion, 0, unkept)

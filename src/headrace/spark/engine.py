@@ -43,7 +43,7 @@ from headrace.spark.crumbs import crumbs_of
 from headrace.spark.executors import known_slots, live_executors, release_executors
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
-from headrace.spark.task import Work, run_bin
+from headrace.spark.task import Work, kept, run_bin
 from headrace.use_cases import UseCase
 
 log = structlog.get_logger(__name__)
@@ -83,6 +83,18 @@ class TaskOf:
         receipts = run_bin(self.work, planned, self.wave.budget_s, crumbs=crumbs)
         crumbs.close()
         return iter(receipts)
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """The function of a job that only gets workers going."""
+
+    work: Work
+
+    def __call__(self, _: Iterable[int]) -> None:
+        """Called by Spark in the Python worker."""
+        self.work.load()
+        kept(self.work)
 
 
 @dataclass(slots=True)
@@ -181,6 +193,12 @@ class SparkEngine:
             self._cancelled.add(group)
             self._context._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
+    def warm_up(self) -> None:
+        """Start a Python worker with its clients in every slot, so that no wave waits for one."""
+        works = [each.work for each in self._deployed.values() if each.work.code]
+        if works:
+            self._threads.submit(lambda: self._seed(self.slots).foreachPartition(Warm(works[0])))
+
     def release(self, slots: int) -> None:
         """Let executors go that ``slots`` tasks at once have no use for; what they run may end."""
         gone = release_executors(self.session, slots)
@@ -206,7 +224,7 @@ class SparkEngine:
             if group in self._cancelled and any(each.error for each in receipts):
                 # What a handler in the driver made of its jobs being cancelled is not its fault.
                 receipts, error = (), error_of(TaskLost(f"wave {wave.id} was cancelled"))
-        except Exception as exc:
+        except BaseException as exc:  # a DataFrame handler may raise anything in this thread
             error = error_of(_translated(exc, wave))
             with suppress(Py4JError, OSError):  # Spark itself may be gone
                 self._await_gone(group)
@@ -280,7 +298,7 @@ def pickled(use_case: UseCase) -> bytes:
 _WORKER_DIED = "Python worker exited unexpectedly"
 
 
-def _translated(error: Exception, wave: Wave) -> HeadraceError:
+def _translated(error: BaseException, wave: Wave) -> HeadraceError:
     """A failed job: the task, its executor, or Spark itself was lost, or a handler's own error."""
     if isinstance(error, HeadraceError):
         return error
