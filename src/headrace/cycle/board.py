@@ -151,6 +151,8 @@ class Flight:
     wave: Wave
     #: monotonic second of its start, or up to which it is known to have queued
     since_s: float
+    #: bins of it that may hold their slots for long
+    long_bins: int = 0
     #: it ran for too long, and the engine was told to end it
     cancelled: bool = False
 
@@ -201,9 +203,9 @@ class Board:
         """Bins in flight."""
         return sum(len(flight.wave.bins) for flight in self.flights.values())
 
-    def started(self, wave: Wave, now_s: float) -> None:
+    def started(self, wave: Wave, now_s: float, long_bins: int) -> None:
         """A wave was handed to the engine."""
-        self.flights[wave.id] = Flight(wave, now_s)
+        self.flights[wave.id] = Flight(wave, now_s, long_bins)
         for piece in wave.slices:
             held = self.streams.get(piece.lane.stream)
             lane = self.lane(piece.lane)

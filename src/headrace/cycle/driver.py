@@ -32,7 +32,7 @@ from headrace.model.waves import Wave
 from headrace.planning import check, plan, quick_only
 from headrace.planning.demand import PROBES
 from headrace.policies.elasticity import SlotLimits
-from headrace.policies.express import with_express
+from headrace.policies.express import is_long, with_express
 from headrace.policies.watchdog import limit_s
 from headrace.ports import Clock, DeadLetters, Engine, Log, Store, WaveResult
 from headrace.use_cases import UseCase
@@ -243,8 +243,8 @@ class Driver:
         free = self._free_slots()
         if free <= 0:
             return
-        running = [each for flight in self.board.flights.values() for each in flight.wave.bins]
-        snapshot = with_express(self._snapshot(now_s, free), self.slots, running)
+        long_running = sum(flight.long_bins for flight in self.board.flights.values())
+        snapshot = with_express(self._snapshot(now_s, free), self.slots, long_running)
         if snapshot.limits.bin_budget_s < self.limits.bin_budget_s:
             snapshot = quick_only(snapshot)
         made = plan(snapshot)
@@ -254,8 +254,10 @@ class Driver:
         assert not faults, f"the plan of turn {snapshot.turn} breaks its rules: {faults}"
         for credit in made.credits:
             self.board.streams[credit.stream].credit_s = credit.credit_s
+        views = {view.id: view for view in snapshot.streams} if made.waves else {}
         for wave in made.waves:
-            self._launch(wave, fresh=True)
+            long_bins = sum(is_long(each, views, self.limits.express_s) for each in wave.bins)
+            self._launch(wave, long_bins, fresh=True)
             for piece in wave.slices:
                 self.gates.passed(self.board.streams[piece.lane.stream], [piece])
 
@@ -269,12 +271,12 @@ class Driver:
                 self.board.ended(recorded)
                 self.parts.store.finish_intent(recorded.id, [])
                 continue
-            self._launch(wave, fresh=False)
+            self._launch(wave, len(wave.bins), fresh=False)
 
-    def _launch(self, wave: Wave, *, fresh: bool) -> None:
+    def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
         if fresh and self._intends(wave.use_case):
             self.parts.store.record_intent(wave)
-        self.board.started(wave, self.parts.clock.monotonic_s())
+        self.board.started(wave, self.parts.clock.monotonic_s(), long_bins)
         self.parts.engine.start(wave)
 
     def _stopped(self, recorded: Wave) -> bool:

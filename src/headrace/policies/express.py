@@ -14,28 +14,32 @@ experimental time-sharing system", AFIPS 1962).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from headrace.model.plans import Limits, Snapshot, StreamView
+from headrace.model.plans import Snapshot, StreamView
+from headrace.model.streams import StreamId
 from headrace.model.waves import Bin
 
 #: receipts after which a stream's cost is known well enough
 _KNOWN_SAMPLES = 4
 
 
-def is_long(planned: Bin, limits: Limits) -> bool:
-    """Whether a bin is too long for the express."""
-    return planned.predicted_s > limits.express_s
+def is_long(planned: Bin, views: Mapping[StreamId, StreamView], express_s: float) -> bool:
+    """Whether a planned bin may hold its slot for longer than the express allows."""
+    if planned.predicted_s > express_s:
+        return True
+    used = {piece.lane.stream for piece in planned.slices}
+    return not all(_is_fit(views[each], express_s) for each in used)
 
 
-def with_express(snapshot: Snapshot, slots: int, running: Sequence[Bin]) -> Snapshot:
+def with_express(snapshot: Snapshot, slots: int, long_running: int) -> Snapshot:
     """The part of a snapshot to plan for now.
 
     Args:
         snapshot: everything that could be planned, with all free slots.
         slots: free or not.
-        running: bins in flight.
+        long_running: bins in flight that are long.
 
     Returns:
         The same streams with as many slots as may take long bins; if there are none, one slot with
@@ -44,16 +48,15 @@ def with_express(snapshot: Snapshot, slots: int, running: Sequence[Bin]) -> Snap
     if slots < 2 or snapshot.free_slots < 1:
         return snapshot
     limits = snapshot.limits
-    room = slots - 1 - sum(is_long(each, limits) for each in running)
+    room = slots - 1 - long_running
     if room > 0:
         return replace(snapshot, free_slots=min(snapshot.free_slots, room))
     short = replace(limits, bin_budget_s=min(limits.bin_budget_s, limits.express_s))
-    fit = tuple(each for each in snapshot.streams if _is_fit(each, short))
+    fit = tuple(each for each in snapshot.streams if _is_fit(each, short.bin_budget_s))
     return replace(snapshot, streams=fit, free_slots=1, limits=short)
 
 
-def _is_fit(view: StreamView, limits: Limits) -> bool:
+def _is_fit(view: StreamView, most_s: float) -> bool:
     cost = view.cost
     one_s = cost.seconds_per_slice + cost.seconds_per_record
-    known = cost.samples >= _KNOWN_SAMPLES
-    return known and not view.apart and one_s <= limits.bin_budget_s
+    return cost.samples >= _KNOWN_SAMPLES and not view.apart and one_s <= most_s

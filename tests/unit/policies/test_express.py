@@ -6,12 +6,10 @@ from hypothesis import strategies as st
 
 from headrace.model.plans import Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import StreamId
-from headrace.model.waves import Bin
 from headrace.planning import check, plan
-from headrace.policies.express import with_express
+from headrace.policies.express import is_long, with_express
 
 LIMITS = Limits()
-LONG, SHORT = Bin((), 1.0), Bin((), 0.02)
 
 
 def stream(tenant, records, *, record_s=0.001, samples=9, apart=""):
@@ -27,17 +25,17 @@ def snapshot(*streams, free):
 
 def test_with_one_slot_there_is_no_express():
     whole = snapshot(stream("acme", 9), free=1)
-    assert with_express(whole, 1, []) is whole
+    assert with_express(whole, 1, 0) is whole
 
 
 def test_the_last_slot_without_a_long_bin_takes_short_ones_only():
-    made = with_express(snapshot(stream("whale", 1_000_000), free=1), 2, [LONG])
+    made = with_express(snapshot(stream("whale", 1_000_000), free=1), 2, 1)
     assert (made.free_slots, made.limits.bin_budget_s) == (1, LIMITS.express_s)
     assert plan(made).waves[0].bins[0].predicted_s <= LIMITS.express_s
 
 
 def test_short_bins_in_flight_leave_room_for_a_long_one():
-    made = with_express(snapshot(stream("whale", 1_000_000), free=1), 2, [SHORT])
+    made = with_express(snapshot(stream("whale", 1_000_000), free=1), 2, 0)
     assert (made.free_slots, made.limits.bin_budget_s) == (1, LIMITS.bin_budget_s)
 
 
@@ -50,22 +48,46 @@ def test_short_bins_in_flight_leave_room_for_a_long_one():
     ],
 )
 def test_slow_unknown_and_suspected_streams_never_take_the_express(unfit):
-    made = with_express(snapshot(unfit, stream("quick", 9), free=1), 2, [LONG])
+    made = with_express(snapshot(unfit, stream("quick", 9), free=1), 2, 1)
     assert [each.id.tenant for each in made.streams] == ["quick"]
+
+
+@pytest.mark.parametrize(
+    ("unfit", "long"),
+    [
+        (stream("quick", 9), False),
+        (stream("unknown", 9, samples=0), True),
+        (stream("suspect", 9, apart="suspect/keep"), True),
+        (stream("whale", 1_000_000), True),
+    ],
+)
+def test_a_bin_is_long_if_it_is_predicted_or_feared_to_be(unfit, long):
+    asked = snapshot(unfit, free=1)
+    (planned,) = (each for wave in plan(asked).waves for each in wave.bins)
+    assert is_long(planned, {unfit.id: unfit}, LIMITS.express_s) is long
 
 
 @given(
     slots=st.integers(1, 6),
-    busy=st.lists(st.sampled_from([LONG, SHORT]), max_size=6),
+    long_running=st.integers(0, 5),
+    short_running=st.integers(0, 5),
     backlogs=st.lists(st.integers(1, 100_000), min_size=1, max_size=5),
+    samples=st.sampled_from([0, 9]),
 )
-def test_long_bins_never_take_all_slots_and_every_plan_keeps_the_rules(slots, busy, backlogs):
-    busy = busy[: slots - 1]
-    streams = [stream(f"t{number}", each) for number, each in enumerate(backlogs)]
-    made = with_express(snapshot(*streams, free=slots - len(busy)), slots, busy)
+def test_long_bins_never_take_all_slots_and_every_plan_keeps_the_rules(
+    slots, long_running, short_running, backlogs, samples
+):
+    long_running = min(long_running, slots - 1)
+    free = slots - long_running - min(short_running, slots - 1 - long_running)
+    streams = [
+        stream(f"t{number}", each, samples=samples if number else 9)
+        for number, each in enumerate(backlogs)
+    ]
+    made = with_express(snapshot(*streams, free=free), slots, long_running)
     planned = plan(made)
     assert check(made, planned) == []
     bins = [each for wave in planned.waves for each in wave.bins]
-    assert bins, "a slot is free and there is work"
-    long = [each for each in [*busy, *bins] if each.predicted_s > LIMITS.express_s + 1e-9]
-    assert len(long) <= max(1, slots - 1) or len([each for each in busy if each is LONG]) >= slots
+    assert bins, "a slot is free and there is work that may have it"
+    views = {each.id: each for each in streams}
+    long = sum(is_long(each, views, LIMITS.express_s) for each in bins)
+    assert long_running + long <= max(1, slots - 1)
