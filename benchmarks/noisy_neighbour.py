@@ -176,7 +176,8 @@ def _measured(spark: Any, contender: Contender, run: Run) -> dict[str, Any]:
     until_s = run.scale.seconds
     if run.whale:
         rows, at_s = _whale(seen, run.scale)
-        until_s = min(until_s, max(at_s, 0.0))
+        if rows >= run.scale.backlog:
+            until_s = min(until_s, max(at_s, 0.0))
         figures["whale_rows"] = rows
         figures["whale_per_s"] = round(rows / (at_s - seen.started_s), 1)
     if run.quiet:
