@@ -130,3 +130,13 @@ def trickled(asked: Snapshot) -> Snapshot:
     (lane,) = small.lanes
     small = replace(small, lanes=(replace(lane, end=lane.position + 9),))
     return replace(asked, streams=(whale, small))
+
+
+def test_a_group_of_debtors_waits_while_others_want_the_slots() -> None:
+    debtor = stream("debtor", *[900] * 4, cost=cost(0.06), credit_s=-5.0)
+    assert together(valid_plan(snapshot(debtor, WHALE, slots=2))) == [{"whale"}, {"whale"}]
+
+
+def test_a_group_of_debtors_has_a_slot_that_nobody_else_can_use() -> None:
+    debtor = stream("debtor", *[900] * 4, cost=cost(0.06), credit_s=-5.0)
+    assert together(valid_plan(snapshot(debtor, SMALL, slots=2))) == [{"small"}, {"debtor"}]
