@@ -190,8 +190,13 @@ def _run(spark: Any, bench: Bench, load: Load) -> dict[str, Any]:
     path = Path(bench.connections.database_url.removeprefix("sqlite:///"))
 
     def look() -> dict[str, float]:
-        wanted = {"slots": bench.driver.slots, "in_flight": bench.driver.board.busy_slots}
-        return {**of_spark(spark), **wanted}
+        board = bench.driver.board
+        return {
+            **of_spark(spark),
+            "slots": bench.driver.slots,
+            "in_flight": sum(len(each.wave.bins) for each in list(board.flights.values())),
+            "lag_records": sum(each.lag_records for each in list(board.streams.values())),
+        }
 
     with ExitStack() as stack:
         samples = stack.enter_context(sampled(look))
@@ -226,7 +231,7 @@ def _figures(
         "wave_s": means([(at, took) for at, _, took in waves], day),
         **{
             name: means([(at, one[name]) for at, one in samples], day)
-            for name in ("executors", "tasks", "slots", "in_flight")
+            for name in ("executors", "tasks", "slots", "in_flight", "lag_records")
         },
     }
 
