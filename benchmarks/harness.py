@@ -218,6 +218,7 @@ def driver_of(
             use_case.sink.prepare(Site(connections, store.positions))
         engine.take(use_case, deployment)
         driver.take(use_case, deployment)
+        engine.warm_up()
         calm_garbage_collection()
         try:
             yield Bench(driver, store, engine, connections, counter)
