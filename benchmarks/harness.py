@@ -62,8 +62,8 @@ def broker() -> Iterator[dict[str, str]]:
 @contextmanager
 def session() -> Iterator[SparkSession]:
     """Spark on two slots, with Spark's own Kafka source on its class path."""
-    # With a hundred topics Spark's source, held to `maxOffsetsPerTrigger`, dies in a regular
-    # expression over its offsets if the stack has the usual size.
+    # Over a hundred topics with `maxOffsetsPerTrigger`, a query's thread died of a stack overflow
+    # in a regular expression, twice; which one is not known. With this it has not been seen.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-Xss16m")
     class_path = ",".join(str(path) for path in jars("spark-kafka"))
     options = {
