@@ -80,6 +80,7 @@ class Driver:
     _draining: bool = False
     _recovered: bool = False
     _busy: bool = False
+    _was_long: bool = False
     observer: Observer = field(init=False)
     failing: Failing = field(init=False)
     committer: Committer = field(init=False)
@@ -245,7 +246,9 @@ class Driver:
             return
         long_running = sum(flight.long_bins for flight in self.board.flights.values())
         snapshot = with_express(self._snapshot(now_s, free), self.slots, long_running)
-        if snapshot.limits.bin_budget_s < self.limits.bin_budget_s:
+        express = snapshot.limits.bin_budget_s < self.limits.bin_budget_s
+        if express or (self.slots == 1 and self._was_long):
+            # With a single slot, quick streams have the turn after each long bin.
             snapshot = quick_only(snapshot)
         made = plan(snapshot)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.
@@ -257,6 +260,7 @@ class Driver:
         views = {view.id: view for view in snapshot.streams} if made.waves else {}
         for wave in made.waves:
             long_bins = sum(is_long(each, views, self.limits.express_s) for each in wave.bins)
+            self._was_long = long_bins > 0
             self._launch(wave, long_bins, fresh=True)
             for piece in wave.slices:
                 self.gates.passed(self.board.streams[piece.lane.stream], [piece])
