@@ -157,6 +157,11 @@ class Flight:
     cancelled: bool = False
 
     @property
+    def predicted_s(self) -> float:
+        """What its longest bin was predicted to take."""
+        return max((each.predicted_s for each in self.wave.bins), default=0.0)
+
+    @property
     def shared(self) -> bool:
         """Whether several streams share one of its bins."""
         return any(len({piece.lane.stream for piece in each.slices}) > 1 for each in self.wave.bins)

@@ -173,7 +173,7 @@ class Driver:
             wave = flight.wave
             use_case, deployment = self._use_cases[wave.use_case]
             shared = flight.shared and use_case.form == "slice"
-            most_s = limit_s(wave.budget_s, deployment.handler_timeout_s, shared=shared)
+            most_s = limit_s(flight.predicted_s, deployment.handler_timeout_s, shared=shared)
             if flight.cancelled or now_s - flight.since_s <= most_s:
                 continue
             if not self.parts.engine.began(name):

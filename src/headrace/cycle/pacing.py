@@ -27,7 +27,7 @@ from headrace.use_cases import UseCase
 log = structlog.get_logger(__name__)
 
 WINDOW_S = 1.0
-#: a wave's own overhead (a job, its way there and back) is no overrun
+#: a task's own overhead is no overrun
 GRACE_S = 0.25
 #: so many streams may be refused without anything being wrong with their common sink: a tenant's
 #: own server that is down holds back its own lanes
@@ -76,13 +76,16 @@ class Pacing:
         if result.error is not None:
             return
         records = sum(each.records for each in result.receipts)
+        # A worker that starts, or a call that hangs, is no overload.
+        worked_s = sum(each.seconds for each in result.receipts if each.error is None)
+        task_s = worked_s / max(1, len(result.wave.bins))
         for name in keys_of(use_case):
             count = self._counts.setdefault(name, _Count())
             count.records += records
-            count.busy_s += result.seconds
+            count.busy_s += task_s
             target_s = result.wave.budget_s + GRACE_S
             count.target_s += target_s
-            count.overrun_s += max(0.0, result.seconds - target_s) if known else 0.0
+            count.overrun_s += max(0.0, task_s - target_s) if known else 0.0
             count.waves += 1
             for each in result.receipts:
                 said_no = each.error is not None and each.error.code == "SinkUnavailable"

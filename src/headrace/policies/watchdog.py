@@ -6,17 +6,18 @@ interrupted, and the bin goes on. A call that can not be interrupted (a C librar
 back) is left to the driver, which ends the whole wave after its *limit*.
 
 Patience depends on the company. In a bin that several streams share, the neighbours wait too, so a
-call is ended after a few budgets. That says nothing against the handler: its stream is merely tried
-again, alone. There it has its full ``handler_timeout_s``, and to overrun that is to hang.
+call is ended after a few times what the whole bin was predicted to take. That says nothing against
+the handler: its stream is merely tried again, alone. There it has its full ``handler_timeout_s``,
+and to overrun that is to hang.
 
-With a budget of 1 s and a timeout of 30 s: 5 s in company, 30 s alone; the driver ends a shared
-wave after 36 s and one of a single stream after 136 s.
+With a bin predicted at 0.5 s and a timeout of 30 s: 2.5 s in company, 30 s alone. The driver ends a
+wave of such bins after 28 s if they are shared, and after 138 s if they are of a single stream.
 """
 
 from __future__ import annotations
 
-#: budgets a call may take in company
-_SHARED_BUDGETS = 5.0
+#: a call in company may take so many times what its bin was predicted to take
+_SHARED_TIMES = 5.0
 #: no call is ended sooner: a garbage collection or a slow disk is no hang
 _LEAST_S = 1.0
 #: after the first call, the search for the record to blame, and that record by itself
@@ -25,19 +26,23 @@ _CALLS = 4.0
 _GRACE_S = 15.0
 
 
-def patience_s(budget_s: float, timeout_s: float, *, shared: bool) -> float:
+def patience_s(predicted_s: float, timeout_s: float, *, shared: bool) -> float:
     """Seconds one call of a handler may take.
 
     Args:
-        budget_s: the bin's budget.
+        predicted_s: what the whole bin was predicted to take.
         timeout_s: ``handler_timeout_s`` of the use case.
         shared: whether other streams wait in the same bin.
     """
     if not shared:
         return timeout_s
-    return min(timeout_s, max(_LEAST_S, _SHARED_BUDGETS * budget_s))
+    return min(timeout_s, max(_LEAST_S, _SHARED_TIMES * predicted_s))
 
 
-def limit_s(budget_s: float, timeout_s: float, *, shared: bool) -> float:
+def limit_s(predicted_s: float, timeout_s: float, *, shared: bool) -> float:
     """Seconds a wave may run before the driver ends it; time spent queueing does not count."""
-    return budget_s + _CALLS * patience_s(budget_s, timeout_s, shared=shared) + _GRACE_S
+    return (
+        (1.0 + _SHARED_TIMES) * predicted_s
+        + _GRACE_S
+        + _CALLS * patience_s(predicted_s, timeout_s, shared=shared)
+    )

@@ -144,7 +144,9 @@ def run_bin(
         dead_letters=clients.dead_letters,
         writer=writer,
         tally=tally,
-        care=care_for(use_case, patience_s(budget_s, work.timeout_s, shared=shared), shared=shared),
+        care=care_for(
+            use_case, patience_s(planned.predicted_s, work.timeout_s, shared=shared), shared=shared
+        ),
         until_s=started + budget_s,
         crumbs=crumbs,
     )
