@@ -11,8 +11,9 @@ A day that is 360 times shorter leaves no time for the usual patience on the way
 fewer slots are used, 60 s until Spark releases an executor), so both are 10 s here.
 
 Counted are executor-seconds, by asking Spark twice a second, from the first record meant to be
-sent to the end of the day; and the delay of every record. One process can hold one Spark session,
-so each side is a process of its own on a cluster of its own; they take turns in being first.
+sent to the last one done, or the end of the day if that is later; and the delay of every record.
+One process can hold one Spark session, so each side is a process of its own on a cluster of its
+own; they take turns in being first.
 """
 
 from __future__ import annotations
@@ -219,7 +220,7 @@ def _figures(
     day: int,
 ) -> dict[str, Any]:
     return {
-        "executor_s": round(_executor_s(samples, day), 1),
+        "executor_s": round(_executor_s(samples, max(day, seen.seen_s.max())), 1),
         "delay": seen.delays(WARM_UP_S, day),
         "most_executors": max(one["executors"] for _, one in samples),
         "repeats": verify(seen),
@@ -236,10 +237,10 @@ def _figures(
     }
 
 
-def _executor_s(samples: Sequence[Sample], day: float) -> float:
+def _executor_s(samples: Sequence[Sample], until_s: float) -> float:
     """Executors over time: each sample holds until the next."""
-    inside = [(at, one["executors"]) for at, one in samples if 0 <= at <= day]
-    ends = [at for at, _ in inside[1:]] + [day]
+    inside = [(at, one["executors"]) for at, one in samples if 0 <= at <= until_s]
+    ends = [at for at, _ in inside[1:]] + [until_s]
     return sum(count * (end - at) for (at, count), end in zip(inside, ends, strict=True))
 
 
