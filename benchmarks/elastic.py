@@ -174,6 +174,7 @@ def _side(path: Path) -> None:
         _await_executors(spark, 1 if side == "elastic" else EXECUTORS)
         slots = _SLOTS[side]
         with driver_of(spark, job["config"], made(_asked), tenants, slots=slots) as bench:
+            _await_warm(spark)
             answer = _run(spark, bench, load)
     finally:
         spark.stop()
@@ -185,6 +186,15 @@ def _await_executors(spark: Any, wanted: int) -> None:
     while (found := of_spark(spark)["executors"]) < wanted:
         assert time.monotonic() < deadline_s, f"{found} of {wanted} executors"
         time.sleep(0.2)
+
+
+def _await_warm(spark: Any) -> None:
+    """Wait until the first workers are there: this is about a day, not about its first seconds."""
+    deadline_s, calm = time.monotonic() + 120, 0
+    while calm < 4:
+        assert time.monotonic() < deadline_s, "workers did not get warm"
+        calm = 0 if of_spark(spark)["tasks"] else calm + 1
+        time.sleep(0.5)
 
 
 def _run(spark: Any, bench: Bench, load: Load) -> dict[str, Any]:
