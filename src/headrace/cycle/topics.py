@@ -189,13 +189,22 @@ class Topics:
         """A position that the log does not have is reported by its offsets, never passed over."""
         lanes = self.board.partitions(iter(wanted))
         starts = self.log.start_offsets(list(lanes)) if lanes else {}
+        # A seek may go to records that came after the end was last asked for.
+        beyond = [
+            name
+            for name, holders in lanes.items()
+            if any(-1 < each.lane.end < each.lane.position for each in holders)
+        ]
+        ends = self.log.end_offsets(beyond) if beyond else {}
         for held in wanted:
             for number, lane in held.lanes.items():
-                start = starts.get(TopicPartition(held.stream.topic, number))
+                name = TopicPartition(held.stream.topic, number)
+                start = starts.get(name)
                 if lane.wave is None and start is not None:
-                    self._check_range(held, number, start)
+                    self._check_range(held, number, start, ends.get(name))
 
-    def _check_range(self, held: HeldStream, number: int, start: int) -> None:
+    def _check_range(self, held: HeldStream, number: int, start: int, end: int | None) -> None:
+        """``end`` is None if it need not be looked at, or cannot be now."""
         lane = held.lanes[number]
         where = f"{held.stream.topic}[{number}]"
         if lane.position < start:
@@ -206,12 +215,12 @@ class Topics:
                     f"were read; seek the stream to {start} or later, then resume it"
                 ),
             )
-        elif -1 < lane.end < lane.position:
+        elif end is not None and end < lane.position:
             self._suspend(
                 held,
                 OffsetOutOfRange(
-                    f"{where} ends at {lane.end}, but offsets up to {lane.position - 1} were read: "
-                    f"the log was cut; seek the stream to {lane.end} or earlier, then resume it"
+                    f"{where} ends at {end}, but offsets up to {lane.position - 1} were read: "
+                    f"the log was cut; seek the stream to {end} or earlier, then resume it"
                 ),
             )
 
