@@ -81,7 +81,7 @@ class Times:
 
 
 FULL = Times(calibration=20.0, base=20.0, step=60.0, after=40.0, warm_up=8.0, rounds=2)
-QUICK = Times(calibration=10.0, base=8.0, step=12.0, after=12.0, warm_up=4.0, rounds=1)
+QUICK = Times(calibration=6.0, base=6.0, step=8.0, after=8.0, warm_up=2.0, rounds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,7 @@ def main(args: list[str]) -> None:
     with broker() as config, session() as spark:
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")
         ours = _sustained(_ours(spark, _overload(config, "c", _possible_per_s(), times)), times)
+        print(f"ours sustain {ours} records/s", flush=True)
         tuned = _tuned(
             _theirs(spark, _overload(config, f"c{number}", ours, times), int(ours * seconds))
             for number, seconds in enumerate(CALIBRATED_S)
@@ -206,14 +207,18 @@ def _sustained(done: Done, times: Times) -> float:
 
 def _tuned(runs: Iterable[Done]) -> dict[str, float]:
     """What a batch and a record cost Structured Streaming, and the limit that follows."""
-    batches: list[tuple[int, float]] = []
+    points: list[tuple[float, float]] = []
     for done in runs:
         verify(done.seen)
-        # The first two compile and start workers.
-        batches += [(records, took) for _, records, took in done.waves[2:] if records]
-    sizes, seconds = zip(*batches, strict=True)
-    record_s, fixed_s = (float(each) for each in np.polyfit(sizes, seconds, 1))
-    assert record_s > 0, batches
+        # The first two compile and start workers, the last is not full.
+        most = max(records for _, records, _ in done.waves)
+        full = [each for each in done.waves[2:] if each[1] > 0.9 * most] or done.waves
+        # The quick ones: what slowed down the others was not the contender.
+        points.append((most, float(np.quantile([took for _, _, took in full], 0.25))))
+        print(f"batches of {most} records take theirs {points[-1][1]:.2f} s", flush=True)
+    (few, few_s), (many, many_s) = points
+    record_s = max((many_s - few_s) / (many - few), 0.1 * many_s / many)
+    fixed_s = many_s - many * record_s
     fixed_s = max(0.0, fixed_s)
     target_s = max(1.0, 2 * fixed_s)
     return {
