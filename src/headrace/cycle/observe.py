@@ -35,6 +35,8 @@ class Observer:
     #: removed streams that recorded waves still owe an end; they are held until then
     owed: set[StreamId] = field(default_factory=set)
     _revision: int = -1
+    #: streams that somebody took up anew while a slice of them still runs
+    _unsettled: set[StreamId] = field(default_factory=set)
     _ends: Ends = field(init=False)
     _topics: Topics = field(init=False)
 
@@ -54,13 +56,15 @@ class Observer:
         loaded = {each.use_case: each for each in deployments}
         tenants = {each.name: each for each in self.store.tenants()}
         streams = [each for each in self.store.streams() if each.id.use_case in loaded]
+        self._unsettled.clear()
         new = [each for each in streams if self._is_new(each)]
+        streams = [each for each in streams if each.id not in self._unsettled]
         epochs = self.store.hold([each.id for each in new]) if new else {}
         for each in streams:
             self._take(each, tenants[each.id.tenant], loaded[each.id.use_case], epochs)
         self._positions(streams)
         self._follow(streams)
-        self._revision = revision
+        self._revision = -1 if self._unsettled else revision
         return True
 
     def forget_revision(self) -> None:
@@ -99,6 +103,12 @@ class Observer:
         held = self.board.streams.get(stream.id)
         if held is None or held.epoch == stream.epoch:
             return held is None
+        if any(lane.wave is not None for lane in held.lanes.values()):
+            # What runs of it comes to its end first, or a lane would be in two waves at once.
+            held.waiting = "it was taken up anew; what still runs of it ends first"
+            self._unsettled.add(stream.id)
+            self._leave(stream.id)
+            return False
         # Somebody raised the epoch. Without positions it was removed and added again, and is ours
         # to begin; with positions another driver has taken it over.
         if not self.store.load_positions([stream.id]):
