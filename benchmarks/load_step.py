@@ -218,8 +218,7 @@ def _tuned(runs: Iterable[Done]) -> dict[str, float]:
         print(f"batches of {most} records take theirs {points[-1][1]:.2f} s", flush=True)
     (few, few_s), (many, many_s) = points
     record_s = max((many_s - few_s) / (many - few), 0.1 * many_s / many)
-    fixed_s = many_s - many * record_s
-    fixed_s = max(0.0, fixed_s)
+    fixed_s = max(0.0, many_s - many * record_s)
     target_s = max(1.0, 2 * fixed_s)
     return {
         "theirs_record_s": round(record_s, 7),
