@@ -130,7 +130,8 @@ class Driver:
         """Nothing runs, and nothing that may run is left, as far as last seen."""
         now_s = self.parts.clock.monotonic_s()
         waiting = self.board.runnable(now_s)
-        return not self.board.flights and not waiting and not self.committer.replays
+        replays = any(not self._stopped(wave) for _, wave in self.committer.replays)
+        return not self.board.flights and not waiting and not replays
 
     def drain(self) -> None:
         """Plan nothing more. Safe to call from a signal handler."""
