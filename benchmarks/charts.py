@@ -17,6 +17,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
@@ -105,7 +106,7 @@ def draw(
             ncols=len(ordered),
             frameon=False,
         )
-        figure.tight_layout(rect=(0.0, 0.0, 1.0, 1.0 - 0.5 / height_in))
+        figure.tight_layout(rect=(0.0, 0.0, 1.0, 1.0 - 0.4 / height_in))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, format="svg", metadata={"Date": None, "Title": title})
     return path
@@ -122,6 +123,8 @@ def _fill(axes: Any, panel: Panel, styles: dict[str, tuple[str, Any]]) -> dict[s
     axes.set_ylabel(panel.label)
     if panel.log:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(bottom=0)
     return handles
