@@ -139,23 +139,24 @@ def main(args: list[str]) -> None:
                 load = _load(config, f"{name}{number}", base_per_s, times)
                 runs[name].append(_figures(contenders[name](spark, load), times))
                 print(name, {key: runs[name][-1][key] for key in _SHOWN}, flush=True)
-    compared = [
-        _compared(mine, his) for mine, his in zip(runs["ours"], runs["limited"], strict=True)
-    ]
+    compared = {
+        name: [_compared(*pair) for pair in zip(runs["ours"], runs[name], strict=True)]
+        for name in ("limited", "unlimited")
+    }
     result = {
         "tenants": TENANTS,
         "step_s": [times.base, times.base + times.step],
         "base_per_s": round(base_per_s, 1),
         "capacity": capacity,
-        "compared_with_limited": compared,
+        "compared": compared,
         "runs": runs,
     }
     name = "load_step.quick" if times is QUICK else "load_step"
     written = write(name, result)
     _chart(result, written.with_suffix(".svg") if times is QUICK else IMAGES / "load-step.svg")
-    for each in compared:
+    for name, each in ((name, each) for name, pairs in compared.items() for each in pairs):
         print(
-            f"peak {each['peak_ratio']} x (target {PEAK_TARGET}), "
+            f"against {name}: peak {each['peak_ratio']} x (target {PEAK_TARGET}), "
             f"steady again {each['steady_ratio']} x (target {STEADY_TARGET}), "
             f"{each['swings']} swings (target {SWINGS_TARGET})"
         )
