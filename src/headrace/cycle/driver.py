@@ -108,6 +108,8 @@ class Driver:
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case, or a new version of one, from the next turn on."""
+        if use_case.name not in self._use_cases:
+            self._recovered = False
         self._use_cases[use_case.name] = (use_case, deployment)
         self.observer.forget_revision()
 
@@ -232,7 +234,7 @@ class Driver:
     def _find_intents(self) -> None:
         """Recorded waves of an earlier life come back before anything is planned."""
         now_s = self.parts.clock.monotonic_s()
-        known = {wave.id for _, wave in self.committer.replays}
+        known = {wave.id for _, wave in self.committer.replays} | set(self.board.flights)
         for wave in self.parts.store.pending_intents():
             if wave.use_case in self._use_cases and wave.id not in known:
                 self.committer.replays.append((now_s, wave))
@@ -267,20 +269,24 @@ class Driver:
                 self.gates.passed(self.board.streams[piece.lane.stream], [piece])
 
     def _start_replays(self, now_s: float) -> None:
-        waiting = self.committer.replays
-        due = [each for each in waiting if each[0] <= now_s and not self._stopped(each[1])]
-        self.committer.replays = [each for each in waiting if each not in due]
-        for _, recorded in due:
-            wave = renewed(recorded, self.board)
-            if not wave.bins:
-                self.board.ended(recorded)
-                self.parts.store.finish_intent(recorded.id, [])
+        for each in list(self.committer.replays):
+            due_s, recorded = each
+            if due_s > now_s or self._stopped(recorded):
                 continue
-            self._launch(wave, len(wave.bins), fresh=False)
+            wave = renewed(recorded, self.board)
+            if wave.bins:
+                self._launch(wave, len(wave.bins), fresh=False)
+            else:
+                self.parts.store.finish_intent(recorded.id, [])
+                self.board.ended(recorded)
+            self.committer.replays.remove(each)
 
     def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
         if fresh and self._intends(wave.use_case):
+            # Should the answer be lost, the wave may be recorded all the same: look for it then.
+            self._recovered = False
             self.parts.store.record_intent(wave)
+            self._recovered = True
         self.board.started(wave, self.parts.clock.monotonic_s(), long_bins)
         self.parts.engine.start(wave)
 

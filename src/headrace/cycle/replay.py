@@ -19,7 +19,8 @@ def renewed(wave: Wave, board: Board) -> Wave:
     """The slices of a recorded wave that are still to do, under this driver's epochs.
 
     A slice whose position has moved away is done, or was sought past; one whose stream is not
-    held here any more is somebody else's. Bins left empty are dropped.
+    held here any more is somebody else's. One that runs is in a second record of the same slices,
+    which a kill can leave behind while a wave is divided. Bins left empty are dropped.
     """
     bins = (
         replace(
@@ -29,6 +30,7 @@ def renewed(wave: Wave, board: Board) -> Wave:
                 for piece in each.slices
                 if (lane := board.lane(piece.lane)) is not None
                 and lane.position == piece.from_offset
+                and lane.wave not in board.flights
             ),
         )
         for each in wave.bins
