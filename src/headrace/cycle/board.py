@@ -37,6 +37,8 @@ class Lane:
     failure: int | None = None
     #: a slice up to here hung or killed its worker; until it is passed the stream runs apart
     suspect_until: int | None = None
+    #: the next slices end here, so that what comes before a failed record is a slice by itself
+    stop_before: int | None = None
     #: what the slice that runs was predicted to take
     predicted_s: float = 0.0
 
@@ -44,6 +46,14 @@ class Lane:
     def lag_records(self) -> int:
         """Offsets between the position and the end."""
         return max(0, self.end - self.position)
+
+    @property
+    def plannable_end(self) -> int:
+        """Where its next slice has to end at the latest."""
+        end = max(self.end, self.position)
+        if self.stop_before is None or self.stop_before <= self.position:
+            return end
+        return min(end, self.stop_before)
 
     def held_back(self, now_s: float) -> bool:
         """Whether nothing of it may be planned: it waits after trouble, or for a person."""
@@ -115,7 +125,7 @@ class HeldStream:
     def view(self, now_s: float, allowance: Allowance = NO_LIMIT) -> StreamView:
         """What the planner is shown of it."""
         lanes = tuple(
-            LaneView(partition, lane.position, max(lane.end, lane.position), lane.wave is not None)
+            LaneView(partition, lane.position, lane.plannable_end, lane.wave is not None)
             for partition, lane in sorted(self.lanes.items())
             if not lane.held_back(now_s)
         )

@@ -56,16 +56,15 @@ class Committer:
             StoreUnavailable: call again with the same result; what was taken is not taken twice.
         """
         if result.error is not None:
-            self._job_failed(result.wave, result.error, intended)
+            self._job_failed(result, result.error, intended)
             return
         disagreed = self._move(result, intended)
         if disagreed:
             self.observer.reload_positions(disagreed)
         now_s, committed_s = self.clock.monotonic_s(), self.clock.now_s()
-        for receipt in result.receipts:
-            if receipt.error is not None:
-                self._failed(receipt, receipt.error)
+        self._judge(result, intended)
         self.board.ended(result.wave)
+        self.failing.settled()
         self._tries.pop(result.wave.id, None)
         for receipt in result.receipts:
             held = self.board.streams.get(receipt.slice.lane.stream)
@@ -96,11 +95,24 @@ class Committer:
                 lane.position = each.reached
         return refused | {each.slice.lane.stream for each in result.receipts if each.superseded}
 
-    def _failed(self, receipt: Receipt, error: SliceError) -> None:
-        held = self.board.streams.get(receipt.slice.lane.stream)
-        lane = self.board.lane(receipt.slice.lane)
-        if held is not None and lane is not None:
-            self.failing.failed(receipt, error, held, lane)
+    def _judge(self, result: WaveResult, intended: bool) -> None:
+        """Hand errors on, but not those of slices that a lane was sent away from meanwhile."""
+        failed = [(each, each.error) for each in result.receipts if each.error is not None]
+        final = {each.slice.lane.stream for each, error in failed if not error.temporary}
+        if final:
+            self.board.fill(self.store.load_positions(final))
+        for receipt, error in failed:
+            held = self.board.streams.get(receipt.slice.lane.stream)
+            lane = self.board.lane(receipt.slice.lane)
+            if held is None or lane is None:
+                continue
+            here = _as_of(lane.position, receipt, error)
+            if here is None:
+                log.info("error of a slice that its lane left", slice=str(receipt.slice))
+            elif intended and error.offset is not None and error.offset > here.reached:
+                self.failing.approach(here, error, held, lane)
+            else:
+                self.failing.failed(here, error, held, lane)
 
     def _learn(
         self, receipt: Receipt, held: HeldStream, times_s: tuple[float, float], wave: str
@@ -122,8 +134,9 @@ class Committer:
         if receipt.error is None and moved and not receipt.superseded:
             self.failing.worked(receipt, held, lane)
 
-    def _job_failed(self, wave: Wave, error: SliceError, intended: bool) -> None:
+    def _job_failed(self, result: WaveResult, error: SliceError, intended: bool) -> None:
         """Nobody knows what was done: ask the store, then wait, or look for the culprit."""
+        wave = result.wave
         self.observer.reload_positions({piece.lane.stream for piece in wave.slices})
         log.warning("wave failed", wave=wave.id, error=error.message, again=intended)
         flight = self.board.flights.get(wave.id)
@@ -133,26 +146,47 @@ class Committer:
             self.failing.died(wave, error, recorded=intended)
         if intended:
             self._again(wave, error)
-            return
-        self.board.ended(wave)
-        if not hurts(error):
-            self.failing.lost(tuple(wave.slices), error)
+        else:
+            self.board.ended(wave)
+            if not hurts(error):
+                self.failing.lost(tuple(wave.slices), error)
+            self.on_result(replace(result, receipts=self._found(wave)))
+        self.failing.settled()
 
     def _again(self, wave: Wave, error: SliceError) -> None:
         """A recorded wave runs again as it was; in parts, if one of its streams kills it."""
-        # Its lanes stay marked: nothing of them may be planned before the replay.
-        self.board.flights.pop(wave.id, None)
         streams = {piece.lane.stream for piece in wave.slices}
         now_s = self.clock.monotonic_s()
         if hurts(error) and len(streams) > 1:
             parts = _parts(wave, divided(streams, wave.id))
             for part in parts:
                 self.store.record_intent(part)
-                self.replays.append((now_s, part))
             self.store.finish_intent(wave.id, [])
-            return
-        tries = self._tries[wave.id] = self._tries.get(wave.id, 0) + 1
-        self.replays.append((now_s + self.failing.wait_s(tries - 1, error), wave))
+            self.replays += [(now_s, part) for part in parts]
+        else:
+            tries = self._tries[wave.id] = self._tries.get(wave.id, 0) + 1
+            self.replays.append((now_s + self.failing.wait_s(tries - 1, error), wave))
+        # Its lanes stay marked: nothing of them may be planned before the replay.
+        self.board.flights.pop(wave.id, None)
+
+    def _found(self, wave: Wave) -> tuple[Receipt, ...]:
+        """What a lost wave did all the same, by where its lanes are now."""
+        return tuple(
+            Receipt(piece, min(max(piece.from_offset, lane.position), piece.until_offset), False)
+            for piece in wave.slices
+            if (lane := self.board.lane(piece.lane)) is not None
+        )
+
+
+def _as_of(position: int, receipt: Receipt, error: SliceError) -> Receipt | None:
+    """A receipt as of where its lane is now; None if the error is of no concern there."""
+    if position == receipt.reached:
+        return receipt
+    # An earlier attempt of the task may have come further than the last, which tells of its end.
+    inside = receipt.reached < position < receipt.slice.until_offset
+    if inside and (error.offset is None or error.offset >= position):
+        return replace(receipt, reached=position)
+    return None
 
 
 _HUNG = "a use case did not come back, could not be interrupted, and its worker was ended"

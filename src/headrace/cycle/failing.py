@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -19,7 +19,7 @@ from headrace.cycle.report import Reporter
 from headrace.errors import HeadraceError
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
-from headrace.model.streams import LaneId, Slice
+from headrace.model.streams import LaneId, Order, Slice
 from headrace.model.waves import Wave
 from headrace.policies.quarantine import (
     HURTS_NEIGHBOURS,
@@ -50,6 +50,8 @@ class Failing:
     reporter: Reporter
     clock: Clock
     chance: Callable[[], float] = random.random
+    #: lanes of the present result that were judged, should its commit have to be repeated
+    _judged: set[LaneId] = field(default_factory=set)
 
     def reload(self) -> None:
         """Stop the lanes that have an open failure in the store, and no others."""
@@ -90,6 +92,8 @@ class Failing:
         Raises:
             StoreUnavailable: nothing was done; call again with the same receipt.
         """
+        if receipt.slice.lane in self._judged:
+            return
         piece = replace(receipt.slice, from_offset=receipt.reached)
         verdict = judge(
             _rules(held.deployment),
@@ -104,6 +108,23 @@ class Failing:
             self._set_aside(piece, error, verdict, held, lane)
         else:
             self._stop(piece, error, verdict, held, lane)
+        self._judged.add(piece.lane)
+
+    def settled(self) -> None:
+        """A result was committed as a whole."""
+        self._judged.clear()
+
+    def approach(self, receipt: Receipt, error: SliceError, held: HeldStream, lane: Lane) -> None:
+        """Do what comes before a record that failed, in a slice that ends there.
+
+        A recorded wave does whole slices only: of a part of one, its replay would know nothing.
+        """
+        assert error.offset is not None, "only a record that is named can be approached"
+        if held.deployment.order is Order.STREAM:
+            held.most_records = error.offset - receipt.reached
+        else:
+            lane.stop_before = error.offset
+        log.info("slice is cut short", slice=str(receipt.slice), offset=error.offset)
 
     def died(self, wave: Wave, error: SliceError, *, recorded: bool) -> None:
         """A wave killed its worker, or had to be ended, and nobody knows at which slice.
@@ -114,8 +135,11 @@ class Failing:
         if len(streams) == 1:
             for piece in wave.slices:
                 held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
-                if held is not None and lane is not None:
-                    receipt = Receipt(piece, piece.from_offset, committed=False)
+                if held is None or lane is None:
+                    continue
+                # What it did before it died, and what somebody skipped meanwhile, is not to blame.
+                if piece.from_offset <= lane.position < piece.until_offset:
+                    receipt = Receipt(piece, lane.position, committed=False)
                     self.failed(receipt, error, held, lane, whole=recorded)
             return
         labels = divided(streams, wave.id)
