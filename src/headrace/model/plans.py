@@ -24,6 +24,9 @@ class Cost:
     spread: float = 1.0
     #: receipts behind these figures; 0 means they are first guesses
     samples: int = 0
+    #: variance of the natural logarithms of the two figures of seconds: 1 is a factor of e or so
+    doubt_slice: float = 1.0
+    doubt_record: float = 9.0
 
 
 @dataclass(frozen=True, slots=True)

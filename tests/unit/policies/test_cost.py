@@ -65,6 +65,26 @@ def test_fixed_and_growing_cost_are_told_apart():
     assert learnt.seconds_per_record == pytest.approx(5e-4, rel=0.2)
 
 
+@pytest.mark.parametrize(
+    ("true", "within"),
+    [
+        (Cost(seconds_per_record=5.5e-3, seconds_per_slice=5e-4), 1.5),
+        (Cost(seconds_per_record=2e-5, seconds_per_slice=5e-4), 3.0),
+        (Cost(seconds_per_record=1e-5, seconds_per_slice=0.05), 6.0),
+    ],
+    ids=["a slow handler", "a quick one", "a slow sink"],
+)
+def test_a_backlog_is_foreseen_by_a_stream_that_has_seen_small_slices_only(
+    true: Cost, within: float
+):
+    chance, cost = random.Random(1), Cost()
+    for _ in range(150):
+        records = chance.randint(1, 13)
+        seconds = predicted_s(true, records) * chance.uniform(0.9, 1.1)
+        cost = learn(cost, records, records * 500, seconds)
+    assert 1 / within < predicted_s(cost, 300) / predicted_s(true, 300) < within
+
+
 def test_the_spread_is_small_for_a_steady_stream_and_large_for_a_moody_one():
     steady = taught(Cost(), STEADY, 250, noise=0.02)
     moody = taught(Cost(), STEADY, 250, noise=0.9)
