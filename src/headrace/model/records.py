@@ -20,6 +20,10 @@ class Move:
     to_offset: int
     epoch: int
 
+    def undone(self) -> Move:
+        """The move that takes this one back."""
+        return Move(self.lane, self.to_offset, self.from_offset, self.epoch)
+
 
 @dataclass(frozen=True, slots=True)
 class LaneStart:

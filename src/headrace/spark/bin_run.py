@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, compress
 
-from headrace.errors import HeadraceError, WorkerKilled
+from headrace.errors import HeadraceError, Temporary, WorkerKilled
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Guarantee, Slice
@@ -68,9 +69,15 @@ class BinRun:
     def _claim(self, portions: list[Portion]) -> list[Portion]:
         """Move the positions first; keep only the portions whose positions were ours to move."""
         moves = [_moves(portion) for portion in portions]
-        moved = iter(self.positions.advance([move for each in moves for move in each]))
-        # Every answer is taken, also after a False, or the next portion would be given it.
-        ours = [all([next(moved) for _ in each]) for each in moves]  # noqa: C419
+        with self.positions.begin() as transaction:
+            moved = iter(self.positions.advance_in(transaction, list(chain(*moves))))
+            answers = [[next(moved) for _ in each] for each in moves]
+            # Slices of one call go together or not at all.
+            partly = [
+                compress(*each) for each in zip(moves, answers, strict=True) if not all(each[1])
+            ]
+            self.positions.advance_in(transaction, [each.undone() for each in chain(*partly)])
+        ours = [all(each) for each in answers]
         for portion, mine in zip(portions, ours, strict=True):
             self.tally.claimed(portion, mine)
         return [portion for portion, mine in zip(portions, ours, strict=True) if mine]
@@ -78,7 +85,10 @@ class BinRun:
     def _handle(self, portion: Portion) -> tuple[Portion, Effect | None]:
         first = portion.planned[0]
         if self.crumbs is not None and first in self.crumbs.killers:
-            self.tally.stop(portion, self._killed(portion))
+            # The only record there is must be the one.
+            row = 0 if portion.records.num_rows == 1 else None
+            blamed = None if row is None else slice_of(portion, row)
+            self.tally.stop(replace(portion, blamed=blamed), self._killed(portion, row))
             return portion, None
         began = time.monotonic()
         handled = self._call(portion) if portion.records.num_rows else None
@@ -115,16 +125,14 @@ class BinRun:
 
         return self.crumbs.during(first, call) if self.crumbs is not None else call()
 
-    def _killed(self, portion: Portion) -> SliceError:
+    def _killed(self, portion: Portion, row: int | None) -> SliceError:
         error = error_of(
             WorkerKilled(
                 f"the Python worker died while use case {self.use_case.name} handled "
                 f"{portion.planned[0]}: a crash in native code, os._exit, or out of memory"
             )
         )
-        # The only record there is must be the one.
-        alone = portion.records.num_rows == 1
-        return name_record(error, portion.records, 0) if alone else error
+        return error if row is None else name_record(error, portion.records, row)
 
     def _set_aside(
         self, portion: Portion, aside: Sequence[tuple[int, SliceError]]
@@ -195,6 +203,10 @@ class BinRun:
         try:
             return self.writer.write(effects)
         except Exception as error:
+            repeatable = self.use_case.guarantee is not Guarantee.AT_MOST_ONCE
+            if len(effects) > 1 and repeatable and not isinstance(error, Temporary):
+                # It is the trouble of one of them; the others may well be written.
+                return [self._write([each])[0] for each in effects]
             return [Written(error=error_of(error))] * len(effects)
 
 

@@ -99,11 +99,11 @@ def handle(
         error = part.error
         if error is None or error.offset is None or error.code not in call.care.set_aside:
             blamed = None if part.blamed is None else done - part.rows + part.blamed
-            return Handled(_joined(outputs), done, error, blamed, tuple(aside))
+            return _joined(outputs, Handled(None, done, error, blamed, tuple(aside)))
         aside.append((done, error))
         done += 1
         if done == records.num_rows:
-            return Handled(_joined(outputs), done, aside=tuple(aside))
+            return _joined(outputs, Handled(None, done, aside=tuple(aside)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +203,14 @@ def _works(call: _Call, records: pa.Table) -> bool:
     return True
 
 
-def _joined(outputs: list[pa.Table]) -> pa.Table | None:
+def _joined(outputs: list[pa.Table], handled: Handled) -> Handled:
+    """The same with one table of all outputs; only an error if they do not fit together."""
     if len(outputs) < 2:
-        return outputs[0] if outputs else None
-    return pa.concat_tables(outputs, promote_options="default")
+        return replace(handled, output=outputs[0] if outputs else None)
+    try:
+        return replace(handled, output=pa.concat_tables(outputs, promote_options="default"))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
+        return Handled(None, 0, error_of(WrongSchema(f"the tables of two calls differ: {exc}")))
 
 
 def _as_declared(use_case: UseCase, output: pa.Table) -> pa.Table:

@@ -6,7 +6,7 @@ import pytest
 from headrace.errors import SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.sinks import ParquetFiles
-from headrace.spark.handling import handle
+from headrace.spark.handling import Care, handle
 from headrace.testing.records import records
 from headrace.use_cases import SliceContext, use_case
 
@@ -132,3 +132,19 @@ def test_declared_columns_are_cast_and_put_in_order():
     answer = pa.table({"b": ["x"], "a": pa.array([1], pa.int8())})
     done = handle(made(lambda _t, _c: answer, output=schema), records([b"a"]), CONTEXT)
     assert done.output.schema.equals(schema)
+
+
+def test_tables_of_two_calls_that_do_not_fit_together_are_a_wrong_answer():
+    def fickle(table, context):
+        values = table["value"].to_pylist()
+        if b"bad" in values:
+            raise context.bad_record(values.index(b"bad"), "no")
+        kind = pa.int64() if b"a" in values else pa.string()
+        return pa.table({"count": pa.nulls(len(values), pa.string()).cast(kind)})
+
+    use_case = made(fickle, bad_record="dead-letter")
+    care = Care(set_aside=frozenset({"BadRecord"}))
+    done = handle(use_case, records([b"a", b"bad", b"b"]), CONTEXT, care)
+    assert (done.output, done.rows) == (None, 0)
+    assert done.error.code == "WrongSchema"
+    assert "count" in done.error.message

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.errors import BrokerUnavailable, SinkRefused, SinkUnavailable
-from headrace.model.records import Deployment, LaneStart
+from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin
 from headrace.ports import Connections, Site, Written
@@ -405,6 +405,36 @@ def test_with_order_stream_an_error_is_on_the_lane_of_its_record_alone(bench):
     assert (of_acme[1].error.offset, of_acme[1].reached) == (6, 6)
 
 
+def test_with_order_stream_at_most_once_claims_all_lanes_of_a_call_or_none(bench):
+    sink, slices = ListSink(), bench.slices(partitions=(0, 1))
+    moved = Move(LaneId("keep", "acme", 1), 0, 3, bench.epochs[StreamId("keep", "acme")])
+    assert bench.store.positions.advance([moved]) == [True]
+    receipts = bench.run(sink, slices=slices, order="stream", guarantee="at-most-once")
+    assert {each[0] for each in sink.written} == {"bolt"}
+    assert (bench.position("acme", 0), bench.position("acme", 1)) == (0, 3)
+    assert all(each.superseded for each in receipts if each.slice.lane.tenant == "acme")
+
+
+class HastySink(ListSink):
+    """Does not catch what a database says of one tenant's rows."""
+
+    def write(self, effects):
+        if any(each.slices[0].lane.tenant == "acme" for each in effects):
+            raise OverflowError("too large for a column")
+        return super().write(effects)
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_sink_that_raises_for_one_tenants_rows_fails_nobody_else(bench, guarantee):
+    sink = HastySink()
+    sink.exactly_once = "intent"
+    receipts = by_tenant(bench.run(sink, guarantee=guarantee))
+    assert receipts["bolt"].error is None
+    assert receipts["bolt"].reached == 10
+    assert receipts["acme"].error.code == "HandlerError"
+    assert receipts["acme"].reached == 0
+
+
 # --- calls that take too long ----------------------------------------------------------------
 
 
@@ -476,3 +506,25 @@ def test_the_next_attempt_passes_over_the_slice_that_killed_the_worker(bench, tm
     assert receipts["acme"].error.code == "WorkerKilled"
     assert receipts["acme"].reached == 0
     assert receipts["bolt"].reached == 10
+
+
+def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
+    def kills(_table, _context):
+        raise KeyboardInterrupt
+
+    epoch = bench.epochs[StreamId("keep", "acme")]
+    # Both go on, so nothing younger than the last record of either is taken: that of lane 1.
+    slices = tuple(
+        Slice(LaneId("keep", "acme", lane), "acme.visits", start, start + 1, epoch, more=True)
+        for lane, start in ((0, 5), (1, 0))
+    )
+    path = tmp_path / "crumb"
+    crumbs = DeadCrumbs(path, slices)
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(ListSink(), handler=kills, slices=slices, order="stream", crumbs=crumbs)
+    receipts = bench.run(
+        ListSink(), handler=kills, slices=slices, order="stream", crumbs=Crumbs(path, slices)
+    )
+    errors = {each.slice.lane.partition: each.error for each in receipts}
+    assert errors[0] is None
+    assert (errors[1].code, errors[1].offset) == ("WorkerKilled", 0)
