@@ -172,7 +172,9 @@ def _nonsense_of_stream(path: str, stream: StreamView) -> Iterator[tuple[str, st
     yield from _not_above_0(path, stream, "weight")
     averages = ("seconds_per_record", "bytes_per_record", "seconds_per_slice")
     yield from _not_above_0(f"{path}cost.", stream.cost, *averages)
-    yield from _below(f"{path}cost.", stream.cost, 0, "spread", "samples")
+    yield from _below(
+        f"{path}cost.", stream.cost, 0, "spread", "samples", "doubt_slice", "doubt_record"
+    )
     seen = set()
     for number, lane in enumerate(stream.lanes):
         if lane.partition in seen:
