@@ -234,6 +234,8 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         log_of_kafka.close()
         store.close()
         session.stop()
+        # What stays frozen is never freed, and libraries call it a leak when Python ends.
+        gc.unfreeze()
 
 
 def calm_garbage_collection() -> None:

@@ -175,7 +175,8 @@ def show(result: list[Check], console: Console, seconds: float) -> None:
     """Print the report."""
     table = Table("check", "expected", "found", "", box=None, title="\nReport")
     for each in result:
-        mark = "[green]ok[/]" if each.passed else "[bold red]DIFFERENT[/]"
+        missed = "[yellow]slower[/]" if each.speed else "[bold red]DIFFERENT[/]"
+        mark = "[green]ok[/]" if each.met else missed
         table.add_row(each.name, each.expected, each.found, mark)
     console.print(table)
     for each in result:
