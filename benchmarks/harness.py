@@ -6,6 +6,7 @@ is counted. Nothing here knows what is measured.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -226,6 +227,7 @@ def driver_of(
             engine.close()
             log.close()
             store.close()
+            gc.unfreeze()
 
 
 def write(name: str, result: Mapping[str, Any]) -> Path:

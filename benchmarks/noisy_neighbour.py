@@ -75,6 +75,8 @@ class Scale:
 
 FULL = Scale(1_000_000, 8.0, 36.0)
 QUICK = Scale(500_000, 4.0, 12.0)
+#: not measured: a broker and a JVM that have just started spend both cores on compiling
+_WARM_UP = Scale(200_000, 4.0, 16.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,9 @@ def main(args: list[str]) -> None:
     }
     runs: dict[str, dict[str, Any]] = {name: {} for name in contenders}
     with broker() as config, session() as spark:
+        for name in ("ours", "structured_streaming"):
+            run = Run(config, f"{name[0]}warm", quiet=True, whale=True, scale=_WARM_UP)
+            _measured(spark, contenders[name], run)
         for kind, quiet, whale in (
             ("alone", True, False),
             ("both", True, True),
