@@ -63,7 +63,7 @@ def main(args: list[str]) -> None:
     runs: dict[str, Any] = {}
     with broker() as config, session() as spark:
         # Not measured: a broker and a JVM that have just started spend both cores on compiling.
-        _run(spark, config, "warm_up", (WARM_UP_S, WARM_UP_S / 2, None))
+        _run(spark, config, "warm-up", (WARM_UP_S, WARM_UP_S / 2, None))
         for kind, trouble_s in (("without", None), ("from_start", 0.0), ("turning", warm_s)):
             runs[kind] = _run(spark, config, kind, (seconds, warm_s, trouble_s))
             print(kind, runs[kind], flush=True)
