@@ -64,12 +64,12 @@ def main(args: list[str]) -> None:
     with broker() as config, session() as spark:
         # Not measured: a broker and a JVM that have just started spend both cores on compiling.
         _run(spark, config, "warm-up", (WARM_UP_S, WARM_UP_S / 2, None))
-        for kind, trouble_s in (("without", None), ("from_start", 0.0), ("turning", warm_s)):
+        for kind, trouble_s in (("without", None), ("from-start", 0.0), ("turning", warm_s)):
             runs[kind] = _run(spark, config, kind, (seconds, warm_s, trouble_s))
             print(kind, runs[kind], flush=True)
         runs["structured_streaming"] = _theirs(spark, config)
         print("structured_streaming", runs["structured_streaming"], flush=True)
-    compared = {kind: _compared(runs["without"], runs[kind]) for kind in ("from_start", "turning")}
+    compared = {kind: _compared(runs["without"], runs[kind]) for kind in ("from-start", "turning")}
     result = {"healthy": HEALTHY, "bad": BAD, "seconds": seconds, "warm_s": warm_s}
     name = "bad_tenants.quick" if quick else "bad_tenants"
     write(name, {**result, "runs": runs, "compared": compared})
