@@ -187,7 +187,7 @@ class _Judged:
 
 
 def _what(tenant: str) -> str:
-    return tenant.split("-")[1]
+    return tenant.split("-")[-2]
 
 
 def _accounted(
