@@ -99,7 +99,7 @@ class Sender:
 
     def __call__(self, topic: str, number: int, at_s: float) -> bytes:
         """What record ``number`` of a topic is."""
-        what = topic.split("-")[1]
+        what = topic.split("-")[-2]
         if at_s < self.trouble_s or (what == "poison" and number % POISON_EVERY):
             what = "healthy"
         return json.dumps({"what": what, "number": number, "text": "x" * 200}).encode()
