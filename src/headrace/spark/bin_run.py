@@ -100,10 +100,11 @@ class BinRun:
                 portion = cut_to(portion, 0, unkept)
             elif handled.error is not None:
                 blamed = None if handled.blamed is None else slice_of(portion, handled.blamed)
-                # A replay of a recorded slice may come through; an effect of its first part, under
-                # an identity of its own, would then stand beside that of the whole.
-                rows = 0 if self.use_case.intends else handled.rows
-                portion = cut_to(portion, rows, handled.error, blamed)
+                if self.use_case.intends:
+                    # A replay of a recorded slice may come through; an effect of its first part,
+                    # under an identity of its own, would then stand beside that of the whole.
+                    handled = replace(handled, output=None, rows=0)
+                portion = cut_to(portion, handled.rows, handled.error, blamed)
         nothing_reached = portion.reached == tuple(each.from_offset for each in portion.slices)
         if nothing_reached:
             self.tally.stop(portion, portion.error)

@@ -126,6 +126,17 @@ def test_by_intent_what_passes_by_itself_leaves_no_effect_of_half_a_slice(stage_
     assert stage.position(A0) == 4
 
 
+def test_by_intent_a_gap_beside_a_bad_record_brings_no_effect_of_what_is_not_reached(stage_of):
+    stage = stage_of("exactly-once, by intent", order="stream", lanes=(2, 1, 1))
+    put(stage, "acme", *[b"good"] * 12)
+    put(stage, "acme", b"good", b"good", partition=1)
+    put(stage, "acme", b"good", b"bad:inf", b"good")
+    stage.log.append_gap("acme.visits", 1, 1)
+    stage.heal()
+    stage.balance()
+    assert stage.position(A0) == 13
+
+
 def test_by_intent_a_handler_that_raises_stops_exactly_at_its_record(stage_of):
     stage = stage_of("exactly-once, by intent")
     put(stage, "acme", *[b"good"] * 4, b"raises:inf", b"good")
