@@ -247,7 +247,12 @@ class Driver:
         free = self._free_slots()
         if free <= 0:
             return
-        snapshot = self._to_plan(self._snapshot(now_s, free))
+        long_running = sum(flight.long_bins for flight in self.board.flights.values())
+        snapshot = with_express(self._snapshot(now_s, free), self.slots, long_running)
+        express = snapshot.limits.bin_budget_s < self.limits.bin_budget_s
+        if express or (self.slots == 1 and self._was_long):
+            # With a single slot, quick streams have the turn after each long bin.
+            snapshot = quick_only(snapshot)
         made = plan(snapshot)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.
         self._busy = bool(made.waves)
@@ -262,19 +267,6 @@ class Driver:
             self._launch(wave, long_bins, fresh=True)
             for piece in wave.slices:
                 self.gates.passed(self.board.streams[piece.lane.stream], [piece])
-
-    def _to_plan(self, snapshot: Snapshot) -> Snapshot:
-        """The part of it that this turn is for; the next turn is for the rest."""
-        long_running = sum(flight.long_bins for flight in self.board.flights.values())
-        if self.slots == 1:
-            # With a single slot, quick streams have the turn after each long bin.
-            return (quick_only(snapshot) or snapshot) if self._was_long else snapshot
-        if self.board.busy_slots == long_running:
-            express = with_express(snapshot, self.slots, long_running, express_first=True)
-            quick = quick_only(express)
-            if quick is not None:
-                return quick
-        return with_express(snapshot, self.slots, long_running)
 
     def _start_replays(self, now_s: float) -> None:
         for each in list(self.committer.replays):

@@ -18,9 +18,9 @@ from headrace.planning.demand import find_demands
 from headrace.planning.kinds import Kind
 
 
-def quick_only(snapshot: Snapshot) -> Snapshot | None:
-    """The snapshot with its quick streams alone; None if none of them could use anything."""
+def quick_only(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with its quick streams alone; as it is if none of them could use anything."""
     quick = {each.view.id for each in find_demands(snapshot) if each.group.kind is Kind.QUICK}
     if not quick:
-        return None
+        return snapshot
     return replace(snapshot, streams=tuple(each for each in snapshot.streams if each.id in quick))

@@ -5,10 +5,8 @@ for the first of them to end. So of several slots one is the *express*: only sho
 of streams that are known and quick. Whoever has little to do waits for at most one such short bin,
 and slow, unknown or suspected streams can between them never hold all slots, whatever they do.
 
-The express is filled first, so that quick work is spread over two slots where there is enough of
-it, and one call that hangs holds up a part of it only. Where no quick work waits, a flood may use
-the express too, by the short bin. With one slot there is no express; fairness alone then decides
-whose turn it is.
+The express is not left idle for it: where no quick work waits, a flood may use it too, by the short
+bin. With one slot there is no express; fairness alone then decides whose turn it is.
 
 Express lanes of supermarkets do the same, and multi-level feedback queues (F. Corbató et al., "An
 experimental time-sharing system", AFIPS 1962).
@@ -35,16 +33,13 @@ def is_long(planned: Bin, views: Mapping[StreamId, StreamView], express_s: float
     return not all(_is_fit(views[each], express_s) for each in used)
 
 
-def with_express(
-    snapshot: Snapshot, slots: int, long_running: int, *, express_first: bool = False
-) -> Snapshot:
+def with_express(snapshot: Snapshot, slots: int, long_running: int) -> Snapshot:
     """The part of a snapshot to plan for now.
 
     Args:
         snapshot: everything that could be planned, with all free slots.
         slots: free or not.
         long_running: bins in flight that are long.
-        express_first: plan for the express although long bins might start.
 
     Returns:
         The same streams with as many slots as may take long bins; if there are none, one slot with
@@ -54,7 +49,7 @@ def with_express(
         return snapshot
     limits = snapshot.limits
     room = slots - 1 - long_running
-    if room > 0 and not express_first:
+    if room > 0:
         return replace(snapshot, free_slots=min(snapshot.free_slots, room))
     short = replace(limits, bin_budget_s=min(limits.bin_budget_s, limits.express_s))
     fit = tuple(each for each in snapshot.streams if _is_fit(each, short.bin_budget_s))

@@ -6,20 +6,20 @@ interrupted, and the bin goes on. A call that can not be interrupted (a C librar
 back) is left to the driver, which ends the whole wave after its *limit*.
 
 Patience depends on the company. In a bin that several streams share, the neighbours wait too, so a
-call is ended after a few times what the whole bin was predicted to take. That says nothing against
+call is ended after twice what the whole bin was predicted to take. That says nothing against
 the handler: its stream is merely tried again, alone. There it has its full ``handler_timeout_s``,
 and to overrun that is to hang.
 
-With a bin predicted at 0.5 s and a timeout of 30 s: 2.5 s in company, 30 s alone. The driver ends a
-wave of such bins after 28 s if they are shared, and after 138 s if they are of a single stream.
+With a bin predicted at 0.5 s and a timeout of 30 s: 1 s in company, 30 s alone. The driver ends a
+wave of such bins after 20.5 s if they are shared, and after 136.5 s if they are of a single stream.
 """
 
 from __future__ import annotations
 
 #: a call in company may take so many times what its bin was predicted to take
-_SHARED_TIMES = 5.0
+_SHARED_TIMES = 2.0
 #: no call is ended sooner: a garbage collection or a slow disk is no hang
-_LEAST_S = 1.0
+_LEAST_S = 0.5
 #: after the first call, the search for the record to blame, and that record by itself
 _CALLS = 4.0
 #: starting a cold worker on a busy machine, reading, writing, and the way back

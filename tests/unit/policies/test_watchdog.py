@@ -8,14 +8,14 @@ from headrace.policies.watchdog import limit_s, patience_s
 SECONDS = st.floats(0.01, 600)
 
 
-def test_in_company_a_call_has_a_few_times_the_bins_time_and_alone_its_whole_timeout():
-    assert patience_s(0.5, 30.0, shared=True) == 2.5
+def test_in_company_a_call_has_twice_the_bins_time_and_alone_its_whole_timeout():
+    assert patience_s(0.5, 30.0, shared=True) == 1.0
     assert patience_s(0.5, 30.0, shared=False) == 30.0
-    assert (limit_s(0.5, 30.0, shared=True), limit_s(0.5, 30.0, shared=False)) == (28.0, 138.0)
+    assert (limit_s(0.5, 30.0, shared=True), limit_s(0.5, 30.0, shared=False)) == (20.5, 136.5)
 
 
 def test_no_bin_is_so_short_that_a_hiccup_is_a_hang():
-    assert patience_s(0.01, 30.0, shared=True) == 1.0
+    assert patience_s(0.01, 30.0, shared=True) == 0.5
 
 
 @given(predicted_s=SECONDS, timeout_s=SECONDS, shared=st.booleans())
