@@ -79,7 +79,7 @@ class Times:
     rounds: int
 
 
-FULL = Times(day=240, rounds=2)
+FULL = Times(day=240, rounds=1)
 QUICK = Times(day=60, rounds=1)
 
 

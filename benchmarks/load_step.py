@@ -80,7 +80,7 @@ class Times:
         return self.base + self.step + self.after
 
 
-FULL = Times(calibration=20.0, base=20.0, step=60.0, after=40.0, warm_up=8.0, rounds=2)
+FULL = Times(calibration=20.0, base=20.0, step=60.0, after=40.0, warm_up=8.0, rounds=1)
 QUICK = Times(calibration=6.0, base=6.0, step=8.0, after=8.0, warm_up=2.0, rounds=1)
 
 

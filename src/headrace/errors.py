@@ -69,7 +69,7 @@ class SinkUnavailable(Temporary):
 
 
 class HandlerSlow(Temporary):
-    """A call took far longer than predicted and was ended; it is tried again, alone."""
+    """A stream needs far longer than predicted, and others wait; it is tried again, alone."""
 
 
 class TaskLost(Temporary):

@@ -40,7 +40,7 @@ OPTIONS = {
 def engine_on(master, folder):
     url = f"sqlite:///{folder / 'store.db'}"
     open_store(url).close()
-    session = build_session("cluster app", master, OPTIONS, {"quick": 1})
+    session = build_session("cluster app", master, OPTIONS, {"quick": 1, "gold": 3})
     connections = Connections({}, url, warehouse=str(folder / "files"))
     tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
     engine = SparkEngine(session, tools)
@@ -51,16 +51,16 @@ def engine_on(master, folder):
         session.stop()
 
 
-def take(engine, handler):
-    made = use_case(topic=TOPIC, sink=ParquetFiles("out"), name="quick")(handler)
-    engine.take(made, Deployment("quick", "m.py", "0" * 64, TOPIC, handler_timeout_s=300.0))
+def take(engine, handler, name="quick"):
+    made = use_case(topic=TOPIC, sink=ParquetFiles("out"), name=name)(handler)
+    engine.take(made, Deployment(name, "m.py", "0" * 64, TOPIC, handler_timeout_s=300.0))
 
 
-def wave(number):
+def wave(number, name="quick"):
     """One slice, of a lane of its own."""
-    lane = LaneId("quick", f"tenant{number}", 0)
+    lane = LaneId(name, f"tenant{number}", 0)
     piece = Slice(lane, f"tenant{number}.visits", 0, 10, 1)
-    return Wave(f"w{number}", "quick", (Bin((piece,), 1.0),), 60.0)
+    return Wave(f"w{number}", name, (Bin((piece,), 1.0),), 60.0)
 
 
 def until(condition, deadline_s=120.0):
@@ -196,11 +196,42 @@ def killed(engine, folder):
     }
 
 
+def fair(engine, folder):
+    marks, waves = folder / "marks", 24
+
+    def handler(table, context, marks=str(marks)):
+        import time  # noqa: PLC0415 - it travels alone
+
+        with open(f"{marks}/{time.time_ns()}.{context.use_case}", "x"):
+            time.sleep(0.2)
+        return table.select(["offset"])
+
+    marks.mkdir()
+    take(engine, handler)
+    take(engine, handler, "gold")
+    load = Load(engine)
+    load.run(8, lambda: engine.executors == 4)
+    load.drain()
+    warm = len(list(marks.iterdir()))
+    # Whoever is asked last must not be last for that.
+    for name in ("quick", "gold"):
+        for _ in range(waves):
+            engine.start(wave(load.started, name))
+            load.started += 1
+    load.drain()
+    begun = [each.name.partition(".")[2] for each in sorted(marks.iterdir())][warm:]
+    return {
+        "errors": [str(each.error) for each in load.results if each.error],
+        "all": Counter(begun),
+        "first_half": Counter(begun[:waves]),
+    }
+
+
 def main(scenario, folder, master):
     work = Path(folder) / f"{scenario}-{uuid.uuid4().hex[:8]}"
     work.mkdir()
     with engine_on(master, work) as engine:
-        seen = {"elastic": elastic, "killed": killed}[scenario](engine, work)
+        seen = {"elastic": elastic, "fair": fair, "killed": killed}[scenario](engine, work)
     sys.stdout.write(json.dumps(seen) + "\n")
 
 

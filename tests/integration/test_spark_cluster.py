@@ -85,6 +85,14 @@ def test_a_killed_executor_costs_its_own_wave_a_second_run_and_no_other_wave_any
     assert secret_of(cluster) not in seen["command"]
 
 
+def test_use_cases_share_the_executors_by_their_priority(cluster, tmp_path):
+    seen = run(cluster, "fair", tmp_path)
+    assert seen["errors"] == []
+    assert seen["all"] == {"quick": 24, "gold": 24}
+    # Three to one would be 18 of the first 24, had they all been asked for at the same moment.
+    assert 14 <= seen["first_half"]["gold"] <= 20
+
+
 @pytest.mark.parametrize("secret", ["", "0" * 64])
 def test_who_does_not_know_the_secret_is_not_let_in(cluster, tmp_path, secret):
     uninvited = list(psutil.Process(cluster.worker_pid).cmdline())

@@ -105,6 +105,10 @@ class KafkaDeadLetters:
             self.close()
             raise failures[0]
 
+    def ready(self, topic: str) -> bool:
+        """Whether its topic is known, and there is a producer."""
+        return self._producer is not None and topic in self._topics
+
     def close(self) -> None:
         """Give up connections; what was not acknowledged is not sent any more."""
         self._topics.clear()

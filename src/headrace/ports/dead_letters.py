@@ -38,6 +38,13 @@ class DeadLetters(Protocol):
             ConfigError: the same, until somebody changes a right or a limit.
         """
 
+    def ready(self, topic: str) -> bool:
+        """Whether the next letter of a source topic is kept at once.
+
+        False if something would have to be made or asked about first, which can take a second.
+        Contacts nobody.
+        """
+
     def close(self) -> None:
         """Give up connections. Nothing is called after it."""
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 
-from headrace.errors import HeadraceError, Temporary, WorkerKilled
+from headrace.errors import HandlerSlow, HeadraceError, Temporary, WorkerKilled
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Guarantee, Slice
@@ -25,6 +25,8 @@ from headrace.spark.handling import Care, Handled, error_of, handle, name_record
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
+
+_FIRST_LETTER = "its topic of dead letters has to be made ready; tried again in a bin of its own"
 
 
 @dataclass
@@ -144,6 +146,10 @@ class BinRun:
             for row, error in aside
         ]
         letters = [each for each in found if (each.slice, each.error.offset) not in self._kept]
+        # Others wait in a shared bin; only a recorded wave has to come through as it is.
+        in_haste = self.care.shared and not self.use_case.intends
+        if in_haste and not all(self.dead_letters.ready(each.slice.topic) for each in letters):
+            return error_of(HandlerSlow(f"{portion.planned[0]}: {_FIRST_LETTER}"))
         try:
             if letters:
                 self.dead_letters.keep(letters)

@@ -137,6 +137,12 @@ class DeadLettersContract(ABC):
             letters.keep([letter(topic, each) for each in range(4) for topic in topics])
         assert [self.offsets(topic) for topic in topics] == [[0, 1, 2, 3]] * 3
 
+    def test_after_the_first_letter_of_a_topic_the_next_is_kept_at_once(self) -> None:
+        topic = self.new_topic()
+        with self.letters() as letters:
+            letters.keep([letter(topic, 1)])
+            assert letters.ready(topic)
+
     def test_no_letters_are_no_work(self) -> None:
         self.unreachable().keep([])
 

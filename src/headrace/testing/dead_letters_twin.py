@@ -22,11 +22,13 @@ class DeadLettersTwin:
         letters: everything kept, oldest first.
         accidents: errors that the next calls of ``keep`` end with, one each.
         keeps_before_accident: how many letters of such a call are kept all the same.
+        at_once: what ``ready`` says.
     """
 
     letters: list[DeadLetter] = field(default_factory=list)
     accidents: list[HeadraceError] = field(default_factory=list)
     keeps_before_accident: int = 0
+    at_once: bool = True
 
     def open(self, connections: Connections) -> DeadLetters:
         """It is its own dead letters; ``connections`` does not matter."""
@@ -46,6 +48,11 @@ class DeadLettersTwin:
             self.letters += letters[: self.keeps_before_accident]
             raise self.accidents.pop(0)
         self.letters += letters
+
+    def ready(self, topic: str) -> bool:
+        """As told, for every topic."""
+        del topic
+        return self.at_once
 
     def close(self) -> None:
         """Nothing to give up."""

@@ -352,6 +352,18 @@ def test_a_slice_of_bad_records_only_is_passed(bench):
     assert of_acme(sink) == []
 
 
+def test_nobody_waits_until_a_neighbours_dead_letters_are_ready(bench):
+    sink, handler = ListSink(), refuses(b"4")
+    bench.dead_letters.at_once = False
+    receipts = by_tenant(bench.run(sink, handler=handler, bad_record="dead-letter"))
+    assert (receipts["bolt"].error, receipts["bolt"].reached) == (None, 10)
+    assert (receipts["acme"].error.code, receipts["acme"].reached) == ("HandlerSlow", 0)
+    assert bench.dead_letters.letters == []
+    alone = tuple(each for each in bench.slices() if each.lane.tenant == "acme")
+    (receipt,) = bench.run(sink, handler=handler, bad_record="dead-letter", slices=alone)
+    assert (receipt.error, receipt.reached, receipt.dead_letters) == (None, 10, 1)
+
+
 def test_a_record_that_the_sink_refuses_is_set_aside(bench):
     sink = ListSink(refuses=b"7")
     receipts = bench.run(sink, bad_record="dead-letter")
