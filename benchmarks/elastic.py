@@ -1,6 +1,6 @@
 """Executors that follow a day's load, against a fixed fleet of the size of the peak.
 
-A day in four minutes: 20 tenants, next to nothing at night, and a peak at which two and a half of
+A day in four minutes: 20 tenants, next to nothing at night, and a peak at which some two of
 four executors are busy. The handler waits 5 ms for each record, as one that asks a server does, so
 that slots are the limit and not the cores of this machine; each record becomes a row in SQLite, at
 least once. Spark's own standalone cluster runs on this machine, with executors of one core. Once
@@ -48,7 +48,7 @@ from headrace.use_cases import use_case
 TENANTS = 20
 EXECUTORS = 4
 RECORD_S = 0.005
-PEAK_PER_S = 500.0
+PEAK_PER_S = 250.0
 #: share of the peak
 NIGHT = 0.02
 PATIENCE_S = 10.0

@@ -122,7 +122,10 @@ def _cpu_s() -> dict[str, float]:
     """CPU seconds so far of this process, of Spark's JVM and of the broker."""
     found = {"driver": _used(psutil.Process()), "jvm": 0.0, "broker": 0.0}
     for child in psutil.Process().children(recursive=True):
-        line = " ".join(child.cmdline())
+        try:
+            line = " ".join(child.cmdline())
+        except psutil.Error:
+            continue
         if "org.apache.spark" in line:
             found["jvm"] += _used(child)
         elif "kafka.Kafka" in line:
