@@ -24,16 +24,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, table, verify, watched
+from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, rows_of, table, verify, watched
 from benchmarks.harness import Bench, broker, driver_of, session, topics, write
-from benchmarks.streaming import Query
+from benchmarks.streaming import Query, batch_of
 from benchmarks.waves import told
 from headrace.kafka import producer_config
 from headrace.kafka.config import consumer_config
@@ -120,14 +118,7 @@ def _kept(records: pa.Table, context: Any) -> pa.Table:
     for row, raw in enumerate(records["value"].to_pylist()):
         if work(raw) == "poison":
             raise context.bad_record(row, "poison")
-    return pa.table(
-        {
-            "topic": records["topic"],
-            "at": records["offset"],
-            "sent_ms": pc.cast(records["timestamp"], pa.int64()),
-            "score": pa.array([1] * records.num_rows, pa.int64()),
-        }
-    )
+    return rows_of(records, [1] * records.num_rows)
 
 
 # --- ours ------------------------------------------------------------------------------------
@@ -147,9 +138,8 @@ def _run(
     rows = SqlTable(TABLE, columns=COLUMNS)
     made = use_case(topic="{tenant}.visits", sink=rows, bad_record="dead-letter", name="keep")
     with driver_of(spark, config, made(_kept), tenants, **SETTINGS) as bench:
-        path = Path(bench.connections.database_url.removeprefix("sqlite:///"))
         judged = _Judged(bench, tenants[HEALTHY:])
-        seen = watched(path, load, lambda: bench.driver.turn, judged.waiting)
+        seen = watched(bench.path, load, lambda: bench.driver.turn, judged.waiting)
         service = seen.service(seconds)
         figures = {
             "repeats": verify(seen, load.unwatched, holes=load.unwatched),
@@ -239,13 +229,9 @@ def _letters(config: Mapping[str, str], topic: str, below: int) -> set[bytes]:
 
 def _batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        stamps = pc.cast(batch["timestamp"], pa.timestamp("ms", "UTC"), safe=False).cast("int64")
         for raw in batch["value"].to_pylist():
             work(raw)
-        scores = pa.array([1] * batch.num_rows, pa.int64())
-        yield pa.RecordBatch.from_arrays(
-            [batch["topic"], batch["offset"], stamps, scores], list(COLUMNS)
-        )
+        yield batch_of(batch, [1] * batch.num_rows)
 
 
 def _theirs(spark: Any, config: dict[str, str]) -> dict[str, Any]:

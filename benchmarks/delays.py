@@ -16,13 +16,15 @@ import math
 import multiprocessing
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Producer
 
 from headrace.kafka import producer_config
@@ -35,6 +37,18 @@ _START_S = 3.0
 _POLL_S = 0.01
 #: how long the last records may take after the load has ended
 _LATE_S = 240.0
+
+
+def rows_of(records: pa.Table, scores: Sequence[int]) -> pa.Table:
+    """What a handler of ours returns: a row of the table for each record."""
+    return pa.table(
+        {
+            "topic": records["topic"],
+            "at": records["offset"],
+            "sent_ms": pc.cast(records["timestamp"], pa.int64()),
+            "score": pa.array(scores, pa.int64()),
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,8 @@ class Seen:
     sent: Mapping[str, int]
     #: when the contender was started; negative
     started_s: float
+    #: the moment from which all these seconds count, in seconds since 1970
+    began_s: float
 
     def delays(self, from_s: float, until_s: float) -> dict[str, Any]:
         """Quantiles over the watched records that were meant to be sent in ``[from, until)``."""
@@ -169,7 +185,7 @@ def watched(
     columns, pace, totals = shared.answer.get(timeout=120)
     for process in (sender, observer):
         process.join(timeout=30)
-    return Seen(*columns, pace=pace, totals=totals, sent=sent, started_s=started_s)
+    return Seen(*columns, pace=pace, totals=totals, sent=sent, started_s=started_s, began_s=began)
 
 
 def verify(seen: Seen, unwatched: Collection[str] = (), holes: Collection[str] = ()) -> int:

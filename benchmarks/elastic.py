@@ -25,17 +25,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from benchmarks.charts import IMAGES, Panel, draw
-from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, verify, watched
+from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, rows_of, verify, watched
 from benchmarks.harness import RESULTS, Bench, broker, driver_of, topics, write
 from benchmarks.samples import Sample, of_spark, sampled
 from benchmarks.seconds import counts, line, means, quantiles
@@ -147,14 +145,7 @@ def share_of_peak(at_s: float, day_s: float) -> float:
 def _asked(records: pa.Table, _context: Any) -> pa.Table:
     for _ in range(records.num_rows):
         time.sleep(RECORD_S)
-    return pa.table(
-        {
-            "topic": records["topic"],
-            "at": records["offset"],
-            "sent_ms": pc.cast(records["timestamp"], pa.int64()),
-            "score": pa.array([1] * records.num_rows, pa.int64()),
-        }
-    )
+    return rows_of(records, [1] * records.num_rows)
 
 
 def _side(path: Path) -> None:
@@ -198,8 +189,6 @@ def _await_warm(spark: Any) -> None:
 
 
 def _run(spark: Any, bench: Bench, load: Load) -> dict[str, Any]:
-    path = Path(bench.connections.database_url.removeprefix("sqlite:///"))
-
     def look() -> dict[str, float]:
         board = bench.driver.board
         return {
@@ -209,18 +198,11 @@ def _run(spark: Any, bench: Bench, load: Load) -> dict[str, Any]:
             "lag_records": sum(each.lag_records for each in list(board.streams.values())),
         }
 
-    with ExitStack() as stack:
-        samples = stack.enter_context(sampled(look))
-        started: list[float] = []
-
-        def start() -> Callable[[], object]:
-            started.append(time.time())
-            return bench.driver.turn
-
-        seen = watched(path, load, start)
-    began = started[0] - seen.started_s
-    waves = [(each.at_s - began, each.records, each.seconds) for each in bench.counter.ended]
-    return _figures(seen, [(at - began, one) for at, one in samples], waves, int(load.seconds))
+    with sampled(look) as samples:
+        seen = watched(bench.path, load, lambda: bench.driver.turn)
+    began_s = seen.began_s
+    waves = [(each.at_s - began_s, each.records, each.seconds) for each in bench.counter.ended]
+    return _figures(seen, [(at - began_s, one) for at, one in samples], waves, int(load.seconds))
 
 
 def _figures(

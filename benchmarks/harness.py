@@ -161,6 +161,11 @@ class Bench:
     counter: Counter
 
     @property
+    def path(self) -> Path:
+        """The database, which holds the results as well."""
+        return Path(self.connections.database_url.removeprefix("sqlite:///"))
+
+    @property
     def bins_started(self) -> int:
         """Tasks that the driver has started."""
         return self.counter.bins

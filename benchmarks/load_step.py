@@ -34,14 +34,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from benchmarks.charts import IMAGES, Line, Panel, draw
-from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, table, verify, watched
+from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, rows_of, table, verify, watched
 from benchmarks.harness import RESULTS, broker, driver_of, session, topics, write
 from benchmarks.samples import Sample, of_spark, sampled
 from benchmarks.seconds import counts, line, means, quantiles
-from benchmarks.streaming import Query
+from benchmarks.streaming import Query, batch_of
 from headrace.sinks import SqlTable
 from headrace.use_cases import use_case
 
@@ -310,14 +309,7 @@ def _chart(result: dict[str, Any], path: Path) -> None:
 
 
 def _scored(records: pa.Table, _context: Any) -> pa.Table:
-    return pa.table(
-        {
-            "topic": records["topic"],
-            "at": records["offset"],
-            "sent_ms": pc.cast(records["timestamp"], pa.int64()),
-            "score": pa.array([work(each) for each in records["value"].to_pylist()], pa.int64()),
-        }
-    )
+    return rows_of(records, [work(each) for each in records["value"].to_pylist()])
 
 
 def _ours(spark: Any, load: Load) -> Done:
@@ -325,11 +317,10 @@ def _ours(spark: Any, load: Load) -> Done:
     made = use_case(topic="{tenant}.visits", sink=rows, guarantee="at-least-once", name="score")
     tenants = [name.removesuffix(".visits") for name in load.feeds[0].topics]
     with driver_of(spark, load.config, made(_scored), tenants) as bench:
-        path = Path(bench.connections.database_url.removeprefix("sqlite:///"))
         with sampled(lambda: of_spark(spark)) as samples:
-            started_s, seen = _watched(path, load, lambda: bench.driver.turn)
+            seen = watched(bench.path, load, lambda: bench.driver.turn)
         waves = [(each.at_s, each.records, each.seconds) for each in bench.counter.ended]
-        return _done(seen, started_s, waves, samples)
+        return _done(seen, waves, samples)
 
 
 def _theirs(spark: Any, load: Load, most_offsets: int | None) -> Done:
@@ -348,31 +339,14 @@ def _theirs(spark: Any, load: Load, most_offsets: int | None) -> Done:
             return functools.partial(running[0].awaitTermination, 0.05)
 
         with sampled(lambda: of_spark(spark)) as samples:
-            started_s, seen = _watched(path, load, start)
+            seen = watched(path, load, start)
         waves = [_batch(each) for each in running[0].recentProgress]
-        return _done(seen, started_s, waves, samples)
+        return _done(seen, waves, samples)
 
 
-def _watched(
-    path: Path, load: Load, start: Callable[[], Callable[[], object]]
-) -> tuple[float, Seen]:
-    """What was seen, and when the contender was started, in seconds since 1970."""
-    started_s: list[float] = []
-
-    def noted() -> Callable[[], object]:
-        started_s.append(time.time())
-        return start()
-
-    seen = watched(path, load, noted)
-    return started_s[0], seen
-
-
-def _done(
-    seen: Seen, started_s: float, waves: Sequence[tuple[float, int, float]], samples: list[Sample]
-) -> Done:
-    began = started_s - seen.started_s
-    moved = [(at - began, records, took) for at, records, took in waves]
-    return Done(seen, moved, [(at - began, one) for at, one in samples])
+def _done(seen: Seen, waves: Sequence[tuple[float, int, float]], samples: list[Sample]) -> Done:
+    moved = [(at - seen.began_s, records, took) for at, records, took in waves]
+    return Done(seen, moved, [(at - seen.began_s, one) for at, one in samples])
 
 
 def _batch(progress: Any) -> tuple[float, int, float]:
@@ -385,10 +359,4 @@ def _batch(progress: Any) -> tuple[float, int, float]:
 
 def _batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        stamps = pc.cast(
-            pc.cast(batch["timestamp"], pa.timestamp("ms", "UTC"), safe=False), "int64"
-        )
-        scores = pa.array([work(each) for each in batch["value"].to_pylist()], pa.int64())
-        yield pa.RecordBatch.from_arrays(
-            [batch["topic"], batch["offset"], stamps, scores], list(COLUMNS)
-        )
+        yield batch_of(batch, [work(each) for each in batch["value"].to_pylist()])

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from benchmarks.delays import (
     COLUMNS,
@@ -35,12 +34,13 @@ from benchmarks.delays import (
     Seen,
     backlog,
     jain,
+    rows_of,
     table,
     verify,
     watched,
 )
 from benchmarks.harness import EndedWave, broker, driver_of, session, topics, write
-from benchmarks.streaming import Query
+from benchmarks.streaming import Query, batch_of
 from benchmarks.waves import told
 from headrace.sinks import SqlTable
 from headrace.use_cases import use_case
@@ -218,22 +218,14 @@ def _compared(runs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scored(records: pa.Table, _context: Any) -> pa.Table:
-    return pa.table(
-        {
-            "topic": records["topic"],
-            "at": records["offset"],
-            "sent_ms": pc.cast(records["timestamp"], pa.int64()),
-            "score": pa.array([work(each) for each in records["value"].to_pylist()], pa.int64()),
-        }
-    )
+    return rows_of(records, [work(each) for each in records["value"].to_pylist()])
 
 
 def _ours(spark: Any, run: Run) -> tuple[Seen, list[EndedWave]]:
     rows = SqlTable(TABLE, columns=COLUMNS)
     made = use_case(topic="{tenant}.visits", sink=rows, guarantee="at-least-once", name="score")
     with driver_of(spark, run.config, made(_scored), run.tenants) as bench:
-        path = Path(bench.connections.database_url.removeprefix("sqlite:///"))
-        seen = watched(path, run.load, lambda: bench.driver.turn, run.go_on(path))
+        seen = watched(bench.path, run.load, lambda: bench.driver.turn, run.go_on(bench.path))
         return seen, bench.counter.ended
 
 
@@ -258,10 +250,4 @@ def _theirs(spark: Any, run: Run, most_offsets: int | None) -> tuple[Seen, list[
 
 def _batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        stamps = pc.cast(
-            pc.cast(batch["timestamp"], pa.timestamp("ms", "UTC"), safe=False), "int64"
-        )
-        scores = pa.array([work(each) for each in batch["value"].to_pylist()], pa.int64())
-        yield pa.RecordBatch.from_arrays(
-            [batch["topic"], batch["offset"], stamps, scores], list(COLUMNS)
-        )
+        yield batch_of(batch, [work(each) for each in batch["value"].to_pylist()])

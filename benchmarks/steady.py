@@ -189,8 +189,7 @@ def _ours(spark: Any, config: dict[str, str], prefix: str, names: list[str]) -> 
     tenants = [f"{prefix}-{lane}" for lane in range(LANES)]
     with driver_of(spark, config, made, tenants, Limits()) as bench:
         bench.driver.turn()
-        path = Path(bench.connections.database_url.removeprefix("sqlite:///"))
-        return _watched(path, "results", config, names, bench.driver.turn)
+        return _watched(bench.path, "results", config, names, bench.driver.turn)
 
 
 def _theirs(spark: Any, config: dict[str, str], prefix: str, names: list[str]) -> Seen:

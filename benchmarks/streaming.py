@@ -9,17 +9,25 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.delays import COLUMNS, TABLE
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def batch_of(records: pa.RecordBatch, scores: Sequence[int]) -> pa.RecordBatch:
+    """A row of the table for each record, as `Query.running` wants them."""
+    stamps = pc.cast(pc.cast(records["timestamp"], pa.timestamp("ms", "UTC"), safe=False), "int64")
+    columns = [records["topic"], records["offset"], stamps, pa.array(scores, pa.int64())]
+    return pa.RecordBatch.from_arrays(columns, list(COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,11 @@ class UseCase:
         return self.handler(*args)
 
     @property
+    def claims(self) -> bool:
+        """Whether positions move before the handler (at-most-once), so that nothing is repeated."""
+        return self.guarantee is Guarantee.AT_MOST_ONCE
+
+    @property
     def intends(self) -> bool:
         """Whether its waves are written down before they run (exactly-once by intent)."""
         if self.guarantee is not Guarantee.EXACTLY_ONCE:

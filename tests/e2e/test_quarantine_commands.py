@@ -7,6 +7,7 @@ own, so that none meets what another left behind.
 import os
 import re
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -138,8 +139,6 @@ class Ward(Service):
         return self.query("SELECT use_case, tenant, value, version FROM seen ORDER BY rowid")
 
     def query(self, sql):
-        import sqlite3  # noqa: PLC0415
-
         try:
             connection = sqlite3.connect(f"file:{self.folder}/store.db?mode=ro", uri=True)
             try:

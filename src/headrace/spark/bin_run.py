@@ -18,7 +18,7 @@ from itertools import chain, compress
 from headrace.errors import HandlerSlow, HeadraceError, Temporary, WorkerKilled
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
-from headrace.model.streams import Guarantee, Slice
+from headrace.model.streams import Slice
 from headrace.ports import DeadLetter, DeadLetters, Effect, Positions, SinkWriter, Written
 from headrace.spark.crumbs import Crumbs
 from headrace.spark.handling import Care, Handled, error_of, handle, name_record
@@ -48,7 +48,7 @@ class BinRun:
 
     def group(self, portions: list[Portion]) -> None:
         """Take some portions, no lane twice, all the way to the sink and into the tally."""
-        claimed = self.use_case.guarantee is Guarantee.AT_MOST_ONCE
+        claimed = self.use_case.claims
         if claimed:
             portions = self._claim(portions)
         handled: list[Portion] = []
@@ -165,8 +165,8 @@ class BinRun:
         """Whether halving is allowed: not after a claim, not for effects of a fixed identity."""
         if written.error is None or written.error.temporary:
             return False
-        repeatable = self.use_case.guarantee is not Guarantee.AT_MOST_ONCE
-        return repeatable and not self.use_case.intends and len(portion.slices) == 1
+        fixed = self.use_case.claims or self.use_case.intends
+        return not fixed and len(portion.slices) == 1
 
     def _narrow(self, portion: Portion) -> None:
         """Write a refused portion piece by piece, up to the record that the sink refuses.
@@ -210,8 +210,8 @@ class BinRun:
         try:
             return self.writer.write(effects)
         except Exception as error:
-            repeatable = self.use_case.guarantee is not Guarantee.AT_MOST_ONCE
-            if len(effects) > 1 and repeatable and not isinstance(error, Temporary):
+            may_repeat = not self.use_case.claims and not isinstance(error, Temporary)
+            if len(effects) > 1 and may_repeat:
                 # It is the trouble of one of them; the others may well be written.
                 return [self._write([each])[0] for each in effects]
             return [Written(error=error_of(error))] * len(effects)

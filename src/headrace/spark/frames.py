@@ -29,7 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Move
-from headrace.model.streams import Guarantee, Slice, StreamId
+from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.ports import RECORD_SCHEMA, SliceReader
 from headrace.spark.handling import error_of
@@ -128,7 +128,7 @@ class FrameJob:
         error = self._call(records, _only(wave, [each.slice for each in usable]))
         if error is None:
             return receipts
-        if error.temporary or self.use_case.guarantee is Guarantee.AT_MOST_ONCE:
+        if error.temporary or self.use_case.claims:
             return [_failed(each, error) if _usable(each) else each for each in receipts]
         streams = sorted({each.slice.lane.stream for each in usable})
         if len(streams) == 1:
@@ -154,7 +154,7 @@ class FrameJob:
 
     def _claim(self, receipts: list[Receipt]) -> list[Receipt]:
         """For at-most-once the positions move before the handler runs."""
-        if self.use_case.guarantee is not Guarantee.AT_MOST_ONCE:
+        if not self.use_case.claims:
             return receipts
         moves = [
             Move(each.slice.lane, each.slice.from_offset, each.reached, each.slice.epoch)

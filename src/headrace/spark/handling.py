@@ -33,7 +33,7 @@ from headrace.errors import (
     WrongSchema,
 )
 from headrace.model.receipts import SliceError
-from headrace.model.streams import BadRecordPolicy, Guarantee
+from headrace.model.streams import BadRecordPolicy
 from headrace.spark.patience import CallOverdue, bounded
 from headrace.use_cases import SliceContext, UseCase
 
@@ -60,8 +60,7 @@ def care_for(use_case: UseCase, patience_s: float, *, shared: bool) -> Care:
     decision. With at-most-once the position has moved already, and a second call could make a
     second effect: nothing is set aside in the task.
     """
-    repeatable = use_case.guarantee is not Guarantee.AT_MOST_ONCE
-    if repeatable and use_case.bad_record is BadRecordPolicy.DEAD_LETTER:
+    if not use_case.claims and use_case.bad_record is BadRecordPolicy.DEAD_LETTER:
         return Care(patience_s, shared, frozenset({"BadRecord", "SinkRefused"}))
     return Care(patience_s, shared)
 
@@ -151,7 +150,7 @@ def _until_trouble(call: _Call, records: pa.Table) -> Handled:
     if bad is None:
         return Handled(None, 0, failure)
     named = name_record(failure, records, bad)
-    if bad == 0 or call.use_case.guarantee is Guarantee.AT_MOST_ONCE:
+    if bad == 0 or call.use_case.claims:
         return Handled(None, 0, named, bad)
     try:
         return Handled(call(records.slice(0, bad)), bad, named, bad)
@@ -165,7 +164,7 @@ def _row_to_blame(call: _Call, records: pa.Table, raised: Exception) -> int | No
         return None
     if isinstance(raised, BadRecord):
         return min(max(raised.row, 0), records.num_rows - 1)
-    if call.use_case.guarantee is Guarantee.AT_MOST_ONCE:
+    if call.use_case.claims:
         # Its positions have moved already: a second call could make a second effect.
         return None
     return _culprit(call, records, raised)
