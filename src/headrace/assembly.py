@@ -269,7 +269,9 @@ def slot_limits_of(settings: DriverSettings) -> SlotLimits | None:
     """
     if settings.most_slots is None:
         return None
-    return SlotLimits(settings.least_slots, settings.most_slots, settings.target_delay)
+    return SlotLimits(
+        settings.least_slots, settings.most_slots, settings.target_delay, settings.bin_budget
+    )
 
 
 def _elastic(settings: DriverSettings) -> dict[str, str]:

@@ -114,10 +114,15 @@ def elastic(engine, folder):
     take(engine, handler)
     load = Load(engine)
     first = until(lambda: engine.executors == 1)
-    load.run(4, lambda: engine.executors == 4 and len(load.results) >= 12)
+    # No task waits: who knows the load asks.
+    load.run(1, lambda: engine.resize(3) or engine.executors == 3)
+    asked_for = engine.executors
+    load.run(1, lambda: engine.slots == 3)
+    warm = engine.slots
+    load.run(4, lambda: engine.executors == 4 and engine.slots == 4 and len(load.results) >= 12)
     most, slots_at_most = engine.executors, engine.slots
     # A steady trickle keeps all of them from being idle long enough to go by themselves.
-    load.run(2, lambda: engine.release(2) or engine.executors == 2)
+    load.run(2, lambda: engine.resize(2) or engine.executors == 2)
     released_to = engine.executors
     until_results = len(load.results) + 8
     load.run(2, lambda: len(load.results) >= until_results)
@@ -127,6 +132,7 @@ def elastic(engine, folder):
     settings = dict(engine.session.sparkContext.getConf().getAll())
     return {
         "first": first,
+        "asked_for": [asked_for, warm],
         "most": most,
         "slots_at_most": slots_at_most,
         "released_to": released_to,

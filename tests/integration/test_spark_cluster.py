@@ -56,6 +56,7 @@ def secret_of(cluster):
 def test_executors_follow_the_load_and_no_slice_runs_twice_when_they_go(cluster, tmp_path):
     seen = run(cluster, "elastic", tmp_path)
     assert seen["first"]
+    assert seen["asked_for"] == [3, 3]
     assert (seen["most"], seen["slots_at_most"]) == (4, 4)
     assert seen["released_to"] == 2, "a trickle keeps executors that are not released"
     assert seen["stayed"] == [2] * 8

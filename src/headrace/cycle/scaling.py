@@ -1,9 +1,8 @@
 """How many slots the driver uses: few when there is little to do, more when work piles up.
 
-Executors cost money while they idle. Spark's dynamic allocation adds and releases them by the
-number of tasks that wait, so all it takes is to submit as many tasks at once as there should be
-slots. Once a second what was used and what waits is handed to `policies/elasticity.py`, which says
-how many.
+Executors cost money while they idle. Once a second what was used and what waits is handed to
+`policies/elasticity.py`, which says how many slots there should be, and the engine is asked for
+them. Executors take seconds to come, so the driver plans on those that are there.
 
 On a fixed number of executors nothing of this is needed: then the engine's own slots are used.
 """
@@ -40,15 +39,15 @@ class Scaling:
 
     @property
     def slots(self) -> int:
-        """Tasks to submit at once."""
+        """Tasks that should be able to run at once."""
         return self.scale.slots
 
     def add(self, result: WaveResult) -> None:
         """Count the task-seconds of a wave that came back."""
         self._busy_s += sum(each.seconds for each in result.receipts)
 
-    def look(self, streams: Iterable[HeldStream], now_s: float) -> bool:
-        """Set the target anew, once a second; whether it was time to."""
+    def look(self, streams: Iterable[HeldStream], there: int, now_s: float) -> bool:
+        """Set the target anew, once a second, with so many slots there; whether it was time to."""
         seconds = now_s - self._looked_at_s
         if seconds < EVERY_S:
             return False
@@ -57,7 +56,7 @@ class Scaling:
         if seconds == float("inf"):
             return False
         backlog_s = sum(_backlog_s(held, now_s, self.limits.target_delay_s) for held in streams)
-        load = Load(now_s=now_s, seconds=seconds, busy_task_s=busy_s, backlog_s=backlog_s)
+        load = Load(now_s, seconds, busy_s, backlog_s, coming=there < self.scale.slots)
         before, self.scale = self.scale.slots, scaled(self.scale, load, self.limits)
         if before != self.scale.slots:
             log.info("slots", before=before, now=self.scale.slots, backlog_s=round(backlog_s, 2))

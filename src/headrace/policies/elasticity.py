@@ -5,23 +5,25 @@ its time starting executors. Spark's old streaming answered with the ratio of pr
 batch interval: over 0.9 add an executor, under 0.3 remove one (SPARK-12133,
 ``ExecutorAllocationManager`` of ``org.apache.spark.streaming.scheduler``). There is no interval
 here, so the *need* is counted in slots directly: those in use now, and those it takes to work off
-the backlog within the target delay. The ratio is need to slots.
+the backlog within the target delay. What the slots in use do in one bin is on its way and no
+backlog. The ratio is need to slots.
 
 Growing is urgent and goes all the way at once. Shrinking can wait: the need must have fitted into
 fewer slots for the whole cool-down, with room to spare, and then the largest need of that time
 counts, so that a steady load with noise never makes the number go up and down. The
 HorizontalPodAutoscaler of Kubernetes does the same in its stabilisation window.
 
-With 4 slots, 3.2 of them busy, 20 task-seconds waiting and a target of 2 s the need is
-3.2 + 20 / 2 = 13.2; the ratio 3.3 is over 0.9, so the answer is 13.2 / 0.9, rounded up: 15 slots.
-When the flood is over and 1.3 are busy, 1.3 / 0.7 rounds up to 2, after the cool-down.
+With 4 slots, 3 of them busy, 15 task-seconds to do, bins of 1 s and a target of 2 s the need is
+3 + (15 - 3) / 2 = 9; the ratio 2.25 is over 0.8, so the answer is 9 / 0.8, rounded up: 12 slots.
+When the flood is over and 1.1 are busy, 1.1 / 0.6 rounds up to 2, after the cool-down.
 
 The caller feeds what its waves used and what is waiting, in predicted task-seconds. Waves that are
 counted when they end can add up to more than all slots did, so that is not believed; and a lane can
 use one slot only, so it should count with at most the target delay. Executors come seconds after
-they are asked for; the cool-down after growing is there so that a need is not answered twice, and
-the need is absolute, so that one which is still unmet does not grow by itself. Nothing here asks
-for executors: Spark does, when tasks wait.
+they are asked for, and what piles up meanwhile says nothing about how many there should be: nothing
+is added while some are coming, for a time, and for the cool-down in any case. Executors that start
+also slow down those that work on the same machine. Nothing here asks for executors: the engine
+does, given the number.
 """
 
 from __future__ import annotations
@@ -40,11 +42,15 @@ class SlotLimits:
     most: int
     #: a backlog is to be worked off within so many seconds
     target_delay_s: float = 2.0
+    #: length of a bin
+    bin_s: float = 1.0
     #: need over slots above which there are too few
-    scale_up_ratio: float = 0.9
+    scale_up_ratio: float = 0.8
     #: need over slots that fewer slots may have at most
-    scale_down_ratio: float = 0.7
+    scale_down_ratio: float = 0.6
     up_cooldown_s: float = 2.0
+    #: longest wait for slots that were asked for, before still more are
+    arrival_s: float = 20.0
     down_cooldown_s: float = 30.0
 
     def __post_init__(self) -> None:
@@ -68,8 +74,10 @@ class Load:
     seconds: float
     #: task-seconds used in them
     busy_task_s: float
-    #: predicted task-seconds waiting
+    #: predicted task-seconds of what waits or runs
     backlog_s: float
+    #: slots that were asked for are not all there yet
+    coming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +105,11 @@ def scaled(scale: Scale, load: Load, limits: SlotLimits) -> Scale:
     """
     slots = _within(limits, scale.slots)
     used = min(load.busy_task_s / max(load.seconds, 1e-9), float(slots))
-    need = used + load.backlog_s / limits.target_delay_s
+    piled_up_s = max(0.0, load.backlog_s - used * limits.bin_s)
+    need = used + piled_up_s / limits.target_delay_s
     after = replace(scale, slots=slots)
     if need > slots * limits.scale_up_ratio:
-        return _grown(after, need, load.now_s, limits)
+        return _grown(after, need, load, limits)
     if _fewest(limits, need) >= slots:
         return replace(after, low_since_s=None)
     if scale.low_since_s is None:
@@ -115,12 +124,13 @@ def _fewest(limits: SlotLimits, need: float) -> int:
     return _within(limits, math.ceil(need / limits.scale_down_ratio))
 
 
-def _grown(scale: Scale, need: float, now_s: float, limits: SlotLimits) -> Scale:
+def _grown(scale: Scale, need: float, load: Load, limits: SlotLimits) -> Scale:
     scale = replace(scale, low_since_s=None)
     wanted = _within(limits, math.ceil(need / limits.scale_up_ratio))
-    if wanted <= scale.slots or now_s - scale.grown_at_s < limits.up_cooldown_s:
+    cooldown_s = limits.arrival_s if load.coming else limits.up_cooldown_s
+    if wanted <= scale.slots or load.now_s - scale.grown_at_s < cooldown_s:
         return scale
-    return replace(scale, slots=wanted, grown_at_s=now_s)
+    return replace(scale, slots=wanted, grown_at_s=load.now_s)
 
 
 def _within(limits: SlotLimits, slots: int) -> int:

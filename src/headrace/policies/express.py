@@ -8,6 +8,10 @@ and slow, unknown or suspected streams can between them never hold all slots, wh
 The express is not left idle for it: where no quick work waits, a flood may use it too, by the short
 bin. With one slot there is no express; fairness alone then decides whose turn it is.
 
+A bin costs its slot more than its work: a job has to be started and its answer to come back. Where
+that takes long, as on a busy cluster, bins as short as usual would waste the slot, so the express
+takes bins of twice that time; it then works at two thirds of its rate at least.
+
 Express lanes of supermarkets do the same, and multi-level feedback queues (F. Corbató et al., "An
 experimental time-sharing system", AFIPS 1962).
 """
@@ -17,12 +21,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headrace.model.plans import Snapshot, StreamView
+from headrace.model.plans import Limits, Snapshot, StreamView
 from headrace.model.streams import StreamId
 from headrace.model.waves import Bin
 
 #: receipts after which a stream's cost is known well enough
 _KNOWN_SAMPLES = 4
+#: seconds of work in the express for each second that a bin costs besides
+_WORTH = 2.0
+#: how much of the newest bin is believed
+_LEARN = 0.1
+
+
+def learned_overhead_s(overhead_s: float, wave_s: float, work_s: float) -> float:
+    """What a bin costs besides its work, learned from one that came back.
+
+    Args:
+        overhead_s: what was believed until now.
+        wave_s: seconds from its start until its answer was there.
+        work_s: task-seconds of them.
+    """
+    return overhead_s + _LEARN * (max(0.0, wave_s - work_s) - overhead_s)
+
+
+def worth_starting(limits: Limits, overhead_s: float) -> Limits:
+    """The limits with an express whose bins are worth their overhead; never half a budget."""
+    longest_s = max(limits.express_s, limits.bin_budget_s / 2)
+    wanted_s = max(limits.express_s, _WORTH * overhead_s)
+    return replace(limits, express_s=min(wanted_s, longest_s))
 
 
 def is_long(planned: Bin, views: Mapping[StreamId, StreamView], express_s: float) -> bool:

@@ -31,9 +31,9 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """Tasks that can run at the same time, as far as known now; at least 1.
+        """Tasks that can run at once without waiting, as far as known now; at least 1.
 
-        More may be started: they queue, and a cluster that can grow takes them as the wish to.
+        More may be started: they queue.
         """
 
     def take(self, use_case: Any, deployment: Deployment) -> None:
@@ -66,10 +66,12 @@ class Engine(Protocol):
         not known, or has ended, is let be.
         """
 
-    def release(self, slots: int) -> None:
-        """Give back what ``slots`` tasks at once have no use for, where it can be had again.
+    def resize(self, slots: int) -> None:
+        """Have executors for ``slots`` tasks at once, where executors come and go; never blocks.
 
-        What runs may end first. Starting more waves brings executors back.
+        Called about once a second with the number as it is then. ``slots`` of this engine follows
+        when they are there, which takes seconds, or never where the number is fixed. What runs on
+        those that are given back may end first.
         """
 
     def close(self) -> None:

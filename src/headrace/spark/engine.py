@@ -18,7 +18,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -40,7 +40,7 @@ from headrace.ports import (
     WaveResult,
 )
 from headrace.spark.crumbs import crumbs_of
-from headrace.spark.executors import known_slots, live_executors, release_executors
+from headrace.spark.executors import known_slots, live_executors, resize_executors
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
 from headrace.spark.task import Work, kept, run_bin
@@ -113,6 +113,12 @@ class SparkEngine:
     #: waves that may be with Spark at once, each with a thread that waits for it
     most_waves: int = 1_000
     _slots: tuple[float, int] = (-_KNOWN_S, 1)
+    #: slots whose workers were made to start; None before the first look
+    _warm: int | None = None
+    #: slots at the last look
+    _known: int = 1
+    _warming: list[Future[int]] = field(default_factory=list)
+    _resizing: Future[None] | None = None
     _deployed: dict[str, _Deployed] = field(default_factory=dict)
     _done: queue.SimpleQueue[WaveResult] = field(default_factory=queue.SimpleQueue)
     #: job groups of the waves that did not come back yet, by wave id
@@ -133,7 +139,7 @@ class SparkEngine:
             return self.fixed_slots
         now_s = time.monotonic()
         if now_s - self._slots[0] >= _KNOWN_S:
-            self._slots = (now_s, known_slots(self.session))
+            self._slots = (now_s, self._warmed(known_slots(self.session)))
         return self._slots[1]
 
     @property
@@ -195,15 +201,13 @@ class SparkEngine:
 
     def warm_up(self) -> None:
         """Start a Python worker with its clients in every slot, so that no wave waits for one."""
-        works = [each.work for each in self._deployed.values() if each.work.code]
-        if works:
-            self._threads.submit(lambda: self._seed(self.slots).foreachPartition(Warm(works[0])))
+        self._threads.submit(lambda: self._warm_up(self.slots))
 
-    def release(self, slots: int) -> None:
-        """Let executors go that ``slots`` tasks at once have no use for; what they run may end."""
-        gone = release_executors(self.session, slots)
-        if gone:
-            log.info("executors released", released=gone, slots=slots)
+    def resize(self, slots: int) -> None:
+        """Ask for executors for ``slots`` tasks at once, and let others go when they are done."""
+        if self._resizing is None or self._resizing.done():
+            # A cluster manager that does not answer must not hold up the waves.
+            self._resizing = self._threads.submit(self._resize, slots)
 
     def close(self) -> None:
         """Cancel what runs and wait for it; the session belongs to whoever made it."""
@@ -214,6 +218,41 @@ class SparkEngine:
     @property
     def _context(self) -> SparkContext:
         return self.session.sparkContext
+
+    def _warmed(self, known: int) -> int:
+        """As many of the ``known`` slots as bins may be sent to.
+
+        On an executor that has just come, a first bin would wait for Python to start, and the
+        lanes in it with their records. So new slots count when a first task was through there,
+        which is sent at once, to be there before any bin.
+        """
+        if self._warm is None:
+            self._warm = known
+        elif known > self._known:
+            self._warming.append(self._threads.submit(self._warm_up, known))
+        self._known = known
+        ended = [each.result() for each in self._warming if each.done()]
+        self._warming = [each for each in self._warming if not each.done()]
+        self._warm = min(known, max([self._warm, *ended]))
+        return self._warm
+
+    def _warm_up(self, slots: int) -> int:
+        works = [each.work for each in self._deployed.values() if each.work.code]
+        try:
+            if works:
+                self._seed(slots).foreachPartition(Warm(works[0]))
+        except (Py4JError, OSError) as exc:  # waves start workers as well, only later
+            log.warning("workers not warmed up", error=str(exc))
+        return slots
+
+    def _resize(self, slots: int) -> None:
+        try:
+            gone = resize_executors(self.session, slots)
+        except (Py4JError, OSError) as exc:
+            log.warning("no executors asked for", slots=slots, error=str(exc))
+            return
+        if gone:
+            log.info("executors released", released=gone, slots=slots)
 
     def _run(self, wave: Wave, deployed: _Deployed, group: str) -> None:
         started = time.monotonic()

@@ -1,17 +1,21 @@
-"""What executors there are, and letting surplus ones go.
+"""What executors there are, having more of them, and letting surplus ones go.
 
-Spark's dynamic allocation adds executors while tasks wait, which is right. But it takes one away
-only when it has had nothing to do for a minute, and Spark spreads tasks over all executors there
-are: a light, steady load of short tasks keeps every executor of the last rush alive for good. So
-whoever knows how many are needed says so, and the rest are decommissioned: they take no new task,
-end those they run, and are gone.
+Spark's dynamic allocation adds executors while tasks wait. But many small tenants fit into one
+task, which waits for nobody and still takes too long; and an executor that is asked for when tasks
+wait comes seconds too late for them. It takes one away only when it has had nothing to do for a
+minute, and Spark spreads tasks over all executors there are: a light, steady load of short tasks
+keeps every executor of the last rush alive for good. So whoever knows how many are needed says so:
+the missing ones are asked for, and the rest are decommissioned: they take no new task, end those
+they run, and are gone.
 
-Spark has no public calls for what is asked and done here; those used are its allocation manager's.
+``requestTotalExecutors`` is a public call for any cluster manager. For the rest there is none; what
+is used are the calls of Spark's own allocation manager.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -33,11 +37,16 @@ def live_executors(session: SparkSession) -> int:
     return 1 if context.isLocal() else len(_active_ids(context))
 
 
-def release_executors(session: SparkSession, slots: int) -> int:
-    """Let executors go that ``slots`` tasks at once have no use for; return how many.
+def resize_executors(session: SparkSession, slots: int) -> int:
+    """Ask for as many executors as ``slots`` tasks at once need, and let the others go.
 
-    The youngest go, because the clients of the others are warm. ``minExecutors`` stay. Without
-    dynamic allocation nothing happens: nobody would ever bring an executor back.
+    The youngest go, because the clients of the others are warm. ``minExecutors`` stay, and there
+    are never more than ``maxExecutors``. Without dynamic allocation nothing happens: there the
+    number is not ours to change. To be called again and again: Spark's allocation manager has a
+    number of its own in mind, and asks for that now and then.
+
+    Returns:
+        How many were let go.
     """
     context = session.sparkContext._jsc.sc()
     settings = session.sparkContext.getConf()
@@ -46,14 +55,16 @@ def release_executors(session: SparkSession, slots: int) -> int:
     active = _active_ids(context)
     slots_each = max(1, known_slots(session) // max(1, len(active)))
     least = int(settings.get("spark.dynamicAllocation.minExecutors", "0") or 0)
-    surplus = active[max(least, math.ceil(slots / slots_each)) :]
+    most = int(settings.get("spark.dynamicAllocation.maxExecutors", "") or sys.maxsize)
+    wanted = min(most, max(least, math.ceil(slots / slots_each)))
     jvm: Any = session.sparkContext._jvm
+    context.requestTotalExecutors(wanted, 0, jvm.PythonUtils.toScalaMap({}))
     why = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
         "fewer slots are needed", jvm.scala.Option.empty()
     )
-    # The allocation manager has lowered its own target already, as fewer tasks wait.
     return sum(
-        context.schedulerBackend().decommissionExecutor(each, why, False, False) for each in surplus
+        context.schedulerBackend().decommissionExecutor(each, why, False, False)
+        for each in active[wanted:]
     )
 
 

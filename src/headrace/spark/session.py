@@ -53,6 +53,8 @@ _ELASTIC = {
     "spark.storage.decommission.enabled": "true",
     "spark.storage.decommission.rddBlocks.enabled": "true",
     "spark.storage.decommission.shuffleBlocks.enabled": "true",
+    # An executor goes when its blocks were looked at once more after its last task.
+    "spark.storage.decommission.replicationReattemptInterval": "1s",
 }
 #: Spark's own chatter is for those who ask for it by ``spark.log.level``.
 _QUIET_LOGS = Path(__file__).parent / "log4j2.properties"
@@ -121,9 +123,9 @@ def on_this_machine(master: str) -> bool:
 
 
 def elastic_options(least: int, most: int) -> dict[str, str]:
-    """Settings with which Spark itself adds and releases executors of one core each.
+    """Settings with which Spark adds and releases executors of one core each.
 
-    Executors follow the tasks that wait: whoever starts more waves gets more executors, on a
+    Executors come when they are asked for (``spark/executors.py``) and when tasks wait, on a
     standalone cluster, YARN and Kubernetes alike. One that was idle for a minute is
     decommissioned: it takes no new task, ends those it has, and hands on the blocks of frames.
 

@@ -208,12 +208,12 @@ class EngineContract(ABC):
         assert result.error is None
         assert [each.reached for each in result.receipts] == [10]
 
-    def test_what_runs_comes_to_its_end_when_slots_are_released(self, engine: Engine) -> None:
+    def test_what_runs_comes_to_its_end_when_fewer_slots_are_wanted(self, engine: Engine) -> None:
         take(engine, _answer)
         names = [f"w{number}" for number in range(2 * engine.slots)]
         for name in names:
             engine.start(wave(name))
-        engine.release(1)
+        engine.resize(1)
         found = results(engine, len(names))
         assert sorted(each.wave.id for each in found) == names
         assert all(each.error is None for each in found)

@@ -57,8 +57,8 @@ class InProcessEngine:
     on_wait: Callable[[float], object] = id
     #: every wave ever started, for tests to look at
     started: list[Wave] = field(default_factory=list)
-    #: the slots that were to be left, each time some were released
-    released: list[int] = field(default_factory=list)
+    #: the slots that were asked for, each time
+    asked_for: list[int] = field(default_factory=list)
     _clients: Kept | None = None
     _works: dict[str, Work] = field(default_factory=dict)
     _waiting: deque[Wave] = field(default_factory=deque)
@@ -104,9 +104,9 @@ class InProcessEngine:
         if any(each.id == wave_id for each in self._waiting):
             self._cancelled.add(wave_id)
 
-    def release(self, slots: int) -> None:
+    def resize(self, slots: int) -> None:
         """Remember what was asked for."""
-        self.released.append(slots)
+        self.asked_for.append(slots)
 
     def close(self) -> None:
         """Cancel what did not run yet."""

@@ -85,9 +85,9 @@ class FlightChecker:
         """End a wave; it is in flight until it comes back."""
         self.engine.cancel(wave_id)
 
-    def release(self, slots: int) -> None:
-        """Let executors go, as the engine can."""
-        self.engine.release(slots)
+    def resize(self, slots: int) -> None:
+        """Have more executors or fewer, as the engine can."""
+        self.engine.resize(slots)
 
     def close(self) -> None:
         """Close the engine."""

@@ -101,9 +101,12 @@ def test_slots_follow_what_waits(world):
     for number in range(4):
         world.send(f"t{number}", 60)
     world.turns(4, seconds=1.0)
+    assert world.engine.asked_for[-1] == 4
+    assert world.driver.slots == 2, "no bin waits for an executor that is still to come"
+    world.engine.slots = 4
     assert world.driver.slots == 4
     world.engine.paused = False
     world.turns(80, seconds=1.0)
     assert world.driver.slots == 1
-    assert world.engine.released[-1] == 1
+    assert world.engine.asked_for[-1] == 1
     assert set(world.positions().values()) == {60}

@@ -26,17 +26,27 @@ def run(loads, limits=LIMITS, scale=None):
 
 
 def test_the_worked_example():
-    grown = scaled(Scale(4), Load(10.0, 1.0, 3.2, 20.0), LIMITS)
-    assert grown.slots == 15
+    grown = scaled(Scale(4), Load(10.0, 1.0, 3.0, 15.0), LIMITS)
+    assert grown.slots == 12
 
 
 def test_a_step_is_answered_at_once_and_whole():
-    assert run([(0.2, 0.0)] * 5 + [(1.0, 14.0)])[-1] == 9
+    assert run([(0.2, 0.0)] * 5 + [(1.0, 14.0)])[-1] == 10
 
 
 def test_a_need_is_not_answered_twice_before_executors_can_have_come():
     found = run([(1.0, 6.0), (1.0, 12.0), (1.0, 18.0)])
     assert found == [5, 5, 12]
+
+
+def test_what_piles_up_while_executors_come_asks_for_no_more_of_them_for_a_time():
+    scale = scaled(Scale(1), Load(0.0, 1.0, 1.0, 0.0), LIMITS)
+    assert scale.slots == 2
+    for now_s in range(1, 20):
+        waiting = scaled(scale, Load(now_s, 1.0, 1.0, 2.0 * now_s, coming=True), LIMITS)
+        assert waiting.slots == 2
+    assert scaled(scale, Load(20.0, 1.0, 1.0, 40.0, coming=True), LIMITS).slots == 16
+    assert scaled(scale, Load(3.0, 1.0, 2.0, 4.0), LIMITS).slots == 4
 
 
 def test_without_load_it_ends_at_the_least():
@@ -53,7 +63,7 @@ def test_shrinking_waits_for_the_whole_cool_down():
 def test_a_steady_load_with_noise_never_flaps(level, seed):
     chance = random.Random(seed)
     noisy = [(level * chance.uniform(0.8, 1.2), 0.0) for _ in range(120)]
-    found = run(noisy, scale=Scale(max(1, math.ceil(level / 0.75))))
+    found = run(noisy, scale=Scale(max(1, math.ceil(level / 0.65))))
     turns = [after - before for before, after in itertools.pairwise(found) if after != before]
     ups = sum(each > 0 for each in turns)
     downs = sum(each < 0 for each in turns)
@@ -95,7 +105,7 @@ def test_waves_counted_when_they_end_are_not_taken_for_more_than_all_slots():
 
 def test_the_largest_need_of_the_cool_down_counts():
     found = run([(4.0 if now == 7 else 1.0, 0.0) for now in range(31)], scale=Scale(16))
-    assert found[-2:] == [16, math.ceil(4.0 / 0.7)]
+    assert found[-2:] == [16, math.ceil(4.0 / 0.6)]
 
 
 def with_slow_executors(load, coming_s, looks, limits):
@@ -105,7 +115,8 @@ def with_slow_executors(load, coming_s, looks, limits):
         backlog_s += load(now)
         used = min(float(there), backlog_s)
         backlog_s -= used
-        scale = scaled(scale, Load(float(now), 1.0, used, backlog_s), limits)
+        load_now = Load(float(now), 1.0, used, backlog_s, coming=there < scale.slots)
+        scale = scaled(scale, load_now, limits)
         asked.append(scale.slots)
         there = min(asked[-1 - coming_s :])
     return asked, backlog_s
