@@ -183,8 +183,6 @@ class Board:
 
     streams: dict[StreamId, HeldStream] = field(default_factory=dict)
     flights: dict[str, Flight] = field(default_factory=dict)
-    #: streams another driver took from us
-    lost: set[StreamId] = field(default_factory=set)
     #: streams that may have something to run; the others cost a turn nothing
     ready: dict[StreamId, None] = field(default_factory=dict)
 

@@ -43,6 +43,8 @@ class Committer:
     clock: Clock
     #: task-seconds up to which credit and debt are remembered
     most_credit_s: float
+    #: the name that waves are written down in
+    driver: str
     #: told of each result once it is committed
     on_result: Callable[[WaveResult], None]
     #: recorded waves whose job failed: they run again as they were, after the given second
@@ -160,7 +162,7 @@ class Committer:
         if hurts(error) and len(streams) > 1:
             parts = _parts(wave, divided(streams, wave.id))
             for part in parts:
-                self.store.record_intent(part)
+                self.store.record_intent(part, self.driver)
             self.store.finish_intent(wave.id, [])
             self.replays += [(now_s, part) for part in parts]
         else:

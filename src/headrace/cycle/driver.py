@@ -20,19 +20,25 @@ from headrace.cycle.board import NO_LIMIT, Board, HeldStream
 from headrace.cycle.commit import Committer
 from headrace.cycle.failing import Failing
 from headrace.cycle.gates import GateId, Gates, Rate
+from headrace.cycle.leases import Leases
 from headrace.cycle.observe import Observer
 from headrace.cycle.pacing import Pacing
 from headrace.cycle.replay import renewed
 from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
-from headrace.errors import BrokerUnavailable, Fenced, StoreUnavailable
+from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.planning import check, plan, quick_only
 from headrace.planning.demand import PROBES
 from headrace.policies.elasticity import SlotLimits
-from headrace.policies.express import is_long, with_express
+from headrace.policies.express import (
+    is_long,
+    learned_overhead_s,
+    with_express,
+    worth_starting,
+)
 from headrace.policies.watchdog import limit_s
 from headrace.ports import Clock, DeadLetters, Engine, Log, Store, WaveResult
 from headrace.use_cases import UseCase
@@ -72,6 +78,10 @@ class Driver:
     limits: Limits = field(default_factory=Limits)
     #: between how many slots to choose by load; None: as many as the engine has
     slot_limits: SlotLimits | None = None
+    #: unique among the drivers that share the store; the next one of this name replaces this one
+    name: str = "driver"
+    #: silence after which another driver takes over what this one holds
+    lease_s: float = 15.0
     board: Board = field(default_factory=Board)
     reporter: Reporter = field(default_factory=Reporter)
     _use_cases: dict[str, tuple[UseCase, Deployment]] = field(default_factory=dict)
@@ -81,6 +91,9 @@ class Driver:
     _recovered: bool = False
     _busy: bool = False
     _was_long: bool = False
+    #: what a bin costs its slot besides its work
+    _overhead_s: float = 0.0
+    leases: Leases = field(init=False)
     observer: Observer = field(init=False)
     failing: Failing = field(init=False)
     committer: Committer = field(init=False)
@@ -91,7 +104,8 @@ class Driver:
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
         store, clock = self.parts.store, self.parts.clock
-        self.observer = Observer(store, self.parts.log, self.board)
+        self.leases = Leases(store, self.name, self.lease_s)
+        self.observer = Observer(store, self.parts.log, self.board, self.leases)
         self.failing = Failing(store, self.parts.dead_letters, self.board, self.reporter, clock)
         self.committer = Committer(
             store,
@@ -101,6 +115,7 @@ class Driver:
             self.failing,
             clock,
             CREDIT_BINS * self.limits.bin_budget_s,
+            self.name,
             self._returned,
         )
         self.gates = Gates(self._rates)
@@ -121,7 +136,9 @@ class Driver:
     @property
     def slots(self) -> int:
         """Tasks that may be in flight at once."""
-        return self.scaling.slots if self.scaling is not None else self.parts.engine.slots
+        # A bin sent to an executor that is still to come would wait for it, with its lanes.
+        there = self.parts.engine.slots
+        return there if self.scaling is None else min(self.scaling.slots, there)
 
     def rows(self) -> list[Row]:
         """Every stream as people see it."""
@@ -150,7 +167,7 @@ class Driver:
         Trouble with Kafka or the store is logged and waited for, never raised.
 
         Raises:
-            Fenced: another driver took over every stream.
+            Fenced: another driver of this name was started.
         """
         self._results += self.parts.engine.finished(self._wait_s())
         try:
@@ -163,6 +180,10 @@ class Driver:
             log.warning("waiting for a server", error=str(trouble))
             self._busy = False
             self._results += self.parts.engine.finished(TROUBLE_S)
+
+    def leave(self) -> None:
+        """Let other drivers have its streams at once; for one that has drained."""
+        self.leases.leave()
 
     def cancel_all(self) -> None:
         """End everything that runs; for a drain that takes too long."""
@@ -207,16 +228,20 @@ class Driver:
 
     def _observe(self) -> None:
         now_s = self.parts.clock.monotonic_s()
+        if self.leases.look(self._use_cases, now_s):
+            self.observer.forget_revision()
+            self._recovered = False
         if not self._recovered:
             self._find_intents()
-        if self.observer.control([deployment for _, deployment in self._use_cases.values()]):
+        self.observer.owed = {
+            piece.lane.stream for _, wave in self.committer.replays for piece in wave.slices
+        }
+        if self.observer.control([deployment for _, deployment in self._use_cases.values()], now_s):
             try:
                 self.failing.reload()
             except StoreUnavailable:
                 self.observer.forget_revision()
                 raise
-        if self.board.lost and not self.board.streams:
-            raise Fenced("another driver has taken over every stream; this one stops")
         self.observer.topics(now_s)
         self._recovered = True
         self.observer.ends(now_s)
@@ -228,17 +253,16 @@ class Driver:
         running = [use_cases[flight.wave.use_case] for flight in self.board.flights.values()]
         self.pacing.sample(running)
         self.pacing.look(busy, use_cases, now_s)
-        if self.scaling is not None and self.scaling.look(busy, now_s):
-            self.parts.engine.release(self.scaling.slots)
+        if self.scaling is not None and self.scaling.look(busy, self.parts.engine.slots, now_s):
+            self.parts.engine.resize(self.scaling.slots)
 
     def _find_intents(self) -> None:
         """Recorded waves of an earlier life come back before anything is planned."""
         now_s = self.parts.clock.monotonic_s()
         known = {wave.id for _, wave in self.committer.replays} | set(self.board.flights)
-        for wave in self.parts.store.pending_intents():
+        for wave in self.parts.store.pending_intents(self.name):
             if wave.use_case in self._use_cases and wave.id not in known:
                 self.committer.replays.append((now_s, wave))
-                self.observer.owed |= {piece.lane.stream for piece in wave.slices}
                 log.info("recorded wave found; it runs again unchanged", wave=wave.id)
 
     def _start(self) -> None:
@@ -262,7 +286,7 @@ class Driver:
             self.board.streams[credit.stream].credit_s = credit.credit_s
         views = {view.id: view for view in snapshot.streams} if made.waves else {}
         for wave in made.waves:
-            long_bins = sum(is_long(each, views, self.limits.express_s) for each in wave.bins)
+            long_bins = sum(is_long(each, views, snapshot.limits.express_s) for each in wave.bins)
             self._was_long = long_bins > 0
             self._launch(wave, long_bins, fresh=True)
             for piece in wave.slices:
@@ -285,7 +309,7 @@ class Driver:
         if fresh and self._intends(wave.use_case):
             # Should the answer be lost, the wave may be recorded all the same: look for it then.
             self._recovered = False
-            self.parts.store.record_intent(wave)
+            self.parts.store.record_intent(wave, self.name)
             self._recovered = True
         self.board.started(wave, self.parts.clock.monotonic_s(), long_bins)
         self.parts.engine.start(wave)
@@ -303,7 +327,8 @@ class Driver:
         runnable = [held for held in self.board.runnable(now_s) if held.stream.id not in replaying]
         allowed = self.gates.allowances(runnable, now_s)
         views = tuple(held.view(now_s, allowed.get(held.stream.id, NO_LIMIT)) for held in runnable)
-        return Snapshot(f"{self.run_id}-{self._turn}", views, free_slots, self.limits)
+        limits = worth_starting(self.limits, self._overhead_s)
+        return Snapshot(f"{self.run_id}-{self._turn}", views, free_slots, limits)
 
     def _rates(self, held: HeldStream) -> dict[GateId, Rate]:
         """The gates that a stream stands behind."""
@@ -324,6 +349,9 @@ class Driver:
         streams = {piece.lane.stream for piece in result.wave.slices}
         held_here = [self.board.streams[each] for each in streams if each in self.board.streams]
         known = all(held.cost.samples > PROBES for held in held_here)
+        if len(result.wave.bins) == 1 and result.receipts:
+            work_s = sum(each.seconds for each in result.receipts)
+            self._overhead_s = learned_overhead_s(self._overhead_s, result.seconds, work_s)
         self.pacing.add(result, self._use_cases[result.wave.use_case][0], known=known)
         if self.scaling is not None:
             self.scaling.add(result)

@@ -17,9 +17,11 @@ import structlog
 
 from headrace.cycle.board import Board, HeldStream
 from headrace.cycle.ends import Ends
+from headrace.cycle.leases import Leases
 from headrace.cycle.topics import Topics
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
+from headrace.policies.leases import Share
 from headrace.ports import Log, Store
 
 log = structlog.get_logger(__name__)
@@ -32,10 +34,11 @@ class Observer:
     store: Store
     log: Log
     board: Board
-    #: removed streams that recorded waves still owe an end; they are held until then
+    leases: Leases
+    #: streams of recorded waves that are still to run again: held until then, removed or not
     owed: set[StreamId] = field(default_factory=set)
     _revision: int = -1
-    #: streams that somebody took up anew while a slice of them still runs
+    #: streams that change hands, or were taken up anew, while a slice of them still runs
     _unsettled: set[StreamId] = field(default_factory=set)
     _ends: Ends = field(init=False)
     _topics: Topics = field(init=False)
@@ -45,10 +48,13 @@ class Observer:
         self._ends = Ends(self.log, self.board)
         self._topics = Topics(self.store, self.log, self.board, self._ends)
 
-    def control(self, deployments: Collection[Deployment]) -> bool:
+    def control(self, deployments: Collection[Deployment], now_s: float) -> bool:
         """Take over what operators changed; True if anything did.
 
         ``deployments`` are the use cases this driver has loaded; others are left to others.
+
+        Raises:
+            Fenced: another driver of this name was started.
         """
         revision = self.store.revision()
         if revision == self._revision:
@@ -57,9 +63,12 @@ class Observer:
         tenants = {each.name: each for each in self.store.tenants()}
         streams = [each for each in self.store.streams() if each.id.use_case in loaded]
         self._unsettled.clear()
-        new = [each for each in streams if self._is_new(each)]
+        share = self.leases.share(streams)
+        given = self._give(share.give)
+        streams = [each for each in streams if each.id not in given]
+        new = [each for each in streams if self._is_new(each, share)]
         streams = [each for each in streams if each.id not in self._unsettled]
-        epochs = self.store.hold([each.id for each in new]) if new else {}
+        epochs = self._hold([each.id for each in new], now_s)
         for each in streams:
             self._take(each, tenants[each.id.tenant], loaded[each.id.use_case], epochs)
         self._positions(streams)
@@ -96,27 +105,52 @@ class Observer:
 
     # control
 
-    def _is_new(self, stream: Stream) -> bool:
-        gone = stream.state is State.REMOVED and stream.id not in self.owed
-        if gone or stream.id in self.board.lost:
+    def _is_new(self, stream: Stream, share: Share) -> bool:
+        """Whether it is to be held from now on; one that is not ours any more is let go."""
+        if stream.state is State.REMOVED and stream.id not in self.owed:
             return False
+        ours = stream.holder == self.leases.name
         held = self.board.streams.get(stream.id)
-        if held is None or held.epoch == stream.epoch:
-            return held is None
+        if held is not None:
+            if ours and held.epoch == stream.epoch:
+                return False
+            if not self._let_go(held, "it changed hands, or was taken up anew"):
+                return False
+            log.info("stream is held by another driver or anew", stream=str(stream.id))
+        return ours or stream.id in share.take
+
+    def _hold(self, new: list[StreamId], now_s: float) -> dict[StreamId, int]:
+        if not new:
+            return {}
+        # Somebody of our name may hold them by now.
+        self.leases.confirm(now_s)
+        return self.store.hold(new, self.leases.name)
+
+    def _give(self, surplus: Collection[StreamId]) -> set[StreamId]:
+        """Make streams free for other drivers, each as soon as nothing of it runs."""
+        given = set()
+        for name in surplus:
+            held = self.board.streams.get(name)
+            if name not in self.owed and (
+                held is None or self._let_go(held, "another driver is to have it")
+            ):
+                given.add(name)
+        if given:
+            self.store.release(self.leases.name, given)
+            log.info("streams given back to be shared", streams=len(given))
+        return given
+
+    def _let_go(self, held: HeldStream, why: str) -> bool:
+        """Take a stream from the board, if nothing of it runs; else plan nothing more of it."""
+        name = held.stream.id
+        self._leave(name)
         if any(lane.wave is not None for lane in held.lanes.values()):
             # What runs of it comes to its end first, or a lane would be in two waves at once.
-            held.waiting = "it was taken up anew; what still runs of it ends first"
-            self._unsettled.add(stream.id)
-            self._leave(stream.id)
+            held.waiting = f"{why}; what still runs of it ends first"
+            self._unsettled.add(name)
             return False
-        # Somebody raised the epoch. Without positions it was removed and added again, and is ours
-        # to begin; with positions another driver has taken it over.
-        if not self.store.load_positions([stream.id]):
-            self.board.streams.pop(stream.id)
-            self._leave(stream.id)
-            return True
-        self._lose(stream.id)
-        return False
+        del self.board.streams[name]
+        return True
 
     def _take(
         self, stream: Stream, tenant: Tenant, deployment: Deployment, epochs: dict[StreamId, int]
@@ -161,9 +195,3 @@ class Observer:
             if each.id in asked and held is not None and held.epoch != each.epoch:
                 self.forget_revision()  # the next turn decides: added again, or taken over
                 return
-
-    def _lose(self, stream: StreamId) -> None:
-        log.warning("stream taken over by another driver", stream=str(stream))
-        self.board.lost.add(stream)
-        self.board.streams.pop(stream, None)
-        self._leave(stream)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from headrace.model.receipts import SliceError
-from headrace.model.streams import BadRecordPolicy, LaneId, Order, Slice, StreamId
+from headrace.model.streams import BadRecordPolicy, DataLossPolicy, LaneId, Order, Slice, StreamId
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,19 @@ class Deployment:
     handler_timeout_s: float = 30.0
     #: most records a second of one lane; None is no limit
     max_rate_per_lane: float | None = None
+    data_loss: DataLossPolicy = DataLossPolicy.FAIL
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A driver as the others see it in the store."""
+
+    name: str
+    #: grows with each start under this name
+    number: int
+    #: grows as long as it lives
+    beats: int
+    use_cases: frozenset[str]
 
 
 class FailureState(StrEnum):

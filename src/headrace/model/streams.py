@@ -38,6 +38,15 @@ class BadRecordPolicy(StrEnum):
     FAIL = "fail"  #: the whole use case stops, for all tenants
 
 
+class DataLossPolicy(StrEnum):
+    """What becomes of a stream whose topic no longer has the records that are next."""
+
+    FAIL = "fail"  #: the stream is suspended with the exact offsets until a person decides
+    SKIP = (
+        "skip"  #: it goes on where the topic does; the offsets are kept as a failure that is over
+    )
+
+
 class State(StrEnum):
     """What the operator, or a failure, has decided about a tenant or a stream."""
 
@@ -137,3 +146,5 @@ class Stream:
     epoch: int = 0
     #: why it is suspended, in one line; None when an operator did it or nobody did
     reason: str | None = None
+    #: name of the driver that plans it; None while it is free
+    holder: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from headrace.model.records import Deployment, Failure, LaneStart, Move
+from headrace.model.records import Deployment, Failure, LaneStart, Move, Peer
 from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
 from headrace.model.waves import Wave
 from headrace.ports.positions import Positions
@@ -63,12 +63,45 @@ class Store(Protocol):
         To resume also retries what failed: its open failures become ``RETRIED``.
         """
 
+    # drivers
+
+    def join(self, driver: str, use_cases: Collection[str]) -> int:
+        """Be this driver from now on, and hold what one of this name held.
+
+        Returns the number to beat with; whoever was it before is refused at its next beat. Raises
+        the revision.
+        """
+
+    def beat(self, driver: str, number: int) -> list[Peer]:
+        """Say that it lives; all drivers by name, or none if it was given up for dead.
+
+        Raises:
+            Fenced: another driver of this name has joined.
+        """
+
+    def adopt(self, heir: str, dead: Peer) -> bool:
+        """Hand a driver's streams and written-down waves to its heir, and forget it.
+
+        False, and nothing done, if it is not exactly as it was seen: it lives, or has an heir.
+        Epochs stay until the heir holds the streams. Raises the revision.
+        """
+
+    def release(self, driver: str, streams: Collection[StreamId]) -> None:
+        """Make streams free that this driver holds; others are left alone. Raises the revision."""
+
+    def leave(self, driver: str, number: int) -> None:
+        """Give everything back and be gone; not while waves it wrote down are unfinished.
+
+        One that is not there any more, or has another number, is let be. Raises the revision.
+        """
+
     # positions
 
-    def hold(self, streams: Collection[StreamId]) -> dict[StreamId, int]:
+    def hold(self, streams: Collection[StreamId], driver: str | None = None) -> dict[StreamId, int]:
         """Take the streams: raise the epoch of each and of its positions; return the new epochs.
 
-        Whoever held them before is refused from then on.
+        Streams that another driver holds are left to it, and are not in the answer. Whoever else
+        had one of the others is refused from then on.
         """
 
     def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
@@ -89,14 +122,17 @@ class Store(Protocol):
 
     # intents
 
-    def record_intent(self, wave: Wave) -> None:
-        """Write the wave down before it runs."""
+    def record_intent(self, wave: Wave, driver: str | None = None) -> None:
+        """Write the wave down before it runs, in the name of the driver that runs it."""
 
     def finish_intent(self, wave_id: str, moves: Sequence[Move]) -> list[bool]:
         """Move positions and forget the intent, in one transaction; as ``Positions.advance``."""
 
-    def pending_intents(self) -> list[Wave]:
-        """Waves written down and not finished, oldest first."""
+    def pending_intents(self, driver: str | None = None) -> list[Wave]:
+        """Waves written down and not finished, oldest first.
+
+        Of all drivers, or what one wrote down or inherited.
+        """
 
     # deployments and failures
 

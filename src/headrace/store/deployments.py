@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from headrace.errors import ConfigError
 from headrace.model.records import Deployment
-from headrace.model.streams import BadRecordPolicy, Order, State, StreamId
+from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
 from headrace.store import streams
 from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
@@ -36,6 +36,7 @@ def every(connection: Connection) -> list[Deployment]:
             retries=row.retries,
             handler_timeout_s=row.handler_timeout_s,
             max_rate_per_lane=row.max_rate_per_lane,
+            data_loss=DataLossPolicy(row.data_loss),
         )
         for row in connection.execute(select(deployments).order_by(deployments.c.use_case))
     ]
@@ -74,5 +75,6 @@ def _row(deployment: Deployment) -> dict[str, object]:
     values = asdict(deployment)
     values["record_order"] = values.pop("order").value
     values["bad_record"] = deployment.bad_record.value
+    values["data_loss"] = deployment.data_loss.value
     values["options"] = json.dumps(dict(deployment.options))
     return values

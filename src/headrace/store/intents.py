@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, true
 
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice
@@ -21,11 +21,13 @@ from headrace.store.positions import advance
 from headrace.store.schema import intents
 
 
-def record(connection: Connection, wave: Wave) -> None:
+def record(connection: Connection, wave: Wave, driver: str | None) -> None:
     """Write the wave down; doing so again, as after a lost answer, changes nothing."""
     known = connection.scalar(select(intents.c.wave).where(intents.c.wave_id == wave.id))
     if known is None:
-        connection.execute(insert(intents).values(wave_id=wave.id, wave=to_json(wave)))
+        connection.execute(
+            insert(intents).values(wave_id=wave.id, wave=to_json(wave), driver=driver)
+        )
         return
     assert from_json(known) == wave, f"wave {wave.id} is written down with other slices"
 
@@ -36,9 +38,10 @@ def finish(connection: Connection, wave_id: str, moves: Sequence[Move]) -> list[
     return advance(connection, moves)
 
 
-def pending(connection: Connection) -> list[Wave]:
-    """Waves written down and not finished, oldest first."""
-    waves = connection.scalars(select(intents.c.wave).order_by(intents.c.id))
+def pending(connection: Connection, driver: str | None) -> list[Wave]:
+    """Waves written down and not finished, of one driver or of all, oldest first."""
+    ours = true() if driver is None else intents.c.driver == driver
+    waves = connection.scalars(select(intents.c.wave).where(ours).order_by(intents.c.id))
     return [from_json(wave) for wave in waves]
 
 

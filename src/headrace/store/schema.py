@@ -63,6 +63,19 @@ revisions = Table(
     Column("revision", BigInteger, nullable=False),
 )
 
+#: the drivers that share the streams
+drivers = Table(
+    "headrace_drivers",
+    metadata,
+    Column("name", NAME, primary_key=True),
+    #: grows with each start under this name; an older one is refused
+    Column("number", BigInteger, nullable=False),
+    #: grows as long as it lives
+    Column("beats", BigInteger, nullable=False),
+    #: JSON array of names
+    Column("use_cases", Text, nullable=False),
+)
+
 tenants = Table(
     "headrace_tenants",
     metadata,
@@ -91,6 +104,7 @@ deployments = Table(
     Column("retries", Integer, nullable=False, server_default="3"),
     Column("handler_timeout_s", Double, nullable=False, server_default="30"),
     Column("max_rate_per_lane", Double),
+    Column("data_loss", Text, nullable=False, server_default="fail"),
 )
 
 streams = Table(
@@ -103,6 +117,8 @@ streams = Table(
     Column("topic_id", Text),
     Column("epoch", BigInteger, nullable=False),
     Column("reason", Text),
+    #: the driver that plans it; NULL while it is free
+    Column("holder", NAME),
 )
 
 positions = Table(
@@ -126,6 +142,8 @@ intents = Table(
     Column("wave_id", Text, nullable=False, unique=True),
     #: JSON object, see ``intents.py``
     Column("wave", Text, nullable=False),
+    #: the driver that runs it
+    Column("driver", NAME),
     sqlite_autoincrement=True,
 )
 

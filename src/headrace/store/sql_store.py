@@ -16,10 +16,10 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, select, update
 
-from headrace.model.records import Deployment, Failure, LaneStart, Move
+from headrace.model.records import Deployment, Failure, LaneStart, Move, Peer
 from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
 from headrace.model.waves import Wave
-from headrace.store import deployments, failures, intents, lanes, streams, tenants
+from headrace.store import deployments, drivers, failures, intents, lanes, streams, tenants
 from headrace.store.database import Database, open_database
 from headrace.store.migrations import upgrade
 from headrace.store.positions import SqlPositions
@@ -116,12 +116,39 @@ class SqlStore:
         with self._change() as connection:
             streams.set_state(connection, stream, state, reason)
 
+    # drivers
+
+    def join(self, driver: str, use_cases: Collection[str]) -> int:
+        """Be this driver from now on; return the number to beat with."""
+        with self._change() as connection:
+            return drivers.join(connection, driver, use_cases)
+
+    def beat(self, driver: str, number: int) -> list[Peer]:
+        """Say that it lives; all drivers, or none if it was given up for dead."""
+        with self._database.write() as connection:
+            return drivers.beat(connection, driver, number)
+
+    def adopt(self, heir: str, dead: Peer) -> bool:
+        """Hand everything of a dead driver to its heir; False if it lives or has one already."""
+        with self._change() as connection:
+            return drivers.adopt(connection, heir, dead)
+
+    def release(self, driver: str, streams: Collection[StreamId]) -> None:
+        """Make streams of a driver free for others."""
+        with self._change() as connection:
+            drivers.release(connection, driver, streams)
+
+    def leave(self, driver: str, number: int) -> None:
+        """Give everything back and be gone."""
+        with self._change() as connection:
+            drivers.leave(connection, driver, number)
+
     # positions
 
-    def hold(self, streams: Collection[StreamId]) -> dict[StreamId, int]:
-        """Take the streams: raise the epoch of each and of its positions; return the new ones."""
+    def hold(self, streams: Collection[StreamId], driver: str | None = None) -> dict[StreamId, int]:
+        """Take the streams that no other driver holds; return their new epochs."""
         with self._database.write() as connection:
-            return hold(connection, streams)
+            return hold(connection, streams, driver)
 
     def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
         """Committed positions by lane, of all streams or of some."""
@@ -142,20 +169,20 @@ class SqlStore:
 
     # intents
 
-    def record_intent(self, wave: Wave) -> None:
+    def record_intent(self, wave: Wave, driver: str | None = None) -> None:
         """Write the wave down before it runs; the same wave twice is once."""
         with self._database.write() as connection:
-            intents.record(connection, wave)
+            intents.record(connection, wave, driver)
 
     def finish_intent(self, wave_id: str, moves: Sequence[Move]) -> list[bool]:
         """Move positions and forget the intent, in one transaction."""
         with self._database.write() as connection:
             return intents.finish(connection, wave_id, moves)
 
-    def pending_intents(self) -> list[Wave]:
-        """Waves written down and not finished, oldest first."""
+    def pending_intents(self, driver: str | None = None) -> list[Wave]:
+        """Waves written down and not finished, of one driver or of all; oldest first."""
         with self._database.read() as connection:
-            return intents.pending(connection)
+            return intents.pending(connection, driver)
 
     # deployments and failures
 

@@ -32,6 +32,7 @@ def every(connection: Connection) -> list[Stream]:
             row.topic_id,
             row.epoch,
             row.reason,
+            row.holder,
         )
         for row in rows
     ]
@@ -57,7 +58,13 @@ def add(connection: Connection, stream: StreamId) -> None:
 
 def start(connection: Connection, stream: StreamId, topic: str) -> None:
     """Make a stream, or make a removed one anew: a higher epoch, no positions, no stops."""
-    fresh = {"topic": topic, "state": State.ACTIVE.value, "topic_id": None, "reason": None}
+    fresh = {
+        "topic": topic,
+        "state": State.ACTIVE.value,
+        "topic_id": None,
+        "reason": None,
+        "holder": None,
+    }
     raised = update(streams).where(of(streams, stream)).values(epoch=streams.c.epoch + 1, **fresh)
     if connection.execute(raised).rowcount:
         connection.execute(delete(positions).where(of(positions, stream)))
@@ -103,15 +110,28 @@ def locked(connection: Connection, stream: StreamId) -> Row[Any, Any]:
     return row
 
 
-def hold(connection: Connection, held: Collection[StreamId]) -> dict[StreamId, int]:
-    """Raise the epoch of each stream and of its positions; return the new epochs."""
+def hold(
+    connection: Connection, wanted: Collection[StreamId], driver: str | None
+) -> dict[StreamId, int]:
+    """Raise the epoch of each stream that no other driver holds, and of its positions."""
     epochs: dict[StreamId, int] = {}
+    known: set[StreamId] = set()
+    for some in matching(streams, wanted):
+        asked = select(
+            streams.c.use_case, streams.c.tenant, streams.c.epoch, streams.c.holder
+        ).where(some)
+        rows = connection.execute(asked.order_by(streams.c.tenant).with_for_update()).all()
+        known |= {StreamId(row.use_case, row.tenant) for row in rows}
+        epochs |= {
+            StreamId(row.use_case, row.tenant): row.epoch + 1
+            for row in rows
+            if row.holder in (None, driver)
+        }
+    _refuse(set(wanted) - known)
+    held = list(epochs)
     for some in matching(streams, held):
-        asked = select(streams.c.use_case, streams.c.tenant, streams.c.epoch).where(some)
-        rows = connection.execute(asked.order_by(streams.c.tenant).with_for_update())
-        epochs |= {StreamId(row.use_case, row.tenant): row.epoch + 1 for row in rows}
-        connection.execute(update(streams).where(some).values(epoch=streams.c.epoch + 1))
-    _refuse(set(held) - set(epochs))
+        raised = update(streams).where(some).values(epoch=streams.c.epoch + 1, holder=driver)
+        connection.execute(raised)
     of_stream = select(streams.c.epoch).where(
         streams.c.use_case == positions.c.use_case, streams.c.tenant == positions.c.tenant
     )

@@ -1,0 +1,106 @@
+"""This driver among those that share the store.
+
+Several drivers on one store divide its streams, and when one dies another inherits what it held.
+Here is the part that acts: join under a name, beat now and then, look at the others' beats, and
+take over from the dead. What these mean is decided in `policies/leases.py`; taking single streams
+and giving them back is `observe.py`'s, which knows what is in flight.
+
+A driver that cannot turn does not beat. If another one then does its work that is as it should be,
+and when it comes back it finds itself given up, joins again, and begins with what is free. Nothing
+is lost by it: whatever it did meanwhile stands under epochs that are refused by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import structlog
+
+from headrace.model.streams import State, Stream
+from headrace.policies.leases import Share, Watched, dead, may_inherit, share, watched
+from headrace.ports import Store
+
+log = structlog.get_logger(__name__)
+
+#: beats in a lease
+BEATS = 5
+
+
+@dataclass(slots=True)
+class Leases:
+    """A driver's membership."""
+
+    store: Store
+    #: unique among the drivers of a store; the next one of this name replaces this one
+    name: str
+    #: silence after which a driver is taken for dead
+    lease_s: float
+    _number: int | None = None
+    _loaded: frozenset[str] = frozenset()
+    _seen: dict[str, Watched] = field(default_factory=dict)
+    _beat_at_s: float = float("-inf")
+
+    def look(self, loaded: Collection[str], now_s: float) -> bool:
+        """Beat if it is time to; True if streams may have to change hands.
+
+        Args:
+            loaded: the use cases that this driver can run.
+            now_s: monotonic.
+
+        Raises:
+            Fenced: another driver of this name was started.
+            StoreUnavailable: nothing was learned; it is done in the next turn.
+        """
+        if self._number is None or self._loaded != frozenset(loaded):
+            self._number = self.store.join(self.name, loaded)
+            self._loaded = frozenset(loaded)
+            self.confirm(now_s)
+            return True
+        if now_s - self._beat_at_s < self.lease_s / BEATS:
+            return False
+        return self.confirm(now_s)
+
+    def confirm(self, now_s: float) -> bool:
+        """Beat at once, and look at the others; as ``look``."""
+        assert self._number is not None, "it has joined"
+        peers = self.store.beat(self.name, self._number)
+        if not peers:
+            log.warning("this driver was given up for dead; it joins again", driver=self.name)
+            self._number, self._seen = None, {}
+            return self.look(self._loaded, now_s)
+        passed_s = min(now_s - self._beat_at_s, 2 * self.lease_s / BEATS)
+        before, self._beat_at_s = self._living(), now_s
+        self._seen = watched(self._seen, peers, passed_s)
+        return self._inherit() or self._living() != before
+
+    def share(self, streams: Collection[Stream]) -> Share:
+        """What to take of the free streams, and what to give back."""
+        holders = {each.id: each.holder for each in streams if each.state is not State.REMOVED}
+        return share(self.name, [each.peer for each in self._alive()], holders)
+
+    def leave(self) -> None:
+        """Give everything back; for a driver that has drained."""
+        if self._number is not None:
+            self.store.leave(self.name, self._number)
+            self._number = None
+
+    def _inherit(self) -> bool:
+        me = self._seen[self.name].peer
+        found = False
+        for peer in dead(self.name, self._seen, self.lease_s):
+            if may_inherit(me, peer) and self.store.adopt(self.name, peer):
+                log.warning("driver is dead; its streams are taken over", driver=peer.name)
+                del self._seen[peer.name]
+                found = True
+        return found
+
+    def _alive(self) -> list[Watched]:
+        return [
+            each
+            for name, each in self._seen.items()
+            if name == self.name or each.silent_s < self.lease_s
+        ]
+
+    def _living(self) -> set[tuple[str, frozenset[str]]]:
+        return {(each.peer.name, each.peer.use_cases) for each in self._alive()}

@@ -1,0 +1,96 @@
+"""Drivers that share one store: who lives, and whose streams are whose.
+
+A driver is a row that counts. It is replaced by the next one of its name, and inherited by another
+one when it was silent for too long; both are decided under the lock of its row, so that of two
+heirs only one inherits. What it held then belongs to the heir: streams, and waves written down.
+
+Here time is only counted in beats; what a missing beat means is ``policies/leases.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from sqlalchemy import Connection, Select, delete, insert, select, update
+
+from headrace.errors import Fenced
+from headrace.model.records import Peer
+from headrace.model.streams import StreamId
+from headrace.store.pairs import matching
+from headrace.store.schema import drivers, intents, streams
+
+
+def every(connection: Connection) -> list[Peer]:
+    """All drivers, by name."""
+    rows = connection.execute(select(drivers).order_by(drivers.c.name))
+    return [
+        Peer(row.name, row.number, row.beats, frozenset(json.loads(row.use_cases))) for row in rows
+    ]
+
+
+def join(connection: Connection, name: str, use_cases: Collection[str]) -> int:
+    """Be this driver from now on, in the place of whoever was it before; return its number.
+
+    Waves that nameless drivers of an older Headrace wrote down become its own.
+    """
+    ours = drivers.c.name == name
+    loaded = json.dumps(sorted(use_cases))
+    raised = update(drivers).where(ours).values(number=drivers.c.number + 1, use_cases=loaded)
+    if not connection.execute(raised).rowcount:
+        row = {"name": name, "number": 1, "beats": 0, "use_cases": loaded}
+        connection.execute(insert(drivers).values(row))
+    connection.execute(update(intents).where(intents.c.driver.is_(None)).values(driver=name))
+    return int(connection.scalars(select(drivers.c.number).where(ours)).one())
+
+
+def beat(connection: Connection, name: str, number: int) -> list[Peer]:
+    """Count up, and look at all drivers; an empty list if this one was given up for dead.
+
+    Raises:
+        Fenced: another driver of this name was started.
+    """
+    known = connection.scalar(_locked(name))
+    if known is None:
+        return []
+    if known != number:
+        raise Fenced(
+            f"another driver named {name} was started on this store, and this one stops; "
+            "give each driver a name of its own (--name) to let them share the work"
+        )
+    counted = update(drivers).where(drivers.c.name == name).values(beats=drivers.c.beats + 1)
+    connection.execute(counted)
+    return every(connection)
+
+
+def adopt(connection: Connection, heir: str, dead: Peer) -> bool:
+    """Hand everything of a dead driver to its heir; False if it lives, or has an heir already."""
+    asked = select(drivers.c.number, drivers.c.beats).where(drivers.c.name == dead.name)
+    row = connection.execute(asked.with_for_update()).first()
+    if row is None or (row.number, row.beats) != (dead.number, dead.beats):
+        return False
+    connection.execute(update(streams).where(streams.c.holder == dead.name).values(holder=heir))
+    connection.execute(update(intents).where(intents.c.driver == dead.name).values(driver=heir))
+    connection.execute(delete(drivers).where(drivers.c.name == dead.name))
+    return True
+
+
+def leave(connection: Connection, name: str, number: int) -> None:
+    """Give everything back; waves that it wrote down and did not finish wait for an heir."""
+    if connection.scalar(_locked(name)) != number:
+        return
+    if connection.scalar(select(intents.c.id).where(intents.c.driver == name).limit(1)) is not None:
+        return
+    connection.execute(update(streams).where(streams.c.holder == name).values(holder=None))
+    connection.execute(delete(drivers).where(drivers.c.name == name))
+
+
+def release(connection: Connection, name: str, given: Collection[StreamId]) -> None:
+    """Make streams of this driver free."""
+    for some in matching(streams, given):
+        ours = update(streams).where(some, streams.c.holder == name)
+        connection.execute(ours.values(holder=None))
+
+
+def _locked(name: str) -> Select[int]:
+    return select(drivers.c.number).where(drivers.c.name == name).with_for_update()
