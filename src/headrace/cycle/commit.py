@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from headrace.crash_points import reached
 from headrace.cycle.board import Board, HeldStream
 from headrace.cycle.failing import Failing, hurts
 from headrace.cycle.observe import Observer
@@ -85,10 +86,12 @@ class Committer:
             Move(each.slice.lane, each.slice.from_offset, each.reached, each.slice.epoch)
             for each in mine
         ]
+        reached("mid-commit")
         if intended:
             moved = self.store.finish_intent(result.wave.id, moves)
         else:
             moved = self.store.positions.advance(moves) if moves else []
+        reached("committed")
         refused = {each.slice.lane.stream for each, ok in zip(mine, moved, strict=True) if not ok}
         done = [each for each, ok in zip(mine, moved, strict=True) if ok]
         for each in [*done, *(other for other in result.receipts if other.committed)]:

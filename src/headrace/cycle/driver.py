@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from headrace.crash_points import reached
 from headrace.cycle.board import NO_LIMIT, Board, HeldStream
 from headrace.cycle.commit import Committer
 from headrace.cycle.failing import Failing
@@ -253,7 +254,9 @@ class Driver:
         running = [use_cases[flight.wave.use_case] for flight in self.board.flights.values()]
         self.pacing.sample(running)
         self.pacing.look(busy, use_cases, now_s)
-        if self.scaling is not None and self.scaling.look(busy, self.parts.engine.slots, now_s):
+        if self.scaling is None:
+            return
+        if self.scaling.look(busy, self.parts.engine.slots, self._overhead_s, now_s):
             self.parts.engine.resize(self.scaling.slots)
 
     def _find_intents(self) -> None:
@@ -285,6 +288,8 @@ class Driver:
         for credit in made.credits:
             self.board.streams[credit.stream].credit_s = credit.credit_s
         views = {view.id: view for view in snapshot.streams} if made.waves else {}
+        if made.waves:
+            reached("planned")
         for wave in made.waves:
             long_bins = sum(is_long(each, views, snapshot.limits.express_s) for each in wave.bins)
             self._was_long = long_bins > 0
@@ -311,8 +316,10 @@ class Driver:
             self._recovered = False
             self.parts.store.record_intent(wave, self.name)
             self._recovered = True
+            reached("intent-recorded")
         self.board.started(wave, self.parts.clock.monotonic_s(), long_bins)
         self.parts.engine.start(wave)
+        reached("submitted")
 
     def _stopped(self, recorded: Wave) -> bool:
         """Whether a person has to decide about one of its lanes first."""

@@ -46,8 +46,20 @@ class Scaling:
         """Count the task-seconds of a wave that came back."""
         self._busy_s += sum(each.seconds for each in result.receipts)
 
-    def look(self, streams: Iterable[HeldStream], there: int, now_s: float) -> bool:
-        """Set the target anew, once a second, with so many slots there; whether it was time to."""
+    def look(
+        self, streams: Iterable[HeldStream], there: int, overhead_s: float, now_s: float
+    ) -> bool:
+        """Set the target anew, once a second.
+
+        Args:
+            streams: those that may have something to do.
+            there: slots that can be used now.
+            overhead_s: what a bin costs its slot besides its work.
+            now_s: monotonic.
+
+        Returns:
+            Whether it was time to.
+        """
         seconds = now_s - self._looked_at_s
         if seconds < EVERY_S:
             return False
@@ -56,7 +68,9 @@ class Scaling:
         if seconds == float("inf"):
             return False
         backlog_s = sum(_backlog_s(held, now_s, self.limits.target_delay_s) for held in streams)
-        load = Load(now_s, seconds, busy_s, backlog_s, coming=there < self.scale.slots)
+        cost = 1.0 + overhead_s / self.limits.bin_s
+        coming = there < self.scale.slots
+        load = Load(now_s, seconds, cost * busy_s, cost * backlog_s, coming=coming)
         before, self.scale = self.scale.slots, scaled(self.scale, load, self.limits)
         if before != self.scale.slots:
             log.info("slots", before=before, now=self.scale.slots, backlog_s=round(backlog_s, 2))

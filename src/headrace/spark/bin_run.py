@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 
+from headrace.crash_points import reached
 from headrace.errors import HandlerSlow, HeadraceError, Temporary, WorkerKilled
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
@@ -51,6 +52,7 @@ class BinRun:
         claimed = self.use_case.claims
         if claimed:
             portions = self._claim(portions)
+            reached("claimed")
         handled: list[Portion] = []
         effects: list[Effect] = []
         for portion in portions:
@@ -62,7 +64,10 @@ class BinRun:
                 handled.append(done)
                 effects.append(effect)
         if effects:
-            for done, written in zip(handled, self._write(effects), strict=True):
+            reached("mid-slice")
+            answers = self._write(effects)
+            reached("sink-written")
+            for done, written in zip(handled, answers, strict=True):
                 if self._can_narrow(done, written):
                     self._narrow(done)
                 else:

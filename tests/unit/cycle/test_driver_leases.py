@@ -1,0 +1,165 @@
+"""Two drivers on one store: each stream is planned by one of them, whoever lives."""
+
+import pytest
+
+from headrace.errors import Fenced
+from headrace.model.streams import State, StreamId
+
+LEASE_S = 15.0
+TENANTS = [f"t{number}" for number in range(7)]
+
+
+@pytest.fixture
+def pair(world):
+    """Two drivers that share seven tenants."""
+    world.deploy()
+    for name in TENANTS:
+        world.tenant(name, 3)
+    world.drivers = {name: world.start(name=name, lease_s=LEASE_S) for name in "ab"}
+    return world
+
+
+def turns(world, names="ab", count=12, seconds=1.0):
+    for _ in range(count):
+        for name in names:
+            world.drivers[name].turn()
+        world.clock.move(seconds)
+
+
+def held(world, name):
+    return {each.tenant for each in world.drivers[name].board.streams}
+
+
+def handled(world, tenant):
+    return [offset for name, offset in world.seen if name == tenant]
+
+
+def test_a_driver_that_joins_gets_its_share_and_nothing_runs_twice(pair):
+    turns(pair, "a", 2)
+    assert held(pair, "a") == set(TENANTS)
+    turns(pair)
+    assert len(held(pair, "a")) == 3
+    assert held(pair, "a") | held(pair, "b") == set(TENANTS)
+    assert not held(pair, "a") & held(pair, "b")
+    for name in TENANTS:
+        pair.send(name, 4)
+    turns(pair)
+    assert all(handled(pair, name) == list(range(7)) for name in TENANTS)
+
+
+def test_a_stream_is_handed_over_only_when_nothing_of_it_runs(pair):
+    first = pair.drivers["a"]
+    first.parts.engine.paused = True
+    turns(pair, "a", 2)
+    assert first.board.flights
+    turns(pair, "ab", 6)
+    assert not held(pair, "b")
+    first.parts.engine.paused = False
+    turns(pair)
+    assert len(held(pair, "b")) == 4
+    assert all(handled(pair, name) == [0, 1, 2] for name in TENANTS)
+
+
+def test_what_a_dead_driver_held_is_inherited_after_a_lease(pair):
+    turns(pair)
+    for name in TENANTS:
+        pair.send(name, 2)
+    turns(pair, "b", int(LEASE_S) - 4)
+    assert len(held(pair, "b")) == 4
+    turns(pair, "b", 10)
+    assert held(pair, "b") == set(TENANTS)
+    assert all(handled(pair, name) == list(range(5)) for name in TENANTS)
+
+
+def test_a_driver_that_wakes_up_is_refused_and_shares_again(pair):
+    turns(pair)
+    sleeper = pair.drivers["a"]
+    for name in TENANTS:
+        pair.send(name, 2)
+    sleeper.parts.engine.paused = True
+    turns(pair, "a", 1)
+    assert sleeper.board.flights
+    turns(pair, "b", 30)
+    done = pair.positions()
+    assert set(done.values()) == {5}
+    sleeper.parts.engine.paused = False
+    turns(pair)
+    assert pair.positions() == done
+    assert len(held(pair, "a")) == 3
+    assert not held(pair, "a") & held(pair, "b")
+    for name in TENANTS:
+        pair.send(name, 1)
+    turns(pair)
+    assert set(pair.positions().values()) == {6}
+
+
+def test_recorded_waves_of_a_dead_driver_run_again_unchanged_at_its_heir(world):
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy()
+    for name in TENANTS:
+        world.tenant(name, 3)
+    world.drivers = {"a": world.start(name="a", lease_s=LEASE_S)}
+    world.engine.accidents = ["after"] * 99
+    turns(world, "a", 2, seconds=0.0)
+    recorded = world.store.pending_intents()
+    assert recorded
+    for name in TENANTS:
+        world.send(name, 2)
+    world.drivers["b"] = world.start(name="b", lease_s=LEASE_S)
+    turns(world, "b", 40)
+    again = [wave for wave in world.engine.started if wave.id in {each.id for each in recorded}]
+    cuts = [
+        sorted((p.lane, p.from_offset, p.until_offset) for wave in waves for p in wave.slices)
+        for waves in (recorded, again)
+    ]
+    assert cuts[0] == cuts[1]
+    assert world.store.pending_intents() == []
+    assert set(world.positions().values()) == {5}
+
+
+def test_a_driver_that_drained_leaves_its_streams_at_once(pair):
+    turns(pair)
+    pair.drivers["a"].drain()
+    turns(pair, "a", 2)
+    assert pair.drivers["a"].drained
+    pair.drivers["a"].leave()
+    turns(pair, "b", 8, seconds=LEASE_S / 10)
+    assert held(pair, "b") == set(TENANTS)
+
+
+def test_a_second_driver_of_the_same_name_replaces_the_first(pair):
+    turns(pair, "a", 2)
+    first = pair.drivers["a"]
+    pair.start(name="a", lease_s=LEASE_S)
+    pair.turns(4)
+    assert len(pair.driver.board.streams) == 7
+    with pytest.raises(Fenced, match="another driver named a was started"):
+        turns(pair, "a", 10)
+    assert first is not pair.driver
+
+
+def test_a_tenant_added_later_goes_to_one_of_them(pair):
+    turns(pair)
+    pair.tenant("late", 5)
+    turns(pair)
+    assert handled(pair, "late") == [0, 1, 2, 3, 4]
+    assert [name for name in "ab" if "late" in held(pair, name)]
+
+
+def test_a_tenant_removed_is_left_by_whoever_has_it(pair):
+    turns(pair)
+    pair.store.set_tenant_state("t0", State.REMOVED)
+    pair.send("t0", 5)
+    turns(pair)
+    assert handled(pair, "t0") == [0, 1, 2]
+
+
+def test_use_cases_are_shared_by_those_who_have_them(pair):
+    other = pair.make(name="other")
+    pair.use_cases.append(other)
+    pair.deploy()
+    pair.drivers["c"] = pair.start(name="c", lease_s=LEASE_S)
+    turns(pair, "abc", 20)
+    assert {each.use_case for each in pair.drivers["a"].board.streams} == {"keep"}
+    mine = {each for each in pair.drivers["c"].board.streams if each.use_case == "other"}
+    assert mine == {StreamId("other", name) for name in TENANTS}
