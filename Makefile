@@ -6,7 +6,7 @@ CODE := src tests benchmarks
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check lint unit test bench lock clean
+.PHONY: help setup demo check lint unit test faults bench lock clean
 
 help: ## show this
 	@echo "Headrace: many customers' Kafka topics on one Spark."
@@ -38,6 +38,9 @@ unit: setup
 
 test: lint ## lint, then all tests, the quick ones first
 	.venv/bin/pytest tests/unit tests/contract tests/integration tests/e2e --durations=20 $(ARGS)
+
+faults: setup ## kill, stop and starve everything; writes the table in docs/guarantees.md
+	@scripts/faults $(ARGS)
 
 bench: setup ## measure; results go to benchmarks/results
 	@$(PYTHON) -m benchmarks $(ARGS)

@@ -19,6 +19,7 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.servers import folder_of, remember, with_addresses
+from headrace.demo.chaos import run_chaos
 from headrace.demo.run import DemoOptions, run_demo
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
 from headrace.live import LiveTable
@@ -73,6 +74,10 @@ def demo(
         bool, typer.Option("--fresh", help="Forget a demo that did not come to its end.")
     ] = False,
     acts: Annotated[int, typer.Option(min=1, max=2, help="1: without the second act.")] = 2,
+    chaos: Annotated[
+        bool, typer.Option("--chaos", help="Kill -9 the driver twice and the broker once.")
+    ] = False,
+    broker_killed_at: Annotated[float | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Watch 10,000 real visits of several tenants become scores, mails and files.
 
@@ -82,11 +87,15 @@ def demo(
 
     In the second act one tenant floods, one is slow, one fails, one hangs and one sends rubbish,
     while eight quiet ones go on as if nothing were.
+
+    With --chaos the first act alone is run, and everything is killed in the middle of it, twice.
     """
     # Failures are part of the second act; the table and the report show them.
     configure_logs("CRITICAL")
     with shown_errors():
-        run_demo(DemoOptions(folder, rate, master, fresh, acts), out)
+        if chaos:
+            raise typer.Exit(run_chaos(folder, rate, master, out))
+        run_demo(DemoOptions(folder, rate, master, fresh, acts, broker_killed_at), out)
 
 
 def _with_master(settings: Settings, master: str | None) -> Settings:

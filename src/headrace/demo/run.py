@@ -7,6 +7,7 @@ and a small journal which events happened. After a verified end the next run sta
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -31,6 +32,7 @@ from headrace.settings import Settings
 
 #: most faults shown of one check
 SHOWN_FAULTS = 5
+_BROKER_KILLED = "broker-killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class DemoOptions:
     fresh: bool = False
     #: 1: without the second act
     acts: int = 2
+    #: share of the visits after which the broker is killed and started again
+    broker_killed_at: float | None = None
 
 
 def run_demo(options: DemoOptions, console: Console) -> list[Check]:
@@ -63,7 +67,8 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         create_topics(settings.kafka, topics)
         console.print("starting Spark ...")
         with assembled(settings, folder, "headrace demo") as made:
-            ended = _drive(made, settings, options, (journal, console))
+            kill = _broker_killer(kafka, options, journal, console)
+            ended = _drive(made, settings, options, (journal, console, kill))
             if not ended:
                 console.print("stopped; the same command goes on from here")
                 return []
@@ -119,11 +124,39 @@ def settings_of(folder: Path, bootstrap_servers: str, smtp_url: str, master: str
     )
 
 
+#: told the share of the visits that were sent
+_OnShare = Callable[[float], None]
+
+
+def _broker_killer(
+    kafka: EmbeddedKafka, options: DemoOptions, journal: Journal, console: Console
+) -> _OnShare:
+    """Kills the broker once and starts it again, beside the driver, which must live with it."""
+
+    def again() -> None:
+        kafka.kill()
+        console.print("[bold red]kill -9[/] of the broker alone; it is started again")
+        kafka.start()
+
+    def on_share(share: float) -> None:
+        at = options.broker_killed_at
+        if at is None or share < at or _BROKER_KILLED in journal.done:
+            return
+        journal.done.append(_BROKER_KILLED)
+        journal.write()
+        threading.Thread(target=again, name="broker again").start()
+
+    return on_share
+
+
 def _drive(
-    made: Assembly, settings: Settings, options: DemoOptions, told: tuple[Journal, Console]
+    made: Assembly,
+    settings: Settings,
+    options: DemoOptions,
+    told: tuple[Journal, Console, _OnShare],
 ) -> bool:
     """Turn the driver until everything sent is done; False if somebody stopped it first."""
-    journal, console = told
+    journal, console, on_share = told
     log = KafkaLog(made.connections.kafka)
     feeder = Feeder(settings.kafka, log, options.rate_per_s)
     feeder.start()
@@ -134,8 +167,10 @@ def _drive(
         if feeder.error is not None:
             raise feeder.error
         _act(made, journal, feeder.share, live.note)
+        on_share(feeder.share)
         live.refresh()
-        if feeder.done and len(journal.done) == len(EVENTS) and _all_read(driver, log):
+        happened = all(each.name in journal.done for each in EVENTS)
+        if feeder.done and happened and _all_read(driver, log):
             ended = True
             made.stop()
 

@@ -1,0 +1,345 @@
+"""A real service under fault: Kafka, drivers, four use cases with a guarantee each, a ledger.
+
+Every record carries nothing but its place; each use case writes down which places it has seen, so
+that afterwards every effect of every guarantee can be held against what Kafka acknowledged.
+"""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+
+from headrace.crash_points import VARIABLE
+from headrace.kafka import create_topics, producer_config
+from headrace.store import open_store
+from headrace.testing.ledger import Found, Ledger, Place, runs
+
+USE_CASES = """
+import pyarrow as pa
+from headrace import use_case
+from headrace.sinks import ParquetFiles, SqlTable
+
+TOPIC = "{{tenant}}.{name}"
+COLUMNS = {{"tenant": "text", "topic": "text", "part": "bigint", "record": "bigint"}}
+
+def places(table, context):
+    (piece,) = context.slices
+    rows = table.num_rows
+    return pa.table({{
+        "tenant": pa.array([context.tenant] * rows, pa.string()),
+        "topic": pa.array([piece.topic] * rows, pa.string()),
+        "part": pa.array([piece.lane.partition] * rows, pa.int64()),
+        "record": table["offset"].cast(pa.int64()),
+    }})
+
+@use_case(topic=TOPIC, sink=SqlTable("transacts", columns=COLUMNS), guarantee="exactly-once")
+def transacts(table, context):
+    return places(table, context)
+
+@use_case(topic=TOPIC, sink=ParquetFiles("intends"), guarantee="exactly-once")
+def intends(table, context):
+    return places(table, context)
+
+@use_case(topic=TOPIC, sink=SqlTable("repeats", columns=COLUMNS), guarantee="at-least-once")
+def repeats(table, context):
+    return places(table, context)
+
+@use_case(topic=TOPIC, sink=SqlTable("claims", columns=COLUMNS), guarantee="at-most-once")
+def claims(table, context):
+    return places(table, context)
+"""
+NAMES = ("transacts", "intends", "repeats", "claims")
+TENANTS = tuple(f"t{number}" for number in range(5))
+PARTITIONS = 2
+#: what the kernel may take to end a killed process
+GONE_S = 20.0
+
+
+def until(condition, what, deadline_s=90.0):
+    """Wait for something that is bound to come true."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, f"not within {deadline_s:g} s: {what()}"
+        time.sleep(0.05)
+
+
+@dataclass
+class Rig:
+    """A service in a folder, and everything that was ever sent to it."""
+
+    folder: Path
+    bootstrap_servers: str
+    database_url: str = ""
+    name: str = field(default_factory=lambda: f"f{time.time_ns()}")
+    ledger: Ledger = field(default_factory=Ledger)
+    #: settings of the driver section of the YAML file
+    driver: dict = field(default_factory=dict)
+    kills: int = 0
+
+    def __post_init__(self):
+        self.folder.mkdir(exist_ok=True)
+        self.database_url = self.database_url or f"sqlite:///{self.folder}/store.db"
+        self.config = {"bootstrap.servers": self.bootstrap_servers}
+        (self.folder / "use_cases.py").write_text(USE_CASES.format(name=self.name))
+        settings = {
+            "module": "use_cases.py",
+            "kafka": self.config,
+            "database_url": self.database_url,
+            "warehouse": str(self.folder / "files"),
+            "master": "local[2]",
+            "driver": self.driver,
+        }
+        (self.folder / "headrace.yaml").write_text(json.dumps(settings))
+        create_topics(self.config, {self.topic(tenant): PARTITIONS for tenant in TENANTS})
+        for tenant in TENANTS:
+            self.ledger.topic(tenant, self.topic(tenant))
+        self.headrace("use-cases", "deploy")
+        for tenant in TENANTS:
+            self.headrace("tenants", "add", tenant)
+
+    def topic(self, tenant):
+        return f"{tenant}.{self.name}"
+
+    def headrace(self, *words):
+        done = subprocess.run(
+            [sys.executable, "-m", "headrace", *words, "-c", "headrace.yaml"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, stop_at="", *options):
+        """A driver; with ``stop_at`` it stops for ever at that step."""
+        return Driver(self, stop_at, options)
+
+    # sending
+
+    def send(self, records, config=None):
+        """So many records to every partition; returns when Kafka has acknowledged them."""
+        producer = Producer(producer_config(config or self.config))
+        for number in range(records):
+            for tenant in TENANTS:
+                for partition in range(PARTITIONS):
+                    self._send(producer, self.topic(tenant), partition, number)
+        assert producer.flush(60) == 0
+
+    def _send(self, producer, topic, partition, number):
+        value = f"{number}".encode()
+        producer.produce(topic, value, partition=partition, on_delivery=self._delivered)
+        producer.poll(0)
+
+    def _delivered(self, error, message):
+        if error is None:
+            self.ledger.acknowledged(Place(message.topic(), message.partition(), message.offset()))
+
+    def sending(self, per_s=200.0):
+        """Keep sending until the block ends."""
+        return Stream(self, per_s)
+
+    # judging
+
+    @property
+    def ends(self):
+        """Where the positions have to come, by topic and partition."""
+        found = {}
+        for place in self.ledger.sent:
+            lane = place[:2]
+            found[lane] = max(found.get(lane, 0), place.offset + 1)
+        return found
+
+    def behind(self):
+        """Lanes that are not at their ends."""
+        store = open_store(self.database_url)
+        try:
+            reached = {
+                (each.lane.use_case, self.topic(each.lane.tenant), each.lane.partition): (
+                    each.next_offset
+                )
+                for each in store.load_positions()
+            }
+            pending = len(store.pending_intents())
+        finally:
+            store.close()
+        ends = self.ends
+        late = [
+            (use_case, *lane)
+            for use_case in NAMES
+            for lane, end in ends.items()
+            if reached.get((use_case, *lane), 0) < end
+        ]
+        return late or ([f"{pending} recorded waves"] if pending else [])
+
+    def rows(self, table):
+        """Effects of a SQL sink in the order they were made."""
+        connection = sqlite3.connect(f"{self.folder}/store.db")
+        try:
+            asked = f"SELECT tenant, topic, part, record FROM {table} ORDER BY rowid"
+            rows = connection.execute(asked).fetchall()
+        except sqlite3.OperationalError:
+            rows = []
+        finally:
+            connection.close()
+        return [Found(tenant, Place(*place)) for tenant, *place in rows]
+
+    def files(self):
+        """Effects of the file sink, file by file as the names sort."""
+        paths = sorted((self.folder / "files" / "intends").rglob("*.parquet"))
+        paths = [each for each in paths if "_unfinished" not in each.parts]
+        found = []
+        for path in paths:
+            rows = pq.ParquetFile(path).read().to_pylist()
+            found += [Found(r["tenant"], Place(r["topic"], r["part"], r["record"])) for r in rows]
+        return found
+
+    def verdicts(self):
+        """What became of everything, by use case."""
+        return {
+            name: self.ledger.judge(self.files() if name == "intends" else self.rows(name))
+            for name in NAMES
+        }
+
+    def settle(self, deadline_s=120.0):
+        """A last life, until nothing is left to do; then it drains."""
+        with self.start() as driver:
+            until(lambda: not self.behind(), lambda: (self.behind()[:5], driver.tail()), deadline_s)
+            driver.drain()
+
+    def judge(self, row):
+        """Hold every guarantee against the ledger; note the result of this row of the matrix."""
+        found = self.verdicts()
+        note(row, found, self)
+        for name, verdict in found.items():
+            assert not verdict.foreign, (name, str(verdict))
+            assert not verdict.out_of_order, (name, str(verdict))
+            assert name == "claims" or not verdict.lost, (name, str(verdict))
+            assert name == "repeats" or not verdict.twice, (name, str(verdict))
+        # What a kill may cost where the guarantee allows it: the slices in flight, one a lane.
+        most = self.kills * len(TENANTS) * PARTITIONS
+        assert len(runs(found["repeats"].twice)) <= most, str(found["repeats"])
+        assert len(runs(found["claims"].lost)) <= most, str(found["claims"])
+        return found
+
+
+def note(row, verdicts, rig):
+    """Add a line to the results, where somebody keeps them."""
+    path = os.environ.get("HEADRACE_FAULT_RESULTS")
+    if path is None:
+        return
+    told = {
+        name: {
+            "lost": len(each.lost),
+            "twice": len(each.twice),
+            "foreign": len(each.foreign),
+            "out_of_order": len(each.out_of_order),
+        }
+        for name, each in verdicts.items()
+    }
+    line = {"row": row, "faults": rig.kills, "records": len(rig.ledger), "found": told}
+    with Path(path).open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+class Stream:
+    """Sends from a thread, at a steady rate."""
+
+    def __init__(self, rig, per_s):
+        self.rig, self.per_s = rig, per_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "the producer does not come to its end"
+
+    def _run(self):
+        producer = Producer({**producer_config(self.rig.config), "message.timeout.ms": "300000"})
+        lanes = [(self.rig.topic(t), p) for t in TENANTS for p in range(PARTITIONS)]
+        number = 0
+        while not self._over.wait(1.0 / self.per_s):
+            topic, partition = lanes[number % len(lanes)]
+            self.rig._send(producer, topic, partition, number)
+            number += 1
+        producer.flush(60)
+
+
+class Driver:
+    """One life of a driver: its Python, its JVM, its workers."""
+
+    def __init__(self, rig, stop_at, options):
+        self.rig = rig
+        number = len(list(rig.folder.glob("log.*")))
+        self.log = rig.folder / f"log.{number}"
+        self.mark = rig.folder / f"stopped.{number}"
+        environment = dict(os.environ)
+        if stop_at:
+            environment[VARIABLE] = f"{stop_at}:{self.mark}"
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "headrace", "run", "-c", "headrace.yaml", *options],
+                cwd=rig.folder,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def tail(self):
+        return self.log.read_text()[-3000:]
+
+    def tree(self):
+        """Its processes, workers included."""
+        try:
+            top = psutil.Process(self.process.pid)
+            return [*top.children(recursive=True), top]
+        except psutil.NoSuchProcess:
+            return []
+
+    def until_stopped(self, deadline_s=90.0):
+        """Wait until it has come to the step it was to stop at."""
+        until(lambda: self.mark.exists() or self.process.poll() is not None, self.tail, deadline_s)
+        assert self.mark.exists(), self.tail()
+
+    def kill(self):
+        """SIGKILL for all of it at once."""
+        self.rig.kills += 1
+        self.end()
+
+    def end(self):
+        """As ``kill``, and not counted as a fault."""
+        tree = self.tree()
+        for each in tree:
+            try:
+                each.send_signal(signal.SIGKILL)
+            except psutil.NoSuchProcess:
+                continue
+        self.process.wait(GONE_S)
+        psutil.wait_procs(tree, GONE_S)
+
+    def drain(self, deadline_s=60.0):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(deadline_s) == 0, self.tail()

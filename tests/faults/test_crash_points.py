@@ -1,0 +1,31 @@
+"""A driver killed at every named step, again and again, while records keep coming.
+
+``HEADRACE_FAULT_SEEDS`` says how many kills a step gets; a seed chooses how often the step is
+passed before the kill.
+"""
+
+import os
+import random
+
+import pytest
+from rig import Rig
+
+from headrace.crash_points import STEPS
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3600)]
+SEEDS = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1"))
+#: of each kind of step one, where there is no time for all
+QUICK = ("intent-recorded", "claimed", "sink-written", "mid-commit")
+
+
+@pytest.mark.parametrize("step", [each for each in STEPS if SEEDS > 1 or each in QUICK])
+def test_killed_at_a_step_every_guarantee_is_kept(step, kafka, tmp_path):
+    rig = Rig(tmp_path / "service", kafka.bootstrap_servers)
+    with rig.sending():
+        for seed in range(SEEDS):
+            times = random.Random(f"{step}{seed}").randint(1, 6)
+            with rig.start(f"{step}:{times}") as driver:
+                driver.until_stopped()
+                driver.kill()
+    rig.settle()
+    rig.judge(f"driver killed: {step}")

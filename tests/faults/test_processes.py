@@ -1,0 +1,133 @@
+"""Drivers that are paused, doubled, or lose their workers; brokers that die or stand still."""
+
+import os
+import random
+import signal
+import threading
+import time
+
+import psutil
+import pytest
+from rig import Rig, until
+
+from headrace.embedded import EmbeddedKafka
+from headrace.store import open_store
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
+SEEDS = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1"))
+FULL = SEEDS > 1
+
+
+@pytest.fixture
+def rig(kafka, tmp_path):
+    return Rig(tmp_path / "service", kafka.bootstrap_servers, driver={"lease": "3s"})
+
+
+def holders(rig):
+    store = open_store(rig.database_url)
+    try:
+        return {each.holder for each in store.streams()}
+    finally:
+        store.close()
+
+
+def progressing(rig, by=100):
+    """Wait until so many more effects are there."""
+    before = len(rig.rows("transacts"))
+    until(lambda: len(rig.rows("transacts")) >= before + by, lambda: "no progress")
+
+
+def workers(driver):
+    """Python workers that run tasks."""
+    return [
+        each
+        for each in driver.tree()
+        if "pyspark.daemon" in " ".join(each.cmdline()) and each.ppid() != driver.process.pid
+    ]
+
+
+def test_a_driver_stopped_for_longer_than_its_lease_wakes_up_harmless(rig):
+    with rig.sending(), rig.start("", "--name", "a") as first:
+        progressing(rig)
+        tree = first.tree()
+        for each in tree:
+            each.suspend()
+        rig.kills += 1
+        with rig.start("", "--name", "b") as second:
+            until(lambda: holders(rig) == {"b"}, second.tail)
+            progressing(rig)
+            for each in tree:
+                each.resume()
+            until(lambda: holders(rig) == {"a", "b"}, first.tail)
+            progressing(rig)
+            first.drain()
+            second.drain()
+    rig.settle()
+    rig.judge("driver paused past its lease (SIGSTOP, SIGCONT)")
+
+
+def test_two_drivers_share_and_the_survivor_inherits(rig):
+    with rig.sending(), rig.start("", "--name", "a") as first:
+        with rig.start("", "--name", "b") as second:
+            until(lambda: holders(rig) == {"a", "b"}, second.tail)
+            progressing(rig)
+            second.kill()
+        until(lambda: holders(rig) == {"a"}, first.tail)
+        progressing(rig)
+        first.drain()
+    rig.settle()
+    rig.judge("two drivers, one killed")
+
+
+def test_killed_workers_cost_a_second_run_and_nothing_else(rig):
+    chance = random.Random(1)
+    with rig.sending(), rig.start() as driver:
+        for _ in range(max(3, SEEDS)):
+            progressing(rig, 50)
+            found = workers(driver)
+            assert found, driver.tail()
+            try:
+                chance.choice(found).send_signal(signal.SIGKILL)
+            except psutil.NoSuchProcess:
+                continue
+            rig.kills += 1
+        progressing(rig, 50)
+        driver.drain()
+    rig.settle()
+    rig.judge("Python worker killed")
+
+
+def test_a_broker_that_is_killed_and_one_that_stands_still(tmp_path):
+    with EmbeddedKafka(tmp_path / "kafka") as broker:
+        rig = Rig(tmp_path / "service", broker.bootstrap_servers)
+        with rig.sending(), rig.start() as driver:
+            for _ in range(5 if FULL else 2):
+                progressing(rig)
+                broker.kill()
+                broker.start()
+            progressing(rig)
+            stopped = psutil.Process(broker.pid)
+            stopped.suspend()
+            waiting = threading.Event()
+            waiting.wait(60.0 if FULL else 10.0)
+            stopped.resume()
+            progressing(rig)
+            driver.drain()
+        rig.kills += 6 if FULL else 3
+        rig.settle()
+        rig.judge("broker killed, and stopped for a while")
+
+
+def test_after_a_kill_the_first_commit_comes_soon_whatever_waits(rig):
+    rig.send(200 if FULL else 50)
+    with rig.start("committed:1") as driver:
+        driver.until_stopped()
+        driver.kill()
+    began = time.monotonic()
+    before = len(rig.rows("transacts"))
+    with rig.start() as driver:
+        until(lambda: len(rig.rows("transacts")) > before, driver.tail)
+        took_s = time.monotonic() - began
+        until(lambda: not rig.behind(), lambda: rig.behind()[:5])
+        driver.drain()
+    rig.judge(f"driver killed; first commit after {took_s:.1f} s, start of Spark included")
