@@ -11,6 +11,7 @@ import pytest
 from rig import Rig, until
 
 from headrace.embedded import EmbeddedKafka
+from headrace.embedded.addresses import free_ports
 from headrace.store import open_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -98,7 +99,7 @@ def test_killed_workers_cost_a_second_run_and_nothing_else(rig):
 
 
 def test_a_broker_that_is_killed_and_one_that_stands_still(tmp_path):
-    with EmbeddedKafka(tmp_path / "kafka") as broker:
+    with EmbeddedKafka(tmp_path / "kafka", port=free_ports(1)[0]) as broker:
         rig = Rig(tmp_path / "service", broker.bootstrap_servers)
         with rig.sending(), rig.start() as driver:
             for _ in range(5 if FULL else 2):

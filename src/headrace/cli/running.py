@@ -19,7 +19,7 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.servers import folder_of, remember, with_addresses
-from headrace.demo.chaos import run_chaos
+from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
 from headrace.live import LiveTable
@@ -77,7 +77,6 @@ def demo(
     chaos: Annotated[
         bool, typer.Option("--chaos", help="Kill -9 the driver twice and the broker once.")
     ] = False,
-    broker_killed_at: Annotated[float | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Watch 10,000 real visits of several tenants become scores, mails and files.
 
@@ -95,7 +94,7 @@ def demo(
     with shown_errors():
         if chaos:
             raise typer.Exit(run_chaos(folder, rate, master, out))
-        run_demo(DemoOptions(folder, rate, master, fresh, acts, broker_killed_at), out)
+        run_demo(DemoOptions(folder, rate, master, fresh, acts, broker_killed_at()), out)
 
 
 def _with_master(settings: Settings, master: str | None) -> Settings:

@@ -25,6 +25,7 @@ from headrace.demo.scenario import EVENTS, Journal, apply, due
 from headrace.demo.troubles import run_troubles
 from headrace.demo.visits import PARTITIONS, TENANTS, read_visits
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
+from headrace.embedded.addresses import free_ports
 from headrace.errors import VerifyError
 from headrace.kafka import KafkaLog, create_topics
 from headrace.live import LiveTable
@@ -59,7 +60,9 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
     journal = _journal(folder, options.fresh, console)
     began_s = time.monotonic()
     with ExitStack() as stack:
-        kafka = stack.enter_context(EmbeddedKafka(folder / "kafka"))
+        # A broker that is to come back comes back under its address.
+        port = free_ports(1)[0] if options.broker_killed_at is not None else None
+        kafka = stack.enter_context(EmbeddedKafka(folder / "kafka", port=port))
         smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
         console.print(f"Kafka at {kafka.bootstrap_servers}, mail at {smtp.url}", highlight=False)
         settings = settings_of(folder, kafka.bootstrap_servers, smtp.url, options.master)

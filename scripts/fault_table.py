@@ -1,0 +1,59 @@
+"""Writes the results of the last run of the fault matrix into docs/guarantees.md.
+
+The table stands between two marks and is made of docs/fault-results.jsonl alone, one line a row of
+the matrix, so that what the document claims is what was seen. With ``--check`` nothing is written,
+and it is an error if the document says something else.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+BEGIN, END = "<!-- fault matrix -->", "<!-- end of fault matrix -->"
+GUARANTEES = {
+    "transacts": "exactly-once, transaction",
+    "intends": "exactly-once, intent",
+    "repeats": "at-least-once",
+    "claims": "at-most-once",
+}
+
+
+def table(lines):
+    """The results as a Markdown table."""
+    head = ["fault", "faults", "records"] + [
+        f"{each}: lost / twice" for each in GUARANTEES.values()
+    ]
+    rows = [head, ["---"] * len(head)]
+    totals = [0, 0]
+    for each in lines:
+        found = each["found"]
+        cells = [
+            f"{found[name]['lost']} / {found[name]['twice']}" if name in found else ""
+            for name in GUARANTEES
+        ]
+        rows.append([each["row"], str(each["faults"]), str(each["records"]), *cells])
+        totals = [totals[0] + each["faults"], totals[1] + each["records"]]
+    rows.append(["**all**", str(totals[0]), str(totals[1]), "", "", "", ""])
+    foreign = sum(kinds["foreign"] for each in lines for kinds in each["found"].values())
+    late = sum(kinds["out_of_order"] for each in lines for kinds in each["found"].values())
+    text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"{text}\n\nOf another tenant: {foreign}. Out of order: {late}."
+
+
+def main(args):
+    """Write the table, or check it."""
+    lines = [json.loads(each) for each in (DOCS / "fault-results.jsonl").read_text().splitlines()]
+    path = DOCS / "guarantees.md"
+    text = path.read_text("utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    made = f"{before}{BEGIN}\n\n{table(lines)}\n\n{END}{after}"
+    if "--check" not in args:
+        path.write_text(made, "utf-8")
+    elif made != text:
+        sys.exit("docs/guarantees.md does not show the results of the last run: make faults")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,21 @@
+"""The demo under fire ends with the report it always ends with."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+def test_killed_twice_and_without_its_broker_the_demo_ends_verified(tmp_path):
+    command = [sys.executable, "-m", "headrace", "demo", "--chaos", "--folder", str(tmp_path)]
+    done = subprocess.run(
+        [*command, "--rate", "600"], capture_output=True, text=True, timeout=380, check=False
+    )
+    told = done.stdout
+    assert done.returncode == 0, told + done.stderr
+    assert told.count("kill -9 of driver, Spark and Kafka") == 2
+    assert "kill -9 of the broker alone" in told + done.stderr
+    assert "nothing lost, nothing twice" in told
+    assert "DIFFERENT" not in told
