@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -183,7 +184,15 @@ class Assembly:
             self.driver.turn()
             if on_turn is not None:
                 on_turn(self.driver)
+        self._leave()
         return True
+
+    def _leave(self) -> None:
+        try:
+            self.driver.leave()
+        except HeadraceError as error:
+            # The others notice by its silence.
+            log.warning("leases could not be given back", error=str(error))
 
     def _look(self) -> None:
         try:
@@ -217,7 +226,14 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
     dead_letters = letters.open(connections)
     parts = Parts(store, log_of_kafka, engine, dead_letters, SystemClock())
     limits, slots = limits_of(settings.driver), slot_limits_of(settings.driver)
-    driver = Driver(parts, uuid.uuid4().hex[:12], limits, slots)
+    driver = Driver(
+        parts,
+        uuid.uuid4().hex[:12],
+        limits,
+        slots,
+        name=driver_name(settings),
+        lease_s=settings.driver.lease,
+    )
     made = Assembly(driver, store, engine, connections, settings.driver.drain_timeout)
     try:
         _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections.database_url)
@@ -249,6 +265,11 @@ def calm_garbage_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER_OBJECTS)
+
+
+def driver_name(settings: Settings) -> str:
+    """The configured name of the driver, or one that is the same at its next start here."""
+    return settings.driver.name or f"{socket.gethostname()}/{settings.module}"
 
 
 def limits_of(settings: DriverSettings) -> Limits:

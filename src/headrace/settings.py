@@ -99,6 +99,11 @@ class UseCaseSettings(_Section):
 class DriverSettings(_Section):
     """How a driver works."""
 
+    #: unique among the drivers that share the store, where the next one of a name replaces the one
+    #: before; none: the machine's name and the module
+    name: str | None = Field(default=None, min_length=1)
+    #: silence after which the other drivers of the store take over what this one holds
+    lease: Seconds = Field(default="15s")  # type: ignore[assignment]
     #: predicted task time of a bin; also the time after which a running one yields
     bin_budget: Seconds = Field(default="1s")  # type: ignore[assignment]
     #: bins of one wave; few means that quick tenants wait less for slow ones

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import planning, quarantine, running, streams, tenants, use_cases, verifying
+from headrace.cli import (
+    fleet,
+    planning,
+    quarantine,
+    running,
+    streams,
+    tenants,
+    use_cases,
+    verifying,
+)
 from headrace.cli.console import out
 
 app = typer.Typer(
@@ -25,12 +34,15 @@ Start with `headrace demo`. For your own use case, write a Python file with a fu
 app.command()(running.demo)
 app.command()(running.run)
 app.command()(running.up)
+app.command("supervise")(fleet.supervise_)
+app.command()(fleet.roll)
 app.command("plan")(planning.plan_file)
 app.command("verify")(verifying.verify)
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(streams.app, name="streams")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(use_cases.app, name="use-cases")
+app.add_typer(fleet.app, name="fleet")
 
 
 def _show_version(value: bool) -> None:

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli.servers import completed
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.fleet.states import EXIT_CONFIG, EXIT_TEMPORARY
 from headrace.ports import Store
 from headrace.settings import Settings, read_settings
 from headrace.store import open_store
@@ -42,7 +43,13 @@ def shown_errors() -> Iterator[None]:
     except HeadraceError as error:
         err.print("error:", style="bold red", end=" ")
         err.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error
+        raise typer.Exit(_exit_code(error)) from error
+
+
+def _exit_code(error: HeadraceError) -> int:
+    if isinstance(error, ConfigError):
+        return EXIT_CONFIG
+    return EXIT_TEMPORARY if isinstance(error, Temporary) else 1
 
 
 def settings_and_folder(config: Path) -> tuple[Settings, Path]:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from structlog.contextvars import bind_contextvars
 
-from headrace.assembly import Assembly, assembled, stopping_on_signals
+from headrace.assembly import Assembly, assembled, driver_name, stopping_on_signals
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -19,9 +20,11 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.servers import folder_of, remember, with_addresses
+from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
+from headrace.fleet.health import Pulse, answering
 from headrace.live import LiveTable
 from headrace.settings import Settings, read_settings
 
@@ -29,11 +32,30 @@ Master = Annotated[
     str | None,
     typer.Option(help="Spark master: local[2], spark://host:7077, yarn, k8s://... Overrides YAML."),
 ]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        help="Unique among the drivers of the store; the next one of this name replaces this one. "
+        "Overrides YAML; none: machine and module.",
+        show_default=False,
+    ),
+]
+HealthPort = Annotated[
+    int, typer.Option(min=0, max=65535, help="Answer /livez and /readyz here; 0: nowhere.")
+]
+HealthHost = Annotated[
+    str, typer.Option(help="The address of that port; anything but loopback lets others ask.")
+]
 Level = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")]
 
 
 def run(
-    config: ConfigOption = DEFAULT_CONFIG, master: Master = None, log_level: Level = "INFO"
+    config: ConfigOption = DEFAULT_CONFIG,
+    master: Master = None,
+    log_level: Level = "INFO",
+    name: Name = None,
+    health_port: HealthPort = 0,
+    health_host: HealthHost = "127.0.0.1",
 ) -> None:
     """Run a driver against the servers that the YAML file names, until SIGTERM or Ctrl-C.
 
@@ -42,15 +64,21 @@ def run(
     `spark-submit --master yarn $(python -c "import headrace.__main__ as m; print(m.__file__)") run`
     """
     configure_logs(log_level)
-    with shown_errors():
+    with shown_errors(), ExitStack() as stack:
         settings, folder = settings_and_folder(config)
-        _drive(_with_master(settings, master), folder)
+        settings = _with_options(settings, master, name)
+        bind_contextvars(driver=driver_name(settings))
+        pulse = Pulse(driver_name(settings))
+        if health_port:
+            stack.enter_context(answering(pulse, health_port, health_host))
+        _drive(settings, folder, pulse)
 
 
 def up(
     config: ConfigOption = DEFAULT_CONFIG,
     master: Master = None,
     log_level: Level = "INFO",
+    name: Name = None,
 ) -> None:
     """Start what the YAML file does not name, then run a driver, and stay.
 
@@ -61,7 +89,8 @@ def up(
     with shown_errors(), ExitStack() as stack:
         settings, base = read_settings(config), config.resolve().parent
         settings = _with_servers(settings, folder_of(base), stack)
-        _drive(_with_master(settings, master), base)
+        settings = _with_options(settings, master, name)
+        _drive(settings, base, Pulse(driver_name(settings)))
 
 
 def demo(
@@ -97,8 +126,13 @@ def demo(
         run_demo(DemoOptions(folder, rate, master, fresh, acts, broker_killed_at()), out)
 
 
-def _with_master(settings: Settings, master: str | None) -> Settings:
-    return settings.model_copy(update={"master": master}) if master else settings
+def _with_options(settings: Settings, master: str | None, name: str | None) -> Settings:
+    if master:
+        settings = settings.model_copy(update={"master": master})
+    if name:
+        driver = settings.driver.model_copy(update={"name": name})
+        settings = settings.model_copy(update={"driver": driver})
+    return settings
 
 
 def _with_servers(settings: Settings, folder: Path, stack: ExitStack) -> Settings:
@@ -119,10 +153,15 @@ def _with_servers(settings: Settings, folder: Path, stack: ExitStack) -> Setting
     return with_addresses(settings, addresses)
 
 
-def _drive(settings: Settings, folder: Path) -> None:
+def _drive(settings: Settings, folder: Path, pulse: Pulse) -> None:
     with assembled(settings, folder) as made, stopping_on_signals(made.stop):
         with LiveTable(made.driver) as live:
-            clean = made.run(lambda _: live.refresh())
+
+            def on_turn(driver: Driver) -> None:
+                live.refresh()
+                pulse.turned(ready=driver.ready)
+
+            clean = made.run(on_turn)
         _farewell(made, clean)
 
 

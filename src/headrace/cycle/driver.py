@@ -90,6 +90,7 @@ class Driver:
     _turn: int = 0
     _draining: bool = False
     _recovered: bool = False
+    _observed: bool = False
     _busy: bool = False
     _was_long: bool = False
     #: what a bin costs its slot besides its work
@@ -152,6 +153,11 @@ class Driver:
         waiting = self.board.runnable(now_s)
         replays = any(not self._stopped(wave) for _, wave in self.committer.replays)
         return not self.board.flights and not waiting and not replays
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has joined and seen store and Kafka, and is not draining."""
+        return self._observed and not self._draining
 
     def drain(self) -> None:
         """Plan nothing more. Safe to call from a signal handler."""
@@ -246,6 +252,7 @@ class Driver:
         self.observer.topics(now_s)
         self._recovered = True
         self.observer.ends(now_s)
+        self._observed = True
         self._look_at_load(now_s)
 
     def _look_at_load(self, now_s: float) -> None:

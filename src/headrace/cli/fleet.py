@@ -1,0 +1,213 @@
+"""`headrace supervise`, `headrace roll` and `headrace fleet`: drivers that are kept running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from headrace.assembly import connections_of, driver_name
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    configure_logs,
+    err,
+    out,
+    print_table,
+    settings_and_folder,
+    shown_errors,
+)
+from headrace.cli.failure_text import printable, when
+from headrace.cli.running import HealthHost, HealthPort, Level, Master, Name
+from headrace.errors import ConfigError
+from headrace.fleet import state_file
+from headrace.fleet.state_file import FleetView
+from headrace.fleet.states import Rules
+from headrace.fleet.supervise import Wanted, supervise
+
+app = typer.Typer(no_args_is_help=True, help="The drivers of a supervisor: how they are.")
+
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        envvar="HEADRACE_STATE",
+        help="Folder for state and logs; none: .headrace/fleet/<name of the YAML file> beside it.",
+    ),
+]
+#: after its drain_timeout a driver cancels what runs, and then has to close Spark
+_CLOSE_S = 30.0
+_LOOK_EVERY_S = 0.2
+
+
+@app.callback()
+def _fleet() -> None:
+    pass
+
+
+def supervise_(  # noqa: PLR0913 - options of a command
+    *,
+    config: ConfigOption = DEFAULT_CONFIG,
+    drivers: Annotated[
+        int, typer.Option(min=1, max=64, envvar="HEADRACE_DRIVERS", help="How many.")
+    ] = 1,
+    name: Name = None,
+    master: Master = None,
+    log_level: Level = "INFO",
+    health_port: HealthPort = 0,
+    health_host: HealthHost = "127.0.0.1",
+    console: Annotated[
+        bool, typer.Option("--console", help="Drivers write to stdout and stderr, not to files.")
+    ] = False,
+    state: State = None,
+) -> None:
+    """Run drivers, each in a process of its own, and start again those that end.
+
+    SIGTERM or Ctrl-C drains all, a second one ends them at once. SIGHUP, or `headrace roll`,
+    replaces them one at a time. One that keeps dying is given up; the others take over its streams.
+
+    Exits with 0 when all have drained, with 1 when one had to be killed or all were given up, and
+    with 2 if the configuration is wrong.
+    """
+    configure_logs(log_level)
+    with shown_errors():
+        settings, folder = settings_and_folder(config)
+        connections_of(settings, folder)
+        base = name or driver_name(settings)
+        options = ["--config", str(config.resolve()), "--log-level", log_level]
+        if master is not None:
+            options += ["--master", master]
+        wanted = Wanted(
+            base,
+            drivers,
+            _command(options),
+            _folder_of(config, state),
+            Rules(drain_s=settings.driver.drain_timeout + _CLOSE_S),
+            health_port,
+            health_host,
+            console,
+        )
+        clean = supervise(wanted)
+        err.print("all drivers have ended" if clean else _worst(_folder_of(config, state)))
+        if not clean:
+            raise typer.Exit(1)
+
+
+def roll(
+    config: ConfigOption = DEFAULT_CONFIG,
+    state: State = None,
+    wait: Annotated[bool, typer.Option(help="Wait until it is done.")] = True,
+) -> None:
+    """Replace the drivers of the running supervisor, one at a time, by what is installed now.
+
+    Each drains, and the next one goes only when its replacement is ready. Exits with 1 if a
+    replacement was given up; those not replaced yet then go on as they were.
+
+    Example: `headrace roll`
+    """
+    with shown_errors():
+        folder = _folder_of(config, state)
+        before = _living(folder)
+        os.kill(before.pid, signal.SIGHUP)
+        if not wait:
+            out.print("roll asked")
+            return
+        view = _until_rolled(folder, before)
+        if view.roll_error:
+            err.print(f"roll stopped: {view.roll_error}", markup=False, highlight=False)
+            raise typer.Exit(1)
+        out.print(f"{len(view.drivers)} drivers replaced", highlight=False)
+
+
+@app.command()
+def status(config: ConfigOption = DEFAULT_CONFIG, state: State = None) -> None:
+    """Show each driver of the supervisor: state, pid, since when, restarts, last error.
+
+    Exits with 1 if no supervisor runs.
+
+    Example: `headrace fleet status`
+    """
+    with shown_errors():
+        folder = _folder_of(config, state)
+        view, lives = state_file.read(folder), state_file.lives(folder)
+        if view is None:
+            raise ConfigError(f"there never was a supervisor of {folder}; see 'headrace supervise'")
+        table = Table("driver", "state", "pid", "since", "restarts", "last error", box=None)
+        for each in view.drivers:
+            error = printable(" | ".join(each.error.splitlines()))
+            table.add_row(
+                each.name,
+                each.state if lives else "unknown",
+                "-" if each.pid is None else str(each.pid),
+                when(each.since_s, zone=False),
+                str(each.restarts),
+                Text(error),
+            )
+        print_table(table)
+        _print_supervisor(view, lives=lives)
+        if not lives:
+            raise typer.Exit(1)
+
+
+def _print_supervisor(view: FleetView, *, lives: bool) -> None:
+    if not lives:
+        err.print(f"supervisor {view.name} (pid {view.pid}) has ended", highlight=False)
+        return
+    rolling = ", rolling" if view.rolling else ""
+    out.print(f"supervisor {view.name} (pid {view.pid}) is {view.state}{rolling}", highlight=False)
+    if view.roll_error:
+        out.print(f"the last roll stopped: {view.roll_error}", markup=False, highlight=False)
+
+
+def _command(options: Sequence[str]) -> Callable[[str, int], list[str]]:
+    start = [sys.executable, "-m", "headrace", "run", *options]
+    return lambda name, port: [*start, "--name", name, "--health-port", str(port)]
+
+
+def _folder_of(config: Path, state: Path | None) -> Path:
+    return state or config.resolve().parent / ".headrace" / "fleet" / config.stem
+
+
+def _living(folder: Path) -> FleetView:
+    view = state_file.read(folder)
+    if view is None or not state_file.lives(folder):
+        raise ConfigError(f"no supervisor runs in {folder}; see 'headrace supervise'")
+    return view
+
+
+def _until_rolled(folder: Path, before: FleetView) -> FleetView:
+    """Wait for the end of a roll that was asked for, telling of each driver.
+
+    Raises:
+        ConfigError: the supervisor ended meanwhile.
+    """
+    shown: dict[str, str] = {}
+    while True:
+        view = _living(folder)
+        begun = view.rolls > before.rolls
+        for each in view.drivers:
+            if begun and shown.get(each.name) != each.state:
+                shown[each.name] = each.state
+                out.print(f"{each.name} {each.state}", highlight=False)
+        if begun and not view.rolling:
+            return view
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _worst(folder: Path) -> Text:
+    """Why a supervisor does not end well."""
+    view = state_file.read(folder)
+    lines = [
+        f"{each.name} {each.state}: {each.error}"
+        for each in (view.drivers if view else ())
+        if each.error
+    ]
+    return Text("\n".join([*lines, "not all drivers ended as they should"]))

@@ -1,0 +1,130 @@
+"""Whether a process lives and whether it is ready, for whoever asks by HTTP.
+
+A loop that hangs does not crash, and a driver that is still starting does no work; neither can be
+seen from outside. So each driver and each supervisor can answer ``GET /livez`` and ``GET /readyz``,
+with 200 or 503 and a small JSON object. The names are Kubernetes'.
+
+*Live*: the loop has turned within `LIVE_S`. While a process starts there is no loop yet, so it has
+`START_S` for its first turn. *Ready* is said by the loop in each turn, and is true only while live.
+
+There is no authentication and nothing secret is shown; it listens on 127.0.0.1 unless told
+otherwise. Metrics are another matter, and are not here.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from headrace.errors import ServerError
+
+#: a loop that has not turned for so long hangs
+LIVE_S = 60.0
+#: Spark on a busy cluster may take minutes to give a driver its executors
+START_S = 600.0
+#: an answer takes no work, so a process that needs longer has trouble
+_ANSWER_S = 2.0
+
+#: an answer: 200 or not, and the facts
+Answer = tuple[bool, Mapping[str, object]]
+
+
+class Pulse:
+    """What a loop tells of itself; one thread turns, others ask."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin to live now, under a name that the answers carry; the clock is monotonic."""
+        self._name = name
+        self._clock = clock
+        self._turned_s = clock()
+        self._most_s = START_S
+        self._ready = False
+        self._facts: Mapping[str, object] = {}
+
+    def turned(self, *, ready: bool, facts: Mapping[str, object] | None = None) -> None:
+        """A turn has ended; ``facts`` are shown with the answers."""
+        self._turned_s, self._most_s, self._ready = self._clock(), LIVE_S, ready
+        self._facts = facts or {}
+
+    def live(self) -> Answer:
+        """Whether the loop turns."""
+        silent_s = self._clock() - self._turned_s
+        return silent_s < self._most_s, {"name": self._name, "turned_s_ago": round(silent_s, 1)}
+
+    def ready(self) -> Answer:
+        """Whether there is work being done, or could be."""
+        live, facts = self.live()
+        return live and self._ready, {**facts, **self._facts, "ready": self._ready}
+
+
+@contextmanager
+def answering(pulse: Pulse, port: int, host: str = "127.0.0.1") -> Iterator[None]:
+    """Answer for ``pulse`` as long as the block runs.
+
+    Raises:
+        ServerError: the port cannot be had.
+    """
+    answers = {"/livez": pulse.live, "/readyz": pulse.ready}
+
+    class Handler(_Handler):
+        paths = answers
+
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except (OSError, OverflowError) as exc:
+        raise ServerError(
+            f"health cannot be answered on {host}:{port}: {exc}; choose another --health-port"
+        ) from exc
+    server.daemon_threads = True
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def ask(port: int, path: str, host: str = "127.0.0.1") -> int | None:
+    """The status that a process answers with; None if it does not answer."""
+    connection = HTTPConnection(host, port, timeout=_ANSWER_S)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    except (OSError, HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers two paths, and nothing else."""
+
+    paths: Mapping[str, Callable[[], Answer]] = {}
+    #: seconds that a silent caller may keep a thread
+    timeout = 5.0
+    server_version = "headrace"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer; the name is http.server's."""
+        answer = self.paths.get(self.path.partition("?")[0])
+        good, facts = answer() if answer else (False, {"paths": sorted(self.paths)})
+        body = json.dumps(facts).encode() + b"\n"
+        self.send_response(200 if good else 503 if answer else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's word
+        """Somebody asks every second, which is not worth a line."""
