@@ -108,6 +108,7 @@ def deploy(
             retries=chosen.retries,
             handler_timeout_s=chosen.handler_timeout,
             max_rate_per_lane=chosen.max_rate_per_lane,
+            data_loss=chosen.data_loss,
         )
         if before.get(name) != wanted:
             store.deploy(wanted)

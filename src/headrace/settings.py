@@ -33,6 +33,7 @@ from pydantic import (
 )
 
 from headrace.errors import ConfigError
+from headrace.model.streams import DataLossPolicy
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _SIZE = re.compile(r"(\d+)\s*(b|k|m|g)?", re.IGNORECASE)
@@ -92,6 +93,9 @@ class UseCaseSettings(_Section):
     handler_timeout: Seconds = Field(default="30s")  # type: ignore[assignment]
     #: most records a second of one lane, for handlers that talk to something slow; null: no limit
     max_rate_per_lane: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    #: what becomes of a stream whose topic no longer has the records that are next: fail suspends
+    #: it with the offsets until somebody seeks it, skip lets it go on where the topic does
+    data_loss: DataLossPolicy = DataLossPolicy.FAIL
     #: handed to the handler as context.options
     options: Properties = {}
 

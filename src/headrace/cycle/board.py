@@ -55,6 +55,13 @@ class Lane:
             return end
         return min(end, self.stop_before)
 
+    def restart(self, offset: int) -> None:
+        """Stand elsewhere, with nothing known of what is there."""
+        self.position, self.end = offset, -1
+        self.tries = self.attempts = self.letters = 0
+        self.not_before_s = 0.0
+        self.failure = self.suspect_until = self.stop_before = None
+
     def held_back(self, now_s: float) -> bool:
         """Whether nothing of it may be planned: it waits after trouble, or for a person."""
         return self.failure is not None or self.not_before_s > now_s

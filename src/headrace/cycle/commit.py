@@ -25,6 +25,7 @@ from headrace.model.records import Move
 from headrace.model.streams import StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.policies.cost import learn
+from headrace.policies.data_loss import ABOUT_THE_LOG
 from headrace.policies.fairness import settled
 from headrace.policies.quarantine import divided
 from headrace.ports import Clock, Store, WaveResult
@@ -114,6 +115,9 @@ class Committer:
             here = _as_of(lane.position, receipt, error)
             if here is None:
                 log.info("error of a slice that its lane left", slice=str(receipt.slice))
+            elif error.code in ABOUT_THE_LOG:
+                self.failing.lost([receipt.slice], error)
+                self.observer.doubt(held, lane, f"{error.message}; checking why")
             elif intended and error.offset is not None and error.offset > here.reached:
                 self.failing.approach(here, error, held, lane)
             else:

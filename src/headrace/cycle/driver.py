@@ -22,6 +22,7 @@ from headrace.cycle.commit import Committer
 from headrace.cycle.failing import Failing
 from headrace.cycle.gates import GateId, Gates, Rate
 from headrace.cycle.leases import Leases
+from headrace.cycle.losses import Losses
 from headrace.cycle.observe import Observer
 from headrace.cycle.pacing import Pacing
 from headrace.cycle.replay import renewed
@@ -107,7 +108,8 @@ class Driver:
         """Wire the steps to the board."""
         store, clock = self.parts.store, self.parts.clock
         self.leases = Leases(store, self.name, self.lease_s)
-        self.observer = Observer(store, self.parts.log, self.board, self.leases)
+        losses = Losses(store, self.parts.log, self.board, self.reporter, clock)
+        self.observer = Observer(store, self.parts.log, self.board, self.leases, losses)
         self.failing = Failing(store, self.parts.dead_letters, self.board, self.reporter, clock)
         self.committer = Committer(
             store,

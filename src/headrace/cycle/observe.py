@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream
+from headrace.cycle.board import Board, HeldStream, Lane
 from headrace.cycle.ends import Ends
 from headrace.cycle.leases import Leases
+from headrace.cycle.losses import Losses
 from headrace.cycle.topics import Topics
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
@@ -35,6 +36,7 @@ class Observer:
     log: Log
     board: Board
     leases: Leases
+    losses: Losses
     #: streams of recorded waves that are still to run again: held until then, removed or not
     owed: set[StreamId] = field(default_factory=set)
     _revision: int = -1
@@ -46,7 +48,7 @@ class Observer:
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
         self._ends = Ends(self.log, self.board)
-        self._topics = Topics(self.store, self.log, self.board, self._ends)
+        self._topics = Topics(self.store, self.log, self.board, self._ends, self.losses)
 
     def control(self, deployments: Collection[Deployment], now_s: float) -> bool:
         """Take over what operators changed; True if anything did.
@@ -97,6 +99,11 @@ class Observer:
             why = f"{name.topic}: the log's end went back; checking why"
             self._topics.doubt(held, why)
         self._topics.woken(news.woken, now_s)
+
+    def doubt(self, held: HeldStream, lane: Lane, why: str) -> None:
+        """Believe nothing of a lane's log, and plan nothing of its stream before a look."""
+        lane.end = -1
+        self._topics.doubt(held, why)
 
     @property
     def quiet(self) -> bool:

@@ -30,6 +30,8 @@ class Meter:
     records_total: int = 0
     #: records that went to the dead letters
     dead_letters: int = 0
+    #: records that Kafka removed before they were read, as far as their offsets are known
+    lost_records: int = 0
     last_wave: str = ""
     last_error: str = ""
     _now: kll_floats_sketch = field(default_factory=lambda: kll_floats_sketch(_SKETCH_K))
@@ -95,6 +97,7 @@ class Row:
     wave: str
     dead_letters: int
     note: str
+    lost_records: int = 0
 
 
 @dataclass(slots=True)
@@ -127,6 +130,7 @@ class Reporter:
             wave=waves[0] if waves else meter.last_wave,
             dead_letters=meter.dead_letters,
             note=held.stream.reason or held.waiting or meter.last_error,
+            lost_records=meter.lost_records,
         )
 
 

@@ -8,7 +8,7 @@ that (1,000 topics); with more of them the round takes longer. Described at once
 those whose log's end went back, and, as far as the 40 allow, those with the first record after a
 quiet time, before it is read. A topic that is not there is looked for every 2 s.
 
-Where logs end is not asked here.
+Where logs end is not asked here, and what became of records that are gone is `losses.py`'s.
 """
 
 from __future__ import annotations
@@ -20,16 +20,11 @@ import structlog
 
 from headrace.cycle.board import Board, HeldStream
 from headrace.cycle.ends import Ends
+from headrace.cycle.losses import Losses
 from headrace.cycle.sweep import Sweep
-from headrace.errors import (
-    BrokerUnavailable,
-    OffsetOutOfRange,
-    Permanent,
-    StoreUnavailable,
-    TopicRecreated,
-)
+from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.records import LaneStart
-from headrace.model.streams import State, StreamId
+from headrace.model.streams import StreamId
 from headrace.ports import Log, Store, TopicInfo, TopicPartition
 
 log = structlog.get_logger(__name__)
@@ -51,6 +46,8 @@ class Topics:
     board: Board
     #: told which streams' lanes are to be asked, and which not
     ends: Ends
+    #: told which streams' topics were looked at; says which of them can not go on
+    losses: Losses
     #: topic -> streams that read it
     _streams: dict[str, dict[StreamId, HeldStream]] = field(default_factory=dict)
     _topic_of: dict[StreamId, str] = field(default_factory=dict)
@@ -113,18 +110,21 @@ class Topics:
             wanted = [held for name in names for held in self._streams.get(name, {}).values()]
             for held in wanted:
                 self._topic(held, known.get(held.stream.topic))
-            present = [held for held in wanted if held.waiting is None]
-            self._start_lanes([(held, known[held.stream.topic]) for held in present])
-            self._check_ranges(present)
+            seen = [(held, known[held.stream.topic]) for held in wanted if held.waiting is None]
+            stuck = self.losses.look(seen)
+            for held, _ in seen:
+                if held.stream.id in stuck:
+                    self._wait(held, stuck[held.stream.id])
+            seen = [each for each in seen if each[0].waiting is None]
+            self._start_lanes(seen)
         except (BrokerUnavailable, StoreUnavailable):
             for name in names:
                 self._sweep.hurry(name)
             raise
-        for held in present:
-            if held.waiting is None:
-                self.ends.follow(held)
-                self.ends.hurry(held)
-                self.board.ready[held.stream.id] = None
+        for held, _ in seen:
+            self.ends.follow(held)
+            self.ends.hurry(held)
+            self.board.ready[held.stream.id] = None
 
     def _topic(self, held: HeldStream, info: TopicInfo | None) -> None:
         stream = held.stream
@@ -132,15 +132,6 @@ class Topics:
             if held.waiting is None:
                 log.warning("topic is not there; waiting for it", topic=stream.topic)
             self._wait(held, f"topic {stream.topic} is not there yet")
-            return
-        if stream.topic_id not in (None, info.topic_id):
-            self._suspend(
-                held,
-                TopicRecreated(
-                    f"topic {stream.topic} was deleted and made again (id {stream.topic_id}, "
-                    f"now {info.topic_id}); seek the stream, then resume it"
-                ),
-            )
             return
         held.waiting = None
         self._waiting.pop(stream.id, None)
@@ -184,51 +175,6 @@ class Topics:
             self.log.start_offsets(first) if first else {},
             self.log.end_offsets(last) if last else {},
         )
-
-    def _check_ranges(self, wanted: list[HeldStream]) -> None:
-        """A position that the log does not have is reported by its offsets, never passed over."""
-        lanes = self.board.partitions(iter(wanted))
-        starts = self.log.start_offsets(list(lanes)) if lanes else {}
-        # A seek may go to records that came after the end was last asked for.
-        beyond = [
-            name
-            for name, holders in lanes.items()
-            if any(-1 < each.lane.end < each.lane.position for each in holders)
-        ]
-        ends = self.log.end_offsets(beyond) if beyond else {}
-        for held in wanted:
-            for number, lane in held.lanes.items():
-                name = TopicPartition(held.stream.topic, number)
-                start = starts.get(name)
-                if lane.wave is None and start is not None:
-                    self._check_range(held, number, start, ends.get(name))
-
-    def _check_range(self, held: HeldStream, number: int, start: int, end: int | None) -> None:
-        """``end`` is None if it need not be looked at, or cannot be now."""
-        lane = held.lanes[number]
-        where = f"{held.stream.topic}[{number}]"
-        if lane.position < start:
-            self._suspend(
-                held,
-                OffsetOutOfRange(
-                    f"{where} lost offsets {lane.position} to {start - 1} to retention before they "
-                    f"were read; seek the stream to {start} or later, then resume it"
-                ),
-            )
-        elif end is not None and end < lane.position:
-            self._suspend(
-                held,
-                OffsetOutOfRange(
-                    f"{where} ends at {end}, but offsets up to {lane.position - 1} were read: "
-                    f"the log was cut; seek the stream to {end} or earlier, then resume it"
-                ),
-            )
-
-    def _suspend(self, held: HeldStream, error: Permanent) -> None:
-        reason = f"{type(error).__name__}: {error}"
-        self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
-        log.error("stream suspended", stream=str(held.stream.id), reason=reason)
-        self._wait(held, reason)
 
     def _wait(self, held: HeldStream, reason: str) -> None:
         held.waiting = reason

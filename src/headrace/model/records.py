@@ -86,7 +86,8 @@ class FailureState(StrEnum):
 
     OPEN = "open"
     RETRIED = "retried"  #: the lane goes on at the record; should it fail again, that is a new one
-    SKIPPED = "skipped"  #: the lane goes on behind the record, which is in the dead letters
+    #: the lane goes on behind the record, which is in the dead letters, or behind what Kafka lost
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)

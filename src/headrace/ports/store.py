@@ -120,6 +120,21 @@ class Store(Protocol):
         failures of these lanes become ``RETRIED``: the lane goes on from where it was sent.
         """
 
+    def skip_lost(
+        self,
+        stream: StreamId,
+        moves: Sequence[Move],
+        failures: Sequence[Failure],
+        topic_id: str,
+    ) -> int | None:
+        """Let lanes of a stream go on behind what Kafka no longer has: all of them or none.
+
+        Together with the moves the failures are kept as ``SKIPPED``, open ones of these lanes
+        become ``RETRIED``, the topic's id is remembered, and the epoch is raised, so that whatever
+        still runs of the old log is refused. Returns the new epoch. None, and nothing done, if a
+        position is elsewhere, the epoch is another, or the stream was removed. Raises the revision.
+        """
+
     # intents
 
     def record_intent(self, wave: Wave, driver: str | None = None) -> None:

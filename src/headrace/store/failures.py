@@ -41,6 +41,11 @@ def keep(connection: Connection, failure: Failure, *, stop_use_case: bool) -> in
     return number
 
 
+def note(connection: Connection, failure: Failure) -> None:
+    """Keep a failure that is over and stops nothing; it has no record."""
+    connection.execute(insert(failures).values(_row(failure) | {"state": failure.state.value}))
+
+
 def every(connection: Connection, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
     """Kept failures of all streams or of one, oldest first."""
     if stream is not None:

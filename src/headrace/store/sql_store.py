@@ -1,8 +1,8 @@
 """The store, put together: every operation is one transaction.
 
 Each method here opens the right kind of transaction and calls one function of the room beside it
-(``tenants``, ``streams``, ``lanes``, ``intents``, ``deployments``, ``failures``), which does the
-work on a connection and knows nothing of transactions.
+(``tenants``, ``streams``, ``lanes``, ``intents``, ``deployments``, ``failures``, ``lost``), which
+does the work on a connection and knows nothing of transactions.
 
 An operator's change first raises the revision. That tells drivers to look again, and since the
 revision is one row, its lock makes changes follow each other: a tenant being added and a use case
@@ -19,7 +19,16 @@ from sqlalchemy import Connection, select, update
 from headrace.model.records import Deployment, Failure, LaneStart, Move, Peer
 from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
 from headrace.model.waves import Wave
-from headrace.store import deployments, drivers, failures, intents, lanes, streams, tenants
+from headrace.store import (
+    deployments,
+    drivers,
+    failures,
+    intents,
+    lanes,
+    lost,
+    streams,
+    tenants,
+)
 from headrace.store.database import Database, open_database
 from headrace.store.migrations import upgrade
 from headrace.store.positions import SqlPositions
@@ -166,6 +175,17 @@ class SqlStore:
         """Set positions, and forget the topic's id; the epoch stays."""
         with self._change() as connection:
             lanes.seek(connection, stream, offsets)
+
+    def skip_lost(
+        self,
+        stream: StreamId,
+        moves: Sequence[Move],
+        failures: Sequence[Failure],
+        topic_id: str,
+    ) -> int | None:
+        """Go on behind what Kafka no longer has; return the new epoch, or None if refused."""
+        with self._change() as connection:
+            return lost.skip(connection, stream, moves, failures, topic_id)
 
     # intents
 

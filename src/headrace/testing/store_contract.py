@@ -38,6 +38,7 @@ from headrace.model.streams import (
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Store
 from headrace.testing.store_contract_failures import FailuresContract
+from headrace.testing.store_contract_lost import LostContract
 from headrace.testing.store_contract_positions import (
     ACME,
     BOLT,
@@ -295,5 +296,7 @@ class _Intents:
         assert offsets(store) == {0: 5, 1: 5}
 
 
-class StoreContract(_Tenants, _Streams, PositionsContract, _Intents, FailuresContract):
+class StoreContract(
+    _Tenants, _Streams, PositionsContract, _Intents, FailuresContract, LostContract
+):
     """The promises of ``headrace.ports.Store``; see the module for the fixtures it needs."""

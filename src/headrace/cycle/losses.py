@@ -1,0 +1,212 @@
+"""What becomes of a stream whose topic no longer has the records that are next.
+
+Three things take records away before they were read: retention, a log that is cut, and a topic that
+is deleted and made again. Passing over that in silence would break the one promise everybody
+relies on, and stopping everybody for it would break another. So it is found here, stream by stream,
+before anything more of it is planned, and told by exact offsets. Then ``data_loss`` of the use case
+decides for this stream alone: ``fail`` suspends it until a person has sought it; ``skip`` sends it
+on where its topic does, and the offsets stay in the store as a failure that is over.
+
+A skip waits until nothing of the stream runs, and raises its epoch: a slice of the old log that
+still runs somewhere could otherwise commit under offsets that mean other records by now.
+
+When topics are looked at is `topics.py`'s matter; what is lost, `policies/data_loss.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from headrace.cycle.board import Board, HeldStream
+from headrace.cycle.report import Reporter
+from headrace.errors import OffsetOutOfRange, TopicRecreated
+from headrace.model.receipts import SliceError
+from headrace.model.records import Failure, FailureState, Move
+from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, StreamId
+from headrace.policies.data_loss import Loss, Lost, lost_range, lost_topic
+from headrace.ports import Clock, Log, Store, TopicInfo, TopicPartition
+
+log = structlog.get_logger(__name__)
+
+_ENDS_FIRST = "what Kafka lost is passed over as soon as nothing of the stream runs"
+_MOVED = "its positions were moved meanwhile; its topic is looked at again"
+_NO_LEADER = "a partition of its new topic has no leader; it begins when all have one"
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """First and last offsets, as far as they were asked for and could be had."""
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class Losses:
+    """Finds what Kafka lost of the streams on a board, and does what was decided about it."""
+
+    store: Store
+    log: Log
+    board: Board
+    reporter: Reporter
+    clock: Clock
+
+    def look(self, seen: Sequence[tuple[HeldStream, TopicInfo]]) -> dict[StreamId, str]:
+        """Hold streams against their topics; return those that can not go on now, each with why.
+
+        Raises:
+            BrokerUnavailable: nothing was learned.
+            StoreUnavailable: a decision may or may not be in the store; look at it again.
+        """
+        edges = self._edges(seen)
+        reasons: dict[StreamId, str] = {}
+        for held, info in seen:
+            reason = self._stream(held, info, edges)
+            if reason is not None:
+                reasons[held.stream.id] = reason
+        return reasons
+
+    def _edges(self, seen: Sequence[tuple[HeldStream, TopicInfo]]) -> Edges:
+        there = {held.stream.topic: frozenset(info.partitions) for held, info in seen}
+        lanes = {
+            name: holders
+            for name, holders in self.board.partitions(held for held, _ in seen).items()
+            if name.partition in there[name.topic]
+        }
+        # Nobody has asked yet, or the log ends before the position. It need not have been cut: a
+        # seek may go to records that came later. And it is never a leader that lags: those do not
+        # answer before they know (KIP-207).
+        doubtful = [
+            name
+            for name, holders in lanes.items()
+            if any(max(0, each.lane.end) < each.lane.position for each in holders)
+        ]
+        return Edges(
+            self.log.start_offsets(list(lanes)) if lanes else {},
+            self.log.end_offsets(doubtful) if doubtful else {},
+        )
+
+    def _stream(self, held: HeldStream, info: TopicInfo, edges: Edges) -> str | None:
+        if held.stream.topic_id not in (None, info.topic_id):
+            found = _of_topic(held, info, edges)
+        else:
+            found = _of_ranges(held, edges)
+        if found is None:
+            return _NO_LEADER
+        if not found:
+            return None
+        if held.deployment.data_loss is DataLossPolicy.FAIL:
+            return self._suspend(held, info, found)
+        return self._skip(held, info, found)
+
+    def _suspend(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str:
+        errors = [
+            _error(each, f"{_fact(held, number, each, info)}; {_advice(each)}")
+            for number, each in sorted(found.items())
+        ]
+        for each in errors:
+            log.error("stream suspended", stream=str(held.stream.id), reason=_shown(each))
+        more = f" (and {len(errors) - 1} more partitions)" if len(errors) > 1 else ""
+        reason = f"{_shown(errors[0])}{more}"
+        self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
+        return reason
+
+    def _skip(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str | None:
+        """Go on behind what is lost; returns why not, if not."""
+        if any(lane.wave is not None for lane in held.lanes.values()):
+            return _ENDS_FIRST
+        stream, moves, failures = held.stream.id, [], []
+        for number, each in sorted(found.items()):
+            lane = LaneId(*stream, number)
+            piece = Slice(lane, held.stream.topic, each.from_offset, each.until_offset, held.epoch)
+            moves.append(Move(lane, held.lanes[number].position, each.go_on_at, held.epoch))
+            fact = f"{_fact(held, number, each, info)}; skipped, goes on at {each.go_on_at}"
+            failures.append(self._over(piece, _error(each, fact)))
+        epoch = self.store.skip_lost(stream, moves, failures, info.topic_id)
+        if epoch is None:
+            self.board.fill(self.store.load_positions([stream]))
+            return _MOVED
+        held.epoch = epoch
+        held.stream = replace(held.stream, topic_id=info.topic_id, epoch=epoch)
+        for number, each in found.items():
+            held.lanes[number].restart(each.go_on_at)
+        self._tell(stream, found, failures)
+        return None
+
+    def _over(self, piece: Slice, error: SliceError) -> Failure:
+        """A failure that stops nothing: it is there to be seen."""
+        now_s = self.clock.now_s()
+        return Failure(piece, error, now_s, attempts=0, state=FailureState.SKIPPED)
+
+    def _tell(
+        self, stream: StreamId, found: Mapping[int, Lost], failures: Sequence[Failure]
+    ) -> None:
+        meter = self.reporter.meter(stream)
+        meter.lost_records += sum(each.size for each in found.values() if each.unread)
+        for each in failures:
+            meter.last_error = _shown(each.error)
+            log.warning("lost records skipped", stream=str(stream), what=meter.last_error)
+
+
+def _error(lost: Lost, message: str) -> SliceError:
+    """A loss as it is shown to people."""
+    kind = TopicRecreated if lost.loss is Loss.RECREATED else OffsetOutOfRange
+    return SliceError(temporary=False, code=kind.__name__, message=message)
+
+
+def _of_ranges(held: HeldStream, edges: Edges) -> dict[int, Lost]:
+    """What its lanes lost, but for those that run, and those that may not be moved now."""
+    waits = held.deployment.data_loss is DataLossPolicy.SKIP
+    found: dict[int, Lost] = {}
+    for number, lane in held.lanes.items():
+        # A lane that is stopped at a record goes on when somebody says so, and not before.
+        if lane.wave is not None or (waits and lane.failure is not None):
+            continue
+        name = TopicPartition(held.stream.topic, number)
+        lost = lost_range(lane.position, edges.starts.get(name), edges.ends.get(name))
+        if lost is not None:
+            found[number] = lost
+    return found
+
+
+def _of_topic(held: HeldStream, info: TopicInfo, edges: Edges) -> dict[int, Lost] | None:
+    """What its lanes lost with their topic; None if the new one cannot be seen whole yet."""
+    found: dict[int, Lost] = {}
+    for number, lane in held.lanes.items():
+        start = edges.starts.get(TopicPartition(held.stream.topic, number))
+        if start is None and number in info.partitions:
+            return None
+        found[number] = lost_topic(lane.position, start or 0)
+    return found
+
+
+def _fact(held: HeldStream, number: int, lost: Lost, info: TopicInfo) -> str:
+    where = f"{held.stream.topic}[{number}]"
+    if lost.loss is Loss.RETENTION:
+        gone = f"{lost.from_offset} to {lost.until_offset - 1}"
+        return f"{where} lost offsets {gone} to retention before they were read"
+    if lost.loss is Loss.CUT:
+        read = f"offsets up to {lost.until_offset - 1} were read"
+        return f"{where} ends at {lost.from_offset}, but {read}: the log was cut"
+    return (
+        f"topic {held.stream.topic} was deleted and made again (id {held.stream.topic_id}, now "
+        f"{info.topic_id}); what it had in partition {number} from offset {lost.from_offset} on "
+        "is lost"
+    )
+
+
+def _shown(error: SliceError) -> str:
+    return f"{error.code}: {error.message}"
+
+
+def _advice(lost: Lost) -> str:
+    """What a person can do."""
+    to = {
+        Loss.RETENTION: f" to {lost.go_on_at} or later",
+        Loss.CUT: f" to {lost.go_on_at} or earlier",
+        Loss.RECREATED: "",
+    }[lost.loss]
+    return f"seek the stream{to}, then resume it"

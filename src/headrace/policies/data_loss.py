@@ -1,0 +1,84 @@
+"""What Kafka no longer has, found by comparing where a lane stands with what is there.
+
+Retention removes records before they were read, an unclean election cuts the end of a log, and a
+topic can be deleted and made again under its name. Whoever reads on as if nothing had happened
+loses records, or takes others for them, in silence. So a lane's position is held against the edges
+of its log, and what does not fit is told by its exact offsets, with the place where the lane could
+go on:
+
+======================  ===========================  ================================
+what happened           offsets told                 could go on at
+======================  ===========================  ================================
+retention overtook it   ``[position, start)``        the new start
+the log was cut         ``[end, position)``: read    the new end
+                        once, and gone since
+the topic is another    from the position on; what   its beginning
+                        there was after it is known
+                        to nobody
+======================  ===========================  ================================
+
+Whether it does go on is the use case's ``data_loss``; `cycle/losses.py` acts. A log that was cut
+and has grown past the position since looks like one that was not, and cannot be told from it here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: errors of a slice that say nothing of records: the log itself has to be looked at
+ABOUT_THE_LOG = frozenset({"OffsetOutOfRange", "TopicMissing"})
+
+
+class Loss(StrEnum):
+    """What happened to a log."""
+
+    RETENTION = "retention"  #: its beginning was removed, and records with it that were not read
+    CUT = "cut"  #: it ends before what was read
+    RECREATED = "recreated"  #: its topic was deleted, and another has its name
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a lane lost, half-open, and where its log goes on."""
+
+    loss: Loss
+    from_offset: int
+    until_offset: int
+    go_on_at: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets it spans; 0 where nobody knows."""
+        return self.until_offset - self.from_offset
+
+    @property
+    def unread(self) -> bool:
+        """Whether these offsets were never read."""
+        return self.loss is not Loss.CUT
+
+
+def lost_range(position: int, start: int | None, end: int | None) -> Lost | None:
+    """What a lane lost in a topic that is still the same; None if it stands inside its log.
+
+    Args:
+        position: the next offset to read.
+        start: the first offset that is there; None if it cannot be had, which tells nothing.
+        end: the offset after the last one; None the same way.
+    """
+    if start is not None and position < start:
+        return Lost(Loss.RETENTION, position, start, start)
+    if end is not None and end < position:
+        # Two questions, two moments: retention may have come between them.
+        return Lost(Loss.CUT, end, position, max(end, start or 0))
+    return None
+
+
+def lost_topic(position: int, start: int) -> Lost:
+    """What a lane lost with its topic.
+
+    Args:
+        position: the next offset of the old topic, as far as anybody knows its end as well.
+        start: the first offset of the new one; 0 for a partition it does not have, yet.
+    """
+    return Lost(Loss.RECREATED, position, position, start)

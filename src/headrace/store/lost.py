@@ -1,0 +1,63 @@
+"""Going on behind records that Kafka no longer has.
+
+Whoever decides that has looked at Kafka a moment ago, and may have been fenced since, or an
+operator may have sought the stream. So all lanes move by one compare-and-set, or none does; and
+with them goes, in the same transaction, the note of what was passed over. There is no moment in
+which the lanes have moved and nobody is told.
+
+The epoch is raised too. In a topic that was made again old offsets mean other records, and a slice
+of the old one that still runs somewhere could commit where a new one is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, select, update
+
+from headrace.model.records import Failure, Move
+from headrace.model.streams import State, StreamId
+from headrace.store import failures, stops, streams
+from headrace.store.pairs import of
+from headrace.store.schema import positions
+from headrace.store.schema import streams as stream_rows
+
+
+def skip(
+    connection: Connection,
+    stream: StreamId,
+    moves: Sequence[Move],
+    notes: Sequence[Failure],
+    topic_id: str,
+) -> int | None:
+    """Move lanes behind what is lost; the new epoch, or None if they are not where they were."""
+    assert all(each.lane.stream == stream for each in moves), "the lanes are the stream's"
+    row = streams.locked(connection, stream)
+    if row.state == State.REMOVED or not _as_thought(connection, stream, row.epoch, moves):
+        return None
+    epoch = int(row.epoch) + 1
+    raised = {"epoch": epoch}
+    ours = of(positions, stream)
+    connection.execute(
+        update(stream_rows).where(of(stream_rows, stream)).values(topic_id=topic_id, **raised)
+    )
+    connection.execute(update(positions).where(ours).values(raised))
+    for each in moves:
+        lane = ours & (positions.c.partition == each.lane.partition)
+        connection.execute(update(positions).where(lane).values(next_offset=each.to_offset))
+    stops.release(connection, stream, {each.lane.partition for each in moves})
+    for note in notes:
+        failures.note(connection, note)
+    return epoch
+
+
+def _as_thought(
+    connection: Connection, stream: StreamId, epoch: int, moves: Sequence[Move]
+) -> bool:
+    """Whether all lanes are where the moves begin; they stay there until the transaction ends."""
+    asked = select(positions.c.partition, positions.c.next_offset).where(of(positions, stream))
+    in_order = asked.order_by(positions.c.partition).with_for_update()
+    at = {row.partition: row.next_offset for row in connection.execute(in_order)}
+    return all(
+        each.epoch == epoch and at.get(each.lane.partition) == each.from_offset for each in moves
+    )

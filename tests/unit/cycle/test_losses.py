@@ -1,0 +1,319 @@
+"""What Kafka lost is told by its offsets, and stops or moves its own stream and no other."""
+
+import pytest
+
+from headrace.errors import StoreUnavailable
+from headrace.model.records import FailureState
+from headrace.model.streams import DataLossPolicy, Order, State, StreamId
+
+ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
+TOPIC = "acme.visits"
+FAIL, SKIP = DataLossPolicy.FAIL, DataLossPolicy.SKIP
+
+
+@pytest.fixture
+def begun(world):
+    """Acme at 5 and bolt at 3, and nothing left to do."""
+
+    def begin(policy, partitions=1, **options):
+        world.use_cases = [world.make(**options)]
+        world.deploy(data_loss=policy)
+        world.tenant("acme", 5, partitions)
+        world.tenant("bolt", 3)
+        world.start()
+        world.turns()
+        assert world.positions()["acme", 0] == 5
+        return world
+
+    return begin
+
+
+def asleep(world, change):
+    """What happens to acme's topic while nobody looks."""
+    world.store.set_tenant_state("acme", State.SUSPENDED)
+    world.turns(2)
+    change()
+    world.store.set_tenant_state("acme", State.ACTIVE)
+    world.turns(8, seconds=1.0)
+
+
+def made_again(world, records=0, partitions=1):
+    world.log.delete_topic(TOPIC)
+    world.log.create_topic(TOPIC, partitions)
+    world.send("acme", records)
+
+
+def notes(world):
+    return [
+        (
+            each.slice.lane.partition,
+            each.slice.from_offset,
+            each.slice.until_offset,
+            each.error.code,
+        )
+        for each in world.store.failures(ACME)
+        if each.state is FailureState.SKIPPED
+    ]
+
+
+def stream(world):
+    return next(each for each in world.store.streams() if each.id == ACME)
+
+
+def undisturbed(world):
+    world.send("bolt", 4)
+    world.turns()
+    assert world.positions()["bolt", 0] == 7
+    assert world.row("bolt").state == "active"
+    assert world.row("bolt").lost_records == 0
+    assert world.store.failures(BOLT) == []
+
+
+# --- skip ------------------------------------------------------------------------------------
+
+
+def test_a_stream_goes_on_behind_what_retention_took_and_the_range_is_kept(begun):
+    world = begun(SKIP)
+
+    def expire():
+        world.send("acme", 10)
+        world.log.expire(TOPIC, 0, 9)
+
+    asleep(world, expire)
+    assert world.positions()["acme", 0] == 15
+    assert [offset for tenant, offset in world.seen if tenant == "acme"][5:] == list(range(9, 15))
+    assert notes(world) == [(0, 5, 9, "OffsetOutOfRange")]
+    (kept,) = world.store.failures(ACME)
+    assert "acme.visits[0] lost offsets 5 to 8 to retention" in kept.error.message
+    assert "goes on at 9" in kept.error.message
+    assert (world.row("acme").state, world.row("acme").lost_records) == ("active", 4)
+    assert "lost offsets 5 to 8" in world.row("acme").note
+    undisturbed(world)
+
+
+def test_a_stream_goes_on_where_its_log_was_cut(begun):
+    world = begun(SKIP)
+    world.log.truncate(TOPIC, 0, 3)
+    world.turns(4)
+    world.send("acme", 2)
+    world.turns(4)
+    assert world.positions()["acme", 0] == 5
+    assert [offset for tenant, offset in world.seen if tenant == "acme"] == [0, 1, 2, 3, 4, 3, 4]
+    assert notes(world) == [(0, 3, 5, "OffsetOutOfRange")]
+    assert world.row("acme").lost_records == 0
+    undisturbed(world)
+
+
+def test_a_topic_made_again_is_read_from_its_beginning(begun):
+    world = begun(SKIP)
+    before = stream(world)
+    asleep(world, lambda: made_again(world, 7))
+    assert world.positions()["acme", 0] == 7
+    assert [offset for tenant, offset in world.seen if tenant == "acme"][5:] == list(range(7))
+    assert notes(world) == [(0, 5, 5, "TopicRecreated")]
+    (kept,) = world.store.failures(ACME)
+    assert "in partition 0 from offset 5 on is lost" in kept.error.message
+    after = stream(world)
+    assert (after.topic_id != before.topic_id, after.epoch) == (True, before.epoch + 1)
+    undisturbed(world)
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3)])
+def test_a_topic_made_again_may_have_other_partitions(begun, before, after):
+    world = begun(SKIP, partitions=before)
+    world.send("acme", 2, before - 1)
+    world.turns()
+    asleep(world, lambda: made_again(world, 2, after))
+    world.send("acme", 3, after - 1)
+    world.turns()
+    assert len(notes(world)) == before
+    found = {number: at for (name, number), at in world.positions().items() if name == "acme"}
+    assert found == {0: 2 if after > 1 else 5, 1: 0, 2: 3 if after > 1 else 0}
+
+
+def test_a_topic_made_again_is_not_begun_before_all_its_partitions_can_be_seen(begun):
+    world = begun(SKIP, partitions=2)
+
+    def change():
+        made_again(world, 2, 2)
+        world.log.set_leader(TOPIC, 1, False)
+
+    asleep(world, change)
+    assert notes(world) == []
+    assert world.positions()["acme", 0] == 5
+    assert "no leader" in world.row("acme").note
+    world.log.set_leader(TOPIC, 1, True)
+    world.turns(4, seconds=2.0)
+    assert world.positions()["acme", 0] == 2
+
+
+def test_nothing_is_skipped_while_something_of_the_stream_runs(begun):
+    world = begun(SKIP, partitions=2)
+    world.engine.paused = True
+    world.send("acme", 1)
+    world.turns(3)
+    world.send("acme", 4, partition=1)
+    world.log.expire(TOPIC, 1, 3)
+    held = world.driver.board.streams[ACME]
+    world.driver.observer.doubt(held, held.lanes[1], "somebody said so")
+    world.turns(3)
+    assert (notes(world), world.positions()["acme", 1]) == ([], 0)
+    assert "as soon as nothing of the stream runs" in world.row("acme").note
+    world.engine.paused = False
+    world.turns(5, seconds=1.0)
+    assert notes(world) == [(1, 0, 3, "OffsetOutOfRange")]
+    assert world.positions()["acme", 0] == 6
+    assert world.positions()["acme", 1] == 4
+
+
+def test_a_lane_that_is_stopped_at_a_record_stays_where_it_is(world):
+    def picky(table, context):
+        if context.tenant == "acme" and 2 in table["offset"].to_pylist():
+            raise ValueError("cannot read this")
+
+    world.use_cases = [world.make(picky)]
+    world.deploy(data_loss=SKIP, retries=0)
+    world.tenant("acme", 5)
+    world.tenant("bolt", 3)
+    world.start()
+    world.turns(8, seconds=1.0)
+    (stopped,) = world.store.failures(ACME, only_open=True)
+    at = world.positions()["acme", 0]
+    asleep(world, lambda: world.log.expire(TOPIC, 0, 4))
+    assert world.positions()["acme", 0] == at
+    world.store.retry_failure(stopped.id)
+    asleep(world, lambda: None)
+    assert world.positions()["acme", 0] == 5
+    assert notes(world) == [(0, at, 4, "OffsetOutOfRange")]
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_store_that_does_not_answer_leaves_one_note_and_one_move(begun, monkeypatch, done):
+    world = begun(SKIP)
+    whole = world.store.skip_lost
+    answers = [False]
+
+    def unsteady(*args):
+        if answers:
+            if done:
+                whole(*args)
+            answers.pop()
+            raise StoreUnavailable("the store does not answer")
+        return whole(*args)
+
+    monkeypatch.setattr(world.store, "skip_lost", unsteady)
+    world.send("acme", 0)
+    asleep(world, lambda: made_again(world, 7))
+    assert not answers
+    assert notes(world) == [(0, 5, 5, "TopicRecreated")]
+    assert world.positions()["acme", 0] == 7
+
+
+def test_whoever_seeks_at_the_same_moment_wins(begun, monkeypatch):
+    world = begun(SKIP)
+    whole = world.store.skip_lost
+
+    def late(stream, moves, failures, topic_id):
+        monkeypatch.undo()
+        world.store.seek(ACME, {0: 7})
+        return whole(stream, moves, failures, topic_id)
+
+    monkeypatch.setattr(world.store, "skip_lost", late)
+
+    def expire():
+        world.send("acme", 5)
+        world.log.expire(TOPIC, 0, 6)
+
+    asleep(world, expire)
+    assert notes(world) == []
+    assert [offset for tenant, offset in world.seen if tenant == "acme"][5:] == [7, 8, 9]
+
+
+# --- found inside a wave ---------------------------------------------------------------------
+
+
+def in_flight(world, change):
+    """What happens to acme's topic between plan and read."""
+    world.engine.paused = True
+    world.send("acme", 5)
+    world.turns(3)
+    change()
+    world.engine.paused = False
+    world.turns(10, seconds=1.0)
+
+
+@pytest.mark.parametrize("order", [Order.LANE, Order.STREAM])
+def test_what_a_task_cannot_read_any_more_is_skipped_by_exact_offsets(begun, order):
+    world = begun(SKIP, order=order)
+    in_flight(world, lambda: world.log.expire(TOPIC, 0, 8))
+    assert notes(world) == [(0, 5, 8, "OffsetOutOfRange")]
+    assert world.store.failures(only_open=True) == []
+    assert world.positions()["acme", 0] == 10
+    undisturbed(world)
+
+
+def test_what_a_task_cannot_read_any_more_stops_its_stream_with_the_exact_offsets(begun):
+    world = begun(FAIL)
+    in_flight(world, lambda: world.log.expire(TOPIC, 0, 8))
+    assert world.row("acme").state == "suspended"
+    assert "lost offsets 5 to 7 to retention" in stream(world).reason
+    assert world.store.failures() == []
+    world.store.seek(ACME, {0: 8})
+    world.store.set_stream_state(ACME, State.ACTIVE)
+    world.turns(8, seconds=1.0)
+    assert world.positions()["acme", 0] == 10
+    undisturbed(world)
+
+
+@pytest.mark.parametrize("policy", [FAIL, SKIP])
+def test_a_log_cut_under_a_task_is_looked_at(begun, policy):
+    world = begun(policy)
+    in_flight(world, lambda: world.log.truncate(TOPIC, 0, 3))
+    if policy is FAIL:
+        assert "ends at 3, but offsets up to 4 were read" in stream(world).reason
+    else:
+        assert notes(world) == [(0, 3, 5, "OffsetOutOfRange")]
+        assert world.positions()["acme", 0] == 3
+    undisturbed(world)
+
+
+@pytest.mark.parametrize("policy", [FAIL, SKIP])
+def test_a_topic_deleted_under_a_task_is_waited_for_and_then_it_is_another(begun, policy):
+    world = begun(policy)
+    in_flight(world, lambda: world.log.delete_topic(TOPIC))
+    assert world.row("acme").state == "waiting"
+    assert world.store.failures() == []
+    world.log.create_topic(TOPIC)
+    world.send("acme", 2)
+    world.turns(8, seconds=2.0)
+    if policy is FAIL:
+        assert "TopicRecreated" in stream(world).reason
+    else:
+        assert notes(world) == [(0, 5, 5, "TopicRecreated")]
+        assert world.positions()["acme", 0] == 2
+    undisturbed(world)
+
+
+# --- fail ------------------------------------------------------------------------------------
+
+
+def test_a_log_that_was_cut_while_no_driver_ran_is_found_by_the_next_one(begun):
+    world = begun(FAIL)
+    world.log.truncate(TOPIC, 0, 3)
+    world.start()
+    world.turns(3)
+    assert "ends at 3, but offsets up to 4 were read" in stream(world).reason
+    undisturbed(world)
+
+
+def test_several_partitions_that_lost_records_are_counted_in_the_reason(begun):
+    world = begun(FAIL, partitions=3)
+
+    def expire():
+        for number in range(3):
+            world.send("acme", 9, number)
+            world.log.expire(TOPIC, number, 8)
+
+    asleep(world, expire)
+    assert "lost offsets 5 to 7" in stream(world).reason
+    assert "and 2 more partitions" in stream(world).reason

@@ -1,0 +1,53 @@
+"""Nothing that Kafka lost goes unnoticed, and nothing that is there is taken for lost."""
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from headrace.policies.data_loss import Loss, Lost, lost_range, lost_topic
+
+offsets = some.integers(0, 12)
+edges = some.tuples(offsets, offsets).map(sorted)
+
+
+def test_the_offsets_between_position_and_start_are_lost_to_retention():
+    assert lost_range(3, 7, 20) == Lost(Loss.RETENTION, 3, 7, 7)
+    assert lost_range(3, 7, 20).size == 4
+
+
+def test_the_offsets_that_were_read_past_the_end_are_told_where_a_log_was_cut():
+    assert lost_range(9, 2, 5) == Lost(Loss.CUT, 5, 9, 5)
+
+
+def test_a_lane_of_another_topic_goes_on_at_its_beginning_and_nobody_knows_how_much_is_lost():
+    assert lost_topic(9, 2) == Lost(Loss.RECREATED, 9, 9, 2)
+
+
+@given(offsets, edges)
+def test_a_loss_is_found_exactly_where_the_position_is_outside_the_log(position, log):
+    start, end = log
+    assert (lost_range(position, start, end) is None) == (start <= position <= end)
+
+
+@given(offsets, edges)
+def test_every_lost_offset_is_missing_from_the_log_and_touches_the_position(position, log):
+    start, end = log
+    found = lost_range(position, start, end)
+    if found is None:
+        return
+    assert found.size > 0
+    assert position in (found.from_offset, found.until_offset)
+    assert not any(start <= each < end for each in range(found.from_offset, found.until_offset))
+
+
+@given(offsets, some.none() | offsets, some.none() | offsets)
+def test_a_lane_that_goes_on_where_it_can_has_nothing_more_to_lose(position, start, end):
+    found = lost_range(position, start, end)
+    after = position if found is None else found.go_on_at
+    assert lost_range(after, start, None) is None
+    if start is None or end is None or start <= end:
+        assert lost_range(after, start, end) is None
+
+
+@given(offsets)
+def test_what_is_not_known_tells_nothing(position):
+    assert lost_range(position, None, None) is None
