@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.admin import OffsetSpec as _Spec  # type: ignore[attr-defined]
 
 from headrace.kafka import KafkaLog, create_topics, producer_config
@@ -49,6 +49,16 @@ class KafkaTopics:
         log = KafkaLog(self.config)
         until(lambda: len(log.end_offsets(lanes)) == partitions)
         log.close()
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Let a topic have so many, and wait until the new ones have leaders."""
+        self._admin.create_partitions([NewPartitions(name, partitions)])[name].result(_DEADLINE_S)
+        lanes = [Lane(name, partition) for partition in range(partitions)]
+        log = KafkaLog(self.config)
+        until(lambda: len(log.end_offsets(lanes)) == partitions)
+        log.close()
+        # The one there is would refuse the new partitions until it looks at the topic again.
+        self._producer = Producer({**producer_config(self.config), "linger.ms": 1})
 
     def delete(self, name: str) -> None:
         """Delete a topic and wait until nobody finds it."""
