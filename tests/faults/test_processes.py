@@ -1,5 +1,6 @@
 """Drivers that are paused, doubled, or lose their workers; brokers that die or stand still."""
 
+import contextlib
 import os
 import random
 import signal
@@ -40,11 +41,13 @@ def progressing(rig, by=100):
 
 def workers(driver):
     """Python workers that run tasks."""
-    return [
-        each
-        for each in driver.tree()
-        if "pyspark.daemon" in " ".join(each.cmdline()) and each.ppid() != driver.process.pid
-    ]
+    found = []
+    for each in driver.tree():
+        with contextlib.suppress(psutil.NoSuchProcess):  # a zombie is none of them either
+            mother = each.parent()
+            if mother is not None and all("pyspark.daemon" in p.cmdline() for p in (each, mother)):
+                found.append(each)
+    return found
 
 
 def test_a_driver_stopped_for_longer_than_its_lease_wakes_up_harmless(rig):
