@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from confluent_kafka.admin import OffsetSpec as _Spec  # type: ignore[attr-defined]
 
 from headrace.kafka import KafkaLog, create_topics, producer_config

@@ -17,7 +17,13 @@ COMMANDS = [
 
 
 def test_there_are_groups_to_look_at():
-    assert {name for name, _ in COMMANDS} == {"quarantine", "streams", "tenants", "use-cases"}
+    assert {name for name, _ in COMMANDS} == {
+        "fleet",
+        "quarantine",
+        "streams",
+        "tenants",
+        "use-cases",
+    }
 
 
 @pytest.mark.parametrize(("group", "command"), COMMANDS)
