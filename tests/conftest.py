@@ -4,12 +4,14 @@ Tests share them, so each makes topics of its own names (``make_topic``) and loo
 A test that must stop, kill or fill a server starts one for itself.
 """
 
+import tempfile
 import uuid
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
+from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +19,22 @@ def kafka(tmp_path_factory):
     """A real broker; ``kafka.bootstrap_servers`` is its address."""
     with EmbeddedKafka(tmp_path_factory.mktemp("kafka"), quick_start=True) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def open_folder():
+    """A folder that root's PostgreSQL, which is not root, can reach; pytest's own are closed."""
+    with tempfile.TemporaryDirectory(prefix="headrace-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def postgres(open_folder):
+    """A real PostgreSQL; ``postgres.url`` is its database."""
+    with EmbeddedPostgres(open_folder / "postgres", durable=False) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

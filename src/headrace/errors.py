@@ -9,6 +9,7 @@ every foreign exception is translated into one of them at the door of the room t
     │   ├── BrokerUnavailable      no Kafka broker answers
     │   ├── LeaderUnknown          one partition has no leader for a moment
     │   ├── StoreUnavailable       the database does not answer or is locked
+    │   │   └── OutcomeUnknown     the answer to a commit was lost; the store knows, so look there
     │   ├── SinkUnavailable        a sink is down or asks us to slow down
     │   ├── HandlerSlow            a call was ended early so that neighbours need not wait
     │   └── TaskLost               Spark lost the task, its executor or its Python worker
@@ -62,6 +63,10 @@ class LeaderUnknown(Temporary):
 
 class StoreUnavailable(Temporary):
     """The store does not answer."""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The answer to a commit was lost: it may have happened or not, and the store knows which."""
 
 
 class SinkUnavailable(Temporary):

@@ -1,4 +1,4 @@
-"""The laws of a sink, on a table in SQLite and, where one can be had, in PostgreSQL."""
+"""The laws of a sink, on a table in SQLite and in PostgreSQL."""
 
 from __future__ import annotations
 

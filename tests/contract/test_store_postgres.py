@@ -1,4 +1,4 @@
-"""The store's promises, kept by PostgreSQL, where one can be had."""
+"""The store's promises, kept by PostgreSQL."""
 
 import pytest
 

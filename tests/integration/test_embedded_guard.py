@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from headrace.embedded import guard
-from headrace.embedded.guarded import GuardedProcess
+from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.errors import ServerError
 
 
@@ -37,7 +37,7 @@ def start(tmp_path):
     started = []
 
     def make(*command, grace_s=5):
-        process = GuardedProcess(command, tmp_path / "log", [], grace_s)
+        process = GuardedProcess(command, tmp_path / "log", [], Ending(grace_s))
         started.append(process)
         return process
 
@@ -100,8 +100,8 @@ def test_a_server_ends_when_its_parent_is_killed(keep_pipe):
     pipe, ours = os.pipe()
     script = (
         "import os, subprocess, sys, time\n"
-        f"subprocess.Popen([sys.executable, {guard.__file__!r}, str(os.getpid()), '5', 'sleep',"
-        f" '600'], stdin={pipe})\n"
+        f"subprocess.Popen([sys.executable, {guard.__file__!r}, str(os.getpid()), '5', '15',"
+        f" '-', 'sleep', '600'], stdin={pipe})\n"
         "time.sleep(600)\n"
     )
     parent = subprocess.Popen(

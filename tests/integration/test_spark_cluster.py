@@ -16,7 +16,7 @@ import pytest
 
 from headrace.embedded import EmbeddedSparkCluster
 from headrace.embedded.addresses import HOST
-from headrace.embedded.guarded import GuardedProcess
+from headrace.embedded.guarded import Ending, GuardedProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 APP = Path(__file__).with_name("cluster_app.py")
@@ -102,7 +102,7 @@ def test_who_does_not_know_the_secret_is_not_let_in(cluster, tmp_path, secret):
         at = uninvited.index("--properties-file")
         del uninvited[at : at + 2]
     environment = {**cluster.environment, "_SPARK_AUTH_SECRET": secret, "SPARK_LOCAL_DIRS": ""}
-    worker = GuardedProcess(uninvited, tmp_path / "log", [], 5.0, environment)
+    worker = GuardedProcess(uninvited, tmp_path / "log", [], Ending(5.0), environment)
     try:
         assert eventually(lambda: "Failed to connect to master" in worker.tail())
         assert "Successfully registered" not in (tmp_path / "log").read_text()

@@ -12,6 +12,7 @@ from headrace.cli import (
     planning,
     quarantine,
     running,
+    store,
     streams,
     tenants,
     use_cases,
@@ -43,6 +44,7 @@ app.add_typer(streams.app, name="streams")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(use_cases.app, name="use-cases")
 app.add_typer(fleet.app, name="fleet")
+app.add_typer(store.app, name="store")
 
 
 def _show_version(value: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ from headrace.cli.servers import folder_of, remember, with_addresses
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
-from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
+from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from headrace.fleet.health import Pulse, answering
 from headrace.live import LiveTable
 from headrace.settings import Settings, read_settings
@@ -47,6 +48,13 @@ HealthHost = Annotated[
     str, typer.Option(help="The address of that port; anything but loopback lets others ask.")
 ]
 Level = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")]
+
+
+class StoreKind(Enum):
+    """What `up` keeps positions in."""
+
+    SQLITE = "sqlite"
+    POSTGRES = "postgres"
 
 
 def run(
@@ -79,16 +87,24 @@ def up(
     master: Master = None,
     log_level: Level = "INFO",
     name: Name = None,
+    store: Annotated[
+        StoreKind,
+        typer.Option(
+            help="Where positions are kept, unless the YAML file names a store: in a SQLite file, "
+            "or in a PostgreSQL that is started here. Each has its own positions."
+        ),
+    ] = StoreKind.SQLITE,
 ) -> None:
     """Start what the YAML file does not name, then run a driver, and stay.
 
     Kafka, a mail server and a store keep their data in .headrace/up beside the YAML file, and the
-    other commands find them there.
+    other commands find them there. `headrace up --store postgres` tries, on this machine, the
+    store that a cluster needs.
     """
     configure_logs(log_level)
     with shown_errors(), ExitStack() as stack:
         settings, base = read_settings(config), config.resolve().parent
-        settings = _with_servers(settings, folder_of(base), stack)
+        settings = _with_servers(settings, folder_of(base), store, stack)
         settings = _with_options(settings, master, name)
         _drive(settings, base, Pulse(driver_name(settings)))
 
@@ -135,7 +151,7 @@ def _with_options(settings: Settings, master: str | None, name: str | None) -> S
     return settings
 
 
-def _with_servers(settings: Settings, folder: Path, stack: ExitStack) -> Settings:
+def _with_servers(settings: Settings, folder: Path, store: StoreKind, stack: ExitStack) -> Settings:
     """The settings, completed with the addresses of servers that are started here."""
     addresses: dict[str, str] = {}
     if "bootstrap.servers" not in settings.kafka:
@@ -147,10 +163,19 @@ def _with_servers(settings: Settings, folder: Path, stack: ExitStack) -> Setting
         addresses["smtp_url"] = smtp.url
         err.print(f"mail   {smtp.url}, kept in {folder / 'mail'}", highlight=False)
     if not settings.names_a_store():
-        addresses["database_url"] = f"sqlite:///{folder / 'headrace.db'}"
-        err.print(f"store  {folder / 'headrace.db'}", highlight=False)
+        addresses["database_url"] = _store(folder, store, stack)
     remember(folder, addresses)
     return with_addresses(settings, addresses)
+
+
+def _store(folder: Path, kind: StoreKind, stack: ExitStack) -> str:
+    """The URL of a store that is kept in ``folder``."""
+    if kind is StoreKind.POSTGRES:
+        postgres = stack.enter_context(EmbeddedPostgres(folder / "postgres"))
+        err.print(f"store  PostgreSQL, port {postgres.port}, kept in {postgres.folder}")
+        return postgres.url
+    err.print(f"store  {folder / 'headrace.db'}", highlight=False)
+    return f"sqlite:///{folder / 'headrace.db'}"
 
 
 def _drive(settings: Settings, folder: Path, pulse: Pulse) -> None:

@@ -1,14 +1,16 @@
-"""Real servers for one machine: Kafka, a mail server and a Spark cluster, each in a folder.
+"""Real servers for one machine: Kafka, PostgreSQL, a mail server and a Spark cluster.
 
 Trying Headrace must need nothing but Python and Java. Each server here is the real thing, started
 as a child that ends with its parent, with its data in one folder that it can come back to.
 
-Start at ``EmbeddedKafka``, ``EmbeddedSmtp`` and ``EmbeddedSparkCluster``. Other jars, such as those
-of Spark's own Kafka source, come from ``jars.jars``. Nothing here is meant for production.
+Start at ``EmbeddedKafka``, ``EmbeddedPostgres``, ``EmbeddedSmtp`` and ``EmbeddedSparkCluster``.
+Other jars, such as those of Spark's own Kafka source, come from ``jars.jars``. Nothing here is for
+production.
 """
 
 from headrace.embedded.kafka_broker import EmbeddedKafka
+from headrace.embedded.postgres import EmbeddedPostgres
 from headrace.embedded.smtp import EmbeddedSmtp
 from headrace.embedded.spark_cluster import EmbeddedSparkCluster
 
-__all__ = ["EmbeddedKafka", "EmbeddedSmtp", "EmbeddedSparkCluster"]
+__all__ = ["EmbeddedKafka", "EmbeddedPostgres", "EmbeddedSmtp", "EmbeddedSparkCluster"]

@@ -9,9 +9,10 @@ its only thread is gone with it, and there the parent-death signal is right.
 The guard has a session of its own: Ctrl-C reaches the driver, which drains while its servers still
 run.
 
-Run by path, ``python guard.py PARENT_PID GRACE_S COMMAND...``, with the pipe as standard input; it
-prints the server's pid as its first line and ends with the server's exit code. Standard library
-only, and nothing of Headrace, so that it is small and up at once.
+Run by path, ``python guard.py PARENT_PID GRACE_S STOP_SIGNAL USER COMMAND...``, with the pipe as
+standard input; it prints the server's pid as its first line and ends with the server's exit code.
+``USER`` is ``UID:GID``, which only root may name, or ``-`` for its own. Standard library only, and
+nothing of Headrace, so that it is small and up at once.
 """
 
 from __future__ import annotations
@@ -36,9 +37,14 @@ def main(arguments: Sequence[str]) -> int:
     # a guard asked to stop acts as if its parent had gone
     asked_to_stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked_to_stop.append(number))
-    parent, grace_s, command = int(arguments[0]), float(arguments[1]), arguments[2:]
+    parent, grace_s, stop_signal = int(arguments[0]), float(arguments[1]), int(arguments[2])
+    user, command = arguments[3], arguments[4:]
+    uid, gid = (None, None) if user == "-" else map(int, user.split(":"))
     server = subprocess.Popen(  # noqa: S603 - the command is ours
         command,
+        user=uid,
+        group=gid,
+        extra_groups=None if gid is None else [],
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,
         close_fds=False,
@@ -47,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     print(server.pid, flush=True)  # noqa: T201 - the parent waits for this line
     while server.poll() is None:
         if asked_to_stop or os.getppid() != parent or _pipe_closed(_LOOK_EVERY_S):
-            return _end(server, grace_s)
+            return _end(server, stop_signal, grace_s)
     return server.returncode
 
 
@@ -64,8 +70,8 @@ def _pipe_closed(timeout_s: float) -> bool:
     return bool(readable) and os.read(sys.stdin.fileno(), 1) == b""
 
 
-def _end(server: subprocess.Popen[bytes], grace_s: float) -> int:
-    server.terminate()
+def _end(server: subprocess.Popen[bytes], stop_signal: int, grace_s: float) -> int:
+    server.send_signal(stop_signal)
     try:
         return server.wait(grace_s)
     except subprocess.TimeoutExpired:

@@ -13,12 +13,23 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.embedded import guard
+from headrace.embedded.stand_in import StandIn
 from headrace.errors import ServerError
 
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a server is asked to end."""
+
+    #: how long it may take; then it is killed
+    grace_s: float
+    signal: signal.Signals = signal.SIGTERM
 
 
 class GuardedProcess:
@@ -32,22 +43,24 @@ class GuardedProcess:
         command: Sequence[str],
         log: Path,
         descriptors: Sequence[int],
-        grace_s: float,
+        ending: Ending,
         environment: Mapping[str, str] | None = None,
+        user: StandIn | None = None,
     ) -> None:
         """Start ``command``; ``descriptors`` stay open in it (the lock of its folder).
 
-        It has our own environment with ``environment`` on top.
+        It has our own environment with ``environment`` on top, and is run by us or by ``user``.
 
-        When it is asked to stop, or when this process ends, it gets SIGTERM, and SIGKILL
-        ``grace_s`` later.
+        It is asked to end when ``stop`` is called, and when this process ends.
 
         Raises:
             ServerError: the log cannot be written or the command cannot be run.
         """
         self._log = log
-        self._stop_s = grace_s + 5
-        arguments = [str(os.getpid()), str(grace_s), *command]
+        self._stop_s = ending.grace_s + 5
+        name = "-" if user is None else f"{user.uid}:{user.gid}"
+        how = [str(ending.grace_s), str(int(ending.signal))]
+        arguments = [str(os.getpid()), *how, name, *command]
         try:
             with log.open("wb") as output:
                 self._guard = subprocess.Popen(  # noqa: S603 - the command is ours

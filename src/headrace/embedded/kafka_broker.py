@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
 from headrace.embedded.broker_properties import as_text, broker_properties
 from headrace.embedded.folder_lock import FolderLock
-from headrace.embedded.guarded import GuardedProcess, last_lines
+from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
 from headrace.errors import ServerError
@@ -38,7 +38,7 @@ _LOOK_EVERY_S = 0.02
 #: starts that may meet a port that was free a moment before
 _TRIES = 3
 #: how long a broker may take to close its files when asked to stop
-_GRACE_S = 60.0
+_ENDING = Ending(grace_s=60.0)
 _PORT_TAKEN = os.strerror(errno.EADDRINUSE)
 
 
@@ -190,7 +190,7 @@ class EmbeddedKafka:
         flags += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         flags += ["-XX:+ExitOnOutOfMemoryError", *(_QUICK if self._quick_start else ())]
         command = [java, *flags, "-cp", class_path, "kafka.Kafka", str(self._config)]
-        return GuardedProcess(command, self.folder / "broker.log", [lock.descriptor], _GRACE_S)
+        return GuardedProcess(command, self.folder / "broker.log", [lock.descriptor], _ENDING)
 
     def _await_answer(self, deadline_s: float) -> str | None:
         """Wait until it answers; if it does not, stop it and return what went wrong."""

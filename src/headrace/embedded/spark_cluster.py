@@ -28,7 +28,7 @@ import structlog
 
 from headrace.embedded.addresses import HOST, answers, free_ports
 from headrace.embedded.folder_lock import FolderLock
-from headrace.embedded.guarded import GuardedProcess
+from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.embedded.java import find_java
 from headrace.errors import ServerError
 
@@ -208,7 +208,7 @@ class EmbeddedSparkCluster:
             [str(home / "bin" / "spark-class"), main, *shared, *arguments],
             self.folder / f"{name}.log",
             [lock.descriptor],
-            _GRACE_S,
+            Ending(_GRACE_S),
             environment,
         )
 

@@ -3,7 +3,8 @@
 A score that is counted up twice is wrong for ever, and no key makes ``score + 1`` repeatable. But
 the positions are in the same database: so the rows and the moves of the positions go in one
 transaction, the moves are compare-and-set, and whatever is killed, both happen or neither. A
-slice that was done before, or a zombie's, moves nothing and writes nothing.
+slice that was done before, or a zombie's, moves nothing and writes nothing. Should the answer to a
+commit be lost, the same compare-and-set tells what became of it.
 
 Many tenants' effects share one transaction, since what costs is the commit. The whole group is
 tried at once: one round of moves, one ``executemany``. Only if the database refuses a row is the
@@ -29,7 +30,15 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
-from headrace.errors import ConfigError, SinkRefused, SinkUnavailable, StoreUnavailable, WrongSchema
+from headrace.errors import (
+    ConfigError,
+    OutcomeUnknown,
+    SinkRefused,
+    SinkUnavailable,
+    StoreUnavailable,
+    WrongSchema,
+)
+from headrace.model.records import Move
 from headrace.ports import Effect, Positions, Site, Written
 from headrace.sinks.columns import check_columns
 from headrace.sinks.outcomes import failed
@@ -151,8 +160,37 @@ class SqlTableWriter:
     def _write_group(self, group: Sequence[Effect]) -> list[Written]:
         if not group:
             return []
+        written: list[Written] = []
+        try:
+            with _transaction(self._positions, self._where) as connection:
+                written = self._write_or_halve(connection, group)
+        except SinkUnavailable as error:
+            if not isinstance(error.__cause__, OutcomeUnknown):
+                raise
+            return self._write_again(group, written)
+        return written
+
+    def _write_again(self, group: Sequence[Effect], before: Sequence[Written]) -> list[Written]:
+        """Write a group whose commit may have happened; what it did then is found, not done again.
+
+        The same moves wait for the lost transaction to end, so they tell what became of it. One
+        that is refused is ours if its lane stands where we left it: nobody else moves it there
+        without the same rows.
+        """
         with _transaction(self._positions, self._where) as connection:
-            return self._write_or_halve(connection, group)
+            after = self._write_or_halve(connection, group)
+            return [
+                first
+                if first.committed and again.superseded and self._is_done(connection, effect)
+                else again
+                for effect, first, again in zip(group, before, after, strict=True)
+            ]
+
+    def _is_done(self, connection: Connection, effect: Effect) -> bool:
+        stays = [
+            Move(each.lane, each.to_offset, each.to_offset, each.epoch) for each in effect.moves
+        ]
+        return all(self._positions.advance_in(connection, stays))
 
     def _write_or_halve(self, connection: Connection, group: Sequence[Effect]) -> list[Written]:
         try:

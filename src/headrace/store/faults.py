@@ -45,6 +45,7 @@ _POSTGRESQL_TEMPORARY = {
     "53": "the server is short of resources",
     "53100": "the server's disk is full; free some space, work then goes on by itself",
     "55P03": _LOCKED,
+    "57014": "a statement took too long, or somebody ended it",
     "57": "the server ended the connection or the statement",
     "58": "the server met an error of its system",
 }

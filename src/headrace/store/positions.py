@@ -74,8 +74,9 @@ class SqlPositions:
         Errors that the caller's own statements raise pass as they are.
 
         Raises:
-            StoreUnavailable: on entering, nothing was done; on leaving, the commit may or may not
-                have happened, and the positions tell which.
+            StoreUnavailable: nothing was done.
+            OutcomeUnknown: on leaving; the commit may or may not have happened, and the positions
+                tell which.
         """
         return self._database.guest()
 
@@ -85,7 +86,12 @@ class SqlPositions:
             return advance(connection, moves)
 
     def advance(self, moves: Sequence[Move]) -> list[bool]:
-        """Move positions in a transaction of its own; durable on return."""
+        """Move positions in a transaction of its own; durable on return.
+
+        Raises:
+            StoreUnavailable: nothing was moved.
+            OutcomeUnknown: all was moved, or nothing; the same moves again answer False if it was.
+        """
         if not moves:
             return []
         with self._database.write() as connection:

@@ -17,13 +17,8 @@ COMMANDS = [
 
 
 def test_there_are_groups_to_look_at():
-    assert {name for name, _ in COMMANDS} == {
-        "fleet",
-        "quarantine",
-        "streams",
-        "tenants",
-        "use-cases",
-    }
+    groups = {"fleet", "quarantine", "store", "streams", "tenants", "use-cases"}
+    assert {name for name, _ in COMMANDS} == groups
 
 
 @pytest.mark.parametrize(("group", "command"), COMMANDS)

@@ -8,15 +8,18 @@ in ``versions/``; the one in force stands in the table ``headrace_version``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
 
-from headrace.errors import StoreTooNew
+from headrace.errors import ConfigError, StoreTooNew
 from headrace.store.database import Database
 
 VERSION_TABLE = "headrace_version"
@@ -24,8 +27,24 @@ VERSION_TABLE = "headrace_version"
 _LOCK = int.from_bytes(b"headrace", "big") >> 1
 
 
-def upgrade(database: Database) -> None:
-    """Make the tables, or bring them to the newest version.
+#: what stands for a store without tables, where a version is asked for
+NOTHING = "base"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From one version to the one after it."""
+
+    version: str
+    #: what it brought, in one line
+    title: str
+
+
+OnStep = Callable[[Step], None]
+
+
+def upgrade(database: Database, on_step: OnStep | None = None) -> None:
+    """Make the tables, or bring them to the newest version; ``on_step`` hears of each step done.
 
     Raises:
         StoreTooNew: a later version of Headrace was here; nothing was changed.
@@ -37,15 +56,41 @@ def upgrade(database: Database) -> None:
     with database.write() as connection:
         _lock(connection)
         _refuse_newer(database, version_of(connection))
-        command.upgrade(_config(connection), "head")
+        command.upgrade(_config(connection, on_step), "head")
 
 
-def downgrade(database: Database, version: str) -> None:
-    """Take the tables back to an older version, ``base`` for none; what is newer is lost."""
+def downgrade(database: Database, version: str, on_step: OnStep | None = None) -> None:
+    """Take the tables back to an older version, ``base`` for none; what is newer is lost.
+
+    Raises:
+        ConfigError: there is no such version below the one in force; nothing was changed.
+        StoreTooNew: a later version of Headrace was here; nothing was changed.
+    """
     with database.write() as connection:
         _lock(connection)
-        _refuse_newer(database, version_of(connection))
-        command.downgrade(_config(connection), version)
+        steps_back(database, connection, version)
+        command.downgrade(_config(connection, on_step), version)
+
+
+def steps_back(database: Database, connection: Connection, version: str) -> list[Step]:
+    """What ``downgrade`` to ``version`` would undo, the newest first.
+
+    Raises:
+        ConfigError: there is no such version below the one in force.
+        StoreTooNew: a later version of Headrace was here.
+    """
+    here = version_of(connection)
+    _refuse_newer(database, here)
+    every = [Step(each.revision, _title(each)) for each in _scripts().walk_revisions()]
+    names = [each.version for each in every] + [NOTHING]
+    at = names.index(here or NOTHING)
+    if version not in names[at:]:
+        below = ", ".join(names[at + 1 :]) or "nothing"
+        raise ConfigError(
+            f"store {database.address.shown} has tables of version {here or NOTHING} and cannot go "
+            f"back to {version}; below it there is {below}"
+        )
+    return every[at : names.index(version)]
 
 
 def version_of(connection: Connection) -> str | None:
@@ -56,7 +101,7 @@ def version_of(connection: Connection) -> str | None:
 
 def newest_version() -> str:
     """The version that this Headrace works with."""
-    newest = ScriptDirectory.from_config(_config(None)).get_current_head()
+    newest = _scripts().get_current_head()
     assert newest is not None, "there are no migrations in the package"
     return newest
 
@@ -66,10 +111,12 @@ def _lock(connection: Connection) -> None:
     # holds behind a pooler.
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        # Rewriting a large table takes as long as it takes.
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
 
 
 def _refuse_newer(database: Database, version: str | None) -> None:
-    scripts = ScriptDirectory.from_config(_config(None))
+    scripts = _scripts()
     known = {script.revision for script in scripts.walk_revisions()}
     if version is not None and version not in known:
         raise StoreTooNew(
@@ -79,8 +126,21 @@ def _refuse_newer(database: Database, version: str | None) -> None:
         )
 
 
-def _config(connection: Connection | None) -> Config:
-    config = Config(attributes={"connection": connection})
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config(None, None))
+
+
+def _title(script: Script) -> str:
+    return (script.doc or script.revision).splitlines()[0].rstrip(".")
+
+
+def _config(connection: Connection | None, on_step: OnStep | None) -> Config:
+    def applied(*, step: Any, **_: Any) -> None:
+        script = step.up_revision
+        if on_step is not None and script is not None:
+            on_step(Step(script.revision, _title(script)))
+
+    config = Config(attributes={"connection": connection, "on_apply": applied})
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config

@@ -17,6 +17,7 @@ context.configure(
     transactional_ddl=True,
     # SQLite cannot alter most things of a table, so Alembic makes a new one and copies.
     render_as_batch=True,
+    on_version_apply=context.config.attributes["on_apply"],
 )
 with context.begin_transaction():
     context.run_migrations()
