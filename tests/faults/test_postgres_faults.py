@@ -1,0 +1,362 @@
+"""A database that is cut off around a commit, killed in the middle of one, locked or restarted.
+
+What is checked each time: the positions, and the rows that were written with them.
+"""
+
+import itertools
+import threading
+import time
+import uuid
+from contextlib import closing
+
+import psycopg
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from headrace.cycle.driver import Driver, Parts
+from headrace.embedded import EmbeddedPostgres
+from headrace.embedded.addresses import free_ports
+from headrace.errors import OutcomeUnknown, StoreUnavailable
+from headrace.model.plans import Limits
+from headrace.model.records import Deployment, LaneStart, Move
+from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.model.waves import Bin, Wave
+from headrace.ports import Connections, Effect, Site
+from headrace.sinks import ParquetFiles, SqlTable
+from headrace.store import SqlPositionsFactory, SqlStore, open_store
+from headrace.store.database import open_database
+from headrace.testing.clock import FakeClock
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
+from headrace.use_cases import use_case
+
+ACME = StreamId("keep", "acme")
+LANES = 4
+SEEN = SqlTable("seen", {"tenant": "text", "place": "bigint"})
+DEADLINE_S = 60
+
+
+@pytest.fixture
+def store(proxied_url):
+    """Acme's lanes stand at 0; the store is reached through the proxy."""
+    with closing(open_store(proxied_url)) as store:
+        prepare(store)
+        yield store
+
+
+def prepare(store):
+    store.deploy(Deployment("keep", "m.py", "00", "{tenant}.visits"))
+    store.add_tenant(Tenant("acme"))
+    store.start_lanes([LaneStart(ACME, "id", dict.fromkeys(range(LANES), 0))])
+
+
+def moves(epoch, start=0, end=10):
+    return [Move(LaneId(*ACME, lane), start, end, epoch) for lane in range(LANES)]
+
+
+def offsets(store):
+    return {each.next_offset for each in store.load_positions()}
+
+
+# one commit
+
+
+@pytest.mark.parametrize(("lost", "moved"), [("request", False), ("answer", True)])
+def test_positions_tell_what_became_of_a_commit_that_was_cut(store, proxy, lost, moved):
+    epoch = store.hold([ACME])[ACME]
+    proxy.fates.append(lost)
+    with pytest.raises(OutcomeUnknown, match="may have happened or not"):
+        store.positions.advance(moves(epoch))
+    assert proxy.cuts == 1
+    assert store.positions.advance(moves(epoch)) == [not moved] * LANES
+    assert offsets(store) == {10}
+
+
+@pytest.mark.parametrize(("lost", "moved"), [("request", False), ("answer", True)])
+def test_an_intent_is_finished_once_though_its_commit_was_cut(store, proxy, lost, moved):
+    epoch = store.hold([ACME])[ACME]
+    slices = tuple(Slice(LaneId(*ACME, p), "acme.visits", 0, 10, epoch) for p in range(LANES))
+    wave = Wave("w-1", "keep", (Bin(slices, 1.0),), 1.0)
+    proxy.fates.append(lost)
+    with pytest.raises(OutcomeUnknown):
+        store.record_intent(wave)
+    store.record_intent(wave)
+    assert store.pending_intents() == [wave]
+    proxy.fates.append(lost)
+    with pytest.raises(OutcomeUnknown):
+        store.finish_intent("w-1", moves(epoch))
+    assert proxy.cuts == 2
+    assert store.finish_intent("w-1", moves(epoch)) == [not moved] * LANES
+    assert store.pending_intents() == []
+    assert offsets(store) == {10}
+
+
+def effects(epoch):
+    """One for each lane, with one row that names it."""
+    return [
+        Effect(
+            (Slice(LaneId(*ACME, p), "acme.visits", 0, 10, epoch),),
+            (10,),
+            pa.table({"tenant": ["acme"], "place": pa.array([p], pa.int64())}),
+            move_positions=True,
+        )
+        for p in range(LANES)
+    ]
+
+
+def places(url):
+    with psycopg.connect(url) as connection:
+        return sorted(row[0] for row in connection.execute("SELECT place FROM seen"))
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+def test_a_sql_sink_finds_out_what_became_of_its_commit(store, proxy, straight_url, lost):
+    SEEN.prepare(Site(Connections({}, straight_url), store.positions))
+    epoch = store.hold([ACME])[ACME]
+    writer = SEEN.open(Site(Connections({}, straight_url), store.positions))
+    proxy.fates.append(lost)
+    written = writer.write(effects(epoch))
+    assert proxy.cuts == 1
+    assert [(each.committed, each.superseded, each.error) for each in written] == [
+        (True, False, None)
+    ] * LANES
+    assert places(straight_url) == list(range(LANES))
+    assert offsets(store) == {10}
+
+
+def test_a_sql_sink_that_was_fenced_meanwhile_does_not_call_it_its_own(store, proxy, straight_url):
+    SEEN.prepare(Site(Connections({}, straight_url), store.positions))
+    epoch = store.hold([ACME])[ACME]
+    writer = SEEN.open(Site(Connections({}, straight_url), store.positions))
+    with closing(open_store(straight_url)) as rival:
+        rival.hold([ACME])
+    proxy.fates.append("answer")
+    written = writer.write(effects(epoch))
+    assert proxy.cuts == 1
+    assert [each.superseded for each in written] == [True] * LANES
+    assert places(straight_url) == []
+    assert offsets(store) == {0}
+
+
+# a driver
+
+
+class World:
+    """A driver on twins, but for the store, that handles 40 records of each of three tenants."""
+
+    RECORDS = 40
+    TENANTS = ("acme", "bolt", "cove")
+
+    def __init__(self, store, watch, folder, sink, guarantee):
+        #: the driver's store, and the same one by a way that nobody cuts
+        self.store, self.watch = store, watch
+        self.log, self.clock, letters = LogTwin(), FakeClock(), DeadLettersTwin()
+        url = store._database.address.url.render_as_string(hide_password=False)
+        connections = Connections({}, url, warehouse=str(folder))
+        made = use_case(topic="{tenant}.visits", sink=sink, name="keep", guarantee=guarantee)(keep)
+        deployment = Deployment("keep", "m.py", "00", "{tenant}.visits")
+        store.deploy(deployment)
+        for name in self.TENANTS:
+            self.log.create_topic(f"{name}.visits", 1)
+            store.add_tenant(Tenant(name))
+            self.log.append(f"{name}.visits", 0, [Row(b"x", timestamp_ms=0)] * self.RECORDS)
+        sink.prepare(Site(connections, store.positions))
+        engine = InProcessEngine(
+            connections, ReaderTwinFactory(self.log), SqlPositionsFactory(), letters
+        )
+        parts = Parts(store, self.log, engine, letters, self.clock)
+        self.driver = Driver(parts, "run", Limits(slice_records=7, bins_per_wave=2))
+        engine.take(made, deployment)
+        self.driver.take(made, deployment)
+
+    def turn(self):
+        self.driver.turn()
+        self.clock.move(0.5)
+
+    def until_done(self):
+        deadline_s = time.monotonic() + DEADLINE_S
+        while self.positions() != dict.fromkeys(self.TENANTS, self.RECORDS):
+            self.turn()
+            assert time.monotonic() < deadline_s
+
+    def positions(self):
+        return {each.lane.tenant: each.next_offset for each in self.watch.load_positions()}
+
+    @property
+    def done(self):
+        return sum(row.records_total for row in self.driver.rows())
+
+
+def keep(table, context):
+    tenant = pa.array([context.tenant] * table.num_rows, pa.string())
+    return pa.table({"tenant": tenant, "place": table["offset"]})
+
+
+ALL_ROWS = sorted(itertools.product(World.TENANTS, range(World.RECORDS)))
+FATES = [None, "answer", None, None, "request", "answer", None]
+
+
+@pytest.fixture
+def world(proxied_url, straight_url, tmp_path):
+    with closing(open_store(proxied_url)) as store, closing(open_store(straight_url)) as watch:
+        yield lambda sink, guarantee: World(store, watch, tmp_path, sink, guarantee)
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_driver_goes_on_over_commits_that_are_cut(world, proxy, tmp_path, guarantee):
+    made = world(ParquetFiles("out"), guarantee)
+    proxy.fates.extend(FATES * 20)
+    made.until_done()
+    proxy.fates.clear()
+    made.turn()
+    made.turn()
+    assert proxy.cuts > 5
+    assert made.watch.failures() == []
+    assert made.watch.pending_intents() == []
+    assert {row.note for row in made.driver.rows()} <= {None, ""}
+    found = ds.dataset(tmp_path / "out", partitioning="hive").to_table().to_pylist()
+    assert sorted((row["tenant"], row["place"]) for row in found) == ALL_ROWS
+    assert made.done == len(ALL_ROWS)
+
+
+def test_rows_and_positions_stay_together_over_commits_that_are_cut(world, proxy, straight_url):
+    made = world(SEEN, "exactly-once")
+    proxy.fates.extend(FATES * 20)
+    made.until_done()
+    proxy.fates.clear()
+    made.turn()
+    assert proxy.cuts > 5
+    assert made.watch.failures() == []
+    with psycopg.connect(straight_url) as connection:
+        rows = connection.execute("SELECT tenant, place FROM seen").fetchall()
+    assert sorted(rows) == ALL_ROWS
+    assert made.done == len(ALL_ROWS)
+
+
+# locks, limits, restarts
+
+
+def test_a_driver_waits_for_a_lock_that_is_held_too_long_and_goes_on(
+    proxied_url, straight_url, tmp_path
+):
+    open_store(straight_url).close()
+    impatient = SqlStore(open_database(proxied_url, lock_wait_s=0.2))
+    with closing(impatient) as store, closing(open_store(straight_url)) as watch:
+        made = World(store, watch, tmp_path, ParquetFiles("out"), "at-least-once")
+        made.turn()
+        with psycopg.connect(straight_url) as other:
+            other.execute("SELECT FROM headrace_positions FOR UPDATE")
+            before = made.positions()
+            with pytest.raises(StoreUnavailable, match="held its lock for too long"):
+                store.positions.advance([Move(LaneId("keep", "acme", 0), 0, 1, 1)])
+            for _ in range(3):
+                made.turn()
+            assert made.positions() == before
+        made.until_done()
+        assert watch.failures() == []
+        assert made.done == len(ALL_ROWS)
+
+
+def test_a_statement_that_takes_too_long_is_ended(straight_url):
+    open_store(straight_url).close()
+    database = open_database(straight_url, statement_wait_s=0.1)
+    with closing(database):
+        for transaction in (database.read, database.write):
+            with (
+                pytest.raises(StoreUnavailable, match="took too long"),
+                transaction() as connection,
+            ):
+                connection.execute(text("SELECT pg_sleep(60)"))
+
+
+@pytest.fixture
+def own_server(tmp_path_factory, open_folder):
+    """A server of the test's own, durable, that comes back on the same port."""
+    folder = open_folder / f"own-{uuid.uuid4().hex[:8]}"
+    server = EmbeddedPostgres(folder, port=free_ports(1)[0])
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_server_that_was_restarted_is_not_noticed_between_transactions(own_server):
+    with closing(open_store(own_server.url)) as store:
+        prepare(store)
+        epoch = store.hold([ACME])[ACME]
+        own_server.stop()
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            store.revision()
+        own_server.start()
+        assert store.positions.advance(moves(epoch)) == [True] * LANES
+        own_server.stop()
+        own_server.start()
+        assert offsets(store) == {10}
+
+
+@pytest.mark.slow
+def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
+    """Writers move a lane each, step by step, with a row for every step, while it is killed."""
+    kills, steps = 4, []
+    with closing(open_store(own_server.url)) as store:
+        prepare(store)
+        epoch = store.hold([ACME])[ACME]
+        with store.positions.begin() as connection:
+            connection.execute(text("CREATE TABLE steps (lane int, place int)"))
+        over = threading.Event()
+        writers = [
+            threading.Thread(target=lambda p=p: steps.append(walk(store, epoch, p, over)))
+            for p in range(LANES)
+        ]
+        for each in writers:
+            each.start()
+        for _ in range(kills):
+            reached = min(offsets(store))
+            wait_until(lambda reached=reached: min(offsets(store)) >= reached + 30)
+            own_server.kill()
+            own_server.start()
+        over.set()
+        for each in writers:
+            each.join(DEADLINE_S)
+        final = {each.lane.partition: each.next_offset for each in store.load_positions()}
+        with store._database.read() as connection:
+            rows = connection.execute(text("SELECT lane, place FROM steps")).all()
+    assert len(steps) == LANES
+    assert sum(unknown for _, unknown in steps) > 0
+    assert sorted(map(tuple, rows)) == [(p, at) for p in range(LANES) for at in range(final[p])]
+    assert dict(sorted(each for each, _ in steps)) == final
+
+
+def walk(store, epoch, partition, over):
+    """Step on until it is over; where it is then, and how many commits lost their answer."""
+    at = unknown = 0
+    while not over.is_set():
+        try:
+            with store.positions.begin() as connection:
+                step = Move(LaneId(*ACME, partition), at, at + 1, epoch)
+                (moved,) = store.positions.advance_in(connection, [step])
+                if moved:
+                    row = {"lane": partition, "place": at}
+                    connection.execute(text("INSERT INTO steps VALUES (:lane, :place)"), row)
+        except OutcomeUnknown:
+            unknown += 1
+        except (StoreUnavailable, DBAPIError):
+            over.wait(0.02)
+        else:
+            at += 1
+    return (partition, at), unknown
+
+
+def wait_until(condition):
+    deadline_s = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            if condition():
+                return
+        except StoreUnavailable:
+            pass
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
