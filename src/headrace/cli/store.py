@@ -98,7 +98,7 @@ def downgrade_(
 
 
 def _show(step: Step) -> None:
-    out.print(f"  {step.version}  {step.title}", highlight=False, markup=False)
+    out.print(f"  {step.version}  {step.title}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _version_in(database: Database) -> str:

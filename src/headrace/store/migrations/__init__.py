@@ -81,7 +81,7 @@ def steps_back(database: Database, connection: Connection, version: str) -> list
     """
     here = version_of(connection)
     _refuse_newer(database, here)
-    every = [Step(each.revision, _title(each)) for each in _scripts().walk_revisions()]
+    every = every_version()[::-1]
     names = [each.version for each in every] + [NOTHING]
     at = names.index(here or NOTHING)
     if version not in names[at:]:
@@ -99,11 +99,15 @@ def version_of(connection: Connection) -> str | None:
     return context.get_current_revision()
 
 
+def every_version() -> list[Step]:
+    """All versions that this Headrace knows, the oldest first."""
+    scripts = [*ScriptDirectory.from_config(_config(None, None)).walk_revisions()]
+    return [Step(each.revision, _title(each)) for each in reversed(scripts)]
+
+
 def newest_version() -> str:
     """The version that this Headrace works with."""
-    newest = _scripts().get_current_head()
-    assert newest is not None, "there are no migrations in the package"
-    return newest
+    return every_version()[-1].version
 
 
 def _lock(connection: Connection) -> None:
@@ -116,18 +120,13 @@ def _lock(connection: Connection) -> None:
 
 
 def _refuse_newer(database: Database, version: str | None) -> None:
-    scripts = _scripts()
-    known = {script.revision for script in scripts.walk_revisions()}
+    known = [each.version for each in every_version()]
     if version is not None and version not in known:
         raise StoreTooNew(
             f"store {database.address.shown} has tables of version {version}, and this Headrace "
-            f"knows versions up to {scripts.get_current_head()}; install the later Headrace that "
+            f"knows versions up to {known[-1]}; install the later Headrace that "
             "wrote it, or restore a backup made before the upgrade"
         )
-
-
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config(None, None))
 
 
 def _title(script: Script) -> str:

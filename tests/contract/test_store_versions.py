@@ -1,0 +1,194 @@
+"""Every version of the tables that there ever was, filled, brought up to the newest and down again.
+
+The rows are made from the tables as they are found, so a new version is tested without a word here;
+only columns in which not every value has a meaning are named below.
+"""
+
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from sqlalchemy import MetaData, insert, select
+
+from headrace.errors import ConfigError
+from headrace.store import open_store
+from headrace.store.database import open_database
+from headrace.store.migrations import (
+    NOTHING,
+    VERSION_TABLE,
+    downgrade,
+    every_version,
+    newest_version,
+    upgrade,
+    version_of,
+)
+
+VERSIONS = [each.version for each in every_version()]
+#: columns, of some table or of all, with a value for each of the two rows
+MEANINGFUL = {
+    "headrace_streams.state": ("suspended", "removed"),
+    "headrace_failures.state": ("retried", "open"),
+    # of the second row's lane, which stands at 2, a failure may be open
+    "from_offset": (0, 2),
+    "until_offset": (5, 7),
+    "record_offset": (None, 3),
+    "state": ("active", "suspended"),
+    "use_case": ("case-1", "case-2"),
+    "tenant": ("name-1", "name-2"),
+    "failure_id": (1, 2),
+    "record_order": ("lane", "stream"),
+    "starting_offsets": ("earliest", "latest"),
+    "bad_record": ("suspend", "dead-letter"),
+    "data_loss": ("fail", "skip"),
+    "options": ("{}", '{"a":"b"}'),
+    "use_cases": ("[]", '["case-2"]'),
+}
+
+
+@pytest.fixture
+def database(store_url):
+    with closing(open_database(store_url)) as database:
+        yield database
+
+
+def tables_of(connection):
+    found = MetaData()
+    found.reflect(connection)
+    return [each for each in found.sorted_tables if each.name != VERSION_TABLE]
+
+
+def value(column, row):
+    """What stands in a column of the first or the second row; the first has NULLs."""
+    for name in (f"{column.table.name}.{column.name}", column.name):
+        if name in MEANINGFUL:
+            return MEANINGFUL[name][row]
+    if column.nullable and row == 0:
+        return None
+    kind = column.type.python_type
+    texts = {"name": f"name-{row + 1}"}
+    made = {
+        str: texts.get(column.name, f"{column.name}-{row + 1}"),
+        bytes: f"{column.name}-{row + 1}".encode(),
+        bool: bool(row),
+    }
+    return made.get(kind, row + 1)
+
+
+def fill(database, version):
+    upgrade(database)
+    if version != newest_version():
+        downgrade(database, version)
+    with database.write() as connection:
+        for table in tables_of(connection):
+            if table.name == "headrace_revision":
+                continue
+            rows = [{each.name: value(each, row) for each in table.columns} for row in (0, 1)]
+            connection.execute(insert(table), rows)
+
+
+def content(database):
+    """All rows: table to a list of columns with values."""
+    with database.read() as connection:
+        return {
+            table.name: sorted(
+                (dict(row) for row in connection.execute(select(table)).mappings()), key=repr
+            )
+            for table in tables_of(connection)
+        }
+
+
+def with_columns_of(old, new):
+    return {
+        table: sorted(({name: row[name] for name in old[table][0]} for row in new[table]), key=repr)
+        for table in old
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_rows_of_every_version_are_there_after_the_way_up_and_after_the_way_down(database, version):
+    fill(database, version)
+    before = content(database)
+    assert all(before.values())
+    upgrade(database)
+    assert with_columns_of(before, content(database)) == before
+    downgrade(database, version)
+    assert content(database) == before
+    with database.read() as connection:
+        assert version_of(connection) == version
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_store_of_every_version_can_be_used_at_once(database, store_url, version):
+    fill(database, version)
+    with closing(open_store(store_url)) as store:
+        assert [each.name for each in store.tenants()] == ["name-1", "name-2"]
+        assert len(store.streams()) == len(store.deployments()) == 2
+        assert [each.next_offset for each in store.load_positions()] == [1, 2]
+        assert len(store.failures()) == 2
+        assert store.hold([each.id for each in store.streams()])
+
+
+UPGRADE = """
+import sys
+from headrace.store.database import open_database
+from headrace.store.migrations import upgrade
+
+database = open_database(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+upgrade(database, lambda step: print(step.version, flush=True))
+database.close()
+"""
+
+
+@pytest.mark.parametrize("version", [NOTHING, *VERSIONS[:-1]])
+def test_of_processes_that_upgrade_at_once_one_does_it(database, store_url, version):
+    if version != NOTHING:
+        fill(database, version)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", UPGRADE, store_url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for each in processes:
+        assert each.stdout.readline() == "ready\n"
+    for each in processes:
+        each.stdin.write("\n")
+        each.stdin.flush()
+    said = [each.communicate()[0].split() for each in processes]
+    assert [each.returncode for each in processes] == [0, 0]
+    assert sorted(said) == [
+        [],
+        VERSIONS[VERSIONS.index(version) + 1 :] if version in VERSIONS else VERSIONS,
+    ]
+    with database.read() as connection:
+        assert version_of(connection) == newest_version()
+
+
+def test_there_is_no_way_back_to_a_version_that_is_not_below(database):
+    upgrade(database)
+    downgrade(database, VERSIONS[0])
+    for wrong in (newest_version(), "0000", "x"):
+        with pytest.raises(ConfigError, match=f"cannot go back to {wrong}; below it there is base"):
+            downgrade(database, wrong)
+    with database.read() as connection:
+        assert version_of(connection) == VERSIONS[0]
+
+
+def test_a_downgrade_that_fails_leaves_the_tables_as_they_were(database):
+    fill(database, newest_version())
+    before = content(database)
+    with database.write() as connection:
+        connection.exec_driver_sql(
+            "CREATE VIEW in_the_way AS SELECT data_loss FROM headrace_deployments"
+        )
+    with pytest.raises(Exception, match=r"in_the_way|data_loss"):
+        downgrade(database, VERSIONS[0])
+    with database.write() as connection:
+        connection.exec_driver_sql("DROP VIEW in_the_way")
+    assert content(database) == before
