@@ -88,12 +88,13 @@ def up(
     log_level: Level = "INFO",
     name: Name = None,
     store: Annotated[
-        StoreKind,
+        StoreKind | None,
         typer.Option(
             help="Where positions are kept, unless the YAML file names a store: in a SQLite file, "
-            "or in a PostgreSQL that is started here. Each has its own positions."
+            "or in a PostgreSQL that is started here. Each has positions of its own. Left out: the "
+            "one that is there, or SQLite."
         ),
-    ] = StoreKind.SQLITE,
+    ] = None,
 ) -> None:
     """Start what the YAML file does not name, then run a driver, and stay.
 
@@ -151,7 +152,9 @@ def _with_options(settings: Settings, master: str | None, name: str | None) -> S
     return settings
 
 
-def _with_servers(settings: Settings, folder: Path, store: StoreKind, stack: ExitStack) -> Settings:
+def _with_servers(
+    settings: Settings, folder: Path, store: StoreKind | None, stack: ExitStack
+) -> Settings:
     """The settings, completed with the addresses of servers that are started here."""
     addresses: dict[str, str] = {}
     if "bootstrap.servers" not in settings.kafka:
@@ -163,7 +166,7 @@ def _with_servers(settings: Settings, folder: Path, store: StoreKind, stack: Exi
         addresses["smtp_url"] = smtp.url
         err.print(f"mail   {smtp.url}, kept in {folder / 'mail'}", highlight=False)
     if not settings.names_a_store():
-        addresses["database_url"] = _store(folder, store, stack)
+        addresses["database_url"] = _store(folder, store or _kind_kept_in(folder), stack)
     remember(folder, addresses)
     return with_addresses(settings, addresses)
 
@@ -172,10 +175,18 @@ def _store(folder: Path, kind: StoreKind, stack: ExitStack) -> str:
     """The URL of a store that is kept in ``folder``."""
     if kind is StoreKind.POSTGRES:
         postgres = stack.enter_context(EmbeddedPostgres(folder / "postgres"))
-        err.print(f"store  PostgreSQL, port {postgres.port}, kept in {postgres.folder}")
+        where = f"PostgreSQL, port {postgres.port}, kept in {postgres.folder}"
+        err.print(f"store  {where}", highlight=False, soft_wrap=True)
         return postgres.url
     err.print(f"store  {folder / 'headrace.db'}", highlight=False)
     return f"sqlite:///{folder / 'headrace.db'}"
+
+
+def _kind_kept_in(folder: Path) -> StoreKind:
+    """What `up` is to go on with: another store would begin every stream anew."""
+    if (folder / "postgres" / "data").is_dir() and not (folder / "headrace.db").is_file():
+        return StoreKind.POSTGRES
+    return StoreKind.SQLITE
 
 
 def _drive(settings: Settings, folder: Path, pulse: Pulse) -> None:
