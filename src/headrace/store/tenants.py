@@ -38,7 +38,7 @@ def every(connection: Connection) -> list[Tenant]:
 
 def add(connection: Connection, tenant: Tenant) -> None:
     """Add a tenant, or a removed one anew, with its streams."""
-    _check(tenant)
+    check(tenant)
     state = connection.scalar(select(tenants.c.state).where(tenants.c.name == tenant.name))
     if state is not None and state != State.REMOVED:
         raise ConfigError(f"tenant {tenant.name} is there already, {state}")
@@ -71,14 +71,14 @@ def set_state(connection: Connection, name: str, state: State) -> None:
 
 def set_weight(connection: Connection, name: str, weight: float) -> None:
     """Set the weight of a tenant that was not removed."""
-    _check_weight(name, weight)
+    check_weight(name, weight)
     _refuse_removed(connection, name)
     _set(connection, name, weight=weight)
 
 
 def set_throttle(connection: Connection, name: str, throttle: Throttle) -> None:
     """Set or lift the throttle of a tenant that was not removed."""
-    _check_throttle(name, throttle)
+    check_throttle(name, throttle)
     _refuse_removed(connection, name)
     _set(connection, name, **asdict(throttle))
 
@@ -99,7 +99,8 @@ def _known_state(connection: Connection, name: str) -> State:
     return State(state)
 
 
-def _check(tenant: Tenant) -> None:
+def check(tenant: Tenant) -> None:
+    """Raise ``ConfigError`` if a tenant cannot be added like this."""
     if not _NAME.fullmatch(tenant.name):
         raise ConfigError(
             f"tenant {tenant.name!r}: a name is 1 to 63 lower-case letters, digits and dashes, "
@@ -107,16 +108,18 @@ def _check(tenant: Tenant) -> None:
         )
     if tenant.state is State.REMOVED:
         raise ConfigError(f"tenant {tenant.name}: a tenant cannot be added as removed")
-    _check_weight(tenant.name, tenant.weight)
-    _check_throttle(tenant.name, tenant.throttle)
+    check_weight(tenant.name, tenant.weight)
+    check_throttle(tenant.name, tenant.throttle)
 
 
-def _check_weight(name: str, weight: float) -> None:
+def check_weight(name: str, weight: float) -> None:
+    """Raise ``ConfigError`` unless a weight is a number above 0."""
     if not (weight > 0 and math.isfinite(weight)):
         raise ConfigError(f"tenant {name}: weight {weight} is not a number above 0")
 
 
-def _check_throttle(name: str, throttle: Throttle) -> None:
+def check_throttle(name: str, throttle: Throttle) -> None:
+    """Raise ``ConfigError`` unless each limit is none, or a number above 0."""
     for unit, limit in asdict(throttle).items():
         if limit is not None and not (limit > 0 and math.isfinite(limit)):
             raise ConfigError(

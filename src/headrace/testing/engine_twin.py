@@ -28,12 +28,13 @@ from headrace.use_cases import UseCase
 
 
 @dataclass(frozen=True)
-class _UnpickledWork(Work):
+class LoadedWork(Work):
     """The use case as it is, so that a test's handler can look at the test."""
 
     use_case: UseCase | None = None
 
     def load(self) -> UseCase:
+        """The use case itself; nothing was pickled."""
         assert self.use_case is not None
         return self.use_case
 
@@ -68,7 +69,7 @@ class InProcessEngine:
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case or a new version of one."""
-        self._works[use_case.name] = _UnpickledWork(
+        self._works[use_case.name] = LoadedWork(
             code=b"",
             use_case=use_case,
             options=tuple(sorted(deployment.options.items())),

@@ -24,6 +24,7 @@ from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Order, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Engine, WaveResult
+from headrace.testing.findings import Report
 
 
 @dataclass(slots=True)
@@ -101,6 +102,44 @@ class FlightChecker:
             streams = ({piece.lane.stream for piece in each.slices} for each in wave.bins)
             lanes += [stream for of_bin in streams for stream in of_bin]
         return lanes
+
+
+@dataclass(slots=True)
+class SingleFlight:
+    """Is told of every wave that any driver starts, and of its end.
+
+    A driver that was taken for dead may still run what it had, so a lane may well be in flight
+    twice, but never twice under one epoch: epochs are what makes one of the two a zombie. A wave
+    of a driver that died never ends here.
+    """
+
+    #: the wave that a lane is in, under an epoch
+    _busy: dict[tuple[LaneId, int], str] = field(default_factory=dict)
+    _found: list[str] = field(default_factory=list)
+    _slices: int = 0
+
+    def started(self, wave: Wave) -> None:
+        """A driver starts a wave."""
+        for piece in wave.slices:
+            self._slices += 1
+            key = (piece.lane, piece.epoch)
+            other = self._busy.get(key)
+            if other is not None:
+                self._found.append(
+                    f"{piece} under epoch {piece.epoch} is in flight twice: in wave {other} and "
+                    f"in {wave.id}"
+                )
+            self._busy[key] = wave.id
+
+    def ended(self, wave: Wave) -> None:
+        """Its driver was told what became of it."""
+        for piece in wave.slices:
+            if self._busy.get((piece.lane, piece.epoch)) == wave.id:
+                del self._busy[piece.lane, piece.epoch]
+
+    def report(self) -> Report:
+        """What was found until now."""
+        return Report("double flights", self._slices, tuple(self._found))
 
 
 @dataclass(slots=True)

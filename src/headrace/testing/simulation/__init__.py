@@ -1,0 +1,22 @@
+"""Everything that can go wrong between drivers, tasks, store and log, drawn from one number.
+
+A fault matters only at the wrong moment, and there are too many moments to name. So one scheduler,
+fed by ``random.Random(seed)``, runs several real drivers and the real task code on twins of Kafka,
+Spark and clock, and lets processes die, sleep and wake at any call they make to the outside. At the
+end all faults stop, everything has to come to rest, and the checkers compare what is there with
+what was sent. The same seed plays the same run, so a failure is replayed by one command::
+
+    python -m headrace.testing.simulation --seeds 10000 --jobs 2
+    python -m headrace.testing.simulation --seed 123 --trace
+
+Read ``play.py`` for what can happen, ``judge.py`` for what must not. The idea is FoundationDB's
+simulation (Zhou et al., SIGMOD 2021), with its habit to draw first which faults a run has at all.
+
+There is one thread: who is paused sleeps inside its call, and the others go on meanwhile. So they
+wake in the reverse order of falling asleep, and nothing happens at the same instant. Handlers that
+hang or kill their worker, seeks, and topics that are lost are not played.
+"""
+
+from headrace.testing.simulation.run import Outcome, simulate
+
+__all__ = ["Outcome", "simulate"]

@@ -1,0 +1,92 @@
+"""Run many seeds, or one with its trace.
+
+    python -m headrace.testing.simulation --seeds 10000 --jobs 2
+    python -m headrace.testing.simulation --seed 123 --trace
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+from headrace.testing.simulation.run import ACTIONS, Outcome, silent, simulate
+
+#: seeds between two lines of progress
+_EVERY = 500
+_SHOWN = 10
+
+
+def main(words: list[str] | None = None) -> int:
+    """Return 0 if nothing was wrong, else 1."""
+    asked = _parser().parse_args(words)
+    with silent():
+        if asked.seed is not None:
+            outcome = simulate(asked.seed, actions=asked.actions, tell=_say if asked.trace else None)
+            _say(str(outcome))
+            return 1 if outcome.wrong else 0
+        return _many(asked.first, asked.seeds, asked.jobs, asked.actions)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m headrace.testing.simulation",
+        description="Drivers, tasks, store and log with faults drawn from a seed, and checked.",
+    )
+    parser.add_argument("--seeds", type=int, default=1000, help="how many to run")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--seed", type=int, help="run this one only")
+    parser.add_argument("--trace", action="store_true", help="tell everything that happens")
+    parser.add_argument("--actions", type=int, default=ACTIONS, help="how much happens in a run")
+    return parser
+
+
+def _many(first: int, seeds: int, jobs: int, actions: int) -> int:
+    began, counts, failed = time.monotonic(), Counter[str](), list[Outcome]()
+    for done, outcome in enumerate(_outcomes(range(first, first + seeds), jobs, actions), 1):
+        counts += outcome.counts
+        if outcome.wrong:
+            failed.append(outcome)
+            if len(failed) <= _SHOWN:
+                _say(str(outcome))
+        if done % _EVERY == 0:
+            per_s = done / (time.monotonic() - began)
+            _say(f"{done} of {seeds} seeds, {len(failed)} failed, {per_s:.0f} a second")
+    _say(f"{seeds} seeds in {time.monotonic() - began:.0f} s")
+    for name, count in sorted(counts.items()):
+        _say(f"    {name:24}{count:>12,}")
+    if failed:
+        _say(f"first failing seed:\n    {min(failed, key=lambda each: each.seed).command}")
+    return 1 if failed else 0
+
+
+def _outcomes(seeds: range, jobs: int, actions: int) -> Iterable[Outcome]:
+    asked = [(seed, actions) for seed in seeds]
+    if jobs == 1:
+        yield from map(_one, asked)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs, _quiet) as pool:
+        yield from pool.imap_unordered(_one, asked, chunksize=16)
+
+
+def _one(asked: tuple[int, int]) -> Outcome:
+    seed, actions = asked
+    return simulate(seed, actions=actions)
+
+
+def _quiet() -> None:
+    silent().__enter__()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

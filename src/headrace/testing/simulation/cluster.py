@@ -1,0 +1,234 @@
+"""The twin of a Spark cluster: waves of all drivers, run bin by bin when the scheduler says so.
+
+The real task code runs here (``spark/task.py``), one bin at a time. What Spark and its machines do
+around it is drawn: a task dies and is run again, or its job fails; an executor is thought lost, its
+bin runs again, and the first attempt wakes up later all the same; a wave comes to its end and
+nobody hears of it; a driver dies, and its tasks die with it or go on as zombies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from headrace.errors import TaskLost
+from headrace.model.receipts import Receipt
+from headrace.model.records import Deployment
+from headrace.model.waves import Bin, Wave
+from headrace.ports import Connections, DeadLetters, Positions, SliceReader, WaveResult
+from headrace.spark.handling import error_of
+from headrace.spark.task import Kept, run_bin
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.engine_twin import LoadedWork
+from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
+from headrace.testing.simulation.actors import Actor, Killed
+from headrace.testing.simulation.odds import Odds
+from headrace.use_cases import UseCase
+
+#: seconds that a record takes; real ones would make each run another one
+SECONDS_PER_RECORD = 0.001
+#: how often a task that died is run again
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A task that runs, or sleeps."""
+
+    actor: Actor
+    bin: Bin
+
+
+@dataclass(eq=False, slots=True)
+class Flight:
+    """A wave on the cluster."""
+
+    wave: Wave
+    work: LoadedWork
+    owner: Actor
+    waiting: list[Bin]
+    running: list[Attempt] = field(default_factory=list)
+    #: attempts that sleep and have been replaced; nobody listens to them any more
+    orphans: list[Attempt] = field(default_factory=list)
+    receipts: list[Receipt] = field(default_factory=list)
+    died: int = 0
+    result: WaveResult | None = None
+
+    def fail(self, why: str) -> None:
+        """The job fails; what sleeps goes on, and nobody listens."""
+        self.waiting.clear()
+        self.orphans += self.running
+        self.running.clear()
+        error = error_of(TaskLost(f"wave {self.wave.id}: {why}"))
+        self.result = self.result or WaveResult(self.wave, (), 0.0, error)
+
+
+@dataclass(slots=True)
+class Cluster:
+    """All waves in flight."""
+
+    rng: Random
+    odds: Odds
+    log: LogTwin
+    letters: DeadLettersTwin
+    #: the clients of one attempt, behind doors
+    clients: Callable[[Actor, Kept], Kept]
+    positions: Positions
+    flights: list[Flight] = field(default_factory=list)
+    waves: int = 0
+    _attempts: int = 0
+
+    def loaded(self, use_case: UseCase, deployment: Deployment) -> LoadedWork:
+        """What tasks of a use case need."""
+        return LoadedWork(
+            code=b"",
+            use_case=use_case,
+            options=tuple(sorted(deployment.options.items())),
+            connections=Connections({}, "sqlite:///simulated.db"),
+            reader=ReaderTwinFactory(self.log),
+            positions=_Same(self.positions),
+            dead_letters=self.letters,
+            timeout_s=math.inf,
+        )
+
+    def start(self, wave: Wave, work: LoadedWork, owner: Actor) -> None:
+        """Take a wave."""
+        self.waves += 1
+        flight = Flight(wave, work, owner, list(wave.bins))
+        self.flights.append(flight)
+        if self.rng.random() < self.odds.lost_before:
+            flight.fail("it was lost before it ran")
+
+    @property
+    def runnable(self) -> list[Flight]:
+        """Waves of which a bin waits for a slot."""
+        return [each for each in self.flights if each.waiting]
+
+    def run(self, flight: Flight, hurt: Callable[[Wave], None], *, calm: bool) -> None:
+        """Run one bin of a wave, as far as it comes."""
+        planned = flight.waiting.pop(self.rng.randrange(len(flight.waiting)))
+        self._attempts += 1
+        actor = Actor(f"task {self._attempts} of {flight.wave.id}", "task")
+        actor.hurt = lambda: hurt(flight.wave)
+        attempt = Attempt(actor, planned)
+        flight.running.append(attempt)
+        work = flight.work
+        reader: SliceReader = work.reader.open(work.connections)
+        letters: DeadLetters = self.letters
+        clients = self.clients(actor, Kept(reader, self.positions, letters))
+        hasty = not calm and self.rng.random() < self.odds.yields
+        try:
+            receipts = run_bin(work, planned, -1.0 if hasty else math.inf, clients=clients)
+        except Killed:
+            self._died(flight, attempt)
+        else:
+            if attempt in flight.running:
+                flight.running.remove(attempt)
+                seconds = SECONDS_PER_RECORD
+                flight.receipts += [replace(e, seconds=seconds * e.records) for e in receipts]
+        finally:
+            if attempt in flight.orphans:
+                flight.orphans.remove(attempt)
+        self._end(flight, hurt, calm=calm)
+
+    def lose_executor(self, flight: Flight) -> None:
+        """A sleeping task is thought dead and runs again; it will wake up all the same."""
+        attempt = flight.running.pop(self.rng.randrange(len(flight.running)))
+        flight.orphans.append(attempt)
+        flight.waiting.append(attempt.bin)
+
+    def owner_died(self, owner: Actor, *, tasks_too: bool) -> None:
+        """A driver is gone: its tasks die with it, or go on and nobody hears of them."""
+        for flight in [each for each in self.flights if each.owner is owner]:
+            if tasks_too:
+                for attempt in flight.running + flight.orphans:
+                    attempt.actor.dead = True
+                flight.waiting.clear()
+            if not flight.waiting and not flight.running:
+                self.flights.remove(flight)
+
+    def ended(self, owner: Actor) -> list[WaveResult]:
+        """Hand over what became of a driver's waves."""
+        done = [each for each in self.flights if each.owner is owner and each.result is not None]
+        for each in done:
+            self.flights.remove(each)
+        return [each.result for each in done if each.result is not None]
+
+    def _died(self, flight: Flight, attempt: Attempt) -> None:
+        if attempt not in flight.running:
+            return
+        flight.running.remove(attempt)
+        flight.died += 1
+        if flight.died < _ATTEMPTS and not flight.owner.dead and self.rng.random() < 0.7:  # noqa: PLR2004
+            flight.waiting.append(attempt.bin)
+        else:
+            flight.fail("a task died")
+
+    def _end(self, flight: Flight, hurt: Callable[[Wave], None], *, calm: bool) -> None:
+        if flight.waiting or flight.running or flight not in self.flights:
+            return
+        if flight.owner.dead:
+            self.flights.remove(flight)
+        elif not calm and flight.result is None and self.rng.random() < self.odds.lost_after:
+            hurt(flight.wave)
+            flight.fail("it ran, and nobody heard of it")
+        elif flight.result is None:
+            flight.result = WaveResult(flight.wave, tuple(flight.receipts), 0.0)
+
+
+@dataclass(slots=True)
+class Engine:
+    """One driver's door to the cluster; implements ``headrace.ports.Engine``."""
+
+    cluster: Cluster
+    owner: Actor
+    #: told of waves that start and end
+    started: Callable[[Wave], None]
+    returned: Callable[[Wave], None]
+    slots: int = 3
+    _works: dict[str, LoadedWork] = field(default_factory=dict)
+
+    def take(self, use_case: UseCase, deployment: Deployment) -> None:
+        """Take a use case, or a new version of one."""
+        self._works[use_case.name] = self.cluster.loaded(use_case, deployment)
+
+    def start(self, wave: Wave) -> None:
+        """Hand a wave to the cluster."""
+        self.started(wave)
+        self.cluster.start(wave, self._works[wave.use_case], self.owner)
+
+    def finished(self, timeout_s: float) -> list[WaveResult]:
+        """Waves that ended; never waits."""
+        del timeout_s
+        results = self.cluster.ended(self.owner)
+        for each in results:
+            self.returned(each.wave)
+        return results
+
+    def began(self, wave_id: str) -> bool:
+        """Never, so that no wave is overdue: time here says nothing about handlers."""
+        del wave_id
+        return False
+
+    def cancel(self, wave_id: str) -> None:
+        """End a wave; it comes back with an error."""
+        for flight in self.cluster.flights:
+            if flight.wave.id == wave_id and flight.owner is self.owner:
+                flight.fail("it was cancelled")
+
+    def resize(self, slots: int) -> None:
+        """Slots are fixed."""
+
+    def close(self) -> None:
+        """What runs is the cluster's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Same:
+    positions: Positions
+
+    def open(self, connections: Connections) -> Positions:
+        del connections
+        return self.positions

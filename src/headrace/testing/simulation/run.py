@@ -1,0 +1,104 @@
+"""One seed, from its first draw to its verdict."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import structlog
+
+from headrace.spark import task
+from headrace.testing.simulation.judge import judge, settle
+from headrace.testing.simulation.play import play
+from headrace.testing.simulation.sinks import TABLE, TwinTable
+from headrace.testing.simulation.world import Make, World
+from headrace.testing.store_twin import StoreTwin
+
+ACTIONS = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one run."""
+
+    seed: int
+    #: what is wrong; empty is right
+    wrong: tuple[str, ...] = ()
+    #: what happened how often
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def command(self) -> str:
+        """Replays this run."""
+        return f"python -m headrace.testing.simulation --seed {self.seed} --trace"
+
+    def __str__(self) -> str:
+        if not self.wrong:
+            return f"seed {self.seed}: nothing wrong"
+        return f"seed {self.seed}: {'; '.join(self.wrong)}\n    {self.command}"
+
+
+def on_twins() -> Make:
+    """The twin of the store, with the twin of a table in it."""
+    return Make(StoreTwin, TwinTable, lambda store: store.rows(TABLE))  # type: ignore[attr-defined]
+
+
+def simulate(
+    seed: int,
+    make: Make | None = None,
+    *,
+    actions: int = ACTIONS,
+    tell: Callable[[str], None] | None = None,
+) -> Outcome:
+    """Play one run and judge it.
+
+    Args:
+        seed: draws everything.
+        make: other parts than the twins, such as one with a planted fault.
+        actions: how much happens before the faults stop.
+        tell: told of everything that happens, line by line.
+    """
+    with _small_portions():
+        # No secret depends on it; the same seed must play the same run.
+        world = World(Random(seed), make or on_twins(), tell)  # noqa: S311
+        try:
+            play(world, actions)
+            wrong = settle(world) or judge(world)
+        except Exception as error:  # whatever it is, it is a finding with a seed
+            where = traceback.format_exc() if tell else traceback.format_exc(-3)
+            wrong = [f"{type(error).__name__}: {error}\n{where}"]
+        finally:
+            world.store.close()
+    world.counts["waves"] = world.cluster.waves
+    world.counts["seeds failed" if wrong else "seeds passed"] = 1
+    return Outcome(seed, tuple(wrong), world.counts)
+
+
+@contextmanager
+def _small_portions() -> Iterator[None]:
+    """Let everything come in many small parts, none of them cut by real seconds."""
+    wanted = {"BATCH_RECORDS": 3, "GROUP_RECORDS": 4, "GROUP_S": math.inf}
+    before = {name: getattr(task, name) for name in wanted}
+    for name, value in wanted.items():
+        setattr(task, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(task, name, value)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """No log lines of the drivers: there would be millions."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

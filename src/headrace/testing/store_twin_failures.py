@@ -1,0 +1,92 @@
+"""Failures in memory, for the twin of the store.
+
+A lane is stopped exactly while it has an open failure, so keeping, retrying and skipping are all
+moves of one small state machine; here it is, without positions and streams, which are
+``store_twin.py``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.records import Failure, FailureState
+from headrace.model.streams import Position, StreamId
+
+
+@dataclass(slots=True)
+class FailuresTwin:
+    """All failures ever kept, by id."""
+
+    _kept: dict[int, Failure] = field(default_factory=dict)
+
+    def keep(self, failure: Failure) -> int:
+        """Keep an open failure, unless its lane has one; return the id of the one that is open."""
+        for number, each in self._kept.items():
+            if each.state is FailureState.OPEN and each.slice.lane == failure.slice.lane:
+                return number
+        number = len(self._kept) + 1
+        self._kept[number] = replace(failure, id=number, state=FailureState.OPEN)
+        return number
+
+    def every(self, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
+        """Failures of all streams or of one, oldest first."""
+        return [
+            each
+            for each in self._kept.values()
+            if (stream is None or each.slice.lane.stream == stream)
+            and (not only_open or each.state is FailureState.OPEN)
+        ]
+
+    def one(self, number: int) -> Failure:
+        """One failure.
+
+        Raises:
+            UnknownName: there is none of this number.
+        """
+        if number not in self._kept:
+            raise UnknownName(f"there is no failure {number}; 'headrace quarantine list' shows them")
+        return self._kept[number]
+
+    def still_open(self, number: int) -> Failure:
+        """One failure that nobody has decided about.
+
+        Raises:
+            ConfigError: somebody has.
+        """
+        failure = self.one(number)
+        if failure.state is not FailureState.OPEN:
+            raise ConfigError(f"failure {number} is not open any more: it was {failure.state}")
+        return failure
+
+    def end(self, number: int, state: FailureState) -> None:
+        """Give an open failure another state."""
+        self._kept[number] = replace(self.still_open(number), state=state)
+
+    def release(self, stream: StreamId, partitions: Collection[int] | None = None) -> None:
+        """Let lanes of a stream go on where they stand: all of them, or some partitions."""
+        for number, each in self._kept.items():
+            lane = each.slice.lane
+            ours = lane.stream == stream and (partitions is None or lane.partition in partitions)
+            if ours and each.state is FailureState.OPEN:
+                self._kept[number] = replace(each, state=FailureState.RETRIED)
+
+
+def why_stopped(failure: Failure) -> str:
+    """What is shown as the reason of streams whose use case a failure stopped."""
+    lane, error = failure.slice.lane, failure.error
+    where = "" if error.offset is None else f" at offset {error.offset}"
+    who = f"use case stopped by {lane.stream}, partition {lane.partition}{where}"
+    return f"{who}: {error.code}: {error.message}"
+
+
+def cannot_skip(failure: Failure, position: Position | None) -> str:
+    """Why a failure cannot be skipped from where its lane is."""
+    now = None if position is None else position.next_offset
+    offset = failure.error.offset
+    what = failure.slice if offset is None else f"the record at offset {offset}"
+    return (
+        f"failure {failure.id}: lane {failure.slice.lane} reads next at {now}, from where {what} "
+        "cannot be skipped; retry it, or seek"
+    )
