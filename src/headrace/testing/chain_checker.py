@@ -2,7 +2,7 @@
 
 A position that jumps forward has lost records, and one that steps back will do them again; both are
 easily overlooked when the last position is right. So every move is looked at: it begins exactly
-where the one before ended, and goes forward. Who moved is not asked; seeks and skips are
+where the one before ended, and never goes back. Who moved is not asked; seeks and skips are
 decisions, and have to be told.
 """
 
@@ -38,7 +38,7 @@ class OffsetChain:
             self._found.append(f"{lane}: gap from {at} to {from_offset}")
         elif from_offset < at:
             self._found.append(f"{lane}: {from_offset} to {to_offset} overlaps, it was at {at}")
-        if to_offset <= from_offset:
+        if to_offset < from_offset:
             self._found.append(f"{lane}: went from {from_offset} to {to_offset}")
         self._at[lane] = to_offset
 

@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
 
+from headrace.testing.simulation.many import outcomes
 from headrace.testing.simulation.run import ACTIONS, Outcome, silent, simulate
 
 #: seeds between two lines of progress
@@ -48,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _many(first: int, seeds: int, jobs: int, actions: int) -> int:
     began, counts, failed = time.monotonic(), Counter[str](), list[Outcome]()
-    for done, outcome in enumerate(_outcomes(range(first, first + seeds), jobs, actions), 1):
+    for done, outcome in enumerate(outcomes(range(first, first + seeds), jobs, actions), 1):
         counts += outcome.counts
         if outcome.wrong:
             failed.append(outcome)
@@ -63,24 +62,6 @@ def _many(first: int, seeds: int, jobs: int, actions: int) -> int:
     if failed:
         _say(f"first failing seed:\n    {min(failed, key=lambda each: each.seed).command}")
     return 1 if failed else 0
-
-
-def _outcomes(seeds: range, jobs: int, actions: int) -> Iterable[Outcome]:
-    asked = [(seed, actions) for seed in seeds]
-    if jobs == 1:
-        yield from map(_one, asked)
-        return
-    with multiprocessing.get_context("spawn").Pool(jobs, _quiet) as pool:
-        yield from pool.imap_unordered(_one, asked, chunksize=16)
-
-
-def _one(asked: tuple[int, int]) -> Outcome:
-    seed, actions = asked
-    return simulate(seed, actions=actions)
-
-
-def _quiet() -> None:
-    silent().__enter__()
 
 
 def _say(text: str) -> None:

@@ -186,7 +186,7 @@ class Engine:
     owner: Actor
     #: told of waves that start and end
     started: Callable[[Wave], None]
-    returned: Callable[[Wave], None]
+    returned: Callable[[WaveResult], None]
     slots: int = 3
     _works: dict[str, LoadedWork] = field(default_factory=dict)
 
@@ -204,7 +204,7 @@ class Engine:
         del timeout_s
         results = self.cluster.ended(self.owner)
         for each in results:
-            self.returned(each.wave)
+            self.returned(each)
         return results
 
     def began(self, wave_id: str) -> bool:

@@ -62,11 +62,11 @@ def judge(world: World) -> list[str]:
 def _round(world: World, seconds: float) -> None:
     if not any(not life.driver._draining for life in world.lives):
         world.start_driver("d0")
+    for failure in world.store.failures(only_open=True):
+        decide(world, failure.id or 0)
     for stream in world.store.streams():
         if stream.state is State.SUSPENDED:
             world.store.set_stream_state(stream.id, State.ACTIVE)
-    for failure in world.store.failures(only_open=True):
-        decide(world, failure.id or 0)
     for life in list(world.lives):
         world.turn(life)
     while world.cluster.runnable:

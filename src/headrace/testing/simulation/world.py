@@ -16,12 +16,13 @@ from typing import Any, Literal, cast
 import pyarrow as pa
 
 from headrace.cycle.driver import Driver, Parts
-from headrace.errors import Fenced, SinkUnavailable
+from headrace.errors import Fenced, SinkUnavailable, StoreUnavailable
 from headrace.model.plans import Limits
+from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment, Move
 from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
-from headrace.ports import Sink, Store
+from headrace.ports import Sink, Store, WaveResult
 from headrace.spark.task import Kept
 from headrace.testing.chain_checker import OffsetChain
 from headrace.testing.clock import FakeClock
@@ -168,7 +169,7 @@ class World:
         self.counts["drivers started"] += 1
         run = f"r{self.counts['drivers started']}"
         actor = Actor(f"driver {name} ({run})", "driver")
-        engine = self.make.engine(self.cluster, actor, self._started, self.flight.ended)
+        engine = self.make.engine(self.cluster, actor, self._started, self._returned)
         parts = Parts(
             cast(Store, StoreDoor(self.store, actor, self, "store")),
             cast(Any, Door(self.log, actor, self, "log")),
@@ -202,7 +203,7 @@ class World:
                 life.driver.leave()
                 self.say(f"{life.actor.name} has left")
                 self.kill(life.actor)
-        except Killed:
+        except (Killed, StoreUnavailable):
             pass
         except Fenced:
             self.say(f"{life.actor.name} is fenced and stops")
@@ -330,6 +331,12 @@ class World:
         self.say(f"wave {wave.id}: {', '.join(str(each) for each in wave.slices)}")
         self.flight.started(wave)
 
+    def _returned(self, result: WaveResult) -> None:
+        told = [f"{each.slice} reached {each.reached}{_trouble(each)}" for each in result.receipts]
+        lost = "" if result.error is None else f" FAILED: {result.error.message}"
+        self.say(f"back: {result.wave.id}{lost} {'; '.join(told)}")
+        self.flight.ended(result.wave)
+
     def _touch_all(self, life: Life) -> None:
         for flight in life.driver.board.flights.values():
             self._touch(flight.wave)
@@ -347,3 +354,12 @@ class World:
     def _touch_places(self, name: str, topic: str, partition: int, piece: Any) -> None:
         for offset in range(piece.from_offset, piece.until_offset):
             self.touched.add((name, Place(topic, partition, offset)))
+
+
+def _trouble(receipt: Receipt) -> str:
+    if receipt.superseded:
+        return ", superseded"
+    if receipt.error is None:
+        return ""
+    at = "" if receipt.error.offset is None else f" at {receipt.error.offset}"
+    return f", {receipt.error.code}{at}"
