@@ -75,7 +75,19 @@ class BinRun:
 
     def _claim(self, portions: list[Portion]) -> list[Portion]:
         """Move the positions first; keep only the portions whose positions were ours to move."""
-        moves = [_moves(portion) for portion in portions]
+        try:
+            ours = self._moved([_moves(portion) for portion in portions])
+        except HeadraceError as error:
+            # They may have moved all the same: then nobody handles these records, as promised.
+            for portion in portions:
+                self.tally.stop(portion, error_of(error))
+            return []
+        for portion, mine in zip(portions, ours, strict=True):
+            self.tally.claimed(portion, mine)
+        return [portion for portion, mine in zip(portions, ours, strict=True) if mine]
+
+    def _moved(self, moves: list[tuple[Move, ...]]) -> list[bool]:
+        """Make all moves of a portion or none; whether they were made, portion by portion."""
         with self.positions.begin() as transaction:
             moved = iter(self.positions.advance_in(transaction, list(chain(*moves))))
             answers = [[next(moved) for _ in each] for each in moves]
@@ -84,10 +96,7 @@ class BinRun:
                 compress(*each) for each in zip(moves, answers, strict=True) if not all(each[1])
             ]
             self.positions.advance_in(transaction, [each.undone() for each in chain(*partly)])
-        ours = [all(each) for each in answers]
-        for portion, mine in zip(portions, ours, strict=True):
-            self.tally.claimed(portion, mine)
-        return [portion for portion, mine in zip(portions, ours, strict=True) if mine]
+        return [all(each) for each in answers]
 
     def _handle(self, portion: Portion) -> tuple[Portion, Effect | None]:
         first = portion.planned[0]

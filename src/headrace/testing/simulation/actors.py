@@ -48,6 +48,9 @@ class Stage(Protocol):
     def moved(self, move: Move) -> None:
         """A position was moved, for good."""
 
+    def replaced(self, driver: str, by: Actor) -> None:
+        """A driver of this name is not the one any more, or was given up for dead."""
+
 
 class Door:
     """Any port, for one actor."""
@@ -104,6 +107,10 @@ class StoreDoor(Door):
             for move, made in zip(args[-1], answer, strict=True):
                 if made:
                     self._stage.moved(move)
+        elif name == "join":
+            self._stage.replaced(args[0], self._actor)
+        elif name == "adopt" and answer:
+            self._stage.replaced(args[1].name, self._actor)
 
 
 class PositionsDoor(StoreDoor):

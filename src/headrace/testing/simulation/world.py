@@ -62,6 +62,8 @@ class Life:
     turning: bool = False
     #: it does nothing before this monotonic second
     asleep_until_s: float = 0.0
+    #: somebody else has its name or its streams, and it may not know
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,15 @@ class World:
         self.say(f"moved {move.lane} {move.from_offset} to {move.to_offset} (epoch {move.epoch})")
         self.chain.moved(move.lane, move.from_offset, move.to_offset)
 
+    def replaced(self, driver: str, by: Actor) -> None:
+        """Another process has a driver's name, or its streams: what it runs is a zombie's."""
+        for life in self.lives:
+            if life.name == driver and life.actor is not by:
+                self.say(f"{life.actor.name} is replaced by {by.name}")
+                self.counts["drivers replaced"] += 1
+                life.replaced = True
+                life.actor.hurt()
+
     # processes
 
     def start_driver(self, name: str) -> Life:
@@ -169,7 +180,9 @@ class World:
         self.counts["drivers started"] += 1
         run = f"r{self.counts['drivers started']}"
         actor = Actor(f"driver {name} ({run})", "driver")
-        engine = self.make.engine(self.cluster, actor, self._started, self._returned)
+        engine = self.make.engine(
+            self.cluster, actor, lambda wave: self._started(life, wave), self._returned
+        )
         parts = Parts(
             cast(Store, StoreDoor(self.store, actor, self, "store")),
             cast(Any, Door(self.log, actor, self, "log")),
@@ -327,9 +340,11 @@ class World:
             cast(Any, Door(whole.dead_letters, actor, self, "letters")),
         )
 
-    def _started(self, wave: Wave) -> None:
+    def _started(self, life: Life, wave: Wave) -> None:
         self.say(f"wave {wave.id}: {', '.join(str(each) for each in wave.slices)}")
         self.flight.started(wave)
+        if life.replaced:
+            self._touch(wave)
 
     def _returned(self, result: WaveResult) -> None:
         told = [f"{each.slice} reached {each.reached}{_trouble(each)}" for each in result.receipts]
