@@ -62,7 +62,11 @@ class Committer:
         if result.error is not None:
             self._job_failed(result, result.error, intended)
             return
-        disagreed = self._move(result, intended)
+        rest = self._unfinished(result) if intended else []
+        whole = rest == [result.wave]
+        for each in rest if not whole else ():
+            self.store.record_intent(each, self.driver)
+        disagreed = self._move(result, intended and not whole)
         if disagreed:
             self.observer.reload_positions(disagreed)
         now_s, committed_s = self.clock.monotonic_s(), self.clock.now_s()
@@ -70,11 +74,43 @@ class Committer:
         self.board.ended(result.wave)
         self.failing.settled()
         self._tries.pop(result.wave.id, None)
+        self.replays += [(self._due_s(each, now_s), each) for each in rest]
         for receipt in result.receipts:
             held = self.board.streams.get(receipt.slice.lane.stream)
             if held is not None:
                 self._learn(receipt, held, (now_s, committed_s), result.wave.id)
         self.on_result(result)
+
+    def _unfinished(self, result: WaveResult) -> list[Wave]:
+        """What of a recorded wave was not reached, or met trouble that passes, by stream.
+
+        It runs again as it was.
+
+        An earlier attempt, of another life or of a task that Spark ran again, may have written an
+        effect that nobody heard of. Other slices would leave theirs beside it.
+        """
+        again = {
+            each.slice
+            for each in result.receipts
+            if (each.error is None or each.error.temporary)
+            and not each.committed
+            and not each.superseded
+            and each.reached == each.slice.from_offset < each.slice.until_offset
+        }
+        bins = (
+            replace(each, slices=tuple(piece for piece in each.slices if piece in again))
+            for each in result.wave.bins
+        )
+        left = replace(result.wave, bins=tuple(each for each in bins if each.slices))
+        streams = {piece.lane.stream for piece in again}
+        if left == result.wave and len(streams) == 1:
+            return [left]
+        return _parts(left, {each: str(each) for each in streams})
+
+    def _due_s(self, wave: Wave, now_s: float) -> float:
+        """When the waits of all lanes of a wave are over."""
+        lanes = (self.board.lane(piece.lane) for piece in wave.slices)
+        return max((lane.not_before_s for lane in lanes if lane is not None), default=now_s)
 
     def _move(self, result: WaveResult, intended: bool) -> set[StreamId]:
         """Move the positions; return the streams whose positions were not where we thought."""

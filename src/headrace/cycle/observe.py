@@ -62,8 +62,9 @@ class Observer:
         if revision == self._revision:
             return False
         loaded = {each.use_case: each for each in deployments}
-        tenants = {each.name: each for each in self.store.tenants()}
         streams = [each for each in self.store.streams() if each.id.use_case in loaded]
+        # After the streams: somebody may just now be added, and a tenant never goes away.
+        tenants = {each.name: each for each in self.store.tenants()}
         self._unsettled.clear()
         share = self.leases.share(streams)
         given = self._give(share.give)
