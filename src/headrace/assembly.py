@@ -25,7 +25,13 @@ from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.cycle.loading import LoadedModule, digest_of, find_module, load_module
 from headrace.errors import ConfigError, HeadraceError, Permanent, UnknownName
-from headrace.kafka import KafkaDeadLettersFactory, KafkaLog, KafkaReaderFactory, client_config
+from headrace.kafka import (
+    GroupMirror,
+    KafkaDeadLettersFactory,
+    KafkaLog,
+    KafkaReaderFactory,
+    client_config,
+)
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.policies.elasticity import SlotLimits
@@ -225,7 +231,8 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
     tools = Tools(connections, KafkaReaderFactory(), SqlPositionsFactory(), letters)
     engine = SparkEngine(session, tools)
     dead_letters = letters.open(connections)
-    parts = Parts(store, log_of_kafka, engine, dead_letters, SystemClock())
+    mirror = mirror_of(settings.driver, connections)
+    parts = Parts(store, log_of_kafka, engine, dead_letters, SystemClock(), mirror)
     limits, slots = limits_of(settings.driver), slot_limits_of(settings.driver)
     driver = Driver(
         parts,
@@ -246,6 +253,7 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         calm_garbage_collection()
         yield made
     finally:
+        driver.close()
         engine.close()
         dead_letters.close()
         log_of_kafka.close()
@@ -281,6 +289,11 @@ def limits_of(settings: DriverSettings) -> Limits:
         slice_records=settings.slice_records,
         slice_bytes=settings.slice_bytes,
     )
+
+
+def mirror_of(settings: DriverSettings, connections: Connections) -> GroupMirror | None:
+    """Where positions are shown to other tools, if anywhere."""
+    return GroupMirror(connections.kafka, settings.mirror_prefix) if settings.mirror else None
 
 
 def slot_limits_of(settings: DriverSettings) -> SlotLimits | None:

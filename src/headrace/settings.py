@@ -124,6 +124,10 @@ class DriverSettings(_Section):
     slice_bytes: Bytes = Field(default="64m")  # type: ignore[assignment]
     #: how long a draining driver waits for running waves before it cancels them
     drain_timeout: Seconds = Field(default="30s")  # type: ignore[assignment]
+    #: show positions as the offsets of consumer groups, for tools that watch lag
+    mirror: bool = True
+    #: what the names of these groups begin with; the name of the use case follows
+    mirror_prefix: str = Field(default="headrace.", min_length=1)
 
 
 class Settings(_Section):

@@ -1,6 +1,6 @@
 """Records that a real Kafka lost, under a driver that runs: told exactly, and nobody else's matter.
 
-The engine is the twin, which runs the real task code with the real reader; Spark plays no part.
+The engine is the twin, which runs the real task code with the real reader; there is no Spark here.
 """
 
 import time

@@ -44,6 +44,8 @@ def offsets(failure: Failure) -> str:
     """The record's offset, or the range of the slice if no record is named."""
     if failure.error.offset is not None:
         return str(failure.error.offset)
+    if not failure.slice.size:
+        return f"{failure.slice.from_offset}.."  # lost with its topic, nobody knows how much
     return f"{failure.slice.from_offset}..{failure.slice.until_offset}"
 
 
@@ -68,7 +70,9 @@ def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
     yield "slice", f"offsets {piece.from_offset}..{piece.until_offset}, epoch {piece.epoch}"
     yield "attempts", str(failure.attempts)
     yield "error", f"{error.code}: {printable(error.message, keep=chr(10))}"
-    if error.offset is None:
+    if not failure.attempts:
+        yield "record", "none: Kafka no longer has these offsets, and they were passed over"
+    elif error.offset is None:
         yield "record", "none is named; the whole slice failed"
     else:
         yield "record", f"offset {error.offset}"

@@ -23,6 +23,7 @@ from headrace.cycle.failing import Failing
 from headrace.cycle.gates import GateId, Gates, Rate
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
+from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.pacing import Pacing
 from headrace.cycle.replay import renewed
@@ -42,7 +43,15 @@ from headrace.policies.express import (
     worth_starting,
 )
 from headrace.policies.watchdog import limit_s
-from headrace.ports import Clock, DeadLetters, Engine, Log, Store, WaveResult
+from headrace.ports import (
+    Clock,
+    DeadLetters,
+    Engine,
+    Log,
+    PositionsMirror,
+    Store,
+    WaveResult,
+)
 from headrace.use_cases import UseCase
 
 log = structlog.get_logger(__name__)
@@ -68,6 +77,8 @@ class Parts:
     engine: Engine
     dead_letters: DeadLetters
     clock: Clock
+    #: where positions are shown to other tools; None is nowhere
+    mirror: PositionsMirror | None = None
 
 
 @dataclass(slots=True)
@@ -103,6 +114,7 @@ class Driver:
     gates: Gates = field(init=False)
     pacing: Pacing = field(default_factory=Pacing)
     scaling: Scaling | None = field(init=False)
+    mirror: Mirror | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
@@ -124,6 +136,7 @@ class Driver:
         )
         self.gates = Gates(self._rates)
         self.scaling = Scaling(self.slot_limits) if self.slot_limits else None
+        self.mirror = Mirror(self.parts.mirror, self.board) if self.parts.mirror else None
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case, or a new version of one, from the next turn on."""
@@ -185,6 +198,8 @@ class Driver:
             if not self._draining:
                 self._observe()
                 self._start()
+            if self.mirror is not None:
+                self.mirror.look(self.parts.clock.monotonic_s())
         except (BrokerUnavailable, StoreUnavailable) as trouble:
             log.warning("waiting for a server", error=str(trouble))
             self._busy = False
@@ -193,6 +208,11 @@ class Driver:
     def leave(self) -> None:
         """Let other drivers have its streams at once; for one that has drained."""
         self.leases.leave()
+
+    def close(self) -> None:
+        """Show other tools how far everything came; nothing is called after it."""
+        if self.mirror is not None:
+            self.mirror.finish(self.parts.clock.monotonic_s())
 
     def cancel_all(self) -> None:
         """End everything that runs; for a drain that takes too long."""

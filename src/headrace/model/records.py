@@ -97,7 +97,7 @@ class Failure:
     slice: Slice
     error: SliceError
     at_s: float
-    #: how often it was tried
+    #: how often it was tried; 0 for records that Kafka lost
     attempts: int = 1
     state: FailureState = FailureState.OPEN
     #: given by the store

@@ -9,6 +9,7 @@ from headrace.ports.connections import Connections
 from headrace.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersFactory
 from headrace.ports.engine import Engine, WaveResult
 from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
+from headrace.ports.mirror import PositionsMirror
 from headrace.ports.positions import Positions, PositionsFactory
 from headrace.ports.reading import RECORD_SCHEMA, ReaderFactory, SliceBatch, SliceReader
 from headrace.ports.sink import Effect, Sink, SinkWriter, Site, Written
@@ -26,6 +27,7 @@ __all__ = [
     "Log",
     "Positions",
     "PositionsFactory",
+    "PositionsMirror",
     "ReaderFactory",
     "Sink",
     "SinkWriter",

@@ -1,0 +1,27 @@
+"""A copy of the positions, where lag tools look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from headrace.ports.log import TopicPartition
+
+
+class PositionsMirror(Protocol):
+    """Shows positions to other tools. Best effort: the store has them, and nobody reads this back.
+
+    Called from one thread at a time, and never from the one that turns: it may take its time.
+    """
+
+    def show(self, use_case: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Show these next offsets of a use case; what was shown of other partitions stays.
+
+        A partition that is not there is passed over.
+
+        Raises:
+            HeadraceError: not all of it was shown; it may be tried again.
+        """
+
+    def close(self) -> None:
+        """Give up connections. Nothing is called after it."""

@@ -1,0 +1,88 @@
+"""What every mirror of positions must do, as tests.
+
+A subclass says how to make one and how to see what other tools see::
+
+    class TestMyMirror(MirrorContract):
+        def make_topic(self, partitions): ...    # a name nobody else uses
+        def mirror(self): ...                    # a new PositionsMirror
+        def unreachable(self): ...               # one whose cluster is down
+        def seen(self, use_case): ...            # dict of TopicPartition to next offset
+"""
+
+# A test's name is its sentence.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from headrace.errors import BrokerUnavailable
+from headrace.ports import PositionsMirror, TopicPartition
+
+
+class MirrorContract:
+    """The promises of ``headrace.ports.PositionsMirror``."""
+
+    def make_topic(self, partitions: int) -> str:
+        raise NotImplementedError
+
+    def mirror(self) -> PositionsMirror:
+        raise NotImplementedError
+
+    def unreachable(self) -> PositionsMirror:
+        raise NotImplementedError
+
+    def seen(self, use_case: str) -> dict[TopicPartition, int]:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def use_case(self) -> str:
+        return f"case-{uuid.uuid4().hex[:12]}"
+
+    def test_what_is_shown_can_be_seen_and_moves_either_way(self, use_case: str) -> None:
+        topic = self.make_topic(3)
+        one, two, three = (TopicPartition(topic, number) for number in range(3))
+        mirror = self.mirror()
+        mirror.show(use_case, {one: 5, two: 0})
+        mirror.show(use_case, {one: 9, three: 4})
+        assert self.seen(use_case) == {one: 9, two: 0, three: 4}
+        mirror.show(use_case, {one: 2})
+        assert self.seen(use_case) == {one: 2, two: 0, three: 4}
+        mirror.close()
+
+    def test_use_cases_on_one_topic_are_seen_apart(self, use_case: str) -> None:
+        lane, other = TopicPartition(self.make_topic(1), 0), f"{use_case}-2"
+        mirror = self.mirror()
+        mirror.show(use_case, {lane: 5})
+        mirror.show(other, {lane: 7})
+        assert (self.seen(use_case), self.seen(other)) == ({lane: 5}, {lane: 7})
+        mirror.close()
+
+    def test_more_lanes_than_one_request_takes_are_all_seen(self, use_case: str) -> None:
+        topic = self.make_topic(1200)
+        offsets = {TopicPartition(topic, number): number for number in range(1200)}
+        mirror = self.mirror()
+        mirror.show(use_case, offsets)
+        assert self.seen(use_case) == offsets
+        mirror.close()
+
+    def test_a_partition_that_is_not_there_takes_no_other_with_it(self, use_case: str) -> None:
+        topic = self.make_topic(2)
+        there = {TopicPartition(topic, number): 3 for number in range(2)}
+        mirror = self.mirror()
+        mirror.show(use_case, {**there, self.gone(): 4})
+        assert self.seen(use_case) == there
+        mirror.close()
+
+    def gone(self) -> TopicPartition:
+        """A partition that is not there."""
+        return TopicPartition(f"gone-{uuid.uuid4().hex}", 0)
+
+    def test_nothing_to_show_is_no_trouble(self, use_case: str) -> None:
+        self.mirror().show(use_case, {})
+
+    def test_a_cluster_that_is_down_is_told_in_time(self) -> None:
+        with pytest.raises(BrokerUnavailable):
+            self.unreachable().show("case", {TopicPartition("a", 0): 1})

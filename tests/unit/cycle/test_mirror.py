@@ -1,0 +1,174 @@
+"""Other tools see where the lanes are, and no turn ever waits for them."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.cycle.mirror import AGAIN_S, EVERY_S, TROUBLE_S
+from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.model.streams import State, StreamId
+from headrace.ports import TopicPartition
+from headrace.testing.mirror_twin import MirrorTwin
+
+ACME, BOLT = (TopicPartition(f"{name}.visits", 0) for name in ("acme", "bolt"))
+
+
+@pytest.fixture
+def shown(world):
+    """A driver that has done 5 and 3 records of two tenants, and what others see of it."""
+    world.use_cases = [world.make(), world.make(name="other")]
+    world.mirror = MirrorTwin()
+    world.deploy()
+    world.tenant("acme", 5)
+    world.tenant("bolt", 3)
+    world.start()
+    world.driver.mirror._pool = AtOnce()
+    turns(world)
+    return world
+
+
+class AtOnce:
+    """A thread that is done with everything as soon as it is asked."""
+
+    def __init__(self):
+        self.busy = False
+
+    def submit(self, do, *args):
+        answer = do(*args)
+        return Came(self, answer)
+
+    def shutdown(self, wait):
+        assert wait
+
+
+class Came:
+    def __init__(self, pool, answer):
+        self.pool, self.answer = pool, answer
+
+    def done(self):
+        return not self.pool.busy
+
+    def exception(self):
+        self.pool.busy = False
+
+    def result(self):
+        return self.answer
+
+
+def turns(world, seconds=EVERY_S):
+    """Long enough for a look, whatever happened just before."""
+    world.turns(3, seconds=0.1)
+    world.turns(2, seconds=seconds + 0.1)
+
+
+def news(world):
+    found, world.mirror.calls[:] = list(world.mirror.calls), []
+    return found
+
+
+def test_the_positions_of_each_use_case_are_shown(shown):
+    done = {ACME: 5, BOLT: 3}
+    assert shown.mirror.shown == {"keep": done, "other": done}
+
+
+def test_only_what_moved_is_shown_again(shown):
+    news(shown)
+    shown.send("bolt", 2)
+    turns(shown)
+    assert sorted(news(shown)) == [("keep", {BOLT: 5}), ("other", {BOLT: 5})]
+    turns(shown)
+    assert news(shown) == []
+
+
+def test_a_lane_that_was_sent_back_is_shown_where_it_is(shown):
+    shown.store.set_tenant_state("acme", State.SUSPENDED)
+    shown.store.seek(StreamId("keep", "acme"), {0: 1})
+    turns(shown)
+    assert shown.mirror.shown["keep"][ACME] == 1
+
+
+def test_looks_are_a_few_seconds_apart_however_many_turns_there_are(shown):
+    news(shown)
+    for _ in range(20):
+        shown.send("acme", 1)
+        shown.turns(2, seconds=EVERY_S / 10)
+    assert 3 <= [name for name, _ in news(shown)].count("keep") <= 4
+
+
+def test_what_idles_is_shown_again_before_kafka_forgets_it(shown):
+    news(shown)
+    turns(shown, seconds=AGAIN_S)
+    assert dict(news(shown)) == {"keep": {ACME: 5, BOLT: 3}, "other": {ACME: 5, BOLT: 3}}
+
+
+def test_a_removed_stream_is_shown_no_more(shown):
+    shown.store.set_stream_state(StreamId("keep", "acme"), State.REMOVED)
+    turns(shown)
+    news(shown)
+    turns(shown, seconds=AGAIN_S)
+    assert dict(news(shown))["keep"] == {BOLT: 3}
+
+
+def test_while_something_is_on_its_way_nothing_else_is_sent_and_the_newest_follows(shown):
+    shown.driver.mirror._pool.busy = True
+    shown.send("acme", 1)
+    turns(shown)
+    news(shown)
+    for _ in range(3):
+        shown.send("acme", 1)
+        turns(shown)
+    assert news(shown) == []
+    shown.driver.mirror._pool.busy = False
+    turns(shown)
+    assert dict(news(shown))["keep"] == {ACME: 9}
+
+
+def test_a_use_case_in_trouble_is_told_once_tried_later_and_shown_whole(shown):
+    shown.mirror.troubles["keep"] = ConfigError("we may not")
+    with capture_logs() as logs:
+        for _ in range(12):
+            shown.send("acme", 1)
+            turns(shown)
+        tried = [name for name, _ in news(shown)].count("keep")
+        assert 2 <= tried <= 12 * EVERY_S * 2 / TROUBLE_S + 2
+        assert shown.mirror.shown["other"][ACME] == 17
+        shown.mirror.troubles.clear()
+        turns(shown, seconds=TROUBLE_S)
+    assert shown.mirror.shown["keep"] == {ACME: 17, BOLT: 3}
+    told = [each for each in logs if "does not show" in each["event"]]
+    assert [(each["use_case"], each["log_level"]) for each in told] == [("keep", "warning")]
+    turns(shown, seconds=TROUBLE_S)
+
+
+def test_after_a_broker_that_is_down_the_others_are_not_even_tried(shown):
+    down = BrokerUnavailable("down")
+    shown.mirror.troubles |= {"keep": down, "other": down}
+    shown.send("acme", 1)
+    turns(shown)
+    assert len(news(shown)) >= 1
+    shown.mirror.troubles.clear()
+    turns(shown, seconds=TROUBLE_S)
+    assert {each[ACME] for each in shown.mirror.shown.values()} == {6}
+
+
+def test_a_driver_that_ends_shows_how_far_it_came(shown):
+    shown.send("acme", 1)
+    shown.turns(3, seconds=0.0)
+    shown.driver.close()
+    assert shown.mirror.shown["keep"][ACME] == 6
+
+
+def test_a_mirror_that_hangs_stops_no_turn(world):
+    """With the real thread."""
+    world.mirror = MirrorTwin()
+    world.mirror.free.clear()
+    world.deploy()
+    world.tenant("acme", 5)
+    world.start()
+    turns(world)
+    world.send("acme", 5)
+    turns(world)
+    assert world.positions()["acme", 0] == 10
+    assert world.mirror.shown == {}
+    world.mirror.free.set()
+    world.driver.close()
+    assert world.mirror.shown == {"keep": {ACME: 10}}
