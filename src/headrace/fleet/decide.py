@@ -142,7 +142,9 @@ def _without_roll(state: FleetState, culprit: int) -> FleetState:
         return state
     left = f", {len(state.to_roll)} still run the old version" if state.to_roll else ""
     why = f"the replacement of driver {culprit} was given up{left}"
-    return replace(state, to_roll=(), rolling=None, roll_error=why)
+    # Another one may be on its way out for the roll, and comes back.
+    rolling = None if state.rolling == culprit else state.rolling
+    return replace(state, to_roll=(), rolling=rolling, roll_error=why)
 
 
 def _unhealthy(state: FleetState, index: int, reason: str, now_s: float) -> Decision:

@@ -148,6 +148,7 @@ class _Supervisor:
         self._rolls = 0
         self._clean = True
         self._was_ready = False
+        self._reloading = False
         self._rotate_at_s = 0.0
         self._written: FleetView | None = None
         self._state, self._first = begin(wanted.drivers, wanted.rules, time.monotonic())
@@ -193,6 +194,7 @@ class _Supervisor:
     def _take(self, event: Event) -> None:
         if isinstance(event, RollAsked):
             self._rolls += 1
+            self._reloading = True
             self._systemd.reloading()
             log.info("roll asked")
         before = self._state
@@ -283,11 +285,11 @@ class _Supervisor:
                     each.rotate()
 
     def _tell_systemd(self, text: str, *, ready: bool) -> None:
-        rolled = self._written is not None and self._written.rolling and not self._state.in_roll
+        rolled = self._reloading and not self._state.in_roll
         if self._state.stopping:
             self._systemd.stopping(text)
         elif rolled or (ready and not self._was_ready):
-            self._was_ready = True
+            self._was_ready, self._reloading = True, False
             self._systemd.ready(text)
 
     def _view(self) -> FleetView:
