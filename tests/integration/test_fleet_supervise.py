@@ -1,5 +1,6 @@
 """A real supervisor with processes that stand for drivers: what a user sees when they die."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -32,10 +33,11 @@ class Fleet:
     def __init__(self, folder):
         self.folder, self.started = folder, []
 
-    def start(self, drivers=2, *words, environment=None):
+    def start(self, drivers=2, *words, environment=None, before=()):
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
                 [
+                    *before,
                     sys.executable,
                     str(HERE / "fleet_app.py"),
                     str(self.folder),
@@ -262,3 +264,31 @@ def test_it_tells_systemd_and_whoever_asks_by_http(fleet):
         while "STOPPING=1" not in said:
             said += door.recv(4096).decode().splitlines()
     assert process.wait(10) == 0
+
+
+def first_of_a_container(command):
+    """The command as process 1 of a process namespace of its own."""
+    return ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
+
+
+def may_unshare():
+    with contextlib.suppress(OSError):
+        done = subprocess.run(first_of_a_container(["true"]), capture_output=True, check=False)
+        return done.returncode == 0
+    return False
+
+
+@pytest.mark.skipif(not may_unshare(), reason="process namespaces are not allowed here")
+def test_as_process_1_of_a_container_it_leaves_no_zombies_and_drains(fleet):
+    outer = fleet.start(1, before=first_of_a_container([]))
+    fleet.until_ready(1)
+    supervisor = psutil.Process(outer.pid).children()[0]
+    assert fleet.view().pid == 1
+    driver = supervisor.children()[0]
+    driver.kill()
+    fleet.until(lambda: fleet.view().drivers[0].restarts == 1)
+    fleet.until_ready(1)
+    # the killed driver's worker became a child of process 1, and was killed
+    fleet.until(lambda: len(supervisor.children(recursive=True)) == 2)
+    supervisor.terminate()
+    assert outer.wait(10) == 0

@@ -224,7 +224,7 @@ def test_a_record_that_cannot_be_kept_is_not_skipped(headrace, fail, store, lett
     number = fail()
     letters.down = True
     result = headrace("quarantine", "skip", str(number), "--yes")
-    assert result.exit_code == 1
+    assert result.exit_code == 75
     assert "No Kafka broker answers" in result.output
     assert (states(store), offsets(store)) == ({number: FailureState.OPEN}, {0: 3, 1: 3})
 

@@ -1,0 +1,128 @@
+"""`headrace supervise`, `roll` and `fleet status`, without processes."""
+
+import os
+import signal
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.cli import fleet
+from headrace.cli.app import app
+from headrace.embedded.folder_lock import FolderLock
+from headrace.fleet import state_file
+from headrace.fleet.state_file import DriverView, FleetView
+
+YAML = """\
+module: use_cases.py
+kafka:
+  bootstrap.servers: 127.0.0.1:1
+database_url: sqlite:///store.db
+driver:
+  drain_timeout: 5s
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    (tmp_path / "headrace.yaml").write_text(YAML)
+    return tmp_path
+
+
+def headrace(*words):
+    return CliRunner().invoke(app, words)
+
+
+def view(state="ready", error="", **more):
+    driver = DriverView("d-0", state, 4711, 1_700_000_000, 3, error, 1, None)
+    given = {"rolls": 0, "rolling": False, "roll_error": "", "state": "running", **more}
+    return FleetView(name="d", pid=os.getpid(), drivers=(driver,), **given)
+
+
+def state_of(folder):
+    made = folder / ".headrace" / "fleet" / "headrace"
+    made.mkdir(parents=True)
+    return made
+
+
+def test_each_driver_gets_a_name_of_its_own_and_the_same_options(folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr(fleet, "supervise", lambda wanted: asked.append(wanted) or True)
+    done = headrace("supervise", "--drivers", "2", "--name", "d", "--master", "local[1]")
+    assert done.exit_code == 0, done.output
+    wanted = asked[0]
+    assert (wanted.name, wanted.drivers, wanted.rules.drain_s) == ("d", 2, 35.0)
+    assert wanted.folder == folder / ".headrace" / "fleet" / "headrace"
+    words = wanted.command("d-1", 4711)
+    assert words[1:4] == ["-m", "headrace", "run"]
+    told = dict(zip(words[4::2], words[5::2], strict=True))
+    assert told["--name"] == "d-1"
+    assert told["--health-port"] == "4711"
+    assert told["--master"] == "local[1]"
+    assert told["--config"] == str(folder / "headrace.yaml")
+
+
+def test_the_name_in_the_yaml_file_is_taken_if_none_is_given(folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr(fleet, "supervise", lambda wanted: asked.append(wanted) or True)
+    (folder / "headrace.yaml").write_text(YAML + "  name: north\n")
+    headrace("supervise")
+    assert asked[0].name == "north"
+
+
+def test_a_configuration_that_cannot_be_starts_nobody(folder, monkeypatch):
+    monkeypatch.setattr(fleet, "supervise", lambda _: pytest.fail("it was started"))
+    (folder / "headrace.yaml").write_text("module: use_cases.py\n")
+    assert headrace("supervise").exit_code == 2
+
+
+def test_a_bad_end_is_told_with_its_reasons(folder, monkeypatch):
+    state_file.write(state_of(folder), view("given up", "exit code 1; its last lines:\nno wheels"))
+    monkeypatch.setattr(fleet, "supervise", lambda _: False)
+    done = headrace("supervise")
+    assert done.exit_code == 1
+    assert "no wheels" in done.output
+
+
+def test_status_shows_each_driver(folder):
+    made = state_of(folder)
+    state_file.write(made, view(error="exit code 1\nno wheels", roll_error="it was given up"))
+    with FolderLock(made):
+        done = headrace("fleet", "status")
+    assert done.exit_code == 0, done.output
+    for word in ("d-0", "ready", "4711", "3", "exit code 1 | no wheels", "it was given up"):
+        assert word in done.output
+
+
+def test_the_status_of_one_that_was_killed_is_not_believed(folder):
+    state_file.write(state_of(folder), view())
+    done = headrace("fleet", "status")
+    assert done.exit_code == 1
+    assert "unknown" in done.output
+    assert "has ended" in done.output
+
+
+def test_where_no_supervisor_is_it_is_said(folder):
+    assert headrace("fleet", "status").exit_code == 2
+    assert headrace("roll").exit_code == 2
+    state_file.write(state_of(folder), view())
+    assert "no supervisor runs" in headrace("roll").output
+
+
+@pytest.mark.parametrize(("error", "code"), [("", 0), ("driver 0 was given up", 1)])
+def test_a_roll_is_followed_to_its_end(folder, error, code):
+    made = state_of(folder)
+    state_file.write(made, view())
+    steps = iter([view("draining", rolls=1, rolling=True), view(rolls=1, roll_error=error)])
+    before = signal.signal(signal.SIGHUP, lambda *_: state_file.write(made, next(steps)))
+    try:
+        with FolderLock(made), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fleet.time, "sleep", lambda _: state_file.write(made, next(steps)))
+            done = headrace("roll")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert done.exit_code == code
+    assert "d-0 draining" in done.output
+    assert ("1 drivers replaced" in done.output) == (not error)
+    assert error in done.output

@@ -1,0 +1,118 @@
+"""Who lives and who is ready, and what a supervisor makes of it."""
+
+import json
+import urllib.request
+
+import pytest
+
+from headrace.embedded.addresses import free_ports
+from headrace.errors import ServerError
+from headrace.fleet.health import LIVE_S, START_S, Pulse, answering, ask
+from headrace.fleet.probe import SILENT_S, TIMES, Watched
+from headrace.fleet.states import Ready, Unhealthy
+from headrace.testing.clock import FakeClock
+
+
+def pulse_and_clock():
+    clock = FakeClock()
+    return Pulse("d-0", clock.monotonic_s), clock
+
+
+def test_one_that_starts_is_live_for_long_and_not_ready():
+    pulse, clock = pulse_and_clock()
+    clock.move(START_S - 1)
+    assert pulse.live()[0]
+    assert not pulse.ready()[0]
+    clock.move(1)
+    assert not pulse.live()[0]
+
+
+def test_one_that_turned_has_a_minute_for_the_next_turn():
+    pulse, clock = pulse_and_clock()
+    pulse.turned(ready=True)
+    clock.move(LIVE_S - 1)
+    assert pulse.live()[0]
+    assert pulse.ready()[0]
+    clock.move(1)
+    assert not pulse.live()[0]
+    assert not pulse.ready()[0]
+
+
+def test_one_that_drains_is_live_and_not_ready():
+    pulse, _ = pulse_and_clock()
+    pulse.turned(ready=True)
+    pulse.turned(ready=False)
+    assert pulse.live()[0]
+    assert not pulse.ready()[0]
+
+
+def test_whoever_asks_by_http_is_told():
+    pulse, _ = pulse_and_clock()
+    (port,) = free_ports(1)
+    with answering(pulse, port):
+        assert (ask(port, "/livez"), ask(port, "/readyz"), ask(port, "/")) == (200, 503, 404)
+        pulse.turned(ready=True, facts={"drivers": {"d-0": "ready"}})
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
+            told = json.load(answer)
+    assert told == {
+        "name": "d-0",
+        "turned_s_ago": 0.0,
+        "drivers": {"d-0": "ready"},
+        "ready": True,
+    }
+    assert ask(port, "/livez") is None
+
+
+def test_a_port_that_is_taken_is_named():
+    pulse, _ = pulse_and_clock()
+    (port,) = free_ports(1)
+    with (
+        answering(pulse, port),
+        pytest.raises(ServerError, match=f"127.0.0.1:{port}.*--health-port"),
+        answering(pulse, port),
+    ):
+        pass
+
+
+def watched():
+    return Watched(index=0, pid=7, port=1, since_s=0.0)
+
+
+def test_ready_is_told_once():
+    each = watched()
+    assert each.heard(None, None, 1) is None
+    assert each.heard(503, 200, 2) is None
+    assert each.heard(200, None, 3) == Ready(0)
+    assert each.heard(200, None, 4) is None
+
+
+def test_one_whose_loop_hangs_is_unhealthy_when_it_says_so_several_times():
+    each = watched()
+    each.heard(200, None, 1)
+    found = [each.heard(503, 503, 1 + turn) for turn in range(1, TIMES + 1)]
+    assert found[:-1] == [None] * (TIMES - 1)
+    assert isinstance(found[-1], Unhealthy)
+
+
+def test_one_that_answers_again_in_between_is_healthy():
+    each = watched()
+    for turn in range(10):
+        assert each.heard(503, 503, turn) is None
+        assert each.heard(503, 503, turn) is None
+        assert each.heard(503, 200, turn) is None
+
+
+def test_silence_is_forgiven_for_a_while():
+    each = watched()
+    each.heard(200, None, 10)
+    for second in range(11, 10 + int(SILENT_S)):
+        assert each.heard(None, None, second) is None
+    assert isinstance(each.heard(None, None, 10 + SILENT_S), Unhealthy)
+
+
+def test_after_a_sleep_of_the_machine_one_missed_answer_is_no_death():
+    each = watched()
+    each.heard(200, None, 10)
+    assert each.heard(None, None, 10_000) is None
+    assert each.heard(200, None, 10_001) is None
+    assert each.heard(None, None, 20_000) is None
