@@ -21,6 +21,8 @@ BENCHMARKS = {
     "bad_tenants": "healthy tenants beside slow, raising, poisoned and hanging ones (slow)",
     "load_step": "eight times the load for a minute, against Structured Streaming (slow)",
     "elastic": "executors that follow a day's load, against a fixed fleet (slow)",
+    "guarantees": "what exactly-once costs against at-least-once and at-most-once (slow)",
+    "recovery": "from a kill to the first commit with a million records waiting (slow)",
     "memory": "memory of driver and workers over ten minutes (slow)",
 }
 

@@ -1,0 +1,198 @@
+"""From the start after a kill to the first durable commit, with a million records waiting.
+
+1,000 topics with 1,000 records each. A service runs, is killed with SIGKILL in the middle, and is
+started again; counted is from that start, of Python and Spark too, until a new row is committed in
+SQLite. Ours is `headrace run` as a user types it, exactly once; Structured Streaming goes on from
+its checkpoint, with a limit of records for a batch and without. Everybody is killed when it has
+committed its first rows, and the rows are counted again when all is done: none may be missing, and
+none of ours may be there twice.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+
+from benchmarks.delays import COLUMNS, TABLE
+from benchmarks.harness import broker, fill, ratio, session, topics, write
+from benchmarks.streaming import Query, batch_of
+from headrace.model.records import Deployment
+from headrace.model.streams import Tenant
+from headrace.store import open_store
+
+TENANTS = 1_000
+RECORDS = 1_000
+SIZE_BYTES = 200
+ROUNDS = 3
+LIMIT = 50_000
+TARGET = 0.7
+_WAIT_S = 600.0
+_USE_CASE = """
+import pyarrow as pa
+from benchmarks.delays import COLUMNS, TABLE, rows_of
+from headrace import use_case
+from headrace.sinks import SqlTable
+
+@use_case(topic="{tenant}.visits", sink=SqlTable(TABLE, columns=COLUMNS), guarantee="exactly-once")
+def keep(records, context):
+    return rows_of(records, [1] * records.num_rows)
+"""
+
+
+def main(args: list[str]) -> None:
+    """Run and write `results/recovery.json`."""
+    job = next((each.removeprefix("--job=") for each in args if each.startswith("--job=")), None)
+    if job is not None:
+        _stream(Path(job))
+        return
+    quick = "--quick" in args
+    tenants, records = (50, 100) if quick else (TENANTS, RECORDS)
+    sides: dict[str, Callable[[Path, Mapping[str, str], int], list[str]]] = {
+        "ours": _ours,
+        "limited": lambda folder, config, _: _theirs(folder, config, LIMIT),
+        "unlimited": lambda folder, config, _: _theirs(folder, config, None),
+    }
+    took: dict[str, list[float]] = {name: [] for name in sides}
+    twice: dict[str, list[int]] = {name: [] for name in sides}
+    with broker() as config, tempfile.TemporaryDirectory(prefix="headrace-bench-") as base:
+        names = [f"r{number}.visits" for number in range(tenants)]
+        topics(config, names)
+        fill(config, names, records, SIZE_BYTES)
+        for number in range(1 if quick else ROUNDS):
+            for name in list(sides) if number % 2 == 0 else list(sides)[::-1]:
+                folder = Path(base) / f"{name}{number}"
+                folder.mkdir()
+                command = sides[name](folder, config, tenants)
+                seconds, repeats = _recovered(folder, command, tenants * records)
+                took[name].append(round(seconds, 2))
+                twice[name].append(repeats)
+                print(name, took[name][-1], "s, rows twice:", repeats, flush=True)
+    assert not any(twice["ours"]), twice
+    ratios = {name: ratio(took["ours"], took[name]) for name in ("limited", "unlimited")}
+    result = {
+        "records": tenants * records,
+        "topics": tenants,
+        "took_s": took,
+        "rows_twice": twice,
+        "ratios": ratios,
+    }
+    write("recovery.quick" if quick else "recovery", result)
+    for name, each in ratios.items():
+        print(f"{each['median']:.2f} x Structured Streaming, {name} (target {TARGET})")
+
+
+def _recovered(folder: Path, command: list[str], records: int) -> tuple[float, int]:
+    """Seconds from the second start to its first commit, and rows that are there twice."""
+    with _running(folder, command) as first:
+        _until(lambda: _rows(folder) > 0, first, folder)
+    before = _rows(folder)
+    began = time.monotonic()
+    with _running(folder, command) as second:
+        _until(lambda: _rows(folder) > before, second, folder)
+        took_s = time.monotonic() - began
+        _until(lambda: _different(folder) >= records, second, folder)
+    assert _different(folder) == records
+    return took_s, _rows(folder) - records
+
+
+@contextmanager
+def _running(folder: Path, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, killed with all that belongs to it when the block ends."""
+    with (folder / "log").open("ab") as output:
+        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        top = psutil.Process(process.pid)
+        tree = [*top.children(recursive=True), top]
+        for each in tree:
+            if each.is_running():
+                each.send_signal(signal.SIGKILL)
+        process.wait()
+        psutil.wait_procs(tree, 30)
+
+
+def _until(condition: Callable[[], bool], process: subprocess.Popen[bytes], folder: Path) -> None:
+    end = time.monotonic() + _WAIT_S
+    while not condition():
+        assert process.poll() is None, (folder / "log").read_text()[-3000:]
+        assert time.monotonic() < end, (folder / "log").read_text()[-3000:]
+        time.sleep(0.02)
+
+
+def _rows(folder: Path) -> int:
+    return _asked(folder, f"SELECT count(*) FROM {TABLE}")
+
+
+def _different(folder: Path) -> int:
+    return _asked(folder, f"SELECT count(*) FROM (SELECT DISTINCT topic, at FROM {TABLE})")
+
+
+def _asked(folder: Path, query: str) -> int:
+    connection = sqlite3.connect(folder / "rows.db", timeout=30)
+    try:
+        return int(connection.execute(query).fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
+    finally:
+        connection.close()
+
+
+# --- the sides -------------------------------------------------------------------------------
+
+
+def _ours(folder: Path, config: Mapping[str, str], tenants: int) -> list[str]:
+    url = f"sqlite:///{folder / 'rows.db'}"
+    (folder / "use_cases.py").write_text(_USE_CASE)
+    settings: dict[str, Any] = {
+        "module": "use_cases.py",
+        "kafka": dict(config),
+        "database_url": url,
+        "master": "local[2]",
+        "spark": {"spark.driver.memory": "3g"},
+    }
+    (folder / "headrace.yaml").write_text(json.dumps(settings))
+    store = open_store(url)
+    store.deploy(Deployment("keep", "use_cases.py", "0" * 64, "{tenant}.visits"))
+    for number in range(tenants):
+        store.add_tenant(Tenant(f"r{number}"))
+    store.close()
+    return [sys.executable, "-m", "headrace", "run", "-c", "headrace.yaml"]
+
+
+def _theirs(folder: Path, config: Mapping[str, str], limit: int | None) -> list[str]:
+    connection = sqlite3.connect(folder / "rows.db")
+    connection.execute("PRAGMA journal_mode=WAL")
+    columns = ", ".join(COLUMNS)
+    connection.execute(f"CREATE TABLE {TABLE} ({columns})")
+    connection.commit()
+    connection.close()
+    job = folder / "job.json"
+    job.write_text(json.dumps({"config": dict(config), "limit": limit}))
+    return [sys.executable, "-m", "benchmarks", "recovery", f"--job={job}"]
+
+
+def _stream(path: Path) -> None:
+    """Structured Streaming, from where it is, until it is killed."""
+    job = json.loads(path.read_text())
+    with session() as spark:
+        query = Query(job["config"], "r[0-9]+[.]visits", path.parent / "rows.db", job["limit"])
+        with query.running(spark, _scored) as running:
+            running.awaitTermination()
+
+
+def _scored(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch_of(batch, [1] * batch.num_rows)
