@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.model.streams import DataLossPolicy
 from headrace.settings import read_settings
 
 GOOD = """\
@@ -20,6 +21,7 @@ use_cases:
     retries: 0
     handler_timeout: 500ms
     max_rate_per_lane: 20
+    data_loss: skip
     options: {half_life: 10}
 driver:
   bin_budget: 250ms
@@ -42,6 +44,7 @@ def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
     assert (score.retries, score.handler_timeout, score.max_rate_per_lane) == (0, 0.5, 20.0)
     assert (react.priority, react.retries, react.handler_timeout) == (1, 3, 30.0)
     assert react.max_rate_per_lane is None
+    assert (score.data_loss, react.data_loss) == (DataLossPolicy.SKIP, DataLossPolicy.FAIL)
     assert settings.driver.bin_budget == 0.25
     assert settings.driver.slice_bytes == 8 * 1024 * 1024
     assert settings.store_url({}) == f"sqlite:///{tmp_path}/x.db"

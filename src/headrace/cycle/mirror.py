@@ -1,10 +1,10 @@
 """Showing positions to other tools, beside the loop and never in it.
 
 People watch lag with the tools they have. So a copy of the positions is kept where those look
-(`ports/mirror.py`); it is never read back, and nothing waits for it. Every few seconds a turn notes
-which positions have changed, and a thread of its own hands them over; as long as that thread is
-busy the next note waits, so a slow broker makes the copy older and no turn longer. What idles is
-shown again now and then, since Kafka forgets offsets that nobody sets.
+(`ports/mirror.py`); it is never read back, and nothing waits for it. Every few seconds it is noted
+which positions have changed, some hundred streams a turn, and a thread of its own hands them over;
+as long as that thread is busy the next note waits, so a slow broker makes the copy older and no
+turn longer. What idles is shown again now and then, since Kafka forgets offsets that nobody sets.
 
 Trouble is logged once until it is over. The copy of a use case in trouble is tried again every half
 minute, whole.
@@ -12,9 +12,10 @@ minute, whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 
 import structlog
 
@@ -31,6 +32,8 @@ EVERY_S = 5.0
 AGAIN_S = 3600.0
 #: a use case in trouble is tried again after so long
 TROUBLE_S = 30.0
+#: streams that one turn looks at: about a millisecond
+STREAMS_A_TURN = 500
 
 #: use case -> next offsets
 Batch = dict[str, dict[TopicPartition, int]]
@@ -59,25 +62,40 @@ class Mirror:
     _pool: ThreadPoolExecutor = field(default_factory=_one_thread)
     _running: Future[dict[str, str | None]] | None = None
     _due_s: float = float("-inf")
+    #: streams of this round that are still to be looked at; None between two rounds
+    _left: Iterator[StreamId] | None = None
+    #: what this round has found
+    _batch: Batch = field(default_factory=dict)
     _shown: dict[StreamId, _Shown] = field(default_factory=dict)
     #: use case that is in trouble -> second at which it is tried again
     _troubles: dict[str, float] = field(default_factory=dict)
 
     def look(self, now_s: float) -> None:
-        """Hand over what has changed, if it is time to and nothing is on its way; never waits."""
-        if now_s < self._due_s or not self._done(now_s):
-            return
-        self._due_s = now_s + EVERY_S
-        batch = self._changed(now_s)
-        if batch:
-            self._running = self._pool.submit(_show, self.mirror, batch)
+        """Look at some streams, and hand over what a whole round has found; never waits."""
+        if self._left is None:
+            if now_s < self._due_s or not self._done(now_s):
+                return
+            self._due_s = now_s + EVERY_S
+            self._begin()
+        assert self._left is not None
+        some = list(islice(self._left, STREAMS_A_TURN))
+        for name in some:
+            self._note(name, now_s)
+        if len(some) < STREAMS_A_TURN:
+            self._left = None
+            if self._batch:
+                self._running = self._pool.submit(_show, self.mirror, self._batch)
 
     def finish(self, now_s: float) -> None:
         """Show how far everything came, and wait for that; for a driver that ends."""
-        if self._running is not None:
-            self._running.exception()
-        self._due_s = now_s
-        self.look(now_s)
+        # The round that is under way, and a last one.
+        for _ in range(2):
+            if self._running is not None:
+                self._running.exception()
+            self._due_s = now_s
+            self.look(now_s)
+            while self._left is not None:
+                self.look(now_s)
         self._pool.shutdown(wait=True)
         self._done(now_s)
 
@@ -101,19 +119,20 @@ class Mirror:
             del self._shown[stream]
         return True
 
-    def _changed(self, now_s: float) -> Batch:
+    def _begin(self) -> None:
         for gone in self._shown.keys() - self.board.streams.keys():
             del self._shown[gone]
-        batch: Batch = {}
-        for name, held in self.board.streams.items():
-            if held.state is State.REMOVED or now_s < self._troubles.get(name.use_case, now_s):
-                continue
-            offsets = self._news(held, now_s)
-            if offsets:
-                of_use_case = batch.setdefault(name.use_case, {})
-                topic = held.stream.topic
-                of_use_case |= {TopicPartition(topic, at): offsets[at] for at in offsets}
-        return batch
+        self._left, self._batch = iter(list(self.board.streams)), {}
+
+    def _note(self, name: StreamId, now_s: float) -> None:
+        held = self.board.streams.get(name)
+        if held is None or held.state is State.REMOVED:
+            return
+        if now_s < self._troubles.get(name.use_case, now_s):
+            return
+        for number, offset in self._news(held, now_s).items():
+            lane = TopicPartition(held.stream.topic, number)
+            self._batch.setdefault(name.use_case, {})[lane] = offset
 
     def _news(self, held: HeldStream, now_s: float) -> dict[int, int]:
         """Offsets of a stream that are not shown, or were not for long; they count as shown."""

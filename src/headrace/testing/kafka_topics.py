@@ -14,8 +14,9 @@ from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import OffsetSpec as _Spec  # type: ignore[attr-defined]
+from confluent_kafka.cimpl import NewPartitions
 
 from headrace.kafka import KafkaLog, create_topics, producer_config
 from headrace.kafka.config import admin_config, consumer_config

@@ -5,8 +5,9 @@ import pytest
 from headrace.cli import quarantine
 from headrace.errors import BrokerUnavailable
 from headrace.kafka.redrive import Redriven
-from headrace.model.records import FailureState
-from headrace.model.streams import State, StreamId
+from headrace.model.receipts import SliceError
+from headrace.model.records import Failure, FailureState, Move
+from headrace.model.streams import LaneId, Slice, State, StreamId
 
 ACME = StreamId("score", "acme")
 
@@ -129,6 +130,24 @@ def test_show_says_when_no_record_is_named(headrace, fail, store):
     assert "none is named" in shown
     assert "retried" in shown
     assert "quarantine skip" not in shown
+
+
+@pytest.mark.parametrize(("until", "shown"), [(9, "3..9"), (3, "3.. ")])
+def test_what_kafka_lost_is_listed_with_its_range_and_stops_nothing(headrace, store, until, shown):
+    lane = LaneId("score", "acme", 0)
+    (epoch,) = store.hold([ACME]).values()
+    message = "acme.visits[0] lost offsets 3 to 8 to retention before they were read"
+    error = SliceError(False, "OffsetOutOfRange", message)
+    note = Failure(Slice(lane, "acme.visits", 3, until, epoch), error, 1.0, 0, FailureState.SKIPPED)
+    store.skip_lost(ACME, [Move(lane, 3, 9, epoch)], [note], "id")
+    assert "no lane is stopped" in headrace("quarantine", "list").output
+    listed = headrace("quarantine", "list", "--all").output
+    assert "skipped" in listed
+    assert shown in listed
+    told = headrace("quarantine", "show", "1").output
+    assert message in told
+    assert "none: Kafka no longer has these offsets" in told
+    assert "quarantine retry" not in told
 
 
 @pytest.mark.parametrize("words", [("show",), ("retry",), ("skip", "--yes")])

@@ -13,7 +13,7 @@ def pages(table, context):
 """
 SETTINGS = """\
 use_cases:
-  pages: {retries: 0, handler_timeout: 500ms, max_rate_per_lane: 2.5}
+  pages: {retries: 0, handler_timeout: 500ms, max_rate_per_lane: 2.5, data_loss: skip}
 """
 
 
@@ -43,4 +43,5 @@ def test_what_decorator_and_yaml_say_about_failures_is_deployed(headrace, config
     (pages,) = [each for each in store.deployments() if each.use_case == "pages"]
     assert pages.bad_record is BadRecordPolicy.FAIL
     assert (pages.retries, pages.handler_timeout_s, pages.max_rate_per_lane) == (0, 0.5, 2.5)
+    assert pages.data_loss == "skip"
     assert "nothing changed" in headrace("use-cases", "deploy").output

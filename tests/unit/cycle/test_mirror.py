@@ -94,6 +94,20 @@ def test_looks_are_a_few_seconds_apart_however_many_turns_there_are(shown):
     assert 3 <= [name for name, _ in news(shown)].count("keep") <= 4
 
 
+def test_a_turn_looks_at_some_streams_and_all_are_shown_together(shown, monkeypatch):
+    shown.send("acme", 1)
+    shown.send("bolt", 1)
+    shown.turns(4, seconds=0.0)
+    assert news(shown) == []
+    monkeypatch.setattr("headrace.cycle.mirror.STREAMS_A_TURN", 1)
+    later_s = shown.clock.monotonic_s() + EVERY_S
+    for _ in range(4):
+        shown.driver.mirror.look(later_s)
+    assert news(shown) == []
+    shown.driver.mirror.look(later_s)
+    assert dict(news(shown)) == {"keep": {ACME: 6, BOLT: 4}, "other": {ACME: 6, BOLT: 4}}
+
+
 def test_what_idles_is_shown_again_before_kafka_forgets_it(shown):
     news(shown)
     turns(shown, seconds=AGAIN_S)
@@ -150,7 +164,10 @@ def test_after_a_broker_that_is_down_the_others_are_not_even_tried(shown):
     assert {each[ACME] for each in shown.mirror.shown.values()} == {6}
 
 
-def test_a_driver_that_ends_shows_how_far_it_came(shown):
+@pytest.mark.parametrize("streams", [1, 500])
+def test_a_driver_that_ends_shows_how_far_it_came(shown, monkeypatch, streams):
+    monkeypatch.setattr("headrace.cycle.mirror.STREAMS_A_TURN", streams)
+    shown.clock.move(EVERY_S)
     shown.send("acme", 1)
     shown.turns(3, seconds=0.0)
     shown.driver.close()
