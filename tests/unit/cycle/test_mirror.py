@@ -95,6 +95,7 @@ def test_looks_are_a_few_seconds_apart_however_many_turns_there_are(shown):
 
 
 def test_a_turn_looks_at_some_streams_and_all_are_shown_together(shown, monkeypatch):
+    news(shown)
     shown.send("acme", 1)
     shown.send("bolt", 1)
     shown.turns(4, seconds=0.0)
