@@ -30,6 +30,11 @@ class FailuresTwin:
         self._kept[number] = replace(failure, id=number, state=FailureState.OPEN)
         return number
 
+    def note(self, failure: Failure) -> None:
+        """Keep a failure that is over and stops nothing."""
+        number = len(self._kept) + 1
+        self._kept[number] = replace(failure, id=number)
+
     def every(self, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
         """Failures of all streams or of one, oldest first."""
         return [
@@ -46,7 +51,9 @@ class FailuresTwin:
             UnknownName: there is none of this number.
         """
         if number not in self._kept:
-            raise UnknownName(f"there is no failure {number}; 'headrace quarantine list' shows them")
+            raise UnknownName(
+                f"there is no failure {number}; 'headrace quarantine list' shows them"
+            )
         return self._kept[number]
 
     def still_open(self, number: int) -> Failure:
