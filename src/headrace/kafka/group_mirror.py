@@ -2,8 +2,12 @@
 
 Headrace keeps positions in its own store and joins no group, so the tools that people watch Kafka
 with (`kafka-consumer-groups`, lag exporters) would see nothing of it. So each use case has a group
-that nobody is a member of, ``headrace.<use case>``, whose offsets are set by the admin client. This
-needs Read on the group and on the topics, and refuses to disturb a group that has members.
+that nobody is a member of, ``headrace.<use case>``. Its offsets are committed by a consumer that
+subscribes to nothing, as anybody may who manages partitions by himself. This needs Read on the
+group and on the topics, and refuses to disturb a group that has members.
+
+The admin client has a call for it, and with it librdkafka 2.16 ends the whole process by an
+assertion when the broker goes down (``rd_kafka_enq_once_del_source_return``); so it is not used.
 
 Offsets are never deleted here: those of streams that were removed are forgotten by Kafka when
 nobody has set them for ``offsets.retention.minutes`` (7 days). When to set which is decided in
@@ -12,15 +16,16 @@ nobody has set them for ``offsets.retention.minutes`` (7 days). When to set whic
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
-from headrace.kafka.config import admin_config, servers
+from headrace.kafka.config import consumer_config, servers
+from headrace.kafka.consumers import PROFILES
 from headrace.kafka.edges import portions
 from headrace.kafka.faults import first_error, of_client
 from headrace.ports import TopicPartition
@@ -33,6 +38,34 @@ _IN_USE = (
     KafkaError.REBALANCE_IN_PROGRESS,
 )
 _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
+_LOOK_EVERY_S = 0.1
+
+
+class _Group:
+    """A consumer that only commits, and the answer to its last commit."""
+
+    def __init__(self, config: Mapping[str, str], group: str) -> None:
+        self._answers: list[tuple[KafkaError | None, Sequence[KafkaPartition]]] = []
+        answers = self._answers
+        settings: dict[str, Any] = {
+            **consumer_config(config, PROFILES["small"]),
+            "group.id": group,
+            "on_commit": lambda error, partitions: answers.append((error, partitions)),
+        }
+        try:
+            self.consumer = Consumer(settings)
+        except KafkaException as exc:
+            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+
+    def commit(
+        self, offsets: Sequence[KafkaPartition], timeout_s: float
+    ) -> tuple[KafkaError | None, Sequence[KafkaPartition]] | None:
+        """The answer: an error for all, and each partition with its own; None for no answer."""
+        give_up_s = time.monotonic() + timeout_s
+        self.consumer.commit(offsets=list(offsets), asynchronous=True)
+        while not self._answers and time.monotonic() < give_up_s:
+            self.consumer.poll(_LOOK_EVERY_S)
+        return self._answers.pop() if self._answers else None
 
 
 class GroupMirror:
@@ -47,18 +80,11 @@ class GroupMirror:
             config: client properties.
             prefix: what the names of the groups begin with; the use case follows.
             timeout_s: how long one request, for some hundred partitions, may take.
-
-        Raises:
-            ConfigError: librdkafka does not accept a property.
         """
-        self._config = admin_config(config)
+        self._config = dict(config)
         self._prefix = prefix
         self._timeout_s = timeout_s
-        settings: dict[str, Any] = {**self._config}
-        try:
-            self._admin = AdminClient(settings)
-        except KafkaException as exc:
-            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+        self._groups: dict[str, _Group] = {}
 
     def __repr__(self) -> str:
         return f"GroupMirror({servers(self._config)})"
@@ -67,6 +93,7 @@ class GroupMirror:
         """Set offsets of the use case's group; a partition that is not there is passed over.
 
         Raises:
+            ConfigError: librdkafka does not accept a property.
             HeadraceError: the first trouble, after which nothing more was tried.
         """
         group = f"{self._prefix}{use_case}"
@@ -75,23 +102,25 @@ class GroupMirror:
 
     def close(self) -> None:
         """Give up connections."""
-        del self._admin
+        for group in list(self._groups):
+            self._groups.pop(group).consumer.close()
 
     def _set(self, group: str, offsets: Sequence[KafkaPartition]) -> None:
-        asked = ConsumerGroupTopicPartitions(group, list(offsets))
-        try:
-            futures = self._admin.alter_consumer_group_offsets(
-                [asked], request_timeout=self._timeout_s
-            )
-            answer = futures[group].result(self._timeout_s + 1.0)
-        except KafkaException as exc:
-            raise self._told(first_error(exc), group) from exc
-        except TimeoutError as exc:
+        if group not in self._groups:
+            self._groups[group] = _Group(self._config, group)
+        answer = self._groups[group].commit(offsets, self._timeout_s)
+        if answer is None:
+            # A late answer must not be taken for that to the next commit.
+            self._groups.pop(group).consumer.close()
             at = servers(self._config)
-            raise BrokerUnavailable(f"no Kafka broker answers at {at}: {group} not set") from exc
-        for each in answer.topic_partitions:
-            if each.error is not None and each.error.code() not in _GONE:
+            raise BrokerUnavailable(f"no Kafka broker answers at {at}: {group} not set")
+        error, partitions = answer
+        wrong = [each for each in partitions if each.error is not None]
+        for each in wrong:
+            if each.error.code() not in _GONE:
                 raise self._told(each.error, f"{group}, {each.topic}[{each.partition}]")
+        if error is not None and not wrong:
+            raise self._told(error, group)
 
     def _told(self, error: KafkaError, where: str) -> HeadraceError:
         if error.code() in _DENIED:

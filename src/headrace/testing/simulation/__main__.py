@@ -1,7 +1,7 @@
 """Run many seeds, or one with its trace.
 
-    python -m headrace.testing.simulation --seeds 10000 --jobs 2
-    python -m headrace.testing.simulation --seed 123 --trace
+python -m headrace.testing.simulation --seeds 10000 --jobs 2
+python -m headrace.testing.simulation --seed 123 --trace
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def main(words: list[str] | None = None) -> int:
     asked = _parser().parse_args(words)
     with silent():
         if asked.seed is not None:
-            outcome = simulate(asked.seed, actions=asked.actions, tell=_say if asked.trace else None)
+            outcome = simulate(
+                asked.seed, actions=asked.actions, tell=_say if asked.trace else None
+            )
             _say(str(outcome))
             return 1 if outcome.wrong else 0
         return _many(asked.first, asked.seeds, asked.jobs, asked.actions)

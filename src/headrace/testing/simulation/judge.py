@@ -160,5 +160,7 @@ def _standing_still(world: World, name: str) -> list[str]:
             place = TopicPartition(topic, partition)
             end = world.log.end_offsets([place])[place]
             if at.get((tenant, partition)) != end:
-                found.append(f"{topic}[{partition}] stands at {at.get((tenant, partition))}, not {end}")
+                found.append(
+                    f"{topic}[{partition}] stands at {at.get((tenant, partition))}, not {end}"
+                )
     return found
