@@ -41,8 +41,12 @@ _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
 _LOOK_EVERY_S = 0.1
 
 
+#: consumers that once had no answer in time: to give one up could wait for it, up to a minute
+_unanswered: list[Consumer] = []
+
+
 class _Group:
-    """A consumer that only commits, and the answer to its last commit."""
+    """A consumer that only commits, one request at a time."""
 
     def __init__(self, config: Mapping[str, str], group: str) -> None:
         self._answers: list[tuple[KafkaError | None, Sequence[KafkaPartition]]] = []
@@ -52,8 +56,9 @@ class _Group:
             "group.id": group,
             "on_commit": lambda error, partitions: answers.append((error, partitions)),
         }
+        self._waits = False
         try:
-            self.consumer = Consumer(settings)
+            self._consumer = Consumer(settings)
         except KafkaException as exc:
             raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
 
@@ -62,10 +67,28 @@ class _Group:
     ) -> tuple[KafkaError | None, Sequence[KafkaPartition]] | None:
         """The answer: an error for all, and each partition with its own; None for no answer."""
         give_up_s = time.monotonic() + timeout_s
-        self.consumer.commit(offsets=list(offsets), asynchronous=True)
+        if self._waits and self._answer(give_up_s) is None:
+            return None
+        self._consumer.commit(offsets=list(offsets), asynchronous=True)
+        self._waits = True
+        return self._answer(give_up_s)
+
+    def close(self) -> None:
+        """Give up the connection."""
+        if not self._waits:
+            self._consumer.close()
+
+    def _answer(
+        self, give_up_s: float
+    ) -> tuple[KafkaError | None, Sequence[KafkaPartition]] | None:
         while not self._answers and time.monotonic() < give_up_s:
-            self.consumer.poll(_LOOK_EVERY_S)
-        return self._answers.pop() if self._answers else None
+            self._consumer.poll(_LOOK_EVERY_S)
+        if not self._answers:
+            if self._consumer not in _unanswered:
+                _unanswered.append(self._consumer)
+            return None
+        self._waits = False
+        return self._answers.pop()
 
 
 class GroupMirror:
@@ -103,15 +126,13 @@ class GroupMirror:
     def close(self) -> None:
         """Give up connections."""
         for group in list(self._groups):
-            self._groups.pop(group).consumer.close()
+            self._groups.pop(group).close()
 
     def _set(self, group: str, offsets: Sequence[KafkaPartition]) -> None:
         if group not in self._groups:
             self._groups[group] = _Group(self._config, group)
         answer = self._groups[group].commit(offsets, self._timeout_s)
         if answer is None:
-            # A late answer must not be taken for that to the next commit.
-            self._groups.pop(group).consumer.close()
             at = servers(self._config)
             raise BrokerUnavailable(f"no Kafka broker answers at {at}: {group} not set")
         error, partitions = answer
