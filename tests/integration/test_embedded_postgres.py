@@ -18,12 +18,23 @@ from headrace.errors import ServerError
 
 @pytest.fixture
 def folder(open_folder):
+    """A folder of the test's own, in which nothing is yet."""
     return open_folder / uuid.uuid4().hex[:12]
 
 
+@pytest.fixture(scope="module")
+def used_folder(open_folder):
+    """One in which a server has been."""
+    folder = open_folder / uuid.uuid4().hex[:12]
+    with EmbeddedPostgres(folder, durable=False):
+        pass
+    return folder
+
+
 @pytest.fixture
-def server(folder):
-    """A server of the test's own, not yet started."""
+def server(used_folder):
+    """A server that may be stopped and killed, not yet started."""
+    folder = used_folder
     made = EmbeddedPostgres(folder, durable=False)
     yield made
     made.stop()
@@ -119,41 +130,43 @@ def test_root_is_told_which_folder_is_closed_to_the_server(tmp_path):
         EmbeddedPostgres(closed / "here").start()
 
 
-def test_a_wrong_setting_is_named(folder):
-    server = EmbeddedPostgres(folder, settings={"work_mem": "much"})
+def test_a_wrong_setting_is_named(used_folder):
+    server = EmbeddedPostgres(used_folder, settings={"work_mem": "much"})
     with pytest.raises(ServerError, match="work_mem"):
         server.start()
     assert not server.running
 
 
 def test_data_of_another_version_is_refused(server):
-    server.start()
-    server.stop()
-    (server.folder / "data" / "PG_VERSION").write_text("9\n")
+    path = server.folder / "data" / "PG_VERSION"
+    right = path.read_text()
+    path.write_text("9\n")
     with pytest.raises(ServerError, match=r"data of PostgreSQL 9, and this is \d+"):
         server.start()
+    path.write_text(right)
 
 
 def test_a_lost_password_is_told(server):
-    server.start()
-    server.stop()
-    (server.folder / "password").unlink()
+    path = server.folder / "password"
+    path.rename(path.with_suffix(".away"))
     with pytest.raises(ServerError, match="password is gone"):
         server.start()
+    path.with_suffix(".away").rename(path)
 
 
-def test_data_that_was_made_half_is_made_again(server):
+def test_data_that_was_made_half_is_made_again(folder):
+    server = EmbeddedPostgres(folder, durable=False)
     (server.folder / "data.part").mkdir(parents=True)
     (server.folder / "data.part" / "PG_VERSION").write_text("18\n")
-    server.start()
-    assert run(server, "SELECT 1") == [(1,)]
+    with server:
+        assert run(server, "SELECT 1") == [(1,)]
 
 
-def test_no_server_is_left_when_its_parent_is_killed(folder):
+def test_no_server_is_left_when_its_parent_is_killed(used_folder):
     script = (
         "import sys, time\n"
         "from headrace.embedded import EmbeddedPostgres\n"
-        f"server = EmbeddedPostgres({str(folder)!r}, durable=False)\n"
+        f"server = EmbeddedPostgres({str(used_folder)!r}, durable=False)\n"
         "server.start()\n"
         "print('up', server.pid, server.port, flush=True)\n"
         "time.sleep(600)\n"
@@ -166,6 +179,6 @@ def test_no_server_is_left_when_its_parent_is_killed(folder):
         assert answers(port)
         parent.kill()
     # the folder's lock is held until the server is gone, so this start waits for that
-    with EmbeddedPostgres(folder, durable=False):
+    with EmbeddedPostgres(used_folder, durable=False):
         assert not answers(port)
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
