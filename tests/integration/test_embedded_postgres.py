@@ -12,8 +12,7 @@ import psutil
 import psycopg
 import pytest
 
-from headrace.embedded import EmbeddedPostgres
-from headrace.embedded import postgres_programs
+from headrace.embedded import EmbeddedPostgres, postgres_programs
 from headrace.embedded.addresses import answers
 from headrace.errors import ServerError
 

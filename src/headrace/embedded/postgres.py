@@ -1,8 +1,8 @@
 """A real PostgreSQL on this machine.
 
 A store that several machines share is PostgreSQL, and its locks, its time-outs and its way to crash
-are not SQLite's; so trying it, and testing it, needs the real one (``postgres_programs``). It is up in about
-a second, keeps its data in a folder, comes back on the same folder with all of it, and
+are not SQLite's; so trying it, and testing it, needs the real one (``postgres_programs``). It is up
+in about a second, keeps its data in a folder, comes back on the same folder with all of it, and
 never outlives the process that started it.
 
 It listens on 127.0.0.1 only and wants a password, made up once and kept in a file that only its

