@@ -274,10 +274,12 @@ def test_a_statement_that_takes_too_long_is_ended(straight_url):
 
 
 @pytest.fixture
-def own_server(tmp_path_factory, open_folder):
+def own_server(open_folder):
     """A server of the test's own, durable, that comes back on the same port."""
     folder = open_folder / f"own-{uuid.uuid4().hex[:8]}"
-    server = EmbeddedPostgres(folder, port=free_ports(1)[0])
+    # commits take long, so that a kill is often during some
+    slow = {"commit_delay": "20000", "commit_siblings": "0", "recovery_init_sync_method": "syncfs"}
+    server = EmbeddedPostgres(folder, port=free_ports(1)[0], settings=slow)
     server.start()
     yield server
     server.stop()
@@ -300,7 +302,7 @@ def test_a_server_that_was_restarted_is_not_noticed_between_transactions(own_ser
 @pytest.mark.slow
 def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
     """Writers move a lane each, step by step, with a row for every step, while it is killed."""
-    kills, steps = 4, []
+    kills, ends, unknown = 0, {}, []
     with closing(open_store(own_server.url)) as store:
         prepare(store)
         epoch = store.hold([ACME])[ACME]
@@ -308,31 +310,36 @@ def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
             connection.execute(text("CREATE TABLE steps (lane int, place int)"))
         over = threading.Event()
         writers = [
-            threading.Thread(target=lambda p=p: steps.append(walk(store, epoch, p, over)))
+            threading.Thread(
+                target=lambda p=p: ends.update({p: walk(store, epoch, p, over, unknown)})
+            )
             for p in range(LANES)
         ]
         for each in writers:
             each.start()
-        for _ in range(kills):
+        deadline_s = time.monotonic() + DEADLINE_S
+        while kills < 4 or len(unknown) < 4:
+            assert time.monotonic() < deadline_s, f"of {kills} kills few hit a commit: {unknown}"
             reached = min(offsets(store))
-            wait_until(lambda reached=reached: min(offsets(store)) >= reached + 30)
+            wait_until(lambda reached=reached: min(offsets(store)) >= reached + 10)
+            # writers have just committed together; the next commit is some milliseconds off
+            over.wait(0.005 * (kills % 5))
             own_server.kill()
             own_server.start()
+            kills += 1
         over.set()
         for each in writers:
             each.join(DEADLINE_S)
         final = {each.lane.partition: each.next_offset for each in store.load_positions()}
         with store._database.read() as connection:
             rows = connection.execute(text("SELECT lane, place FROM steps")).all()
-    assert len(steps) == LANES
-    assert sum(unknown for _, unknown in steps) > 0
     assert sorted(map(tuple, rows)) == [(p, at) for p in range(LANES) for at in range(final[p])]
-    assert dict(sorted(each for each, _ in steps)) == final
+    assert ends == final
 
 
-def walk(store, epoch, partition, over):
-    """Step on until it is over; where it is then, and how many commits lost their answer."""
-    at = unknown = 0
+def walk(store, epoch, partition, over, unknown):
+    """Step on until it is over; where it is then. ``unknown`` gets steps with a lost answer."""
+    at = 0
     while not over.is_set():
         try:
             with store.positions.begin() as connection:
@@ -342,12 +349,12 @@ def walk(store, epoch, partition, over):
                     row = {"lane": partition, "place": at}
                     connection.execute(text("INSERT INTO steps VALUES (:lane, :place)"), row)
         except OutcomeUnknown:
-            unknown += 1
+            unknown.append((partition, at))
         except (StoreUnavailable, DBAPIError):
             over.wait(0.02)
         else:
             at += 1
-    return (partition, at), unknown
+    return at
 
 
 def wait_until(condition):
