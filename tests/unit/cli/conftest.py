@@ -1,6 +1,7 @@
 """Commands as somebody types them, against a SQLite store of their own."""
 
 import pytest
+import structlog
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
@@ -8,6 +9,13 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.store import open_store
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before():
+    """A command sends logs to the standard error it was given, which is closed after the test."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
