@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+import structlog
 from typer.testing import CliRunner
 
 from headrace.cli import fleet
@@ -27,7 +28,9 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
     (tmp_path / "headrace.yaml").write_text(YAML)
-    return tmp_path
+    yield tmp_path
+    # the runner's stderr, to which a command points the logs, is closed by now
+    structlog.reset_defaults()
 
 
 def headrace(*words):
