@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -33,7 +34,7 @@ class Fleet:
     def __init__(self, folder):
         self.folder, self.started = folder, []
 
-    def start(self, drivers=2, *words, environment=None, before=()):
+    def start(self, drivers=2, *words, environment=None, before=(), output=None):
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
                 [
@@ -44,8 +45,8 @@ class Fleet:
                     str(drivers),
                     *words,
                 ],
-                stdout=log,
-                stderr=log,
+                stdout=output or log,
+                stderr=output or log,
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
@@ -292,3 +293,14 @@ def test_as_process_1_of_a_container_it_leaves_no_zombies_and_drains(fleet):
     fleet.until(lambda: len(supervisor.children(recursive=True)) == 2)
     supervisor.terminate()
     assert outer.wait(10) == 0
+
+
+def test_a_closed_terminal_drains_and_does_not_roll(fleet):
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "wb") as terminal:
+        process = fleet.start(1, output=terminal)
+    fleet.until_ready(1)
+    os.close(ours)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(10) == 0
+    assert [line[0] for line in fleet.journal()] == ["started", "drained"]

@@ -124,7 +124,7 @@ def roll(
         if view.roll_error:
             err.print(f"roll stopped: {view.roll_error}", markup=False, highlight=False)
             raise typer.Exit(1)
-        out.print(f"{len(view.drivers)} drivers replaced", highlight=False)
+        out.print("all drivers are replaced")
 
 
 @app.command()

@@ -76,7 +76,9 @@ class DriverProcess:
 
     def drain(self) -> None:
         """Ask it to end when what it has in flight has ended."""
-        self._process.send_signal(signal.SIGTERM)
+        # Popen.send_signal would wait for one that has ended, and its number could go to another.
+        if self._process.returncode is None:
+            os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """End everything in its session at once."""

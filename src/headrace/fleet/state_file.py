@@ -44,7 +44,7 @@ class FleetView:
 
     name: str
     pid: int
-    #: starting, running, stopping
+    #: running, stopping
     state: str
     #: rolls that were begun, and whether the last one is under way
     rolls: int

@@ -5,7 +5,7 @@ does nothing else. Everything is done in the main thread, which is also the one 
 (`leash.py` says why that matters).
 
 - SIGTERM and SIGINT drain all drivers; a second one ends them at once.
-- SIGHUP replaces the drivers, one at a time.
+- SIGHUP replaces the drivers, one at a time; one that comes because the terminal was closed drains.
 - Under systemd it says when it is ready and that it lives; as the first process of a container it
   buries orphans.
 
@@ -19,31 +19,28 @@ import queue
 import random
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 import structlog
 
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import ServerError
-from headrace.fleet import state_file
 from headrace.fleet.decide import begin, decide
-from headrace.fleet.health import Pulse, answering
+from headrace.fleet.health import answering
 from headrace.fleet.logs import DriverLog
-from headrace.fleet.notify import Systemd
 from headrace.fleet.probe import Prober
 from headrace.fleet.process import DriverProcess, end_leftovers, reap_orphans, told
-from headrace.fleet.state_file import DriverView, FleetView
 from headrace.fleet.states import (
     Action,
     Drain,
     Event,
     Exited,
-    FleetState,
-    Kill,
     Phase,
     Ready,
     RollAsked,
@@ -53,6 +50,7 @@ from headrace.fleet.states import (
     Tick,
     Unhealthy,
 )
+from headrace.fleet.telling import Running, Teller
 
 log = structlog.get_logger(__name__)
 
@@ -93,12 +91,12 @@ def supervise(wanted: Wanted) -> bool:
     with ExitStack() as stack:
         folder = wanted.folder.resolve()
         stack.enter_context(FolderLock(folder, wait_s=0))
-        pulse = Pulse(wanted.name)
-        if wanted.health_port:
-            stack.enter_context(answering(pulse, wanted.health_port, wanted.health_host))
-        supervisor = _Supervisor(wanted, folder, pulse)
-        stack.enter_context(_signals(supervisor.events))
+        supervisor = _Supervisor(wanted, folder)
         stack.callback(supervisor.close)
+        if wanted.health_port:
+            pulse = supervisor.teller.pulse
+            stack.enter_context(answering(pulse, wanted.health_port, wanted.health_host))
+        stack.enter_context(_signals(supervisor.events))
         return supervisor.run()
 
 
@@ -110,16 +108,32 @@ def _signals(events: queue.SimpleQueue[Event | _Found]) -> Iterator[None]:
         signal.SIGHUP: RollAsked(),
         signal.SIGCHLD: Tick(),
     }
-    # SimpleQueue.put may be interrupted by itself, which is what a signal handler needs.
-    before = {
-        number: signal.signal(number, lambda given, _: events.put(meaning[given]))
-        for number in meaning
-    }
+    had_terminal = os.isatty(sys.stderr.fileno())
+
+    def handler(number: int, _: FrameType | None) -> None:
+        # SimpleQueue.put may be interrupted by itself, which is what a signal handler needs.
+        if number == signal.SIGHUP and had_terminal and _terminal_is_gone():
+            events.put(StopAsked())
+        else:
+            events.put(meaning[number])
+
+    before = {number: signal.signal(number, handler) for number in meaning}
     try:
         yield
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+
+
+def _terminal_is_gone() -> bool:
+    """Whether our terminal was closed; if so, whatever is said from now on goes nowhere."""
+    if os.isatty(sys.stderr.fileno()):
+        return False
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,24 +147,21 @@ class _Found:
 class _Supervisor:
     """Obeys `decide`."""
 
-    def __init__(self, wanted: Wanted, folder: Path, pulse: Pulse) -> None:
+    def __init__(self, wanted: Wanted, folder: Path) -> None:
         self.events: queue.SimpleQueue[Event | _Found] = queue.SimpleQueue()
-        self._wanted, self._folder, self._pulse = wanted, folder, pulse
+        self._wanted, self._folder = wanted, folder
         self._names = [f"{wanted.name}-{index}" for index in range(wanted.drivers)]
         self._logs = [
             None if wanted.console else DriverLog(folder / "logs" / f"{index}.log")
             for index in range(wanted.drivers)
         ]
         self._processes: dict[int, DriverProcess] = {}
-        self._ports: dict[int, int] = {}
-        self._systemd = Systemd()
+        self._running: dict[int, Running] = {}
+        paths = [None if each is None else each.path for each in self._logs]
+        self.teller = Teller(wanted.name, self._names, paths, folder)
         self._prober = Prober(lambda pid, event: self.events.put(_Found(pid, event)))
-        self._rolls = 0
         self._clean = True
-        self._was_ready = False
-        self._reloading = False
         self._rotate_at_s = 0.0
-        self._written: FleetView | None = None
         self._state, self._first = begin(wanted.drivers, wanted.rules, time.monotonic())
 
     def close(self) -> None:
@@ -174,12 +185,17 @@ class _Supervisor:
             self._look_at_processes()
             self._take(Tick())
             self._tell()
-        given_up = [
-            name
-            for name, each in zip(self._names, self._state.drivers, strict=True)
-            if each.phase is Phase.GIVEN_UP
-        ]
+        given_up = [each for each in self._state.drivers if each.phase is Phase.GIVEN_UP]
         return self._clean and len(given_up) < len(self._names)
+
+    def _tell(self) -> None:
+        now_s = time.monotonic()
+        self.teller.tell(self._state, self._running, now_s)
+        if now_s >= self._rotate_at_s:
+            self._rotate_at_s = now_s + _ROTATE_EVERY_S
+            for each in self._logs:
+                if each is not None:
+                    each.rotate()
 
     def _next(self) -> Event:
         try:
@@ -193,27 +209,27 @@ class _Supervisor:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, RollAsked):
-            self._rolls += 1
-            self._reloading = True
-            self._systemd.reloading()
-            log.info("roll asked")
-        before = self._state
-        self._state, actions = decide(before, event, time.monotonic())
-        self._log_changes(before)
+            self.teller.roll_asked()
+        before, now_s = self._state, time.monotonic()
+        self._state, actions = decide(before, event, now_s)
+        self.teller.changed(before, self._state, now_s)
         self._obey(actions)
 
     def _obey(self, actions: Sequence[Action]) -> None:
         for each in actions:
-            match each:
-                case Start(index):
-                    self._start(index)
-                case Drain(index):
-                    self._prober.forget(index)
-                    self._processes[index].drain()
-                case Kill(index):
-                    self._prober.forget(index)
-                    self._processes[index].kill()
-                    self._clean = self._clean and not self._state.stopping
+            if isinstance(each, Start):
+                self._start(each.index)
+                continue
+            self._prober.forget(each.index)
+            # One that could not be started has no process; that it ended is in the queue.
+            process = self._processes.get(each.index)
+            if process is None:
+                continue
+            if isinstance(each, Drain):
+                process.drain()
+            else:
+                process.kill()
+                self._clean = self._clean and not self._state.stopping
 
     def _start(self, index: int) -> None:
         port = _free_port()
@@ -223,7 +239,7 @@ class _Supervisor:
         except ServerError as error:
             self.events.put(Exited(index, None, str(error), random.random()))  # noqa: S311
             return
-        self._processes[index], self._ports[index] = process, port
+        self._processes[index], self._running[index] = process, Running(process.pid, port)
         self._prober.watch(index, process.pid, port)
 
     def _look_at_processes(self) -> None:
@@ -231,7 +247,7 @@ class _Supervisor:
             code = process.ended()
             if code is None:
                 continue
-            del self._processes[index], self._ports[index]
+            del self._processes[index], self._running[index]
             self._prober.forget(index)
             if self._state.stopping and code not in {0, -signal.SIGTERM}:
                 self._clean = False
@@ -243,80 +259,6 @@ class _Supervisor:
         written = self._logs[index]
         tail = written.tail() if written is not None else ""
         return f"{told(code)}; its last lines:\n{tail}" if tail else told(code)
-
-    def _log_changes(self, before: FleetState) -> None:
-        for name, old, new in zip(self._names, before.drivers, self._state.drivers, strict=True):
-            if new.phase is old.phase:
-                continue
-            match new.phase:
-                case Phase.GIVEN_UP:
-                    log.error("driver given up", driver=name, why=new.error)
-                case Phase.FAILED:
-                    wait_s = round(new.due_s - time.monotonic(), 1)
-                    log.warning("driver ended", driver=name, why=new.error, again_in_s=wait_s)
-                case Phase.KILLED:
-                    log.warning("driver killed", driver=name, why=new.error)
-                case _:
-                    log.info(f"driver {new.phase}", driver=name)
-        if before.in_roll and not self._state.in_roll and not self._state.stopping:
-            if self._state.roll_error:
-                log.error("roll stopped", why=self._state.roll_error)
-            else:
-                log.info("roll done")
-
-    def _tell(self) -> None:
-        now_s = time.monotonic()
-        count = sum(each.phase is Phase.READY for each in self._state.drivers)
-        text = f"{count} of {len(self._names)} drivers ready"
-        stopping = self._state.stopping
-        view = self._view()
-        facts = {each.name: each.state for each in view.drivers}
-        self._pulse.turned(ready=count > 0 and not stopping, facts={"drivers": facts})
-        if view != self._written:
-            state_file.write(self._folder, view)
-            self._tell_systemd(text, ready=count > 0)
-            self._written = view
-        self._systemd.status(text)
-        self._systemd.alive(now_s)
-        if now_s >= self._rotate_at_s:
-            self._rotate_at_s = now_s + _ROTATE_EVERY_S
-            for each in self._logs:
-                if each is not None:
-                    each.rotate()
-
-    def _tell_systemd(self, text: str, *, ready: bool) -> None:
-        rolled = self._reloading and not self._state.in_roll
-        if self._state.stopping:
-            self._systemd.stopping(text)
-        elif rolled or (ready and not self._was_ready):
-            self._was_ready, self._reloading = True, False
-            self._systemd.ready(text)
-
-    def _view(self) -> FleetView:
-        state = "running" if self._was_ready else "starting"
-        return FleetView(
-            name=self._wanted.name,
-            pid=os.getpid(),
-            state="stopping" if self._state.stopping else state,
-            rolls=self._rolls,
-            rolling=self._state.in_roll,
-            roll_error=self._state.roll_error,
-            drivers=tuple(self._driver_view(index) for index in range(len(self._names))),
-        )
-
-    def _driver_view(self, index: int) -> DriverView:
-        driver, process = self._state.drivers[index], self._processes.get(index)
-        written = self._logs[index]
-        return DriverView(
-            name=self._names[index],
-            state=str(driver.phase),
-            pid=None if process is None else process.pid,
-            since_s=round(time.time() - (time.monotonic() - driver.since_s)),
-            restarts=driver.restarts,
-            error=driver.error,
-            health_port=self._ports.get(index),
-            log=None if written is None else str(written.path),
-        )
 
 
 def _free_port() -> int:

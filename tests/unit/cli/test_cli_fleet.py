@@ -127,5 +127,5 @@ def test_a_roll_is_followed_to_its_end(folder, error, code):
         signal.signal(signal.SIGHUP, before)
     assert done.exit_code == code
     assert "d-0 draining" in done.output
-    assert ("1 drivers replaced" in done.output) == (not error)
+    assert ("all drivers are replaced" in done.output) == (not error)
     assert error in done.output
