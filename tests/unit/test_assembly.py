@@ -1,5 +1,7 @@
 """What is refused before anything starts, and how deployments are written and taken over."""
 
+import socket
+
 import pytest
 
 from headrace.assembly import (
@@ -7,12 +9,14 @@ from headrace.assembly import (
     assembled,
     connections_of,
     deploy,
+    driver_name,
     limits_of,
     load,
     slot_limits_of,
 )
 from headrace.cycle.driver import Driver, Parts
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, StoreUnavailable, UnknownName
+from headrace.model.streams import Tenant
 from headrace.ports import Connections
 from headrace.settings import DriverSettings, Settings
 from headrace.store import SqlPositionsFactory, open_store
@@ -194,3 +198,30 @@ def test_a_use_case_that_is_gone_from_its_file_is_named(tmp_path, store, assembl
     store.deploy(gone)
     assembly.take_changes()
     assert "has no use case two any more" in capsys.readouterr().out
+
+
+def holders(store):
+    return {each.holder for each in store.streams()}
+
+
+def test_who_has_drained_gives_back_what_it_held(assembly, store):
+    store.add_tenant(Tenant("acme"))
+    assembly.driver.turn()
+    assert holders(store) == {"driver"}
+    assembly.stop()
+    assert assembly.run()
+    assert holders(store) == {None}
+
+
+def test_a_store_that_is_gone_at_the_end_does_not_spoil_a_clean_drain(assembly, monkeypatch):
+    def gone(_):
+        raise StoreUnavailable
+
+    monkeypatch.setattr(Driver, "leave", gone)
+    assembly.stop()
+    assert assembly.run()
+
+
+def test_a_driver_without_a_name_has_the_same_one_at_its_next_start():
+    assert driver_name(settings()) == f"{socket.gethostname()}/use_cases.py"
+    assert driver_name(settings(driver={"name": "north"})) == "north"

@@ -163,3 +163,12 @@ def test_use_cases_are_shared_by_those_who_have_them(pair):
     assert {each.use_case for each in pair.drivers["a"].board.streams} == {"keep"}
     mine = {each for each in pair.drivers["c"].board.streams if each.use_case == "other"}
     assert mine == {StreamId("other", name) for name in TENANTS}
+
+
+def test_a_driver_is_ready_when_it_has_joined_and_observed_and_until_it_drains(pair):
+    first = pair.drivers["a"]
+    assert not first.ready
+    first.turn()
+    assert first.ready
+    first.drain()
+    assert not first.ready
