@@ -15,7 +15,9 @@ The rules:
 - A stop drains all; who has not drained after ``drain_s`` is killed. A second stop kills all.
 - A roll drains one driver, starts its replacement under the same name, waits until that is ready,
   and goes on to the next. Two drivers are never down for it. A replacement that is given up ends
-  the roll, and those not rolled yet go on as they were.
+  the roll, and those not rolled yet go on as they were. The old one drains before the new one is
+  started: both have one name, under which the store lets only the newest commit, and a machine may
+  have no room for one driver more.
 
 Not here: processes, files, signals (`supervise.py`), and who is healthy (`probe.py`).
 """
