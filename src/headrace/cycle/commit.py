@@ -238,11 +238,15 @@ _HUNG = "a use case did not come back, could not be interrupted, and its worker 
 
 
 def _parts(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
-    """A recorded wave as several, with the very same slices."""
+    """A recorded wave as several, with the very same slices.
+
+    Their names say under which epoch: an earlier life may have been killed just here.
+    """
+    epoch = max((piece.epoch for piece in wave.slices), default=0)
     made = []
     for number, label in enumerate(sorted(set(labels.values()))):
         slices = tuple(piece for piece in wave.slices if labels[piece.lane.stream] == label)
         share = len(slices) / max(1, sum(1 for _ in wave.slices))
         seconds = sum(each.predicted_s for each in wave.bins) * share
-        made.append(replace(wave, id=f"{wave.id}.{number}", bins=(Bin(slices, seconds),)))
+        made.append(replace(wave, id=f"{wave.id}.{epoch}.{number}", bins=(Bin(slices, seconds),)))
     return made

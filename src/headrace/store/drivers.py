@@ -18,7 +18,7 @@ from headrace.errors import Fenced
 from headrace.model.records import Peer
 from headrace.model.streams import StreamId
 from headrace.store.pairs import matching
-from headrace.store.schema import drivers, intents, streams
+from headrace.store.schema import drivers, intents, revisions, streams
 
 
 def every(connection: Connection) -> list[Peer]:
@@ -34,14 +34,14 @@ def join(connection: Connection, name: str, use_cases: Collection[str]) -> int:
 
     Waves that nameless drivers of an older Headrace wrote down become its own.
     """
-    ours = drivers.c.name == name
-    loaded = json.dumps(sorted(use_cases))
-    raised = update(drivers).where(ours).values(number=drivers.c.number + 1, use_cases=loaded)
-    if not connection.execute(raised).rowcount:
-        row = {"name": name, "number": 1, "beats": 0, "use_cases": loaded}
-        connection.execute(insert(drivers).values(row))
+    # The revision was raised for this and never comes again. A count of its own would begin anew
+    # once the row was given up, and two drivers could be the same one.
+    number = int(connection.scalars(select(revisions.c.revision)).one())
+    row = {"number": number, "use_cases": json.dumps(sorted(use_cases))}
+    if not connection.execute(update(drivers).where(drivers.c.name == name).values(row)).rowcount:
+        connection.execute(insert(drivers).values(name=name, beats=0, **row))
     connection.execute(update(intents).where(intents.c.driver.is_(None)).values(driver=name))
-    return int(connection.scalars(select(drivers.c.number).where(ours)).one())
+    return number
 
 
 def beat(connection: Connection, name: str, number: int) -> list[Peer]:

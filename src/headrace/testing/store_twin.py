@@ -142,8 +142,8 @@ class StoreTwin:
     def join(self, driver: str, use_cases: Collection[str]) -> int:
         """Be this driver from now on; return the number to beat with."""
         self._changed()
+        number = self.data.revision
         known = self.data.drivers.get(driver, Peer(driver, 0, 0, frozenset()))
-        number = known.number + 1
         self.data.drivers[driver] = Peer(driver, number, known.beats, frozenset(use_cases))
         for wave, of in list(self.data.intents.values()):
             if of is None:
