@@ -64,11 +64,14 @@ class Committer:
             return
         rest = self._unfinished(result) if intended else []
         whole = rest == [result.wave]
-        for each in rest if not whole else ():
-            self.store.record_intent(each, self.driver)
-        disagreed = self._move(result, intended and not whole)
+        if not whole:
+            rest = self._recorded(rest)
+        disagreed, refused = self._move(result, intended and not whole)
         if disagreed:
             self.observer.reload_positions(disagreed)
+        if intended and refused:
+            # The wave is still written down; what is left of it, if anything, is seen next.
+            rest.append(result.wave)
         now_s, committed_s = self.clock.monotonic_s(), self.clock.now_s()
         self._judge(result, intended)
         self.board.ended(result.wave)
@@ -107,13 +110,24 @@ class Committer:
             return [left]
         return _parts(left, {each: str(each) for each in streams})
 
+    def _recorded(self, waves: list[Wave]) -> list[Wave]:
+        """Write waves down; those that are, as the others' streams are held by somebody else."""
+        done = [each for each in waves if self.store.record_intent(each, self.driver)]
+        if len(done) < len(waves):
+            self.observer.forget_revision()
+        return done
+
     def _due_s(self, wave: Wave, now_s: float) -> float:
         """When the waits of all lanes of a wave are over."""
         lanes = (self.board.lane(piece.lane) for piece in wave.slices)
         return max((lane.not_before_s for lane in lanes if lane is not None), default=now_s)
 
-    def _move(self, result: WaveResult, intended: bool) -> set[StreamId]:
-        """Move the positions; return the streams whose positions were not where we thought."""
+    def _move(self, result: WaveResult, intended: bool) -> tuple[set[StreamId], bool]:
+        """Move the positions.
+
+        Returns the streams whose positions were not where we thought, and whether a move was
+        refused.
+        """
         mine = [
             each
             for each in result.receipts
@@ -125,7 +139,7 @@ class Committer:
         ]
         reached("mid-commit")
         if intended:
-            moved = self.store.finish_intent(result.wave.id, moves)
+            moved = self.store.finish_intent(result.wave.id, moves, self.driver)
         else:
             moved = self.store.positions.advance(moves) if moves else []
         reached("committed")
@@ -135,7 +149,8 @@ class Committer:
             lane = self.board.lane(each.slice.lane)
             if lane is not None and lane.position == each.slice.from_offset:
                 lane.position = each.reached
-        return refused | {each.slice.lane.stream for each in result.receipts if each.superseded}
+        superseded = {each.slice.lane.stream for each in result.receipts if each.superseded}
+        return refused | superseded, bool(refused)
 
     def _judge(self, result: WaveResult, intended: bool) -> None:
         """Hand errors on, but not those of slices that a lane was sent away from meanwhile."""
@@ -204,9 +219,8 @@ class Committer:
         now_s = self.clock.monotonic_s()
         if hurts(error) and len(streams) > 1:
             parts = _parts(wave, divided(streams, wave.id))
-            for part in parts:
-                self.store.record_intent(part, self.driver)
-            self.store.finish_intent(wave.id, [])
+            parts = self._recorded(parts)
+            self.store.finish_intent(wave.id, [], self.driver)
             self.replays += [(now_s, part) for part in parts]
         else:
             tries = self._tries[wave.id] = self._tries.get(wave.id, 0) + 1

@@ -335,7 +335,7 @@ class Driver:
             if wave.bins:
                 self._launch(wave, len(wave.bins), fresh=False)
             else:
-                self.parts.store.finish_intent(recorded.id, [])
+                self.parts.store.finish_intent(recorded.id, [], self.name)
                 self.board.ended(recorded)
             self.committer.replays.remove(each)
 
@@ -343,8 +343,11 @@ class Driver:
         if fresh and self._intends(wave.use_case):
             # Should the answer be lost, the wave may be recorded all the same: look for it then.
             self._recovered = False
-            self.parts.store.record_intent(wave, self.name)
+            recorded = self.parts.store.record_intent(wave, self.name)
             self._recovered = True
+            if not recorded:
+                self.observer.forget_revision()  # the next turn sees who has its streams
+                return
             reached("intent-recorded")
         self.board.started(wave, self.parts.clock.monotonic_s(), long_bins)
         self.parts.engine.start(wave)

@@ -137,11 +137,21 @@ class Store(Protocol):
 
     # intents
 
-    def record_intent(self, wave: Wave, driver: str | None = None) -> None:
-        """Write the wave down before it runs, in the name of the driver that runs it."""
+    def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
+        """Write the wave down before it runs, in the name of the driver that runs it.
 
-    def finish_intent(self, wave_id: str, moves: Sequence[Move]) -> list[bool]:
-        """Move positions and forget the intent, in one transaction; as ``Positions.advance``."""
+        False, and nothing done, if one of its streams is not held by this driver under the epoch
+        of its slices: somebody else has it, and runs other slices.
+        """
+
+    def finish_intent(
+        self, wave_id: str, moves: Sequence[Move], driver: str | None = None
+    ) -> list[bool]:
+        """Move positions, as ``Positions.advance``, and forget the intent, in one transaction.
+
+        It stays if a move was refused, or if it is another driver's by now: whoever holds the
+        stream then still has to know what may have run.
+        """
 
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
         """Waves written down and not finished, oldest first.

@@ -15,27 +15,53 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, true
 
 from headrace.model.records import Move
-from headrace.model.streams import LaneId, Slice
+from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.waves import Bin, Wave
+from headrace.store.pairs import matching
 from headrace.store.positions import advance
-from headrace.store.schema import intents
+from headrace.store.schema import intents, streams
 
 
-def record(connection: Connection, wave: Wave, driver: str | None) -> None:
-    """Write the wave down; doing so again, as after a lost answer, changes nothing."""
+def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
+    """Write the wave down; doing so again, as after a lost answer, changes nothing.
+
+    A driver that slept wakes up with a plan for streams that another one has by now; it is told so
+    under the locks of the streams, before anything of its plan can run.
+    """
+    if driver is not None and not _holds(connection, driver, wave):
+        return False
     known = connection.scalar(select(intents.c.wave).where(intents.c.wave_id == wave.id))
     if known is None:
         connection.execute(
             insert(intents).values(wave_id=wave.id, wave=to_json(wave), driver=driver)
         )
-        return
+        return True
     assert from_json(known) == wave, f"wave {wave.id} is written down with other slices"
+    return True
 
 
-def finish(connection: Connection, wave_id: str, moves: Sequence[Move]) -> list[bool]:
-    """Move positions and forget the intent, if there is one."""
-    connection.execute(delete(intents).where(intents.c.wave_id == wave_id))
-    return advance(connection, moves)
+def finish(
+    connection: Connection, wave_id: str, moves: Sequence[Move], driver: str | None
+) -> list[bool]:
+    """Move positions, and forget the intent if all of them moved and it is this driver's."""
+    moved = advance(connection, moves)
+    if all(moved):
+        ours = true() if driver is None else intents.c.driver == driver
+        connection.execute(delete(intents).where(intents.c.wave_id == wave_id, ours))
+    return moved
+
+
+def _holds(connection: Connection, driver: str, wave: Wave) -> bool:
+    """Whether it holds all streams of a wave, which stays so until the transaction ends."""
+    wanted = {(piece.lane.stream, piece.epoch) for piece in wave.slices}
+    held: set[tuple[StreamId, int]] = set()
+    for some in matching(streams, {stream for stream, _ in wanted}):
+        asked = select(streams.c.use_case, streams.c.tenant, streams.c.epoch).where(
+            some, streams.c.holder == driver
+        )
+        rows = connection.execute(asked.order_by(streams.c.tenant).with_for_update())
+        held |= {(StreamId(row.use_case, row.tenant), row.epoch) for row in rows}
+    return wanted <= held
 
 
 def pending(connection: Connection, driver: str | None) -> list[Wave]:

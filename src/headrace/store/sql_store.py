@@ -189,15 +189,17 @@ class SqlStore:
 
     # intents
 
-    def record_intent(self, wave: Wave, driver: str | None = None) -> None:
+    def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
         """Write the wave down before it runs; the same wave twice is once."""
         with self._database.write() as connection:
-            intents.record(connection, wave, driver)
+            return intents.record(connection, wave, driver)
 
-    def finish_intent(self, wave_id: str, moves: Sequence[Move]) -> list[bool]:
-        """Move positions and forget the intent, in one transaction."""
+    def finish_intent(
+        self, wave_id: str, moves: Sequence[Move], driver: str | None = None
+    ) -> list[bool]:
+        """Move positions and forget the intent if all of them moved, in one transaction."""
         with self._database.write() as connection:
-            return intents.finish(connection, wave_id, moves)
+            return intents.finish(connection, wave_id, moves, driver)
 
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
         """Waves written down and not finished, of one driver or of all; oldest first."""

@@ -289,11 +289,48 @@ class _Intents:
     def test_finishing_moves_what_matches_and_forgets_the_intent(self, store: Store) -> None:
         epoch = started(store, 0, 0)
         store.record_intent(Wave("w1", "score", (), 1.0))
+        moves = [Move(lane(0), 0, 5, epoch), Move(lane(1), 0, 5, epoch)]
+        assert store.finish_intent("w1", moves) == [True, True]
+        assert store.pending_intents() == []
+        assert store.finish_intent("w1", [Move(lane(1), 5, 6, epoch)]) == [True]
+        assert offsets(store) == {0: 5, 1: 6}
+
+    def test_an_intent_stays_if_one_of_its_moves_is_refused(self, store: Store) -> None:
+        epoch = started(store, 0, 0)
+        wave = Wave("w1", "score", (), 1.0)
+        store.record_intent(wave)
         moves = [Move(lane(0), 0, 5, epoch), Move(lane(1), 3, 5, epoch)]
         assert store.finish_intent("w1", moves) == [True, False]
+        assert store.pending_intents() == [wave]
+        assert offsets(store) == {0: 5, 1: 0}
+
+    def test_an_intent_is_finished_by_its_driver_alone(self, store: Store) -> None:
+        started(store, 0)
+        wave = Wave("w1", "score", (), 1.0)
+        store.record_intent(wave, "d1")
+        assert store.finish_intent("w1", [], "d2") == []
+        assert store.pending_intents("d1") == [wave]
+        store.finish_intent("w1", [], "d1")
         assert store.pending_intents() == []
-        assert store.finish_intent("w1", [Move(lane(1), 0, 5, epoch)]) == [True]
-        assert offsets(store) == {0: 5, 1: 5}
+
+    def test_only_who_holds_the_streams_of_a_wave_can_write_it_down(self, store: Store) -> None:
+        old = started(store, 0)
+        epoch = store.hold([ACME], "d1")[ACME]
+
+        def wave(name: str, under: int) -> Wave:
+            piece = Slice(lane(0), "acme.visits", 0, 5, under)
+            return Wave(name, "score", (Bin((piece,), 1.0),), 1.0)
+
+        assert not store.record_intent(wave("w1", epoch), "d2")
+        assert not store.record_intent(wave("w2", old), "d1")
+        assert store.pending_intents() == []
+        assert store.record_intent(wave("w3", epoch), "d1")
+        assert store.pending_intents("d1") == [wave("w3", epoch)]
+
+    def test_a_driver_that_comes_back_is_another_one(self, store: Store) -> None:
+        first = store.join("d1", ["score"])
+        store.leave("d1", first)
+        assert store.join("d1", ["score"]) > first
 
 
 class StoreContract(

@@ -226,7 +226,8 @@ class StoreTwin:
             self._stream(each.stream)
         for each in starts:
             self._set_stream(each.stream, topic_id=each.topic_id)
-            self._put(each.stream, each.offsets, known_too=False)
+            lanes = self.data.positions[each.stream]
+            self._put(each.stream, {p: at for p, at in each.offsets.items() if p not in lanes})
 
     @_alone
     def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
@@ -236,7 +237,30 @@ class StoreTwin:
         self._changed()
         self._set_stream(stream, topic_id=None)
         self.data.failures.release(stream, set(offsets))
-        self._put(stream, offsets, known_too=True)
+        self._put(stream, offsets)
+
+    @_alone
+    def skip_lost(
+        self,
+        stream: StreamId,
+        moves: Sequence[Move],
+        failures: Sequence[Failure],
+        topic_id: str,
+    ) -> int | None:
+        """Let lanes of a stream go on behind what the log no longer has: all of them or none."""
+        known, lanes = self._stream(stream), self.data.positions.get(stream, {})
+        places = [(lanes.get(each.lane.partition), each) for each in moves]
+        there = all(at is not None and self.positions.matches(at, each) for at, each in places)
+        if known.state is State.REMOVED or not there:
+            return None
+        self._changed()
+        self._set_stream(stream, epoch=known.epoch + 1, topic_id=topic_id)
+        self._put(stream, {partition: at.next_offset for partition, at in lanes.items()})
+        self._put(stream, {each.lane.partition: each.to_offset for each in moves})
+        self.data.failures.release(stream, {each.lane.partition for each in moves})
+        for each in failures:
+            self.data.failures.note(each)
+        return known.epoch + 1
 
     @_alone
     def skip_lost(
@@ -267,16 +291,26 @@ class StoreTwin:
     # intents
 
     @_alone
-    def record_intent(self, wave: Wave, driver: str | None = None) -> None:
-        """Write the wave down; the same wave twice is once."""
+    def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
+        """Write the wave down, if its streams are held; the same wave twice is once."""
+        if driver is not None:
+            for piece in wave.slices:
+                stream = self._stream(piece.lane.stream)
+                if (stream.holder, stream.epoch) != (driver, piece.epoch):
+                    return False
         known, _ = self.data.intents.setdefault(wave.id, (wave, driver))
         assert known == wave, f"wave {wave.id} is written down with other slices"
+        return True
 
     @_alone
-    def finish_intent(self, wave_id: str, moves: Sequence[Move]) -> list[bool]:
-        """Move positions and forget the intent."""
-        self.data.intents.pop(wave_id, None)
-        return self.positions.advance(moves)
+    def finish_intent(
+        self, wave_id: str, moves: Sequence[Move], driver: str | None = None
+    ) -> list[bool]:
+        """Move positions, and forget the intent if all of them moved and it is this driver's."""
+        moved = self.positions.advance(moves)
+        if all(moved) and driver in (None, self.data.intents.get(wave_id, (None, None))[1]):
+            self.data.intents.pop(wave_id, None)
+        return moved
 
     @_alone
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
@@ -392,8 +426,7 @@ class StoreTwin:
             if each.holder == driver and (streams is None or each.id in streams):
                 self._set_stream(each.id, holder=to)
 
-    def _put(self, stream: StreamId, offsets: Mapping[int, int], *, known_too: bool) -> None:
+    def _put(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
         lanes, epoch = self.data.positions[stream], self.data.streams[stream].epoch
         for partition, offset in offsets.items():
-            if known_too or partition not in lanes:
-                lanes[partition] = Position(LaneId(*stream, partition), offset, epoch)
+            lanes[partition] = Position(LaneId(*stream, partition), offset, epoch)

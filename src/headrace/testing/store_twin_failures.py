@@ -26,8 +26,12 @@ class FailuresTwin:
         for number, each in self._kept.items():
             if each.state is FailureState.OPEN and each.slice.lane == failure.slice.lane:
                 return number
+        return self.note(replace(failure, state=FailureState.OPEN))
+
+    def note(self, failure: Failure) -> int:
+        """Keep a failure as it is; return its id."""
         number = len(self._kept) + 1
-        self._kept[number] = replace(failure, id=number, state=FailureState.OPEN)
+        self._kept[number] = replace(failure, id=number)
         return number
 
     def note(self, failure: Failure) -> None:

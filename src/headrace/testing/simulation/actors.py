@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from headrace.errors import StoreUnavailable
+from headrace.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.records import Move
 from headrace.model.streams import Slice
 from headrace.ports import SliceBatch
@@ -100,11 +100,12 @@ class StoreDoor(Door):
     def _after(self, what: str) -> None:
         super()._after(what)
         if self._stage.store_fails(self._actor, "after"):
-            raise StoreUnavailable("the answer of the simulation's store was lost")
+            raise OutcomeUnknown("the answer of the simulation's store was lost")
 
     def _did(self, name: str, args: Sequence[Any], answer: Any) -> None:
         if name in ("advance", "finish_intent"):
-            for move, made in zip(args[-1], answer, strict=True):
+            moves = args[0] if name == "advance" else args[1]
+            for move, made in zip(moves, answer, strict=True):
                 if made:
                     self._stage.moved(move)
         elif name == "join":
