@@ -22,7 +22,7 @@ from headrace.cycle.report import Reporter
 from headrace.errors import HandlerHung
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Move
-from headrace.model.streams import StreamId
+from headrace.model.streams import Order, StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.policies.cost import learn
 from headrace.policies.data_loss import ABOUT_THE_LOG
@@ -92,14 +92,12 @@ class Committer:
         An earlier attempt, of another life or of a task that Spark ran again, may have written an
         effect that nobody heard of. Other slices would leave theirs beside it.
         """
-        again = {
-            each.slice
-            for each in result.receipts
-            if (each.error is None or each.error.temporary)
-            and not each.committed
-            and not each.superseded
-            and each.reached == each.slice.from_offset < each.slice.until_offset
-        }
+        again = {each.slice for each in result.receipts if _untouched(each)}
+        for piece in result.wave.slices:
+            held = self.board.streams.get(piece.lane.stream)
+            if piece not in again and held is not None and held.deployment.order is Order.STREAM:
+                # Its lanes are merged: what is left of one cannot run without the others.
+                again -= {each for each in again if each.lane.stream == piece.lane.stream}
         bins = (
             replace(each, slices=tuple(piece for piece in each.slices if piece in again))
             for each in result.wave.bins
@@ -246,6 +244,13 @@ def _as_of(position: int, receipt: Receipt, error: SliceError) -> Receipt | None
     if inside and (error.offset is None or error.offset >= position):
         return replace(receipt, reached=position)
     return None
+
+
+def _untouched(receipt: Receipt) -> bool:
+    """Whether a slice was not reached, or met trouble that passes before anything of it was done."""
+    passes = receipt.error is None or receipt.error.temporary
+    nothing = receipt.reached == receipt.slice.from_offset < receipt.slice.until_offset
+    return passes and nothing and not receipt.committed and not receipt.superseded
 
 
 _HUNG = "a use case did not come back, could not be interrupted, and its worker was ended"

@@ -74,6 +74,12 @@ class Leases:
         self._seen = watched(self._seen, peers, passed_s)
         return self._inherit() or self._living() != before
 
+    @property
+    def number(self) -> int:
+        """What it was given when it joined."""
+        assert self._number is not None, "it has joined"
+        return self._number
+
     def share(self, streams: Collection[Stream]) -> Share:
         """What to take of the free streams, and what to give back."""
         holders = {each.id: each.holder for each in streams if each.state is not State.REMOVED}

@@ -132,7 +132,7 @@ class Observer:
             return {}
         # Somebody of our name may hold them by now.
         self.leases.confirm(now_s)
-        return self.store.hold(new, self.leases.name)
+        return self.store.hold(new, self.leases.name, self.leases.number)
 
     def _give(self, surplus: Collection[StreamId]) -> set[StreamId]:
         """Make streams free for other drivers, each as soon as nothing of it runs."""
@@ -144,7 +144,7 @@ class Observer:
             ):
                 given.add(name)
         if given:
-            self.store.release(self.leases.name, given)
+            self.store.release(self.leases.name, self.leases.number, given)
             log.info("streams given back to be shared", streams=len(given))
         return given
 

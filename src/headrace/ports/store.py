@@ -86,8 +86,11 @@ class Store(Protocol):
         Epochs stay until the heir holds the streams. Raises the revision.
         """
 
-    def release(self, driver: str, streams: Collection[StreamId]) -> None:
-        """Make streams free that this driver holds; others are left alone. Raises the revision."""
+    def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
+        """Make streams free that this driver holds; others are left alone. Raises the revision.
+
+        Nothing is done for one that has another number by now: they are its successor's.
+        """
 
     def leave(self, driver: str, number: int) -> None:
         """Give everything back and be gone; not while waves it wrote down are unfinished.
@@ -97,10 +100,16 @@ class Store(Protocol):
 
     # positions
 
-    def hold(self, streams: Collection[StreamId], driver: str | None = None) -> dict[StreamId, int]:
+    def hold(
+        self,
+        streams: Collection[StreamId],
+        driver: str | None = None,
+        number: int | None = None,
+    ) -> dict[StreamId, int]:
         """Take the streams: raise the epoch of each and of its positions; return the new epochs.
 
-        Streams that another driver holds are left to it, and are not in the answer. Whoever else
+        Streams that another driver holds are left to it, and are not in the answer; none is if
+        this driver has another number by now. Whoever else
         had one of the others is refused from then on.
         """
 

@@ -77,7 +77,7 @@ def adopt(connection: Connection, heir: str, dead: Peer) -> bool:
 
 def leave(connection: Connection, name: str, number: int) -> None:
     """Give everything back; waves that it wrote down and did not finish wait for an heir."""
-    if connection.scalar(_locked(name)) != number:
+    if not is_still(connection, name, number):
         return
     if connection.scalar(select(intents.c.id).where(intents.c.driver == name).limit(1)) is not None:
         return
@@ -85,11 +85,20 @@ def leave(connection: Connection, name: str, number: int) -> None:
     connection.execute(delete(drivers).where(drivers.c.name == name))
 
 
-def release(connection: Connection, name: str, given: Collection[StreamId]) -> None:
-    """Make streams of this driver free."""
+def release(
+    connection: Connection, name: str, number: int, given: Collection[StreamId]
+) -> None:
+    """Make streams of this driver free, unless they are its successor's by now."""
+    if not is_still(connection, name, number):
+        return
     for some in matching(streams, given):
         ours = update(streams).where(some, streams.c.holder == name)
         connection.execute(ours.values(holder=None))
+
+
+def is_still(connection: Connection, name: str, number: int) -> bool:
+    """Whether a driver is the one of its name, which stays so until the transaction ends."""
+    return bool(connection.scalar(_locked(name)) == number)
 
 
 def _locked(name: str) -> Select[int]:

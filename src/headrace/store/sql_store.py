@@ -142,10 +142,10 @@ class SqlStore:
         with self._change() as connection:
             return drivers.adopt(connection, heir, dead)
 
-    def release(self, driver: str, streams: Collection[StreamId]) -> None:
+    def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
         """Make streams of a driver free for others."""
         with self._change() as connection:
-            drivers.release(connection, driver, streams)
+            drivers.release(connection, driver, number, streams)
 
     def leave(self, driver: str, number: int) -> None:
         """Give everything back and be gone."""
@@ -154,9 +154,16 @@ class SqlStore:
 
     # positions
 
-    def hold(self, streams: Collection[StreamId], driver: str | None = None) -> dict[StreamId, int]:
+    def hold(
+        self,
+        streams: Collection[StreamId],
+        driver: str | None = None,
+        number: int | None = None,
+    ) -> dict[StreamId, int]:
         """Take the streams that no other driver holds; return their new epochs."""
         with self._database.write() as connection:
+            if driver and number is not None and not drivers.is_still(connection, driver, number):
+                return {}
             return hold(connection, streams, driver)
 
     def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:

@@ -327,6 +327,19 @@ class _Intents:
         assert store.record_intent(wave("w3", epoch), "d1")
         assert store.pending_intents("d1") == [wave("w3", epoch)]
 
+    def test_who_was_replaced_neither_gives_nor_takes_what_its_successor_has(
+        self, store: Store
+    ) -> None:
+        started(store, 0)
+        old, new = (store.join("d1", ["score"]) for _ in range(2))
+        assert store.hold([ACME], "d1", old) == {}
+        held = store.hold([ACME], "d1", new)
+        store.release("d1", old, [ACME])
+        assert {each.id: each.holder for each in store.streams()} == {ACME: "d1", BOLT: None}
+        assert held == {ACME: store.streams()[0].epoch}
+        store.release("d1", new, [ACME])
+        assert store.streams()[0].holder is None
+
     def test_a_driver_that_comes_back_is_another_one(self, store: Store) -> None:
         first = store.join("d1", ["score"])
         store.leave("d1", first)

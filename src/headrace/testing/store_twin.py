@@ -176,26 +176,33 @@ class StoreTwin:
         return True
 
     @_alone
-    def release(self, driver: str, streams: Collection[StreamId]) -> None:
+    def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
         """Make streams of a driver free for others."""
         self._changed()
-        self._give(driver, None, streams)
+        if self._is_still(driver, number):
+            self._give(driver, None, streams)
 
     @_alone
     def leave(self, driver: str, number: int) -> None:
         """Give everything back and be gone, unless waves that it wrote down are unfinished."""
         self._changed()
-        known = self.data.drivers.get(driver)
         owes = any(of == driver for _, of in self.data.intents.values())
-        if known is not None and known.number == number and not owes:
+        if self._is_still(driver, number) and not owes:
             self._give(driver, None)
             del self.data.drivers[driver]
 
     # positions
 
     @_alone
-    def hold(self, streams: Collection[StreamId], driver: str | None = None) -> dict[StreamId, int]:
+    def hold(
+        self,
+        streams: Collection[StreamId],
+        driver: str | None = None,
+        number: int | None = None,
+    ) -> dict[StreamId, int]:
         """Take the streams that no other driver holds; return their new epochs."""
+        if driver and number is not None and not self._is_still(driver, number):
+            return {}
         found = [self._stream(each) for each in sorted(set(streams))]
         epochs = {}
         for each in found:
@@ -392,6 +399,10 @@ class StoreTwin:
 
     def _changed(self) -> None:
         self.data.revision += 1
+
+    def _is_still(self, driver: str, number: int) -> bool:
+        known = self.data.drivers.get(driver)
+        return known is not None and known.number == number
 
     def _stream(self, stream: StreamId) -> Stream:
         known = self.data.streams.get(stream)
