@@ -85,9 +85,7 @@ def leave(connection: Connection, name: str, number: int) -> None:
     connection.execute(delete(drivers).where(drivers.c.name == name))
 
 
-def release(
-    connection: Connection, name: str, number: int, given: Collection[StreamId]
-) -> None:
+def release(connection: Connection, name: str, number: int, given: Collection[StreamId]) -> None:
     """Make streams of this driver free, unless they are its successor's by now."""
     if not is_still(connection, name, number):
         return

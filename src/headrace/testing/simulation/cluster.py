@@ -161,7 +161,7 @@ class Cluster:
             return
         flight.running.remove(attempt)
         flight.died += 1
-        if flight.died < _ATTEMPTS and not flight.owner.dead and self.rng.random() < 0.7:  # noqa: PLR2004
+        if flight.died < _ATTEMPTS and not flight.owner.dead and self.rng.random() < 0.7:
             flight.waiting.append(attempt.bin)
         else:
             flight.fail("a task died")

@@ -31,8 +31,10 @@ def settle(world: World) -> list[str]:
         for partition in range(partitions):
             world.log.set_leader(topic, partition, True)
     for tenant in world.store.tenants():
-        if tenant.state is not State.REMOVED:
+        # No more than needed: what operators change makes drivers look at everything again.
+        if tenant.state is State.SUSPENDED:
             world.store.set_tenant_state(tenant.name, State.ACTIVE)
+        if tenant.state is not State.REMOVED and tenant.throttle != Throttle():
             world.store.set_throttle(tenant.name, Throttle())
     rests = 0
     for number in range(_MOST_ROUNDS):

@@ -124,7 +124,7 @@ def _broker(world: World) -> None:
 
 def _leader(world: World) -> None:
     topic, partition = _partition(world)
-    present = world.rng.random() < 0.5  # noqa: PLR2004
+    present = world.rng.random() < 0.5
     world.log.set_leader(topic, partition, present)
     world.say(f"{topic}[{partition}] {'has a' if present else 'lost its'} leader")
 
@@ -157,7 +157,7 @@ def _weight(world: World) -> None:
 
 
 def _add_tenant(world: World) -> None:
-    if world.counts["tenants"] < 5:  # noqa: PLR2004
+    if world.counts["tenants"] < 5:
         world.add_tenant()
         world.say(f"tenant t{world.counts['tenants'] - 1} added")
 

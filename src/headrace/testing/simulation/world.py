@@ -31,8 +31,14 @@ from headrace.testing.flight_checker import SingleFlight
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Found, Ledger, Place
 from headrace.testing.log_twin import LogTwin, Row
-from headrace.testing.simulation.actors import Actor, Door, Killed, PositionsDoor, ReaderDoor
-from headrace.testing.simulation.actors import StoreDoor
+from headrace.testing.simulation.actors import (
+    Actor,
+    Door,
+    Killed,
+    PositionsDoor,
+    ReaderDoor,
+    StoreDoor,
+)
 from headrace.testing.simulation.cluster import Cluster, Engine
 from headrace.testing.simulation.odds import Odds, draw
 from headrace.testing.simulation.sinks import Notebook
@@ -184,10 +190,10 @@ class World:
             self.cluster, actor, lambda wave: self._started(life, wave), self._returned
         )
         parts = Parts(
-            cast(Store, StoreDoor(self.store, actor, self, "store")),
-            cast(Any, Door(self.log, actor, self, "log")),
-            cast(Any, Door(engine, actor, self, "engine")),
-            cast(Any, Door(self.letters, actor, self, "letters")),
+            cast("Store", StoreDoor(self.store, actor, self, "store")),
+            cast("Any", Door(self.log, actor, self, "log")),
+            cast("Any", Door(engine, actor, self, "engine")),
+            cast("Any", Door(self.letters, actor, self, "letters")),
             self.clock,
         )
         limits = Limits(slice_records=6, bins_per_wave=2, min_bin_s=0.001)
@@ -229,7 +235,7 @@ class World:
         actor.dead = True
         if actor.kind == "driver":
             self.lives = [each for each in self.lives if each.actor is not actor]
-            self.cluster.owner_died(actor, tasks_too=self.rng.random() < 0.5)  # noqa: PLR2004
+            self.cluster.owner_died(actor, tasks_too=self.rng.random() < 0.5)
 
     def run_bin(self) -> None:
         """One bin of one wave, as far as it comes."""
@@ -271,10 +277,15 @@ class World:
         made = self.use_cases[name]
         self.counts["deployments"] += 1
         deployment = Deployment(
-            name, "m.py", f"{self.counts['deployments']:064}", TOPIC, bad_record=made.bad_record
+            name,
+            "m.py",
+            f"{self.counts['deployments']:064}",
+            TOPIC,
+            order=made.order,
+            bad_record=made.bad_record,
         )
         self.store.deploy(deployment)
-        self.say(f"deployed {name} ({guarantee}, bad records: {made.bad_record})")
+        self.say(f"deployed {name} ({guarantee}, order {made.order}, bad: {made.bad_record})")
         return deployment
 
     def say(self, text: str) -> None:
@@ -295,6 +306,7 @@ class World:
             sink=sink,
             name=name,
             guarantee=guarantee.partition(",")[0],
+            order=self.rng.choice(["lane", "lane", "stream"]),
             bad_record=self.rng.choice(["suspend", "suspend", "dead-letter", "fail"]),
         )(self._handle)
         self.deploy(name, guarantee)
@@ -335,9 +347,9 @@ class World:
 
     def _clients(self, actor: Actor, whole: Kept) -> Kept:
         return Kept(
-            cast(Any, ReaderDoor(whole.reader, actor, self, "reader")),
-            cast(Any, PositionsDoor(whole.positions, actor, self, "positions")),
-            cast(Any, Door(whole.dead_letters, actor, self, "letters")),
+            cast("Any", ReaderDoor(whole.reader, actor, self, "reader")),
+            cast("Any", PositionsDoor(whole.positions, actor, self, "positions")),
+            cast("Any", Door(whole.dead_letters, actor, self, "letters")),
         )
 
     def _started(self, life: Life, wave: Wave) -> None:
