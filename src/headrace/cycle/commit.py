@@ -247,7 +247,7 @@ def _as_of(position: int, receipt: Receipt, error: SliceError) -> Receipt | None
 
 
 def _untouched(receipt: Receipt) -> bool:
-    """Whether a slice was not reached, or met trouble that passes before anything of it was done."""
+    """Whether nothing of a slice was done, for want of time or for trouble that passes."""
     passes = receipt.error is None or receipt.error.temporary
     nothing = receipt.reached == receipt.slice.from_offset < receipt.slice.until_offset
     return passes and nothing and not receipt.committed and not receipt.superseded

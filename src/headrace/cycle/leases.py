@@ -40,6 +40,8 @@ class Leases:
     _loaded: frozenset[str] = frozenset()
     _seen: dict[str, Watched] = field(default_factory=dict)
     _beat_at_s: float = float("-inf")
+    #: streams may have to change hands, and ``look`` has not said so yet
+    _news: bool = False
 
     def look(self, loaded: Collection[str], now_s: float) -> bool:
         """Beat if it is time to; True if streams may have to change hands.
@@ -53,26 +55,31 @@ class Leases:
             StoreUnavailable: nothing was learned; it is done in the next turn.
         """
         if self._number is None or self._loaded != frozenset(loaded):
-            self._number = self.store.join(self.name, loaded)
-            self._loaded = frozenset(loaded)
+            self._join(frozenset(loaded), now_s)
+        elif now_s - self._beat_at_s >= self.lease_s / BEATS:
             self.confirm(now_s)
-            return True
-        if now_s - self._beat_at_s < self.lease_s / BEATS:
-            return False
-        return self.confirm(now_s)
+        news, self._news = self._news, False
+        return news
 
-    def confirm(self, now_s: float) -> bool:
-        """Beat at once, and look at the others; as ``look``."""
-        assert self._number is not None, "it has joined"
-        peers = self.store.beat(self.name, self._number)
+    def confirm(self, now_s: float) -> None:
+        """Beat at once, and look at the others; what that tells, the next ``look`` says."""
+        peers = self.store.beat(self.name, self.number)
         if not peers:
             log.warning("this driver was given up for dead; it joins again", driver=self.name)
             self._number, self._seen = None, {}
-            return self.look(self._loaded, now_s)
+            self._join(self._loaded, now_s)
+            return
         passed_s = min(now_s - self._beat_at_s, 2 * self.lease_s / BEATS)
         before, self._beat_at_s = self._living(), now_s
         self._seen = watched(self._seen, peers, passed_s)
-        return self._inherit() or self._living() != before
+        self._inherit()
+        self._news |= self._living() != before
+
+    def _join(self, loaded: frozenset[str], now_s: float) -> None:
+        self._news = True
+        self._number = self.store.join(self.name, loaded)
+        self._loaded = loaded
+        self.confirm(now_s)
 
     @property
     def number(self) -> int:
@@ -91,15 +98,16 @@ class Leases:
             self.store.leave(self.name, self._number)
             self._number = None
 
-    def _inherit(self) -> bool:
+    def _inherit(self) -> None:
         me = self._seen[self.name].peer
-        found = False
         for peer in dead(self.name, self._seen, self.lease_s):
-            if may_inherit(me, peer) and self.store.adopt(self.name, peer):
+            if not may_inherit(me, peer):
+                continue
+            # Should the answer be lost, it may be the heir all the same.
+            self._news = True
+            if self.store.adopt(self.name, peer):
                 log.warning("driver is dead; its streams are taken over", driver=peer.name)
                 del self._seen[peer.name]
-                found = True
-        return found
 
     def _alive(self) -> list[Watched]:
         return [

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from headrace.errors import ConfigError, Fenced, UnknownName
 from headrace.model.records import Deployment, Failure, FailureState, LaneStart, Move, Peer
@@ -37,7 +37,7 @@ def _alone(
         with self.data.lock:
             return method(self, *args, **options)
 
-    return locked
+    return cast("Callable[Concatenate[StoreTwin, _P], _R]", locked)
 
 
 class StoreTwin:

@@ -3,7 +3,7 @@
 A kill between two instructions matters only if something outside changed between them, so it is
 enough to let a process die right before or right after each call to a port. A *door* stands around
 a port for one actor and is that place: it asks the world before the call and after it. Inside a
-transaction a process may die, but nobody else can do anything meanwhile, so it does not sleep there.
+transaction a process may die, but nobody else can do anything meanwhile, so none sleeps there.
 """
 
 from __future__ import annotations

@@ -313,7 +313,7 @@ class World:
 
     def _handle(self, table: pa.Table, context: SliceContext) -> pa.Table:
         for row, value in enumerate(table["value"].to_pylist()):
-            kind, _, until = value.decode().partition(":")
+            kind, _, until = (value or b"").decode().partition(":")
             if kind in ("bad", "raises") and self.use_cases[context.use_case].claims:
                 self._touch_slices(context)
             if kind == "bad":
@@ -327,9 +327,9 @@ class World:
         return pa.table(
             {
                 "tenant": pa.array([context.tenant] * rows, pa.string()),
-                "topic": table["topic"],
-                "lane": table["partition"].cast(pa.int64()),
-                "place": table["offset"],
+                "topic": table["topic"].combine_chunks(),
+                "lane": table["partition"].cast(pa.int64()).combine_chunks(),
+                "place": table["offset"].combine_chunks(),
             }
         )
 
