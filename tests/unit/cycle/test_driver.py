@@ -43,6 +43,21 @@ def test_a_tenant_added_while_it_runs_begins_without_a_restart(running):
     assert running.positions()["corp", 0] == 4
 
 
+def test_a_tenant_that_is_added_while_the_driver_looks_is_no_surprise(running):
+    tenants = running.store.tenants
+
+    def just_before():
+        found = tenants()
+        running.store.tenants = tenants
+        running.tenant("late", 2)
+        return found
+
+    running.store.tenants = just_before
+    running.store.set_weight("acme", 2.0)
+    running.turns()
+    assert running.positions()["late", 0] == 2
+
+
 def test_a_tenant_whose_topic_comes_later_waits_for_it_alone(running):
     running.store.add_tenant(Tenant("late"))
     running.turns()
@@ -258,6 +273,32 @@ def test_by_intent_a_lost_wave_runs_again_with_the_very_same_slices(world, accid
     ]
     assert cuts[0] == cuts[1] == (0, 5)
     assert cuts[2] == (5, 12)
+    assert world.positions()["acme", 0] == 12
+    assert world.store.pending_intents() == []
+
+
+@pytest.mark.parametrize("life", ["the same", "the next"])
+def test_by_intent_trouble_that_passes_leaves_the_slices_as_they_were(world, life):
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.start()
+    # The effect is written, and nobody hears of it.
+    world.engine.accidents = ["after"]
+    world.turns(2)
+    started = world.engine.started
+    if life == "the next":
+        world.start()
+        started += world.engine.started
+        world.engine.started = started
+    world.log.set_leader("acme.visits", 0, False)
+    world.send("acme", 7)
+    world.turns(8, seconds=5.0)
+    assert world.positions()["acme", 0] == 0
+    world.log.set_leader("acme.visits", 0, True)
+    world.turns(12, seconds=5.0)
+    cuts = [(piece.from_offset, piece.until_offset) for wave in started for piece in wave.slices]
+    assert set(cuts) == {(0, 5), (5, 12)}
     assert world.positions()["acme", 0] == 12
     assert world.store.pending_intents() == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.errors import Fenced
+from headrace.errors import Fenced, OutcomeUnknown
 from headrace.model.streams import State, StreamId
 
 LEASE_S = 15.0
@@ -172,3 +172,81 @@ def test_a_driver_is_ready_when_it_has_joined_and_observed_and_until_it_drains(p
     assert first.ready
     first.drain()
     assert not first.ready
+
+
+def test_a_driver_learns_who_left_whichever_beat_told_it(pair):
+    turns(pair)
+    sooner, later = pair.drivers["a"], pair.drivers["b"]
+    sooner.drain()
+    turns(pair, "a", 2)
+    # A beat beside the usual ones, as before streams are taken.
+    sooner.leave()
+    later.leases.confirm(pair.clock.monotonic_s())
+    turns(pair, "b", 8, seconds=LEASE_S / 10)
+    assert held(pair, "b") == set(TENANTS)
+
+
+def test_an_heir_that_did_not_hear_that_it_inherits_finds_the_recorded_waves(world):
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy()
+    for name in TENANTS:
+        world.tenant(name, 3)
+    world.drivers = {"a": world.start(name="a", lease_s=LEASE_S)}
+    world.engine.accidents = ["after"] * 99
+    turns(world, "a", 2, seconds=0.0)
+    recorded = {wave.id for wave in world.store.pending_intents()}
+    heir = world.drivers["b"] = world.start(name="b", lease_s=LEASE_S)
+    adopt = world.store.adopt
+
+    def unheard(name, dead):
+        heir.leases.store.adopt = adopt
+        adopt(name, dead)
+        raise OutcomeUnknown("lost")
+
+    world.store.adopt = unheard
+    turns(world, "b", 40)
+    assert recorded <= {wave.id for wave in world.engine.started}
+    assert world.store.pending_intents() == []
+
+
+def test_a_driver_that_was_replaced_while_it_slept_writes_no_wave_down(world):
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy()
+    world.tenant("acme")
+    sleeper = world.start(name="a", lease_s=LEASE_S)
+    world.turns(3)
+    record = world.store.record_intent
+
+    def asleep(wave, driver):
+        world.store.record_intent = record
+        world.start(name="a", lease_s=LEASE_S)
+        world.turns(3)
+        return record(wave, driver)
+
+    world.store.record_intent = asleep
+    world.send("acme", 5)
+    engine = sleeper.parts.engine
+    sleeper.turn()
+    assert engine.started == []
+    assert world.positions() == {("acme", 0): 5}
+
+
+def test_a_driver_that_was_replaced_does_not_forget_its_successors_waves(world):
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy()
+    world.tenant("acme", 5)
+    sleeper = world.start(name="a", lease_s=LEASE_S)
+    sleeper.turn()
+    successor = world.start(name="a", lease_s=LEASE_S)
+    successor.parts.engine.paused = True
+    successor.turn()
+    assert [wave.id for wave in world.store.pending_intents()]
+    with pytest.raises(Fenced):
+        for _ in range(20):
+            sleeper.turn()
+            world.clock.move(1.0)
+    assert len(world.store.pending_intents()) == 1
+    successor.parts.engine.paused = False
+    world.turns(6)
+    assert world.positions() == {("acme", 0): 5}
+    assert world.store.pending_intents() == []

@@ -7,7 +7,7 @@ import cloudpickle
 import pyarrow as pa
 import pytest
 
-from headrace.errors import BrokerUnavailable, SinkRefused, SinkUnavailable
+from headrace.errors import BrokerUnavailable, SinkRefused, SinkUnavailable, StoreUnavailable
 from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin
@@ -16,7 +16,7 @@ from headrace.sinks import SqlTable
 from headrace.spark.crumbs import Crumbs
 from headrace.spark.handling import error_of
 from headrace.spark.task import Work, kept, run_bin
-from headrace.store import SqlPositionsFactory, open_store
+from headrace.store import SqlPositions, SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
@@ -179,6 +179,21 @@ def test_at_most_once_run_again_by_spark_finds_it_claimed_and_skips(bench):
     receipts = bench.run(sink, guarantee="at-most-once")
     assert sink.written == first
     assert all(each.superseded and each.error is None for each in receipts)
+
+
+def test_a_store_that_does_not_answer_a_claim_stops_the_slices_and_not_the_task(
+    bench, monkeypatch
+):
+    def down(self):
+        raise StoreUnavailable("locked")
+
+    monkeypatch.setattr(SqlPositions, "begin", down)
+    sink = ListSink()
+    receipts = bench.run(sink, guarantee="at-most-once")
+    assert sink.written == []
+    for each in receipts:
+        assert (each.error.code, each.error.temporary) == ("StoreUnavailable", True)
+        assert (each.reached, each.committed) == (0, False)
 
 
 def test_exactly_once_moves_positions_with_the_rows_and_a_rerun_writes_nothing(bench):
