@@ -179,11 +179,13 @@ def test_a_driver_learns_who_left_whichever_beat_told_it(pair):
     sooner, later = pair.drivers["a"], pair.drivers["b"]
     sooner.drain()
     turns(pair, "a", 2)
-    # A beat beside the usual ones, as before streams are taken.
-    sooner.leave()
     later.leases.confirm(pair.clock.monotonic_s())
+    sooner.leave()
+    for name in ("new", "newer"):
+        pair.tenant(name)
+    # It takes its share as before, and the beat just before that is the one that tells.
     turns(pair, "b", 8, seconds=LEASE_S / 10)
-    assert held(pair, "b") == set(TENANTS)
+    assert held(pair, "b") == {*TENANTS, "new", "newer"}
 
 
 def test_an_heir_that_did_not_hear_that_it_inherits_finds_the_recorded_waves(world):
