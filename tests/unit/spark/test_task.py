@@ -181,9 +181,7 @@ def test_at_most_once_run_again_by_spark_finds_it_claimed_and_skips(bench):
     assert all(each.superseded and each.error is None for each in receipts)
 
 
-def test_a_store_that_does_not_answer_a_claim_stops_the_slices_and_not_the_task(
-    bench, monkeypatch
-):
+def test_a_store_that_does_not_answer_a_claim_stops_the_slices_and_not_the_task(bench, monkeypatch):
     def down(self):
         raise StoreUnavailable("locked")
 
