@@ -16,6 +16,7 @@ from headrace.spark import task
 from headrace.testing.log_twin import ReaderTwin
 from headrace.testing.simulation import simulate
 from headrace.testing.simulation.cluster import Engine
+from headrace.testing.simulation.many import Asked
 from headrace.testing.simulation.run import on_twins, silent
 from headrace.testing.simulation.sinks import Notebook
 from headrace.testing.store_twin import StoreTwin
@@ -41,6 +42,12 @@ def first_wrong(make=None, seeds=ENOUGH):
 def test_nothing_is_wrong_whatever_happens(first):
     for seed in range(first, first + 20):
         outcome = simulate(seed)
+        assert not outcome.wrong, str(outcome)
+
+
+def test_nothing_is_wrong_on_the_real_store():
+    for seed in range(20):
+        outcome = Asked(sqlite=True).one(seed)
         assert not outcome.wrong, str(outcome)
 
 

@@ -269,32 +269,6 @@ class StoreTwin:
             self.data.failures.note(each)
         return known.epoch + 1
 
-    @_alone
-    def skip_lost(
-        self,
-        stream: StreamId,
-        moves: Sequence[Move],
-        failures: Sequence[Failure],
-        topic_id: str,
-    ) -> int | None:
-        """Go on behind what Kafka no longer has; return the new epoch, or None if refused."""
-        known, lanes = self._stream(stream), self.data.positions[stream]
-        expected = [Position(each.lane, each.from_offset, known.epoch) for each in moves]
-        there = [lanes.get(each.lane.partition) for each in moves]
-        ours = all(each.epoch == known.epoch for each in moves)
-        if known.state is State.REMOVED or not ours or there != expected:
-            return None
-        self._changed()
-        epoch = known.epoch + 1
-        self._set_stream(stream, topic_id=topic_id, epoch=epoch)
-        self._put(stream, {each.lane.partition: each.to_offset for each in moves}, known_too=True)
-        for partition, position in lanes.items():
-            lanes[partition] = replace(position, epoch=epoch)
-        self.data.failures.release(stream, {each.lane.partition for each in moves})
-        for each in failures:
-            self.data.failures.note(each)
-        return epoch
-
     # intents
 
     @_alone

@@ -34,11 +34,6 @@ class FailuresTwin:
         self._kept[number] = replace(failure, id=number)
         return number
 
-    def note(self, failure: Failure) -> None:
-        """Keep a failure that is over and stops nothing."""
-        number = len(self._kept) + 1
-        self._kept[number] = replace(failure, id=number)
-
     def every(self, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
         """Failures of all streams or of one, oldest first."""
         return [

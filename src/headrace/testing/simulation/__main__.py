@@ -12,8 +12,8 @@ import sys
 import time
 from collections import Counter
 
-from headrace.testing.simulation.many import outcomes
-from headrace.testing.simulation.run import ACTIONS, Outcome, silent, simulate
+from headrace.testing.simulation.many import Asked, outcomes
+from headrace.testing.simulation.run import ACTIONS, Outcome
 
 #: seeds between two lines of progress
 _EVERY = 500
@@ -22,15 +22,13 @@ _SHOWN = 10
 
 def main(words: list[str] | None = None) -> int:
     """Return 0 if nothing was wrong, else 1."""
-    asked = _parser().parse_args(words)
-    with silent():
-        if asked.seed is not None:
-            outcome = simulate(
-                asked.seed, actions=asked.actions, tell=_say if asked.trace else None
-            )
-            _say(str(outcome))
-            return 1 if outcome.wrong else 0
-        return _many(asked.first, asked.seeds, asked.jobs, asked.actions)
+    given = _parser().parse_args(words)
+    asked = Asked(given.store == "sqlite", given.actions)
+    if given.seed is None:
+        return _many(range(given.first, given.first + given.seeds), given.jobs, asked)
+    outcome = asked.one(given.seed, _say if given.trace else None)
+    _say(str(outcome))
+    return 1 if outcome.wrong else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,13 +41,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seed", type=int, help="run this one only")
     parser.add_argument("--trace", action="store_true", help="tell everything that happens")
+    parser.add_argument("--store", choices=["twin", "sqlite"], default="twin")
     parser.add_argument("--actions", type=int, default=ACTIONS, help="how much happens in a run")
     return parser
 
 
-def _many(first: int, seeds: int, jobs: int, actions: int) -> int:
+def _many(seeds: range, jobs: int, asked: Asked) -> int:
     began, counts, failed = time.monotonic(), Counter[str](), list[Outcome]()
-    for done, outcome in enumerate(outcomes(range(first, first + seeds), jobs, actions), 1):
+    for done, outcome in enumerate(outcomes(seeds, jobs, asked), 1):
         counts += outcome.counts
         if outcome.wrong:
             failed.append(outcome)
@@ -57,8 +56,8 @@ def _many(first: int, seeds: int, jobs: int, actions: int) -> int:
                 _say(str(outcome))
         if done % _EVERY == 0:
             per_s = done / (time.monotonic() - began)
-            _say(f"{done} of {seeds} seeds, {len(failed)} failed, {per_s:.0f} a second")
-    _say(f"{seeds} seeds in {time.monotonic() - began:.0f} s")
+            _say(f"{done} of {len(seeds)} seeds, {len(failed)} failed, {per_s:.0f} a second")
+    _say(f"{len(seeds)} seeds in {time.monotonic() - began:.0f} s")
     for name, count in sorted(counts.items()):
         _say(f"    {name:24}{count:>12,}")
     if failed:

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from headrace.testing.simulation.run import Outcome, silent, simulate
+from headrace.testing.simulation.run import ACTIONS, Outcome, on_sqlite, silent, simulate
 
 _CHUNK = 16
+#: a folder in memory, where there is one
+_MEMORY = Path("/dev/shm")  # noqa: S108
 
 
-def outcomes(seeds: range, jobs: int, actions: int) -> Iterator[Outcome]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How seeds are to be run."""
+
+    #: on the real store in a file, not on its twin
+    sqlite: bool = False
+    actions: int = ACTIONS
+
+    def one(self, seed: int, tell: Callable[[str], None] | None = None) -> Outcome:
+        """Run one seed."""
+        with silent():
+            if not self.sqlite:
+                return simulate(seed, actions=self.actions, tell=tell)
+            with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+                return simulate(seed, on_sqlite(Path(folder)), actions=self.actions, tell=tell)
+
+
+def outcomes(seeds: range, jobs: int, asked: Asked) -> Iterator[Outcome]:
     """What became of each seed, as they end."""
-    asked = [(seed, actions) for seed in seeds]
     if jobs == 1:
-        yield from map(_one, asked)
+        yield from map(asked.one, seeds)
         return
     # A fork would take over locks that other threads hold.
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(_one, asked, chunksize=_CHUNK)
-
-
-def _one(asked: tuple[int, int]) -> Outcome:
-    seed, actions = asked
-    with silent():
-        return simulate(seed, actions=actions)
+        yield from pool.imap_unordered(asked.one, seeds, chunksize=_CHUNK)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import math
 import traceback
+import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import structlog
+from sqlalchemy import text
 
+from headrace.ports import Store
+from headrace.sinks import SqlTable
 from headrace.spark import task
+from headrace.store import open_store
 from headrace.testing.simulation.judge import judge, settle
 from headrace.testing.simulation.play import play
-from headrace.testing.simulation.sinks import TABLE, TwinTable
+from headrace.testing.simulation.sinks import COLUMNS, TABLE, TwinTable
 from headrace.testing.simulation.world import Make, World
 from headrace.testing.store_twin import StoreTwin
 
@@ -46,6 +55,33 @@ class Outcome:
 def on_twins() -> Make:
     """The twin of the store, with the twin of a table in it."""
     return Make(StoreTwin, TwinTable, lambda store: store.rows(TABLE))  # type: ignore[attr-defined]
+
+
+def on_sqlite(folder: Path) -> Make:
+    """The real store and the real table, in a new file of a folder for each run.
+
+    It is slower by far; a folder in memory, such as ``/dev/shm``, spares the disk.
+    """
+
+    def opened() -> Store:
+        path = folder / f"{uuid.uuid4().hex}.db"
+        path.write_bytes(_empty_store())
+        return open_store(f"sqlite:///{path}")
+
+    def rows(store: Store) -> Sequence[Any]:
+        with store.positions.begin() as connection:
+            return connection.execute(text(f"SELECT * FROM {TABLE}")).mappings().all()  # noqa: S608
+
+    return Make(opened, lambda: SqlTable(TABLE, COLUMNS), rows)
+
+
+@cache
+def _empty_store() -> bytes:
+    """A store to copy: to make its tables takes longer than a run."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        open_store(f"sqlite:///{path}").close()
+        return path.read_bytes()
 
 
 def simulate(

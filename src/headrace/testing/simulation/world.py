@@ -22,7 +22,7 @@ from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment, Move
 from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
-from headrace.ports import Sink, Store, WaveResult
+from headrace.ports import Connections, Sink, Site, Store, WaveResult
 from headrace.spark.task import Kept
 from headrace.testing.chain_checker import OffsetChain
 from headrace.testing.clock import FakeClock
@@ -301,6 +301,7 @@ class World:
         else:
             exact: Literal["intent"] | None = "intent" if "intent" in guarantee else None
             sink = self.books[name] = Notebook(exact, self._sink_fails, self._wrote)
+        sink.prepare(Site(Connections({}, "sqlite:///simulated.db"), self.store.positions))
         self.use_cases[name] = use_case(
             topic=TOPIC,
             sink=sink,
