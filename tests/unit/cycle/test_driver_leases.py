@@ -243,8 +243,6 @@ def test_a_driver_that_was_replaced_does_not_forget_its_successors_waves(world):
     successor.parts.engine.paused = True
     successor.turn()
     assert [wave.id for wave in world.store.pending_intents()]
-    sleeper.turn()
-    world.clock.move(LEASE_S)
     with pytest.raises(Fenced):
         sleeper.turn()
     assert len(world.store.pending_intents()) == 1
