@@ -1,56 +1,32 @@
-"""A store in memory that is exact and quick: a thousand times the turns in the same time.
+"""A store in memory that is exact and quick.
 
-A simulation asks its store some hundred times a turn, over millions of turns, and a database takes
-most of that time for what is not looked for: SQL, files and locks. So the twin keeps the same
-promises in dictionaries, held to the same contract suite, with one lock in place of transactions.
+A simulation runs millions of turns, and a database would take most of that time for what is not
+looked for: SQL, files and locks. So the twin keeps the same promises in dictionaries, held to the
+same contract suite, with one lock in place of transactions.
 Guests of ``positions.begin`` get a transaction that can keep rows too, so that a sink in the
 store's own database has its twin as well.
 
-Nothing survives the process. What is decided about failures is in ``store_twin_failures.py``.
+Nothing survives the process. Drivers are in ``store_twin_drivers.py``, failures in
+``store_twin_failures.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any
 
-from headrace.errors import ConfigError, Fenced, UnknownName
-from headrace.model.records import Deployment, Failure, FailureState, LaneStart, Move, Peer
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.records import Deployment, Failure, FailureState, LaneStart, Move
 from headrace.model.streams import LaneId, Position, State, Stream, StreamId, Tenant, Throttle
-from headrace.model.waves import Wave
 from headrace.store.streams import one_line, topic_of
 from headrace.store.tenants import check, check_throttle, check_weight
+from headrace.testing.store_twin_drivers import DriversTwin, alone
 from headrace.testing.store_twin_failures import cannot_skip, why_stopped
-from headrace.testing.store_twin_positions import Data, PositionsTwin
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 
-def _alone(
-    method: Callable[Concatenate[StoreTwin, _P], _R],
-) -> Callable[Concatenate[StoreTwin, _P], _R]:
-    @wraps(method)
-    def locked(self: StoreTwin, *args: _P.args, **options: _P.kwargs) -> _R:
-        with self.data.lock:
-            return method(self, *args, **options)
-
-    return cast("Callable[Concatenate[StoreTwin, _P], _R]", locked)
-
-
-class StoreTwin:
-    """``headrace.ports.Store`` in memory.
-
-    Attributes:
-        data: what it holds; give it to another twin to have a second connection to it.
-        positions: the compare-and-set.
-    """
-
-    def __init__(self, data: Data | None = None) -> None:
-        self.data = data or Data()
-        self.positions = PositionsTwin(self.data)
+class StoreTwin(DriversTwin):
+    """``headrace.ports.Store`` in memory."""
 
     def close(self) -> None:
         """Nothing to give up."""
@@ -65,12 +41,12 @@ class StoreTwin:
 
     # tenants and streams
 
-    @_alone
+    @alone
     def tenants(self) -> list[Tenant]:
         """All tenants ever added, by name."""
         return [each for _, each in sorted(self.data.tenants.items())]
 
-    @_alone
+    @alone
     def add_tenant(self, tenant: Tenant) -> None:
         """Add a tenant, or a removed one anew, with its streams."""
         check(tenant)
@@ -83,7 +59,7 @@ class StoreTwin:
             if each.all_tenants:
                 self._begin(StreamId(each.use_case, tenant.name), each.topic)
 
-    @_alone
+    @alone
     def set_tenant_state(self, name: str, state: State) -> None:
         """Suspend, resume or remove a tenant."""
         self._set_tenant(name, removed_too=state is State.REMOVED, state=state)
@@ -91,24 +67,24 @@ class StoreTwin:
             for each in [each for each in self.data.streams if each.tenant == name]:
                 self._set_stream(each, state=state)
 
-    @_alone
+    @alone
     def set_weight(self, name: str, weight: float) -> None:
         """Set a tenant's weight."""
         check_weight(name, weight)
         self._set_tenant(name, weight=weight)
 
-    @_alone
+    @alone
     def set_throttle(self, name: str, throttle: Throttle) -> None:
         """Set or lift a tenant's throttle."""
         check_throttle(name, throttle)
         self._set_tenant(name, throttle=throttle)
 
-    @_alone
+    @alone
     def streams(self) -> list[Stream]:
         """All streams ever added, by use case and tenant."""
         return [each for _, each in sorted(self.data.streams.items())]
 
-    @_alone
+    @alone
     def add_stream(self, stream: StreamId) -> None:
         """Add one stream; a removed one starts afresh."""
         tenant = self.data.tenants.get(stream.tenant)
@@ -125,7 +101,7 @@ class StoreTwin:
         self._changed()
         self._begin(stream, deployment.topic)
 
-    @_alone
+    @alone
     def set_stream_state(self, stream: StreamId, state: State, reason: str | None = None) -> None:
         """Suspend, resume or remove one stream; to resume also retries what failed."""
         if self._stream(stream).state is State.REMOVED and state is not State.REMOVED:
@@ -136,85 +112,9 @@ class StoreTwin:
         if state is State.ACTIVE:
             self.data.failures.release(stream)
 
-    # drivers
-
-    @_alone
-    def join(self, driver: str, use_cases: Collection[str]) -> int:
-        """Be this driver from now on; return the number to beat with."""
-        self._changed()
-        number = self.data.revision
-        known = self.data.drivers.get(driver, Peer(driver, 0, 0, frozenset()))
-        self.data.drivers[driver] = Peer(driver, number, known.beats, frozenset(use_cases))
-        for wave, of in list(self.data.intents.values()):
-            if of is None:
-                self.data.intents[wave.id] = (wave, driver)
-        return number
-
-    @_alone
-    def beat(self, driver: str, number: int) -> list[Peer]:
-        """Say that it lives; all drivers by name, or none if it was given up for dead."""
-        known = self.data.drivers.get(driver)
-        if known is None:
-            return []
-        if known.number != number:
-            raise Fenced(f"another driver named {driver} was started on this store")
-        self.data.drivers[driver] = replace(known, beats=known.beats + 1)
-        return [each for _, each in sorted(self.data.drivers.items())]
-
-    @_alone
-    def adopt(self, heir: str, dead: Peer) -> bool:
-        """Hand everything of a dead driver to its heir; False if it lives or has one already."""
-        known = self.data.drivers.get(dead.name)
-        self._changed()
-        if known is None or (known.number, known.beats) != (dead.number, dead.beats):
-            return False
-        self._give(dead.name, heir)
-        for wave, of in list(self.data.intents.values()):
-            if of == dead.name:
-                self.data.intents[wave.id] = (wave, heir)
-        del self.data.drivers[dead.name]
-        return True
-
-    @_alone
-    def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
-        """Make streams of a driver free for others."""
-        self._changed()
-        if self._is_still(driver, number):
-            self._give(driver, None, streams)
-
-    @_alone
-    def leave(self, driver: str, number: int) -> None:
-        """Give everything back and be gone, unless waves that it wrote down are unfinished."""
-        self._changed()
-        owes = any(of == driver for _, of in self.data.intents.values())
-        if self._is_still(driver, number) and not owes:
-            self._give(driver, None)
-            del self.data.drivers[driver]
-
     # positions
 
-    @_alone
-    def hold(
-        self,
-        streams: Collection[StreamId],
-        driver: str | None = None,
-        number: int | None = None,
-    ) -> dict[StreamId, int]:
-        """Take the streams that no other driver holds; return their new epochs."""
-        if driver and number is not None and not self._is_still(driver, number):
-            return {}
-        found = [self._stream(each) for each in sorted(set(streams))]
-        epochs = {}
-        for each in found:
-            if each.holder in (None, driver):
-                epoch = epochs[each.id] = each.epoch + 1
-                self._set_stream(each.id, epoch=epoch, holder=driver)
-                lanes = self.data.positions[each.id]
-                for partition, position in lanes.items():
-                    lanes[partition] = replace(position, epoch=epoch)
-        return epochs
-
-    @_alone
+    @alone
     def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
         """Committed positions, of all streams or of some."""
         wanted = self.data.streams if streams is None else set(streams)
@@ -226,7 +126,7 @@ class StoreTwin:
             for _, position in sorted(self.data.positions[stream].items())
         ]
 
-    @_alone
+    @alone
     def start_lanes(self, starts: Collection[LaneStart]) -> None:
         """Give lanes that have no position their first one, under their streams' epochs."""
         for each in starts:
@@ -236,7 +136,7 @@ class StoreTwin:
             lanes = self.data.positions[each.stream]
             self._put(each.stream, {p: at for p, at in each.offsets.items() if p not in lanes})
 
-    @_alone
+    @alone
     def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
         """Set positions, whatever they were, and forget the topic's id."""
         if self._stream(stream).state is State.REMOVED:
@@ -246,7 +146,7 @@ class StoreTwin:
         self.data.failures.release(stream, set(offsets))
         self._put(stream, offsets)
 
-    @_alone
+    @alone
     def skip_lost(
         self,
         stream: StreamId,
@@ -269,38 +169,9 @@ class StoreTwin:
             self.data.failures.note(each)
         return known.epoch + 1
 
-    # intents
-
-    @_alone
-    def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
-        """Write the wave down, if its streams are held; the same wave twice is once."""
-        if driver is not None:
-            for piece in wave.slices:
-                stream = self._stream(piece.lane.stream)
-                if (stream.holder, stream.epoch) != (driver, piece.epoch):
-                    return False
-        known, _ = self.data.intents.setdefault(wave.id, (wave, driver))
-        assert known == wave, f"wave {wave.id} is written down with other slices"
-        return True
-
-    @_alone
-    def finish_intent(
-        self, wave_id: str, moves: Sequence[Move], driver: str | None = None
-    ) -> list[bool]:
-        """Move positions, and forget the intent if all of them moved and it is this driver's."""
-        moved = self.positions.advance(moves)
-        if all(moved) and driver in (None, self.data.intents.get(wave_id, (None, None))[1]):
-            self.data.intents.pop(wave_id, None)
-        return moved
-
-    @_alone
-    def pending_intents(self, driver: str | None = None) -> list[Wave]:
-        """Waves written down and not finished, of one driver or of all; oldest first."""
-        return [wave for wave, of in self.data.intents.values() if driver in (None, of)]
-
     # deployments
 
-    @_alone
+    @alone
     def deploy(self, deployment: Deployment) -> None:
         """Add or replace a use case; adds the streams of all tenants if it is for all."""
         topic_of(deployment.topic, "tenant")
@@ -316,14 +187,14 @@ class StoreTwin:
             if deployment.all_tenants and lacking:
                 self._begin(stream, deployment.topic)
 
-    @_alone
+    @alone
     def deployments(self) -> list[Deployment]:
         """Deployed use cases, by name."""
         return [each for _, each in sorted(self.data.deployments.items())]
 
     # failures
 
-    @_alone
+    @alone
     def keep_failure(self, failure: Failure, *, stop_use_case: bool = False) -> int:
         """Keep an open failure, which stops its lane, or the use case; return the one's id."""
         lane = failure.slice.lane
@@ -336,25 +207,25 @@ class StoreTwin:
                     self._set_stream(each.id, state=State.SUSPENDED, reason=reason)
         return self.data.failures.keep(failure)
 
-    @_alone
+    @alone
     def failures(self, stream: StreamId | None = None, *, only_open: bool = False) -> list[Failure]:
         """Kept failures, oldest first."""
         if stream is not None:
             self._stream(stream)
         return self.data.failures.every(stream, only_open=only_open)
 
-    @_alone
+    @alone
     def failure(self, number: int) -> Failure:
         """One kept failure."""
         return self.data.failures.one(number)
 
-    @_alone
+    @alone
     def retry_failure(self, number: int) -> None:
         """Let the lane of an open failure go on at its position."""
         self.data.failures.end(number, FailureState.RETRIED)
         self._changed()
 
-    @_alone
+    @alone
     def skip_failure(self, number: int) -> None:
         """Let the lane of an open failure go on behind it."""
         failure = self.data.failures.still_open(number)
@@ -370,22 +241,6 @@ class StoreTwin:
         self._changed()
 
     # what the methods above share
-
-    def _changed(self) -> None:
-        self.data.revision += 1
-
-    def _is_still(self, driver: str, number: int) -> bool:
-        known = self.data.drivers.get(driver)
-        return known is not None and known.number == number
-
-    def _stream(self, stream: StreamId) -> Stream:
-        known = self.data.streams.get(stream)
-        if known is None:
-            raise UnknownName(f"there is no stream {stream}; add it first")
-        return known
-
-    def _set_stream(self, stream: StreamId, **values: Any) -> None:
-        self.data.streams[stream] = replace(self.data.streams[stream], **values)
 
     def _set_tenant(self, name: str, *, removed_too: bool = False, **values: Any) -> None:
         known = self.data.tenants.get(name)
@@ -403,13 +258,6 @@ class StoreTwin:
         self.data.streams[stream] = Stream(stream, topic, epoch=epoch)
         self.data.positions[stream] = {}
         self.data.failures.release(stream)
-
-    def _give(
-        self, driver: str, to: str | None, streams: Collection[StreamId] | None = None
-    ) -> None:
-        for each in list(self.data.streams.values()):
-            if each.holder == driver and (streams is None or each.id in streams):
-                self._set_stream(each.id, holder=to)
 
     def _put(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
         lanes, epoch = self.data.positions[stream], self.data.streams[stream].epoch

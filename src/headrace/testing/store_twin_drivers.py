@@ -1,0 +1,178 @@
+"""Drivers, what they hold, and the waves they wrote down: a part of the store's twin.
+
+Who may do what is decided here, under one lock: a stream is held by one driver, a driver is the
+last one of its name, and a wave is written down by who holds its streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+from headrace.errors import Fenced, UnknownName
+from headrace.model.records import Move, Peer
+from headrace.model.streams import Stream, StreamId
+from headrace.model.waves import Wave
+from headrace.testing.store_twin_positions import Data, PositionsTwin
+
+_S = TypeVar("_S", bound="DriversTwin")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def alone(
+    method: Callable[Concatenate[_S, _P], _R],
+) -> Callable[Concatenate[_S, _P], _R]:
+    """The method, with nobody else inside meanwhile."""
+
+    @wraps(method)
+    def locked(self: _S, *args: _P.args, **options: _P.kwargs) -> _R:
+        with self.data.lock:
+            return method(self, *args, **options)
+
+    return cast("Callable[Concatenate[_S, _P], _R]", locked)
+
+
+class DriversTwin:
+    """The promises about drivers; ``StoreTwin`` has them all.
+
+    Attributes:
+        data: what it holds; give it to another twin to have a second connection to it.
+        positions: the compare-and-set.
+    """
+
+    def __init__(self, data: Data | None = None) -> None:
+        self.data = data or Data()
+        self.positions = PositionsTwin(self.data)
+
+    # drivers
+
+    @alone
+    def join(self, driver: str, use_cases: Collection[str]) -> int:
+        """Be this driver from now on; return the number to beat with."""
+        self._changed()
+        number = self.data.revision
+        known = self.data.drivers.get(driver, Peer(driver, 0, 0, frozenset()))
+        self.data.drivers[driver] = Peer(driver, number, known.beats, frozenset(use_cases))
+        for wave, of in list(self.data.intents.values()):
+            if of is None:
+                self.data.intents[wave.id] = (wave, driver)
+        return number
+
+    @alone
+    def beat(self, driver: str, number: int) -> list[Peer]:
+        """Say that it lives; all drivers by name, or none if it was given up for dead."""
+        known = self.data.drivers.get(driver)
+        if known is None:
+            return []
+        if known.number != number:
+            raise Fenced(f"another driver named {driver} was started on this store")
+        self.data.drivers[driver] = replace(known, beats=known.beats + 1)
+        return [each for _, each in sorted(self.data.drivers.items())]
+
+    @alone
+    def adopt(self, heir: str, dead: Peer) -> bool:
+        """Hand everything of a dead driver to its heir; False if it lives or has one already."""
+        known = self.data.drivers.get(dead.name)
+        self._changed()
+        if known is None or (known.number, known.beats) != (dead.number, dead.beats):
+            return False
+        self._give(dead.name, heir)
+        for wave, of in list(self.data.intents.values()):
+            if of == dead.name:
+                self.data.intents[wave.id] = (wave, heir)
+        del self.data.drivers[dead.name]
+        return True
+
+    @alone
+    def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
+        """Make streams of a driver free for others."""
+        self._changed()
+        if self._is_still(driver, number):
+            self._give(driver, None, streams)
+
+    @alone
+    def leave(self, driver: str, number: int) -> None:
+        """Give everything back and be gone, unless waves that it wrote down are unfinished."""
+        self._changed()
+        owes = any(of == driver for _, of in self.data.intents.values())
+        if self._is_still(driver, number) and not owes:
+            self._give(driver, None)
+            del self.data.drivers[driver]
+
+    @alone
+    def hold(
+        self,
+        streams: Collection[StreamId],
+        driver: str | None = None,
+        number: int | None = None,
+    ) -> dict[StreamId, int]:
+        """Take the streams that no other driver holds; return their new epochs."""
+        if driver and number is not None and not self._is_still(driver, number):
+            return {}
+        found = [self._stream(each) for each in sorted(set(streams))]
+        epochs = {}
+        for each in found:
+            if each.holder in (None, driver):
+                epoch = epochs[each.id] = each.epoch + 1
+                self._set_stream(each.id, epoch=epoch, holder=driver)
+                lanes = self.data.positions[each.id]
+                for partition, position in lanes.items():
+                    lanes[partition] = replace(position, epoch=epoch)
+        return epochs
+
+    # intents
+
+    @alone
+    def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
+        """Write the wave down, if its streams are held; the same wave twice is once."""
+        if driver is not None:
+            for piece in wave.slices:
+                stream = self._stream(piece.lane.stream)
+                if (stream.holder, stream.epoch) != (driver, piece.epoch):
+                    return False
+        known, _ = self.data.intents.setdefault(wave.id, (wave, driver))
+        assert known == wave, f"wave {wave.id} is written down with other slices"
+        return True
+
+    @alone
+    def finish_intent(
+        self, wave_id: str, moves: Sequence[Move], driver: str | None = None
+    ) -> list[bool]:
+        """Move positions, and forget the intent if all of them moved and it is this driver's."""
+        moved = self.positions.advance(moves)
+        if all(moved) and driver in (None, self.data.intents.get(wave_id, (None, None))[1]):
+            self.data.intents.pop(wave_id, None)
+        return moved
+
+    @alone
+    def pending_intents(self, driver: str | None = None) -> list[Wave]:
+        """Waves written down and not finished, of one driver or of all; oldest first."""
+        return [wave for wave, of in self.data.intents.values() if driver in (None, of)]
+
+    # what the twin's methods share
+
+    def _changed(self) -> None:
+        self.data.revision += 1
+
+    def _is_still(self, driver: str, number: int) -> bool:
+        known = self.data.drivers.get(driver)
+        return known is not None and known.number == number
+
+    def _stream(self, stream: StreamId) -> Stream:
+        known = self.data.streams.get(stream)
+        if known is None:
+            raise UnknownName(f"there is no stream {stream}; add it first")
+        return known
+
+    def _set_stream(self, stream: StreamId, **values: Any) -> None:
+        self.data.streams[stream] = replace(self.data.streams[stream], **values)
+
+    def _give(
+        self, driver: str, to: str | None, streams: Collection[StreamId] | None = None
+    ) -> None:
+        for each in list(self.data.streams.values()):
+            if each.holder == driver and (streams is None or each.id in streams):
+                self._set_stream(each.id, holder=to)
