@@ -136,10 +136,10 @@ class GroupMirror:
             at = servers(self._config)
             raise BrokerUnavailable(f"no Kafka broker answers at {at}: {group} not set")
         error, partitions = answer
-        wrong = [each for each in partitions if each.error is not None]
-        for each in wrong:
-            if each.error.code() not in _GONE:
-                raise self._told(each.error, f"{group}, {each.topic}[{each.partition}]")
+        wrong = [(each, each.error) for each in partitions if each.error is not None]
+        for each, why in wrong:
+            if why.code() not in _GONE:
+                raise self._told(why, f"{group}, {each.topic}[{each.partition}]")
         if error is not None and not wrong:
             raise self._told(error, group)
 
