@@ -234,6 +234,13 @@ class Board:
                 cost = held.cost
                 lane.predicted_s = cost.seconds_per_slice + piece.size * cost.seconds_per_record
 
+    def claimed(self, wave: Wave) -> None:
+        """A recorded wave is to run again: its lanes are its own as if it ran."""
+        for piece in wave.slices:
+            lane = self.lane(piece.lane)
+            if lane is not None and lane.wave is None:
+                lane.wave = wave.id
+
     def ended(self, wave: Wave) -> None:
         """A wave came back, whatever became of it."""
         self.flights.pop(wave.id, None)

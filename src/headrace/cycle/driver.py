@@ -329,6 +329,8 @@ class Driver:
     def _start_replays(self, now_s: float) -> None:
         for each in list(self.committer.replays):
             due_s, recorded = each
+            # Nothing else of its lanes may be planned before it; their neighbours go on.
+            self.board.claimed(recorded)
             if due_s > now_s or self._stopped(recorded):
                 continue
             wave = renewed(recorded, self.board)
@@ -360,10 +362,7 @@ class Driver:
 
     def _snapshot(self, now_s: float, free_slots: int) -> Snapshot:
         self._turn += 1
-        replaying = {
-            piece.lane.stream for _, wave in self.committer.replays for piece in wave.slices
-        }
-        runnable = [held for held in self.board.runnable(now_s) if held.stream.id not in replaying]
+        runnable = self.board.runnable(now_s)
         allowed = self.gates.allowances(runnable, now_s)
         views = tuple(held.view(now_s, allowed.get(held.stream.id, NO_LIMIT)) for held in runnable)
         limits = worth_starting(self.limits, self._overhead_s)
