@@ -15,7 +15,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
@@ -24,6 +24,7 @@ import structlog
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.cycle.loading import LoadedModule, digest_of, find_module, load_module
+from headrace.cycle.reruns import renewed_by
 from headrace.errors import ConfigError, HeadraceError, Permanent, UnknownName
 from headrace.kafka import (
     GroupMirror,
@@ -34,6 +35,7 @@ from headrace.kafka import (
 )
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
+from headrace.model.streams import original
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Site, Store
 from headrace.settings import DriverSettings, Settings
@@ -119,6 +121,9 @@ def deploy(
         if before.get(name) != wanted:
             store.deploy(wanted)
             changed.append(wanted)
+            for each in before.values():
+                if each.until and original(each.use_case) == name:
+                    store.deploy(renewed_by(wanted, each))
     return changed
 
 
@@ -147,8 +152,8 @@ class Assembly:
         for deployment in self.store.deployments():
             if self.driver.deployed.get(deployment.use_case) == deployment:
                 continue
-            if deployment in self._refused:
-                continue
+            if deployment in self._refused or deployment.until == {}:
+                continue  # a rerun that is over, or not begun yet
             try:
                 self._take_change(deployment)
             except Permanent as error:
@@ -163,9 +168,10 @@ class Assembly:
                 f"{path} is not the version that was deployed; deploy {deployment.use_case} again"
             )
         module = load_module(path)
-        if deployment.use_case not in module.use_cases:
-            raise UnknownName(f"{path} has no use case {deployment.use_case} any more")
-        self.take(module.use_cases[deployment.use_case], deployment)
+        name = original(deployment.use_case)
+        if name not in module.use_cases:
+            raise UnknownName(f"{path} has no use case {name} any more")
+        self.take(replace(module.use_cases[name], name=deployment.use_case), deployment)
         log.info("use case taken over", use_case=deployment.use_case, digest=deployment.digest[:12])
 
     def stop(self) -> None:

@@ -41,6 +41,7 @@ MEANINGFUL = {
     "starting_offsets": ("earliest", "latest"),
     "bad_record": ("suspend", "dead-letter"),
     "data_loss": ("fail", "skip"),
+    "ends_at": (None, '{"0": 9}'),
     "options": ("{}", '{"a":"b"}'),
     "use_cases": ("[]", '["case-2"]'),
 }

@@ -14,7 +14,8 @@ import psutil
 import psycopg
 import pyspark
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient
 
 import headrace
 from headrace.kafka import create_topics, producer_config
@@ -259,6 +260,38 @@ def test_up_keeps_positions_in_a_postgresql_if_asked_and_goes_on_with_it(open_fo
         (folder / ".headrace" / "up" / "servers.json").unlink()
     assert found == ["a", "b"]
     assert "postgresql://" not in service.log.read_text()
+
+
+def test_a_range_is_read_again_beside_what_is_fresh_and_lag_tools_see_positions(service):
+    service.headrace("use-cases", "deploy")
+    service.headrace("tenants", "add", "acme")
+    service.send("acme", b"a", b"b", b"c")
+    process = service.run()
+    service.until(3)
+    service.write(version=2)
+    service.headrace("use-cases", "deploy")
+    counted = service.headrace("rerun", "acme/keep", "--from", "1", "--dry-run")
+    assert "offsets 1 to 2, at most 2 records" in counted.stdout, counted.stderr
+    begun = service.headrace("rerun", "acme/keep", "--from", "1")
+    assert "acme/keep~1" in begun.stdout, begun.stderr
+    service.send("acme", b"d")
+    rows = service.until(6)
+    assert [(row[1], row[2]) for row in rows].count(("b", 2)) == 1
+    assert sorted(row[1] for row in rows) == ["a", "b", "b", "c", "c", "d"]
+    deadline = time.monotonic() + 30
+    while "rerun done" not in service.log.read_text():
+        assert time.monotonic() < deadline, service.log.read_text()
+        time.sleep(0.1)
+    ended(process, service)
+    assert committed(service.config, "headrace.keep") == {(f"acme.{service.topic}", 0): 4}
+    assert len(service.rows()) == 6
+
+
+def committed(config, group):
+    admin = AdminClient(config)
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    found = asked[group].result(30).topic_partitions
+    return {(each.topic, each.partition): each.offset for each in found if "acme" in each.topic}
 
 
 def values_in(url: str) -> list[str]:

@@ -1,6 +1,7 @@
 """What is refused before anything starts, and how deployments are written and taken over."""
 
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -225,3 +226,27 @@ def test_a_store_that_is_gone_at_the_end_does_not_spoil_a_clean_drain(assembly, 
 def test_a_driver_without_a_name_has_the_same_one_at_its_next_start():
     assert driver_name(settings()) == f"{socket.gethostname()}/use_cases.py"
     assert driver_name(settings(driver={"name": "north"})) == "north"
+def test_a_rerun_is_taken_with_the_code_of_its_use_case_once_it_says_where_it_ends(
+    tmp_path, store, assembly
+):
+    one = assembly.driver.deployed["one"]
+    rerun = replace(one, use_case="one~1", all_tenants=False, until={})
+    store.deploy(rerun)
+    assembly.take_changes()
+    assert "one~1" not in assembly.driver.deployed
+    store.deploy(replace(rerun, until={0: 7}))
+    assembly.take_changes()
+    assert assembly.driver.deployed["one~1"].until == {0: 7}
+    write(tmp_path, answer="table")
+    deploy(settings(), load(settings(), tmp_path), store, "one")
+    assembly.take_changes()
+    after = assembly.driver.deployed
+    assert after["one~1"].digest == after["one"].digest != one.digest
+    assert after["one~1"].until == {0: 7}
+
+
+def test_a_rerun_that_is_over_is_not_taken_up_again(store, assembly):
+    one = assembly.driver.deployed["one"]
+    store.deploy(replace(one, use_case="one~1", all_tenants=False, until={}))
+    assembly.take_changes()
+    assert set(assembly.driver.deployed) == {"one", "two"}

@@ -11,6 +11,7 @@ from headrace.cli import (
     fleet,
     planning,
     quarantine,
+    reruns,
     running,
     store,
     streams,
@@ -38,6 +39,7 @@ app.command()(running.up)
 app.command("supervise")(fleet.supervise_)
 app.command()(fleet.roll)
 app.command("plan")(planning.plan_file)
+app.command()(reruns.rerun)
 app.command("verify")(verifying.verify)
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(streams.app, name="streams")

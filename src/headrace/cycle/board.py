@@ -103,6 +103,20 @@ class HeldStream:
         return self.tenant.state if self.tenant.state is not State.ACTIVE else self.stream.state
 
     @property
+    def finished(self) -> bool:
+        """Whether it is a rerun that has come to its end."""
+        until = self.deployment.until
+        return bool(until) and all(
+            partition in self.lanes and self.lanes[partition].position >= end
+            for partition, end in (until or {}).items()
+        )
+
+    def bounded(self, partition: int, end: int) -> int:
+        """Where a lane ends for it, if its log ends at ``end``."""
+        until = self.deployment.until
+        return end if until is None else min(end, until.get(partition, 0))
+
+    @property
     def lag_records(self) -> int:
         """Over all lanes."""
         return sum(lane.lag_records for lane in self.lanes.values())
@@ -145,7 +159,7 @@ class HeldStream:
             lanes=lanes,
             order=self.deployment.order,
             epoch=self.epoch,
-            weight=self.tenant.weight * self.deployment.priority,
+            weight=self.tenant.weight * self.deployment.priority * self.deployment.share,
             cost=self.cost,
             credit_s=self.credit_s,
             allowance_records=records,

@@ -144,14 +144,15 @@ class Ends:
         grown = False
         for held, lane in self._readers[name]:
             known = lane.end if lane.end >= 0 else lane.position
-            if end < lane.end:
+            ends_at = held.bounded(name.partition, end)
+            if ends_at < lane.end:
                 news.went_back.append((held, name))
-            elif end > known and held.state is State.ACTIVE:
+            elif ends_at > known and held.state is State.ACTIVE:
                 grown = True
                 if name not in self._lively:
                     news.woken.append(held)
-            lane.end = end
-            if end > lane.position:
+            lane.end = ends_at
+            if ends_at > lane.position:
                 self.board.ready[held.stream.id] = None
         return grown
 

@@ -126,7 +126,7 @@ class Mirror:
 
     def _note(self, name: StreamId, now_s: float) -> None:
         held = self.board.streams.get(name)
-        if held is None or held.state is State.REMOVED:
+        if held is None or held.state is State.REMOVED or held.deployment.until is not None:
             return
         if now_s < self._troubles.get(name.use_case, now_s):
             return

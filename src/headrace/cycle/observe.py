@@ -19,6 +19,7 @@ from headrace.cycle.board import Board, HeldStream, Lane
 from headrace.cycle.ends import Ends
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
+from headrace.cycle.reruns import Reruns
 from headrace.cycle.topics import Topics
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
@@ -44,10 +45,12 @@ class Observer:
     _unsettled: set[StreamId] = field(default_factory=set)
     _ends: Ends = field(init=False)
     _topics: Topics = field(init=False)
+    _reruns: Reruns = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
         self._ends = Ends(self.log, self.board)
+        self._reruns = Reruns(self.store, self.board)
         self._topics = Topics(self.store, self.log, self.board, self._ends, self.losses)
 
     def control(self, deployments: Collection[Deployment], now_s: float) -> bool:
@@ -76,6 +79,7 @@ class Observer:
             self._take(each, tenants[each.id.tenant], loaded[each.id.use_case], epochs)
         self._positions(streams)
         self._follow(streams)
+        self._reruns.follow()
         self._revision = -1 if self._unsettled else revision
         return True
 
@@ -100,6 +104,7 @@ class Observer:
             why = f"{name.topic}: the log's end went back; checking why"
             self._topics.doubt(held, why)
         self._topics.woken(news.woken, now_s)
+        self._reruns.look()
 
     def doubt(self, held: HeldStream, lane: Lane, why: str) -> None:
         """Believe nothing of a lane's log, and plan nothing of its stream before a look."""

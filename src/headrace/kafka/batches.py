@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace.kafka.faults import slice_error
 from headrace.kafka.lane_read import LaneRead
 from headrace.kafka.tables import for_use_case, has_redriven, table_of
-from headrace.model.streams import Slice
+from headrace.model.streams import Slice, original
 from headrace.ports import SliceBatch
 
 #: a slice of at most so many offsets is read with small fetches
@@ -59,7 +59,7 @@ def first(lane: LaneRead, records: int) -> SliceBatch:
 
 def _filtered(batch: SliceBatch) -> SliceBatch:
     """Without what was sent back for others, whose offsets count as read all the same."""
-    return replace(batch, records=for_use_case(batch.records, batch.slice.lane.use_case))
+    return replace(batch, records=for_use_case(batch.records, original(batch.slice.lane.use_case)))
 
 
 def _cut(lane: LaneRead, records: pa.Table, batch_records: int) -> Iterator[SliceBatch]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headrace.model.streams import original
 from headrace.ports import DeadLetter
 
 Header = tuple[str, bytes | None]
@@ -63,7 +64,7 @@ def headers_of(letter: DeadLetter, limit_bytes: int) -> list[Header]:
         (_FIRST, letter.slice.topic.encode()),
         ("__connect.errors.partition", b"%d" % name.partition),
         (_OFFSET, str(error.offset).encode()),
-        (_USE_CASE, name.use_case.encode()),
+        (_USE_CASE, original(name.use_case).encode()),
         ("__connect.errors.stage", _STAGE.encode()),
         ("__connect.errors.class.name", _CLASS.encode()),
         ("__connect.errors.exception.class.name", f"headrace.errors.{error.code}".encode()),

@@ -67,6 +67,10 @@ class Deployment:
     #: most records a second of one lane; None is no limit
     max_rate_per_lane: float | None = None
     data_loss: DataLossPolicy = DataLossPolicy.FAIL
+    #: for a rerun: what its weight is multiplied with, so that fresh records come first
+    share: float = 1.0
+    #: for a rerun: where each partition ends, what is not named being left out; None is no rerun
+    until: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,15 @@ class State(StrEnum):
     REMOVED = "removed"  #: nothing new is planned; what was in flight may still commit
 
 
+#: between the name of a use case and the number of a rerun of it; no use case has it in its name
+RERUN_MARK = "~"
+
+
+def original(use_case: str) -> str:
+    """The use case that a rerun is of, which names its code and its effects; else the same."""
+    return use_case.partition(RERUN_MARK)[0]
+
+
 class StreamId(NamedTuple):
     """One tenant's topic as read by one use case."""
 

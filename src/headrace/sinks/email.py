@@ -35,7 +35,7 @@ from email.policy import SMTP
 from email.utils import formatdate
 
 from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable
-from headrace.model.streams import LaneId
+from headrace.model.streams import LaneId, original
 from headrace.ports import Effect, Site, Written
 from headrace.sinks.columns import check_columns
 from headrace.sinks.outcomes import failed
@@ -202,7 +202,7 @@ def _mails(effect: Effect, sender: str) -> list[EmailMessage]:
 
 
 def _mail(fields: dict[str, str], sender: str, lane: LaneId) -> EmailMessage:
-    name = (lane.use_case, lane.tenant, fields["id"])
+    name = (original(lane.use_case), lane.tenant, fields["id"])
     mail = EmailMessage(policy=_POLICY)
     mail["From"] = sender
     mail["To"] = fields["to"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from headrace.errors import HeadraceError, Temporary
 from headrace.model.receipts import SliceError
+from headrace.model.streams import original
 from headrace.ports import Effect, Written
 
 
@@ -17,7 +18,7 @@ def identity(effect: Effect) -> str:
     The same slice run again to the same offset has the same identity; nothing else has.
     """
     return ",".join(
-        f"{each.lane.use_case}/{each.lane.tenant}/{each.lane.partition}:{each.from_offset}-{reached}"
+        f"{original(each.lane.use_case)}/{each.lane.tenant}/{each.lane.partition}:{each.from_offset}-{reached}"
         for each, reached in zip(effect.slices, effect.reached, strict=True)
     )
 

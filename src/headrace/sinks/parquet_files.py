@@ -40,6 +40,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, WrongSchema
+from headrace.model.streams import original
 from headrace.ports import Effect, Site, Written
 from headrace.sinks.outcomes import failed, identity
 
@@ -179,7 +180,7 @@ def file_name(effect: Effect) -> PurePosixPath:
     first, reached = effect.slices[0], effect.reached[0]
     lane = first.lane
     name = (
-        f"{_encoded(lane.use_case)}@{_encoded(first.topic)}-{lane.partition}"
+        f"{_encoded(original(lane.use_case))}@{_encoded(first.topic)}-{lane.partition}"
         f"-{first.from_offset:020d}-{reached:020d}"
     )
     if len(effect.slices) > 1:

@@ -19,7 +19,7 @@ from headrace.crash_points import reached
 from headrace.errors import HandlerSlow, HeadraceError, Temporary, WorkerKilled
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
-from headrace.model.streams import Slice
+from headrace.model.streams import Slice, original
 from headrace.ports import DeadLetter, DeadLetters, Effect, Positions, SinkWriter, Written
 from headrace.spark.crumbs import Crumbs
 from headrace.spark.handling import Care, Handled, error_of, handle, name_record
@@ -135,7 +135,9 @@ class BinRun:
 
     def _call(self, portion: Portion) -> Handled:
         first, use_case = portion.planned[0], self.use_case
-        context = SliceContext(use_case.name, first.lane.tenant, portion.slices, self.options)
+        context = SliceContext(
+            original(use_case.name), first.lane.tenant, portion.slices, self.options
+        )
 
         def call() -> Handled:
             return handle(use_case, portion.records, context, self.care)

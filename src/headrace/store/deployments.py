@@ -37,6 +37,8 @@ def every(connection: Connection) -> list[Deployment]:
             handler_timeout_s=row.handler_timeout_s,
             max_rate_per_lane=row.max_rate_per_lane,
             data_loss=DataLossPolicy(row.data_loss),
+            share=row.share,
+            until=_offsets(row.ends_at),
         )
         for row in connection.execute(select(deployments).order_by(deployments.c.use_case))
     ]
@@ -71,10 +73,18 @@ def _add_missing_streams(connection: Connection, deployment: Deployment) -> None
         streams.start(connection, StreamId(deployment.use_case, tenant), topic)
 
 
+def _offsets(text: str | None) -> dict[int, int] | None:
+    if text is None:
+        return None
+    return {int(partition): offset for partition, offset in json.loads(text).items()}
+
+
 def _row(deployment: Deployment) -> dict[str, object]:
     values = asdict(deployment)
     values["record_order"] = values.pop("order").value
     values["bad_record"] = deployment.bad_record.value
     values["data_loss"] = deployment.data_loss.value
+    until = values.pop("until")
+    values["ends_at"] = None if until is None else json.dumps(until)
     values["options"] = json.dumps(dict(deployment.options))
     return values

@@ -105,6 +105,9 @@ deployments = Table(
     Column("handler_timeout_s", Double, nullable=False, server_default="30"),
     Column("max_rate_per_lane", Double),
     Column("data_loss", Text, nullable=False, server_default="fail"),
+    Column("share", Double, nullable=False, server_default="1"),
+    #: of a rerun: JSON object of offsets by partition
+    Column("ends_at", Text),
 )
 
 streams = Table(

@@ -23,7 +23,7 @@ from headrace.errors import (
 )
 from headrace.kafka.letter_headers import USE_CASE_HEADER
 from headrace.model.receipts import SliceError
-from headrace.model.streams import Slice
+from headrace.model.streams import Slice, original
 from headrace.ports import (
     RECORD_SCHEMA,
     Connections,
@@ -223,7 +223,7 @@ class ReaderTwin:
                 error = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
                 yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, error)
                 continue
-            rows = [each for each in rows if _is_for(piece.lane.use_case, each[1])]
+            rows = [each for each in rows if _is_for(original(piece.lane.use_case), each[1])]
             while len(rows) > batch_records:
                 batch, rows = rows[:batch_records], rows[batch_records:]
                 yield SliceBatch(piece, _table(piece, batch), batch[-1][0] + 1, last=False)

@@ -27,6 +27,7 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart, Move
 from headrace.model.streams import (
     BadRecordPolicy,
+    DataLossPolicy,
     LaneId,
     Order,
     Slice,
@@ -213,6 +214,9 @@ class _Streams:
             retries=0,
             handler_timeout_s=0.25,
             max_rate_per_lane=1.5,
+            data_loss=DataLossPolicy.SKIP,
+            share=0.25,
+            until={0: 7, 12: 9},
         )
         store.deploy(SCORE)
         store.deploy(report)

@@ -1,0 +1,161 @@
+"""Reading a range of a stream once more, beside the stream itself.
+
+A use case was wrong and has been mended, and what it did is to be done again, while fresh records
+go on as ever. To seek the stream would make them wait. So a *rerun* is a stream of its own: the
+same tenant and topic under the name ``<use case>~<number>``, with positions of its own, less
+weight, and an end, which is where the live stream stood. The code is the use case's, and so are the
+names of its effects: an upsert that was made before is met again and not made twice.
+
+Everything that holds for a stream holds for it: it is planned, leased, suspended and removed like
+any other. Here it is begun, by operators, and ended, by the driver that sees it at its end. To
+begin takes several steps, and what a kill leaves behind after some of them never runs: drivers take
+a rerun up by the last one, which says where it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from headrace.cycle.board import Board
+from headrace.cycle.lags import seek_target
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.records import Deployment
+from headrace.model.streams import (
+    RERUN_MARK,
+    DataLossPolicy,
+    State,
+    StreamId,
+    original,
+)
+from headrace.ports import Log, Store
+
+log = structlog.get_logger(__name__)
+
+_DONE = "the rerun has come to its end"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is to be read again."""
+
+    stream: StreamId
+    #: half-open offsets by partition; none is empty
+    lanes: Mapping[int, tuple[int, int]]
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets it spans: at least as many as its records."""
+        return sum(end - start for start, end in self.lanes.values())
+
+
+def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | None) -> Range:
+    """What lies between two places and was read before.
+
+    Args:
+        store: knows the stream's positions.
+        log: knows offsets and times.
+        stream: the live stream.
+        first: as for ``seek_target``.
+        last: the same; None is where the stream stands now, which is also the most.
+
+    Raises:
+        UnknownName: there is no such stream.
+        ConfigError: a place cannot be understood, or nothing lies between the two.
+    """
+    if RERUN_MARK in stream.use_case:
+        raise ConfigError(f"{stream} is a rerun itself; name the stream that it is of")
+    starts = seek_target(store, log, stream, first)
+    here = {each.lane.partition: each.next_offset for each in store.load_positions([stream])}
+    ends = here if last is None else seek_target(store, log, stream, last)
+    found = {
+        number: (starts[number], min(ends.get(number, 0), position))
+        for number, position in here.items()
+        if number in starts
+    }
+    lanes = {number: each for number, each in sorted(found.items()) if each[0] < each[1]}
+    if not lanes:
+        raise ConfigError(f"stream {stream} has read nothing between these places")
+    return Range(stream, lanes)
+
+
+def begin(store: Store, wanted: Range, share: float) -> StreamId:
+    """Let drivers read a range once more.
+
+    Args:
+        store: where drivers find it.
+        wanted: what to read.
+        share: above 0 and below 1: what it has of the task-seconds of itself and the live stream,
+            when there are not enough for both.
+
+    Returns:
+        the stream that does it, which can be suspended and removed.
+    """
+    stream = wanted.stream
+    deployments = {each.use_case: each for each in store.deployments()}
+    if stream.use_case not in deployments:
+        raise UnknownName(f"there is no use case {stream.use_case}; deploy it first")
+    number = sum(original(name) == stream.use_case for name in deployments)
+    made = replace(
+        deployments[stream.use_case],
+        use_case=f"{stream.use_case}{RERUN_MARK}{number}",
+        all_tenants=False,
+        share=share / (1 - share),
+        # In another topic or behind a gap its end means nothing.
+        data_loss=DataLossPolicy.FAIL,
+        until={},
+    )
+    rerun = StreamId(made.use_case, stream.tenant)
+    store.deploy(made)
+    store.add_stream(rerun)
+    store.seek(rerun, {number: start for number, (start, _) in wanted.lanes.items()})
+    store.deploy(replace(made, until={number: end for number, (_, end) in wanted.lanes.items()}))
+    return rerun
+
+
+def renewed_by(deployment: Deployment, rerun: Deployment) -> Deployment:
+    """A rerun as it goes on with another version of its use case."""
+    return replace(
+        rerun,
+        module=deployment.module,
+        digest=deployment.digest,
+        order=deployment.order,
+        options=deployment.options,
+        bad_record=deployment.bad_record,
+        retries=deployment.retries,
+        handler_timeout_s=deployment.handler_timeout_s,
+    )
+
+
+@dataclass(slots=True)
+class Reruns:
+    """Ends the reruns on a board."""
+
+    store: Store
+    board: Board
+    _running: list[StreamId] = field(default_factory=list)
+
+    def follow(self) -> None:
+        """Look for them anew; the board has changed."""
+        self._running = [
+            name
+            for name, held in self.board.streams.items()
+            if held.deployment.until and held.stream.state is not State.REMOVED
+        ]
+
+    def look(self) -> None:
+        """End those that have nothing left to read.
+
+        Raises:
+            StoreUnavailable: they are ended in a later turn.
+        """
+        for name in list(self._running):
+            held = self.board.streams.get(name)
+            if held is None or held.finished:
+                if held is not None:
+                    self.store.set_stream_state(name, State.REMOVED, _DONE)
+                    self.store.deploy(replace(held.deployment, until={}))
+                    log.info("rerun done", stream=str(name))
+                self._running.remove(name)

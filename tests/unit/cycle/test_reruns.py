@@ -1,0 +1,214 @@
+"""A range is read again beside the live stream, to the same effects, and ends by itself."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from headrace.cycle.reruns import Range, begin, range_of, renewed_by
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.records import Deployment
+from headrace.model.streams import DataLossPolicy, State, StreamId, original
+from headrace.ports import Written
+from headrace.sinks.outcomes import identity
+from headrace.testing.mirror_twin import MirrorTwin
+
+ACME = StreamId("keep", "acme")
+RERUN = StreamId("keep~1", "acme")
+
+
+class Effects:
+    """A sink that remembers what it was told, by the names of the effects."""
+
+    exactly_once = "intent"
+
+    def __init__(self):
+        self.names, self.kept = [], {}
+
+    def prepare(self, _site):
+        pass
+
+    def open(self, _site):
+        return self
+
+    def write(self, effects):
+        for each in effects:
+            self.names.append(identity(each))
+            for row in each.output.to_pylist():
+                self.kept[row["offset"]] = row["version"]
+        return [Written()] * len(effects)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def live(world):
+    """Acme has read 10 and 4 records, and its use case has been mended since."""
+    world.version, world.sink, world.use_case_names = 1, Effects(), set()
+    world.order = []
+
+    def handle(table, context):
+        world.use_case_names.add(context.use_case)
+        world.order.append([(context.tenant, offset) for offset in table["offset"].to_pylist()])
+        offsets = [
+            n * 100 + o
+            for n, o in zip(
+                *map(list, (table["partition"].to_pylist(), table["offset"].to_pylist())),
+                strict=True,
+            )
+        ]
+        return pa.table({"offset": offsets, "version": [world.version] * len(offsets)})
+
+    world.use_cases = [world.make(handle, sink=world.sink)]
+    world.deploy()
+    world.tenant("acme", 10, partitions=2)
+    world.send("acme", 4, partition=1)
+    world.start()
+    world.turns()
+    world.version = 2
+    world.sink.names.clear()
+    return world
+
+
+def take(world):
+    """As the assembly does."""
+    for each in world.store.deployments():
+        if each.until:
+            use_case = replace(world.use_cases[0], name=each.use_case)
+            world.engine.take(use_case, each)
+            world.driver.take(use_case, each)
+
+
+def rerun(world, first, last=None, share=0.2):
+    made = begin(world.store, range_of(world.store, world.log, ACME, first, last), share)
+    take(world)
+    return made
+
+
+def state(world, stream=RERUN):
+    return next(each for each in world.store.streams() if each.id == stream).state
+
+
+def test_a_range_is_read_again_to_the_same_effects_and_then_it_is_over(live):
+    assert rerun(live, '{"acme.visits": {"0": 6, "1": 1}}') == RERUN
+    live.turns()
+    done = {offset for offset, version in live.sink.kept.items() if version == 2}
+    assert done == {6, 7, 8, 9, 101, 102, 103}
+    assert len(live.sink.kept) == 14
+    assert live.use_case_names == {"keep"}
+    assert all(name.startswith("keep/acme/") for name in live.sink.names)
+    assert state(live) is State.REMOVED
+    assert live.positions() == {("acme", 0): 10, ("acme", 1): 4}
+    assert live.driver.idle
+
+
+def test_what_comes_meanwhile_is_the_live_streams_alone(live):
+    rerun(live, "earliest")
+    live.send("acme", 3)
+    live.turns()
+    assert live.positions()["acme", 0] == 13
+    assert live.positions("keep~1")["acme", 0] == 10
+    seen = [each for call in live.order for each in call]
+    assert seen.count(("acme", 11)) == 1
+    assert state(live) is State.REMOVED
+
+
+def test_a_rerun_ends_where_it_is_told(live):
+    rerun(live, "0", '{"acme.visits": {"0": 3, "1": 4}}')
+    live.turns()
+    done = sorted(offset for offset, version in live.sink.kept.items() if version == 2)
+    assert done == [0, 1, 2, 100, 101, 102, 103]
+
+
+def test_a_rerun_has_less_weight_than_what_is_fresh(live):
+    rerun(live, "earliest", share=0.2)
+    live.engine.paused = True
+    live.turns(2)
+    held, fresh = (live.driver.board.streams[each].view(0.0) for each in (RERUN, ACME))
+    assert held.weight / (held.weight + fresh.weight) == pytest.approx(0.2)
+
+
+def test_a_rerun_survives_its_driver(live):
+    rerun(live, "earliest")
+    live.engine.paused = True
+    live.turns(2)
+    live.start()
+    take(live)
+    live.turns()
+    assert set(live.sink.kept.values()) == {2}
+    assert state(live) is State.REMOVED
+
+
+def test_a_rerun_that_was_ended_is_taken_up_no_more(live):
+    rerun(live, "earliest")
+    live.turns()
+    assert [each.until for each in live.store.deployments()] == [None, {}]
+
+
+def test_reruns_are_numbered_and_one_is_not_rerun_itself(live):
+    assert rerun(live, "earliest").use_case == "keep~1"
+    live.turns()
+    assert rerun(live, "earliest").use_case == "keep~2"
+    with pytest.raises(ConfigError, match="is a rerun itself"):
+        range_of(live.store, live.log, RERUN, "earliest", None)
+
+
+def test_a_range_reaches_no_further_than_the_stream_and_says_how_much_it_is(live):
+    live.store.set_stream_state(ACME, State.SUSPENDED)
+    live.turns(1)
+    live.send("acme", 5)
+    found = range_of(live.store, live.log, ACME, "2", "latest")
+    assert found == Range(ACME, {0: (2, 10), 1: (2, 4)})
+    assert found.offsets == 10
+
+
+def test_where_nothing_was_read_nothing_begins(live):
+    with pytest.raises(ConfigError, match="read nothing between"):
+        range_of(live.store, live.log, ACME, "latest", None)
+    with pytest.raises(UnknownName):
+        range_of(live.store, live.log, StreamId("keep", "nobody"), "earliest", None)
+    assert len(live.store.deployments()) == 1
+
+
+def test_a_rerun_begun_by_halves_never_runs(live, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(live.store, "seek", killed)
+    with pytest.raises(KeyboardInterrupt):
+        rerun(live, "earliest")
+    take(live)
+    live.turns()
+    assert set(live.sink.kept.values()) == {1}
+
+
+def test_what_retention_takes_from_a_rerun_stops_it_alone(live):
+    rerun(live, "earliest")
+    live.log.expire("acme.visits", 0, 5)
+    live.turns()
+    assert state(live) is State.SUSPENDED
+    assert state(live, ACME) is State.ACTIVE
+    (made,) = [each for each in live.store.deployments() if each.use_case == "keep~1"]
+    assert made.data_loss is DataLossPolicy.FAIL
+
+
+def test_a_rerun_is_not_mirrored(live):
+    live.mirror = MirrorTwin()
+    live.start()
+    rerun(live, "earliest")
+    live.turns(3)
+    live.driver.close()
+    assert set(live.mirror.shown) == {"keep"}
+
+
+def test_a_rerun_goes_on_with_the_new_version_and_keeps_its_range_and_share():
+    old = Deployment("keep~1", "a.py", "1", "{tenant}.x", share=0.25, until={0: 7}, retries=1)
+    new = Deployment("keep", "b.py", "2", "{tenant}.x", retries=5)
+    made = renewed_by(new, old)
+    assert (made.use_case, made.share, made.until) == ("keep~1", 0.25, {0: 7})
+    assert (made.module, made.digest, made.retries) == ("b.py", "2", 5)
+
+
+def test_the_original_of_a_use_case_is_itself():
+    assert (original("keep"), original("keep~12")) == ("keep", "keep")
