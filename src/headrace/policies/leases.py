@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.model.records import Peer
-from headrace.model.streams import StreamId
+from headrace.model.streams import StreamId, original
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,12 @@ def dead(me: str, seen: Mapping[str, Watched], lease_s: float) -> list[Peer]:
 
 
 def may_inherit(heir: Peer, of: Peer) -> bool:
-    """Whether it can finish what the other one began: it has all of its use cases."""
-    return of.use_cases <= heir.use_cases
+    """Whether it can finish what the other one began: it has the code of all of its use cases.
+
+    A rerun has none of its own. One that has begun the heir takes up as well, and of one that is
+    over nothing is left to finish.
+    """
+    return set(map(original, of.use_cases)) <= set(map(original, heir.use_cases))
 
 
 def share(me: str, living: Collection[Peer], holders: Mapping[StreamId, str | None]) -> Share:

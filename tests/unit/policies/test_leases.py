@@ -61,6 +61,11 @@ def test_only_who_has_all_its_use_cases_inherits():
     assert not may_inherit(peer("a", use_cases=["x"]), peer("b", use_cases=["x", "y"]))
 
 
+def test_a_rerun_that_the_heir_has_not_taken_up_keeps_nobody_from_inheriting():
+    assert may_inherit(peer("a", use_cases=["x"]), peer("b", use_cases=["x", "x~1"]))
+    assert not may_inherit(peer("a", use_cases=["x"]), peer("b", use_cases=["x", "y~1"]))
+
+
 def test_a_use_case_is_shared_by_those_that_have_it():
     peers = [peer("a", use_cases=["score", "mail"]), peer("b", use_cases=["mail"])]
     holders = {**streams(4), **streams(4, use_case="mail")}
