@@ -92,6 +92,9 @@ class Mirror:
         for _ in range(2):
             if self._running is not None:
                 self._running.exception()
+            self._done(now_s)
+            # There is no later: what is in trouble is tried once more as well.
+            self._troubles = dict.fromkeys(self._troubles, now_s)
             self._due_s = now_s
             self.look(now_s)
             while self._left is not None:

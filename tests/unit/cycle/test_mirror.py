@@ -175,6 +175,15 @@ def test_a_driver_that_ends_shows_how_far_it_came(shown, monkeypatch, streams):
     assert shown.mirror.shown["keep"][ACME] == 6
 
 
+def test_a_driver_that_ends_shows_what_was_in_trouble_as_well(shown):
+    shown.mirror.troubles["keep"] = ConfigError("we may not")
+    shown.send("acme", 1)
+    turns(shown)
+    shown.mirror.troubles.clear()
+    shown.driver.close()
+    assert shown.mirror.shown["keep"] == {ACME: 6, BOLT: 3}
+
+
 def test_a_mirror_that_hangs_stops_no_turn(world):
     """With the real thread."""
     world.mirror = MirrorTwin()
