@@ -226,6 +226,8 @@ def test_a_store_that_is_gone_at_the_end_does_not_spoil_a_clean_drain(assembly, 
 def test_a_driver_without_a_name_has_the_same_one_at_its_next_start():
     assert driver_name(settings()) == f"{socket.gethostname()}/use_cases.py"
     assert driver_name(settings(driver={"name": "north"})) == "north"
+
+
 def test_a_rerun_is_taken_with_the_code_of_its_use_case_once_it_says_where_it_ends(
     tmp_path, store, assembly
 ):
