@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.ports import Connections, Sink, Site
 from headrace.sinks import KafkaTopic
-from headrace.sinks.kafka_topic import SLICE_HEADER
+from headrace.sinks.kafka_messages import SLICE_HEADER
 from headrace.testing.sink_contract import Seen, SinkContract
 
 pytestmark = pytest.mark.kafka
@@ -51,6 +51,7 @@ class TestKafkaTopic(SinkContract):
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "isolation.level": "read_committed",
             }
         )
         reader.assign([TopicPartition(self.topic, 0, 0)])
@@ -67,3 +68,22 @@ class TestKafkaTopic(SinkContract):
         if error.code() != error._PARTITION_EOF:
             raise KafkaException(error)
         return seen
+
+
+class Everywhere:
+    """Positions of lanes that are wherever somebody believes them to be."""
+
+    def advance(self, moves):
+        return [True] * len(moves)
+
+
+class TestTransactionalKafkaTopic(TestKafkaTopic):
+    """As above, by transactions, read by readers of committed messages."""
+
+    def make_sink(self) -> Sink:
+        return KafkaTopic(self.topic, transactional=True)
+
+    def site(self) -> Site:
+        connections = Connections({"bootstrap.servers": self.bootstrap}, "")
+        # The topic is new for each test, and so is the use of these lanes.
+        return Site(connections, Everywhere(), wave_id=self.topic, fence="contract-0")

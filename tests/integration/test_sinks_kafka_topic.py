@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import KafkaTopic
-from headrace.sinks.kafka_topic import SLICE_HEADER
+from headrace.sinks.kafka_messages import SLICE_HEADER
 
 pytestmark = pytest.mark.kafka
 _PARTITIONS = 3

@@ -9,7 +9,7 @@ What is done about errors is `failing.py`'s matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -17,6 +17,7 @@ import structlog
 from headrace.crash_points import reached
 from headrace.cycle.board import Board, HeldStream
 from headrace.cycle.failing import Failing, hurts
+from headrace.cycle.fences import fenced
 from headrace.cycle.observe import Observer
 from headrace.cycle.report import Reporter
 from headrace.errors import HandlerHung
@@ -52,6 +53,16 @@ class Committer:
     #: recorded waves whose job failed: they run again as they were, after the given second
     replays: list[tuple[float, Wave]] = field(default_factory=list)
     _tries: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def owed(self) -> set[StreamId]:
+        """Streams of which recorded waves wait to run again; nothing of them may be planned."""
+        return {piece.lane.stream for _, wave in self.replays for piece in wave.slices}
+
+    def fenced(self, wave: Wave) -> Wave:
+        """A new wave as it is to be written down: with fences that no other has."""
+        others = [flight.wave for flight in self.board.flights.values()]
+        return fenced(wave, self.driver, [*others, *(each for _, each in self.replays)])
 
     def commit(self, result: WaveResult, intended: bool) -> None:
         """Take one wave's result all the way.
@@ -264,8 +275,16 @@ def _parts(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
     epoch = max((piece.epoch for piece in wave.slices), default=0)
     made = []
     for number, label in enumerate(sorted(set(labels.values()))):
-        slices = tuple(piece for piece in wave.slices if labels[piece.lane.stream] == label)
-        share = len(slices) / max(1, sum(1 for _ in wave.slices))
-        seconds = sum(each.predicted_s for each in wave.bins) * share
-        made.append(replace(wave, id=f"{wave.id}.{epoch}.{number}", bins=(Bin(slices, seconds),)))
+        streams = {each for each in labels if labels[each] == label}
+        part = replace(wave, id=f"{wave.id}.{epoch}.{number}")
+        made.append(replace(part, bins=tuple(_bins_of(wave, streams))))
     return made
+
+
+def _bins_of(wave: Wave, streams: Collection[StreamId]) -> Iterator[Bin]:
+    """Some streams of a wave, in bins of the same fences: attempts at them shut each other out."""
+    for each in wave.bins:
+        slices = tuple(piece for piece in each.slices if piece.lane.stream in streams)
+        if slices:
+            seconds = each.predicted_s * len(slices) / len(each.slices)
+            yield replace(each, slices=slices, predicted_s=seconds)

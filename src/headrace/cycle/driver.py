@@ -262,9 +262,7 @@ class Driver:
             self._recovered = False
         if not self._recovered:
             self._find_intents()
-        self.observer.owed = {
-            piece.lane.stream for _, wave in self.committer.replays for piece in wave.slices
-        }
+        self.observer.owed = self.committer.owed
         if self.observer.control([deployment for _, deployment in self._use_cases.values()], now_s):
             try:
                 self.failing.reload()
@@ -345,6 +343,7 @@ class Driver:
         if fresh and self._intends(wave.use_case):
             # Should the answer be lost, the wave may be recorded all the same: look for it then.
             self._recovered = False
+            wave = self.committer.fenced(wave)
             recorded = self.parts.store.record_intent(wave, self.name)
             self._recovered = True
             if not recorded:

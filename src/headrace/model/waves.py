@@ -19,6 +19,9 @@ class Bin:
 
     slices: tuple[Slice, ...]
     predicted_s: float
+    #: of a recorded wave: a name that no other bin in flight has, kept by whatever runs the bin
+    #: again, so that a sink can shut an earlier attempt out; reused when the bin is done with
+    fence: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,10 @@ class Site:
 
     connections: Connections
     positions: Positions
+    #: the recorded wave that runs; empty where waves are not written down
+    wave_id: str = ""
+    #: the name that all attempts at this bin share, and no other bin that runs (see ``Bin.fence``)
+    fence: str = ""
 
 
 class SinkWriter(Protocol):

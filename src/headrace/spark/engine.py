@@ -80,7 +80,9 @@ class TaskOf:
         # The parent of all workers of an executor. Workers also die because their executor does,
         # which says nothing against a handler; then the next attempt has another parent.
         crumbs = crumbs_of(f"{self.job}/{os.getppid()}/{index}", planned.slices)
-        receipts = run_bin(self.work, planned, self.wave.budget_s, crumbs=crumbs)
+        receipts = run_bin(
+            self.work, planned, self.wave.budget_s, crumbs=crumbs, wave_id=self.wave.id
+        )
         crumbs.close()
         return iter(receipts)
 

@@ -117,6 +117,7 @@ def run_bin(
     *,
     clients: Kept | None = None,
     crumbs: Crumbs | None = None,
+    wave_id: str = "",
 ) -> list[Receipt]:
     """Run one bin to its end or to its budget; never raises for the fault of one slice.
 
@@ -126,13 +127,15 @@ def run_bin(
         budget_s: seconds after which it yields.
         clients: those of this worker unless a twin brings its own.
         crumbs: where earlier attempts of this task died; None where a task has one attempt only.
+        wave_id: the wave that the bin is of.
     """
     started = time.monotonic()
     use_case = work.load()
     clients = clients or kept(work)
     tally = Tally(planned.slices, started)
     try:
-        writer = _sink(use_case).open(Site(work.connections, clients.positions))
+        site = Site(work.connections, clients.positions, wave_id, planned.fence)
+        writer = _sink(use_case).open(site)
     except HeadraceError as error:
         tally.fail_all(error_of(error))
         return tally.receipts()

@@ -85,4 +85,5 @@ def from_json(text: str) -> Wave:
 
 def _bin(kept: dict[str, Any]) -> Bin:
     slices = (Slice(**{**each, "lane": LaneId(*each["lane"])}) for each in kept["slices"])
-    return Bin(tuple(slices), kept["predicted_s"])
+    # What an earlier version wrote down has no fence.
+    return Bin(tuple(slices), kept["predicted_s"], kept.get("fence", ""))

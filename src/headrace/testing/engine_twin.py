@@ -126,7 +126,9 @@ class InProcessEngine:
         receipts = tuple(
             receipt
             for each in wave.bins
-            for receipt in run_bin(work, each, wave.budget_s, clients=self._clients)
+            for receipt in run_bin(
+                work, each, wave.budget_s, clients=self._clients, wave_id=wave.id
+            )
         )
         return _lost(wave) if accident == "after" else WaveResult(wave, receipts, 0.0)
 

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError
 from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
-from headrace.sinks import KafkaTopic, kafka_topic
-from headrace.sinks.kafka_topic import SLICE_HEADER
+from headrace.sinks import KafkaTopic, kafka_line, kafka_messages, kafka_topic
+from headrace.sinks.kafka_messages import SLICE_HEADER
 
 #: librdkafka's own broker inside the client: it has no topics, and nothing leaves the process
 _INSIDE = {"test.mock.num.brokers": "1"}
@@ -30,7 +30,7 @@ def _effect(table, tenant="acme"):
 
 @pytest.fixture(autouse=True)
 def _no_line_is_left(monkeypatch):
-    monkeypatch.setattr(kafka_topic, "_NEW_TOPIC_WAIT_S", 0.0)
+    monkeypatch.setattr(kafka_line, "_NEW_TOPIC_WAIT_S", 0.0)
     monkeypatch.setattr(kafka_topic, "_lines", {})
 
 
@@ -50,7 +50,7 @@ def test_a_topic_with_other_braces_is_refused_when_it_is_named(topic):
     ],
 )
 def test_what_a_person_must_mend_is_a_refusal(code):
-    assert isinstance(kafka_topic._translated(KafkaError(code), "t"), SinkRefused)
+    assert isinstance(kafka_messages.translated(KafkaError(code), "t"), SinkRefused)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_a_person_must_mend_is_a_refusal(code):
     ],
 )
 def test_what_passes_by_itself_is_temporary(code):
-    assert isinstance(kafka_topic._translated(KafkaError(code), "t"), SinkUnavailable)
+    assert isinstance(kafka_messages.translated(KafkaError(code), "t"), SinkUnavailable)
 
 
 def test_a_message_too_large_is_named_by_its_row_before_anything_is_sent():
@@ -91,7 +91,7 @@ def test_a_missing_topic_is_a_refusal_of_its_own_tenant():
 
 def test_the_mark_of_an_earlier_sink_is_replaced():
     headers = [{"key": SLICE_HEADER, "value": b"old"}, {"key": "trace", "value": b"1"}]
-    assert kafka_topic._pairs(headers) == [("trace", b"1")]
+    assert kafka_messages._pairs(headers) == [("trace", b"1")]
 
 
 def test_one_producer_serves_all_bins_of_a_worker():
@@ -111,9 +111,10 @@ def test_a_forked_child_does_not_use_its_parents_producer(monkeypatch):
 
 def test_a_producer_is_forgotten_after_a_fatal_error():
     line = kafka_topic._line(_INSIDE)
-    line.note(KafkaError(KafkaError._MSG_TIMED_OUT), "t")
+    note = kafka_topic._noted({}, 0, line)
+    note(KafkaError(KafkaError._MSG_TIMED_OUT), "t")
     assert kafka_topic._line(_INSIDE) is line
-    line.note(KafkaError(KafkaError._FATAL, "fenced", fatal=True), "t")
+    note(KafkaError(KafkaError._FATAL, "fenced", fatal=True), "t")
     assert kafka_topic._line(_INSIDE) is not line
 
 
