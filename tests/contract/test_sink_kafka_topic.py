@@ -6,7 +6,7 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.ports import Connections, Sink, Site
@@ -79,6 +79,15 @@ class Everywhere:
 
 class TestTransactionalKafkaTopic(TestKafkaTopic):
     """As above, by transactions, read by readers of committed messages."""
+
+    @pytest.fixture(autouse=True)
+    def _sources(self, kafka):
+        # Offsets are committed of topics only that are there.
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        names = [f"{tenant}.visits" for tenant in ("acme", "bolt", "cern")]
+        for name, made in admin.create_topics([NewTopic(each, 2, 1) for each in names]).items():
+            if (error := made.exception(30)) is not None:
+                assert error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS, name
 
     def make_sink(self) -> Sink:
         return KafkaTopic(self.topic, transactional=True)

@@ -10,7 +10,6 @@ What is sent, and when, is `kafka_transactions.py`'s matter.
 from __future__ import annotations
 
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -18,19 +17,16 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from headrace.errors import SinkRefused
 from headrace.sinks.kafka_line import Line, line_settings
 
 _TAKE_S = 10.0
 _OFFSETS_S = 10.0
-_LOOK_EVERY_S = 0.02
 #: a worker meets as many fences as there are slots, at most
 _MOST_LINES = 8
 #: messages have to be through before Kafka ends the transaction by itself
@@ -72,7 +68,6 @@ class TransactionLine(Line):
     def __init__(self, settings: Mapping[str, str]) -> None:
         super().__init__(settings)
         self.settings = settings
-        self._members: dict[str, object] = {}
         try:
             self.producer.init_transactions(_TAKE_S)
         except KafkaException as exc:
@@ -85,36 +80,24 @@ class TransactionLine(Line):
             SinkRefused: a right is missing.
             Lost: they cannot be had now.
         """
-        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*each) for each in lanes])
-        give_up_s = time.monotonic() + _OFFSETS_S
-        while True:
-            try:
-                answer = admin_for(self.settings).list_consumer_group_offsets(
-                    [asked], require_stable=True, request_timeout=_OFFSETS_S
-                )
-                found = answer[group].result(_OFFSETS_S).topic_partitions
-            except KafkaException as exc:
-                error = exc.args[0]
-            else:
-                error = next((each.error for each in found if each.error is not None), None)
-                if error is None:
-                    return {
-                        (each.topic, each.partition): Mark(each.offset, each.metadata or "")
-                        for each in found
-                        if each.offset >= 0
-                    }
-            unstable = error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
-            if not unstable or time.monotonic() > give_up_s:
-                raise as_error(error)
-            time.sleep(_LOOK_EVERY_S)
+        try:
+            found = consumer_for(self.settings, group).committed(
+                [TopicPartition(*each) for each in lanes], _OFFSETS_S
+            )
+        except KafkaException as exc:
+            raise as_error(exc.args[0]) from exc
+        failed = next((each.error for each in found if each.error is not None), None)
+        if failed is not None:
+            raise as_error(failed)
+        return {
+            (each.topic, each.partition): Mark(each.offset, each.metadata or "")
+            for each in found
+            if each.offset >= 0
+        }
 
     def member(self, group: str) -> object:
         """Who commits offsets of a group without being in it, as the client wants it."""
-        if group not in self._members:
-            consumer = Consumer({"group.id": group})
-            self._members[group] = consumer.consumer_group_metadata()
-            consumer.close()
-        return self._members[group]
+        return consumer_for(self.settings, group).consumer_group_metadata()
 
 
 def transaction_settings(properties: Mapping[str, str], name: str) -> dict[str, str]:
@@ -127,7 +110,7 @@ def transaction_settings(properties: Mapping[str, str], name: str) -> dict[str, 
 
 #: producers of this process, the one used last at the end; a forked child must not use a parent's
 _lines: OrderedDict[tuple[int, tuple[tuple[str, str], ...]], TransactionLine] = OrderedDict()
-_admins: dict[tuple[int, str], AdminClient] = {}
+_consumers: dict[tuple[int, str, str], Consumer] = {}
 
 
 def line_for(settings: Mapping[str, str]) -> TransactionLine:
@@ -150,15 +133,18 @@ def give_up(settings: Mapping[str, str]) -> None:
             line.producer.purge()
 
 
-def admin_for(settings: Mapping[str, str]) -> AdminClient:
-    """One client for each process and cluster, to ask about offsets."""
-    plain: dict[str, Any] = {
-        name: value for name, value in settings.items() if name != "transactional.id"
-    }
-    key = (os.getpid(), repr(sorted(plain.items())))
-    if key not in _admins:
-        _admins[key] = AdminClient(plain)
-    return _admins[key]
+def consumer_for(settings: Mapping[str, str], group: str) -> Consumer:
+    """One client for each process, cluster and group, that joins nothing and reads nothing.
+
+    Its isolation level makes the broker wait for open transactions before it tells offsets. The
+    admin client could ask as well, but version 2.16 of it crashes on a group that is new.
+    """
+    plain: dict[str, Any] = {n: value for n, value in settings.items() if n != "transactional.id"}
+    key = (os.getpid(), repr(sorted(plain.items())), group)
+    if key not in _consumers:
+        ours = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
+        _consumers[key] = Consumer({**plain, **ours})
+    return _consumers[key]
 
 
 def _key(settings: Mapping[str, str]) -> tuple[int, tuple[tuple[str, str], ...]]:
