@@ -1,0 +1,149 @@
+"""Which names bins get, and who keeps them."""
+
+import pytest
+
+from headrace.cycle.fences import fenced
+from headrace.errors import OutcomeUnknown, SinkUnavailable
+from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Bin, Wave
+from headrace.ports import Written
+from headrace.sinks import failed
+
+
+def _wave(*fences):
+    return Wave("w", "keep", tuple(Bin((), 0.0, each) for each in fences), 1.0)
+
+
+def _fences(wave):
+    return [each.fence for each in wave.bins]
+
+
+def test_a_bin_gets_the_smallest_number_that_no_other_has():
+    others = [_wave("a-0"), _wave("a-2", "b-1")]
+    assert _fences(fenced(_wave("", "", ""), "a", others)) == ["a-1", "a-3", "a-4"]
+
+
+def test_a_name_is_used_again_when_its_bin_is_done_with():
+    assert _fences(fenced(_wave(""), "a", [])) == ["a-0"]
+
+
+class Moody:
+    """A sink by intent that answers for some tenants as it is told, once each."""
+
+    exactly_once = "intent"
+
+    def __init__(self):
+        #: tenant -> error of the next write
+        self.errors = {}
+        #: what each site was opened with
+        self.sites = []
+        #: effects written, as (tenant, from, reached)
+        self.kept = []
+
+    def prepare(self, _site):
+        pass
+
+    def open(self, site):
+        self.sites.append((site.wave_id, site.fence))
+        return self
+
+    def write(self, effects):
+        outcomes = []
+        for each in effects:
+            (piece,) = each.slices
+            error = self.errors.pop(piece.lane.tenant, None)
+            if error is None:
+                self.kept.append((piece.lane.tenant, piece.from_offset, *each.reached))
+            outcomes.append(failed(error) if error else Written())
+        return outcomes
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def sink():
+    return Moody()
+
+
+@pytest.fixture
+def moody(world, sink):
+    """Two tenants whose slices share a wave of an exactly-once use case."""
+    world.use_cases = [world.make(sink=sink, guarantee="exactly-once")]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.tenant("bolt", 3)
+    world.start()
+    return world
+
+
+def test_a_recorded_wave_that_runs_again_has_its_fences_again(moody, sink):
+    moody.engine.accidents = ["after"]
+    moody.turns(12, seconds=5.0)
+    assert sink.sites[0] == sink.sites[1]
+    assert sink.sites[0][1].endswith("-0")
+
+
+def test_the_next_life_of_a_driver_keeps_the_fences_it_finds(moody, sink):
+    moody.driver.turn()
+    (recorded,) = moody.store.pending_intents()
+    moody.start()
+    moody.turns()
+    assert (recorded.id, recorded.bins[0].fence) in sink.sites
+
+
+def test_slices_whose_outcome_is_not_known_run_again_as_they_were(moody, sink):
+    sink.errors = {"acme": OutcomeUnknown("no answer"), "bolt": OutcomeUnknown("no answer")}
+    moody.turns(2)
+    moody.send("acme", 7)
+    moody.turns(12, seconds=5.0)
+    assert sink.sites[0] == sink.sites[1]
+    assert sorted(sink.kept) == [("acme", 0, 5), ("acme", 5, 12), ("bolt", 0, 3)]
+    assert moody.store.pending_intents() == []
+
+
+def test_what_is_known_of_a_wave_does_not_wait_for_the_rest(moody, sink):
+    sink.errors = {"acme": OutcomeUnknown("no answer", retry_after_s=60.0)}
+    moody.turns(3)
+    assert moody.positions() == {("acme", 0): 0, ("bolt", 0): 3}
+    (owed,) = moody.store.pending_intents()
+    assert [str(each.lane) for each in owed.slices] == ["acme/keep/0"]
+    assert owed.bins[0].fence == sink.sites[0][1]
+    moody.send("acme", 7)
+    moody.send("bolt", 2)
+    moody.turns(4, seconds=1.0)
+    assert moody.positions()["bolt", 0] == 5
+    moody.turns(12, seconds=10.0)
+    assert sorted(sink.kept) == [
+        ("acme", 0, 5),
+        ("acme", 5, 12),
+        ("bolt", 0, 3),
+        ("bolt", 3, 5),
+    ]
+
+
+def test_what_is_owed_is_found_by_the_next_life_of_the_driver(moody, sink):
+    sink.errors = {"acme": OutcomeUnknown("no answer")}
+    moody.turns(2)
+    moody.send("acme", 7)
+    moody.start()
+    moody.turns()
+    assert ("acme", 0, 5) in sink.kept
+    assert ("acme", 5, 12) in sink.kept
+
+
+def test_a_sink_that_wrote_nothing_for_sure_may_get_other_slices(moody, sink):
+    sink.errors = {"acme": SinkUnavailable("down", retry_after_s=1.0)}
+    moody.turns(2)
+    assert moody.store.pending_intents() == []
+
+
+def test_a_part_of_a_wave_keeps_the_fence_of_each_bin():
+    from headrace.cycle.commit import _part  # noqa: PLC0415
+
+    lanes = [LaneId("keep", name, 0) for name in ("acme", "bolt", "cove")]
+    slices = [Slice(each, "t", 0, 1, 1) for each in lanes]
+    wave = Wave("w", "keep", (Bin(tuple(slices[:2]), 2.0, "a-0"), Bin((slices[2],), 1.0, "a-1")), 1)
+    part = _part(wave, 0, {lanes[1], lanes[2]})
+    assert part.id == "w.0"
+    assert part.bins == (Bin((slices[1],), 1.0, "a-0"), Bin((slices[2],), 1.0, "a-1"))
