@@ -215,9 +215,10 @@ class KafkaTransactionWriter:
                 errors.setdefault(index, SinkRefused(f"topic {self._topic}: {error}"))
             if errors:
                 break
-        # Every message ends within message.timeout.ms, delivered or not.
-        while line.producer.flush(1.0):
-            pass
+        # Every message ends within message.timeout.ms, delivered or not. Not ``flush``: on a
+        # producer that is shut out it ends in a SystemError of the client's own.
+        while len(line.producer):
+            line.producer.poll(0.1)
 
     def _abort(self, line: TransactionLine, errors: Mapping[int, HeadraceError]) -> None:
         try:

@@ -1,0 +1,192 @@
+"""What readers of committed messages see when attempts at a wave die, sleep or are not answered.
+
+Another process is played by its own producers: what it knows is in the module's caches alone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Site
+from headrace.sinks import KafkaTopic, kafka_transaction_line
+from headrace.testing.kafka_topics import KafkaTopics
+
+pytestmark = pytest.mark.kafka
+
+
+class Killed(BaseException):
+    """The process is no more."""
+
+
+class Bent:
+    """A producer one of whose calls is another."""
+
+    def __init__(self, producer, **calls):
+        self._producer, self._calls = producer, calls
+
+    def __len__(self):
+        return len(self._producer)
+
+    def __getattr__(self, name):
+        return self._calls.get(name) or getattr(self._producer, name)
+
+
+class Positions:
+    """Where lanes are, by tenant; 0 if nobody said."""
+
+    def __init__(self):
+        self.at = {}
+
+    def advance(self, moves):
+        return [self.at.get(each.lane.tenant, 0) == each.from_offset for each in moves]
+
+
+class Service:
+    """Topics of its own, and writers in several processes."""
+
+    def __init__(self, kafka, make_topic):
+        self.properties = {"bootstrap.servers": kafka.bootstrap_servers}
+        self.topics = KafkaTopics(kafka.bootstrap_servers)
+        self.source, self.output = make_topic(3, name="source"), make_topic(name="output")
+        self.small = make_topic(name="small", config={"max.message.bytes": "2000"})
+        self.positions = Positions()
+        self.use_case = f"copy-{uuid.uuid4().hex[:8]}"
+
+    def effect(self, *values, from_offset=0, topic=None, partition=0):
+        lane = LaneId(self.use_case, "acme", partition)
+        until = from_offset + 10
+        columns = {"value": list(values)} | ({"topic": [topic] * len(values)} if topic else {})
+        piece = Slice(lane, self.source, from_offset, until, epoch=1)
+        return Effect((piece,), (until,), pa.table(columns))
+
+    def writer(self, wave_id="run-1-0", fence="a-0"):
+        site = Site(Connections(self.properties, ""), self.positions, wave_id, fence)
+        return KafkaTopic(self.output, transactional=True).open(site)
+
+    @contextmanager
+    def process(self):
+        """Producers of a process of its own; they outlive the block, as a zombie's do."""
+        mine, kafka_transaction_line._lines = kafka_transaction_line._lines, OrderedDict()
+        try:
+            yield
+        finally:
+            kafka_transaction_line._lines = mine
+
+    def bend(self, writer, **calls):
+        """Let calls of the writer's producer be others; they are given the real producer."""
+        line = kafka_transaction_line.line_for(writer._settings({0: self.effect("x")}))
+        real = line.producer
+        line.producer = Bent(
+            real, **{name: lambda call=call: call(real) for name, call in calls.items()}
+        )
+
+    def seen(self, topic=None):
+        return [each.value().decode() for each in self.topics.messages(topic or self.output)]
+
+
+@pytest.fixture
+def service(kafka, make_topic, monkeypatch):
+    monkeypatch.setattr(kafka_transaction_line, "_lines", OrderedDict())
+    return Service(kafka, make_topic)
+
+
+def _outcomes(written):
+    return ["superseded" if each.superseded else each.error and each.error.code for each in written]
+
+
+def test_a_task_killed_after_its_commit_sends_nothing_again(service):
+    with service.process():
+        service.writer().write([service.effect("a", "b")])
+    with service.process():
+        assert _outcomes(service.writer().write([service.effect("a", "b")])) == [None]
+    assert service.seen() == ["a", "b"]
+
+
+def test_of_a_task_killed_before_its_commit_nothing_is_seen(service):
+    def dies(_producer):
+        raise Killed
+
+    with service.process():
+        writer = service.writer()
+        service.bend(writer, commit_transaction=dies)
+        with pytest.raises(Killed):
+            writer.write([service.effect("a", "b")])
+    with service.process():
+        assert _outcomes(service.writer().write([service.effect("a", "b")])) == [None]
+    assert service.seen() == ["a", "b"]
+
+
+def test_a_zombie_that_wakes_up_in_its_commit_is_shut_out(service):
+    def sleeps(producer):
+        with service.process():
+            assert _outcomes(service.writer().write([service.effect("a", "b")])) == [None]
+        producer.commit_transaction()
+
+    writer = service.writer()
+    service.bend(writer, commit_transaction=sleeps)
+    assert _outcomes(writer.write([service.effect("a", "b")])) == [None]
+    assert service.seen() == ["a", "b"]
+
+
+def test_a_zombie_that_wakes_up_when_its_lane_has_moved_on_writes_nothing(service):
+    service.writer().write([service.effect("a")])
+    service.positions.at["acme"] = 10
+    service.writer("run-2-0", "a-1").write([service.effect("b", from_offset=10)])
+    with service.process():
+        zombie = service.writer().write([service.effect("a")])
+    assert _outcomes(zombie) == ["superseded"]
+    assert service.seen() == ["a", "b"]
+
+
+def test_whom_a_zombie_shut_out_goes_on(service):
+    service.writer().write([service.effect("a")])
+    with service.process():
+        service.writer().write([service.effect("a")])
+    service.positions.at["acme"] = 10
+    next_wave = service.writer("run-2-0").write([service.effect("b", from_offset=10)])
+    assert _outcomes(next_wave) == [None]
+    assert service.seen() == ["a", "b"]
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+def test_a_commit_that_is_not_answered_is_settled_at_once(service, done):
+    def unanswered(producer):
+        if done:
+            producer.commit_transaction()
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", retriable=True))
+
+    writer = service.writer()
+    service.bend(writer, commit_transaction=unanswered)
+    assert _outcomes(writer.write([service.effect("a", "b")])) == [None]
+    assert service.seen() == ["a", "b"]
+
+
+def test_what_the_broker_refuses_shows_nothing_of_its_effect_and_all_of_the_others(service):
+    service.properties["compression.type"] = "none"
+    large = service.effect("fits", "x" * 5_000, topic=service.small, partition=1)
+    good = [service.effect("a"), service.effect("b", partition=2)]
+    written = service.writer().write([good[0], large, good[1]])
+    assert _outcomes(written) == [None, "SinkRefused", None]
+    assert service.seen() == ["a", "b"]
+    assert service.seen(service.small) == []
+
+
+def test_a_lane_that_was_sent_back_is_sent_again_by_a_new_wave(service):
+    service.writer().write([service.effect("a")])
+    assert _outcomes(service.writer("run-2-0").write([service.effect("a")])) == [None]
+    assert service.seen() == ["a", "a"]
+
+
+def test_no_broker_leaves_the_outcome_open(service, monkeypatch):
+    monkeypatch.setattr(kafka_transaction_line, "_TAKE_S", 0.5)
+    service.properties["bootstrap.servers"] = "127.0.0.1:1"
+    written = service.writer().write([service.effect("a")])
+    assert _outcomes(written) == ["OutcomeUnknown"]
+    assert written[0].error.temporary
