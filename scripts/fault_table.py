@@ -16,6 +16,7 @@ GUARANTEES = {
     "intends": "exactly-once, intent",
     "repeats": "at-least-once",
     "claims": "at-most-once",
+    "transfers": "exactly-once, Kafka to Kafka",
 }
 
 
@@ -34,7 +35,7 @@ def table(lines):
         ]
         rows.append([each["row"], str(each["faults"]), str(each["records"]), *cells])
         totals = [totals[0] + each["faults"], totals[1] + each["records"]]
-    rows.append(["**all**", str(totals[0]), str(totals[1]), "", "", "", ""])
+    rows.append(["**all**", str(totals[0]), str(totals[1]), *[""] * len(GUARANTEES)])
     foreign = sum(kinds["foreign"] for each in lines for kinds in each["found"].values())
     late = sum(kinds["out_of_order"] for each in lines for kinds in each["found"].values())
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)

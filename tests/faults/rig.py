@@ -1,4 +1,4 @@
-"""A real service under fault: Kafka, drivers, four use cases with a guarantee each, a ledger.
+"""A real service under fault: Kafka, drivers, five use cases with a guarantee each, a ledger.
 
 Every record carries nothing but its place; each use case writes down which places it has seen, so
 that afterwards every effect of every guarantee can be held against what Kafka acknowledged.
@@ -22,12 +22,13 @@ from confluent_kafka import Producer
 from headrace.crash_points import VARIABLE
 from headrace.kafka import create_topics, producer_config
 from headrace.store import open_store
+from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.ledger import Found, Ledger, Place, runs
 
 USE_CASES = """
 import pyarrow as pa
 from headrace import use_case
-from headrace.sinks import ParquetFiles, SqlTable
+from headrace.sinks import KafkaTopic, ParquetFiles, SqlTable
 
 TOPIC = "{{tenant}}.{name}"
 COLUMNS = {{"tenant": "text", "topic": "text", "part": "bigint", "record": "bigint"}}
@@ -57,8 +58,16 @@ def repeats(table, context):
 @use_case(topic=TOPIC, sink=SqlTable("claims", columns=COLUMNS), guarantee="at-most-once")
 def claims(table, context):
     return places(table, context)
+
+OUT = KafkaTopic("{{tenant}}.{name}.out", transactional=True)
+
+@use_case(topic=TOPIC, sink=OUT, guarantee="exactly-once")
+def transfers(table, context):
+    (piece,) = context.slices
+    lane = f"{{context.tenant}} {{piece.topic}} {{piece.lane.partition}}"
+    return pa.table({{"value": [f"{{lane}} {{offset}}" for offset in table["offset"].to_pylist()]}})
 """
-NAMES = ("transacts", "intends", "repeats", "claims")
+NAMES = ("transacts", "intends", "repeats", "claims", "transfers")
 TENANTS = tuple(f"t{number}" for number in range(5))
 PARTITIONS = 2
 #: what the kernel may take to end a killed process
@@ -101,6 +110,7 @@ class Rig:
         }
         (self.folder / "headrace.yaml").write_text(json.dumps(settings))
         create_topics(self.config, {self.topic(tenant): PARTITIONS for tenant in TENANTS})
+        create_topics(self.config, {f"{self.topic(tenant)}.out": 1 for tenant in TENANTS})
         for tenant in TENANTS:
             self.ledger.topic(tenant, self.topic(tenant))
         self.headrace("use-cases", "deploy")
@@ -205,10 +215,21 @@ class Rig:
             found += [Found(r["tenant"], Place(r["topic"], r["part"], r["record"])) for r in rows]
         return found
 
+    def messages(self):
+        """Effects of the Kafka sink as readers of committed messages see them."""
+        topics = KafkaTopics(self.bootstrap_servers)
+        found = []
+        for tenant in TENANTS:
+            for message in topics.messages(f"{self.topic(tenant)}.out"):
+                of, topic, partition, offset = message.value().decode().split()
+                found.append(Found(of, Place(topic, int(partition), int(offset))))
+        return found
+
     def verdicts(self):
         """What became of everything, by use case."""
+        read = {"intends": self.files, "transfers": self.messages}
         return {
-            name: self.ledger.judge(self.files() if name == "intends" else self.rows(name))
+            name: self.ledger.judge(read[name]() if name in read else self.rows(name))
             for name in NAMES
         }
 

@@ -107,6 +107,14 @@ class PositionsContract:
             assert store.positions.advance_in(transaction, there[:1]) == [True]
         assert offsets(store) == {0: 5, 1: 0}
 
+    def test_a_move_to_where_it_is_tells_whether_a_lane_is_there_and_changes_nothing(
+        self, store: Store
+    ) -> None:
+        epoch = started(store, 7)
+        asked = [Move(lane(0), 7, 7, epoch), Move(lane(0), 6, 6, epoch), Move(lane(0), 7, 7, 99)]
+        assert store.positions.advance(asked) == [True, False, False]
+        assert offsets(store)[0] == 7
+
     def test_who_takes_a_stream_fences_whoever_held_it(self, store: Store) -> None:
         old = started(store, 7)
         taken = store.hold([ACME, BOLT])
