@@ -11,7 +11,6 @@ every foreign exception is translated into one of them at the door of the room t
     │   ├── StoreUnavailable       the database does not answer or is locked
     │   │   └── OutcomeUnknown     the answer to a commit was lost; the store knows, so look there
     │   ├── SinkUnavailable        a sink is down or asks us to slow down
-    │   ├── OutcomeUnknown         a sink may have done it; the same slices again will tell
     │   ├── HandlerSlow            a call was ended early so that neighbours need not wait
     │   └── TaskLost               Spark lost the task, its executor or its Python worker
     └── Permanent                  trying again changes nothing; a person has to decide
@@ -72,13 +71,6 @@ class OutcomeUnknown(StoreUnavailable):
 
 class SinkUnavailable(Temporary):
     """The sink does not answer or asks to slow down."""
-
-
-class OutcomeUnknown(Temporary):
-    """A sink may have written the effect or not; only the very same slices again can tell.
-
-    For a sink that does exactly-once by intent: its recorded wave is kept and runs again unchanged.
-    """
 
 
 class HandlerSlow(Temporary):

@@ -188,5 +188,5 @@ def test_no_broker_leaves_the_outcome_open(service, monkeypatch):
     monkeypatch.setattr(kafka_transaction_line, "_TAKE_S", 0.5)
     service.properties["bootstrap.servers"] = "127.0.0.1:1"
     written = service.writer().write([service.effect("a")])
-    assert _outcomes(written) == ["OutcomeUnknown"]
+    assert _outcomes(written) == ["SinkUnavailable"]
     assert written[0].error.temporary

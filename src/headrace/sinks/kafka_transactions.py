@@ -21,7 +21,7 @@ moved on.
 *When nobody knows*: a commit that timed out may still happen, and librdkafka's transactions can not
 always tell (it has no KIP-890). So such a producer is given up, a new one takes the id, which
 settles whatever was open, and the offsets tell. Should that fail as well, the answer is
-``OutcomeUnknown``: the driver keeps the wave as it is and runs it again.
+``SinkUnavailable``: the driver keeps recorded slices that met such trouble, and runs them again.
 
 What it needs from Kafka: a wave that is run again within ``offsets.retention.minutes`` and
 ``transactional.id.expiration.ms`` (a week each). It does not hide messages from readers of
@@ -35,7 +35,7 @@ from itertools import islice
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from headrace.errors import HeadraceError, OutcomeUnknown, Permanent, SinkRefused, SinkUnavailable
+from headrace.errors import HeadraceError, Permanent, SinkRefused, SinkUnavailable
 from headrace.model.records import Move
 from headrace.ports import Effect, Site, Written
 from headrace.sinks.kafka_line import OnError
@@ -56,8 +56,9 @@ from headrace.sinks.kafka_transaction_line import (
 )
 from headrace.sinks.outcomes import failed
 
-#: a producer that was shut out, or whose commit nobody knows of, is made anew so often
-_TRIES = 2
+#: producers that are tried, each new one after the last was shut out or its commit not answered;
+#: parts of one divided wave share a fence, so that they may shut each other out
+_TRIES = 3
 
 Effects = Mapping[int, Effect]
 Outcomes = dict[int, Written]
@@ -93,7 +94,7 @@ class KafkaTransactionWriter:
         """Keep the producer for the next bin; it is between two transactions."""
 
     def _all(self, effects: Effects) -> Outcomes:
-        """Write effects, and begin anew once with a new producer."""
+        """Write effects, and begin anew with a new producer where one is lost."""
         if not effects:
             return {}
         why = ""
@@ -105,7 +106,7 @@ class KafkaTransactionWriter:
                 give_up(self._settings(effects))
             except HeadraceError as error:
                 return dict.fromkeys(effects, failed(error))
-        unknown = OutcomeUnknown(
+        unknown = SinkUnavailable(
             f"topic {self._topic}: whether a transaction was committed is not known ({why}); "
             "the same slices run again and tell"
         )

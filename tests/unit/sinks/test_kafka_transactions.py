@@ -234,7 +234,7 @@ def test_a_commit_whose_answer_is_lost_is_found_to_be_done(broker, write):
 
 
 @pytest.mark.parametrize("error", [TIMED_OUT, FENCED, ABORTABLE], ids=["time", "fenced", "abort"])
-def test_a_commit_that_was_not_done_is_tried_once_more_by_a_new_producer(broker, write, error):
+def test_a_commit_that_was_not_done_is_tried_again_by_a_new_producer(broker, write, error):
     broker.errors = [("commit", error)]
     assert write(effect("acme", "a")) == [None]
     assert broker.committed == ["a"]
@@ -243,8 +243,8 @@ def test_a_commit_that_was_not_done_is_tried_once_more_by_a_new_producer(broker,
 
 @pytest.mark.parametrize("call", ["take", "marks", "begin", "offsets", "commit"])
 def test_a_producer_that_is_shut_out_again_and_again_knows_nothing(broker, write, call):
-    broker.errors = [(call, FENCED)] * 2
-    assert write(effect("acme", "a"), effect("bolt", "b")) == ["OutcomeUnknown"] * 2
+    broker.errors = [(call, FENCED)] * 3
+    assert write(effect("acme", "a"), effect("bolt", "b")) == ["SinkUnavailable"] * 2
     assert broker.committed == []
 
 
