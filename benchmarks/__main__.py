@@ -16,6 +16,7 @@ BENCHMARKS = {
     "commit": "positions committed in PostgreSQL against raw transactions of the same rows",
     "many_lanes": "a round over many small topics against Spark's Kafka source",
     "drain": "a backlog of a million records against Spark's Kafka source and the bare client",
+    "kafka_transactions": "exactly-once from Kafka to Kafka against at-least-once",
     "steady": "delay at 500 records/s over 1,000 topics against Structured Streaming (slow)",
     "idle": "what 10,000 idle lanes cost, and how soon their first record is done (slow)",
     "noisy_neighbour": "quiet tenants beside a whale, against Structured Streaming (slow)",
@@ -33,7 +34,7 @@ def main(names: list[str]) -> int:
     if any(name in ("-h", "--help") for name in names):
         print("python -m benchmarks [name ...] [--quick]   no name: all that are not slow\n")
         for name, what in BENCHMARKS.items():
-            print(f"  {name:<16} {what}")
+            print(f"  {name:<18} {what}")
         return 0
     options = [name for name in names if name.startswith("--")]
     named = [name for name in names if name not in options]

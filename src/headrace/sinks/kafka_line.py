@@ -9,6 +9,7 @@ Transactions are not here (`kafka_transactions.py`).
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -39,13 +40,18 @@ OnError = Callable[[KafkaError, str], None]
 class Line:
     """A producer that is told of topics and messages.
 
+    Args:
+        settings: librdkafka's properties.
+        logger: where librdkafka logs to; to stderr unless given.
+
     Raises:
         ConfigError: librdkafka refuses the settings.
     """
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], logger: logging.Logger | None = None) -> None:
+        more: dict[str, Any] = {"logger": logger} if logger is not None else {}
         try:
-            self.producer = Producer(dict(settings))
+            self.producer = Producer({**settings, **more})
         except KafkaException as exc:
             raise ConfigError(f"Kafka producer: {exc.args[0].str()}") from exc
         self.topics: set[str] = set()

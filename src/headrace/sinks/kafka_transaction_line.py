@@ -9,6 +9,7 @@ What is sent, and when, is `kafka_transactions.py`'s matter.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
@@ -25,6 +26,10 @@ from confluent_kafka import (
 from headrace.errors import SinkRefused
 from headrace.sinks.kafka_line import Line, line_settings
 
+#: a producer that is shut out says so at the highest level, though it is an ordinary thing here
+_SILENT = logging.getLogger("headrace.librdkafka")
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
 _TAKE_S = 10.0
 _OFFSETS_S = 10.0
 #: a worker meets as many fences as there are slots, at most
@@ -66,7 +71,7 @@ class TransactionLine(Line):
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        super().__init__(settings)
+        super().__init__(settings, _SILENT)
         self.settings = settings
         try:
             self.producer.init_transactions(_TAKE_S)
@@ -105,7 +110,7 @@ def transaction_settings(properties: Mapping[str, str], name: str) -> dict[str, 
     message_ms = int(properties.get("message.timeout.ms", _MESSAGE_MS))
     most_ms = max(_TRANSACTION_MS, message_ms + _TRANSACTION_MS - _MESSAGE_MS)
     ours = {"message.timeout.ms": str(message_ms), "transaction.timeout.ms": str(most_ms)}
-    return {**line_settings(properties, {"log_level": "0", **ours}), "transactional.id": name}
+    return {**line_settings(properties, ours), "transactional.id": name}
 
 
 #: producers of this process, the one used last at the end; a forked child must not use a parent's
@@ -143,7 +148,7 @@ def consumer_for(settings: Mapping[str, str], group: str) -> Consumer:
     key = (os.getpid(), repr(sorted(plain.items())), group)
     if key not in _consumers:
         ours = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
-        _consumers[key] = Consumer({**plain, **ours})
+        _consumers[key] = Consumer({**plain, **ours, "log_level": "2"})
     return _consumers[key]
 
 
