@@ -17,7 +17,7 @@ import structlog
 from headrace.crash_points import reached
 from headrace.cycle.board import Board, HeldStream
 from headrace.cycle.failing import Failing, hurts
-from headrace.cycle.fences import fenced
+from headrace.cycle.fences import Fences
 from headrace.cycle.observe import Observer
 from headrace.cycle.report import Reporter
 from headrace.errors import HandlerHung
@@ -53,16 +53,21 @@ class Committer:
     #: recorded waves whose job failed: they run again as they were, after the given second
     replays: list[tuple[float, Wave]] = field(default_factory=list)
     _tries: dict[str, int] = field(default_factory=dict)
+    _fences: Fences = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Give bins fences of this driver's name."""
+        self._fences = Fences(self.driver)
 
     @property
     def owed(self) -> set[StreamId]:
         """Streams of which recorded waves wait to run again; nothing of them may be planned."""
         return {piece.lane.stream for _, wave in self.replays for piece in wave.slices}
 
-    def fenced(self, wave: Wave) -> Wave:
+    def fenced(self, wave: Wave, slots: int) -> Wave:
         """A new wave as it is to be written down: with fences that no other has."""
         others = [flight.wave for flight in self.board.flights.values()]
-        return fenced(wave, self.driver, [*others, *(each for _, each in self.replays)])
+        return self._fences.given(wave, [*others, *(each for _, each in self.replays)], slots)
 
     def commit(self, result: WaveResult, intended: bool) -> None:
         """Take one wave's result all the way.

@@ -343,7 +343,7 @@ class Driver:
         if fresh and self._intends(wave.use_case):
             # Should the answer be lost, the wave may be recorded all the same: look for it then.
             self._recovered = False
-            wave = self.committer.fenced(wave)
+            wave = self.committer.fenced(wave, self.slots)
             recorded = self.parts.store.record_intent(wave, self.name)
             self._recovered = True
             if not recorded:

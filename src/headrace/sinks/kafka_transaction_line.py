@@ -74,6 +74,8 @@ class TransactionLine(Line):
         super().__init__(settings, _SILENT)
         self.settings = settings
         try:
+            # With no connection yet, the client would look for the coordinator half a second later.
+            self.topics = set(self.producer.list_topics(timeout=_TAKE_S).topics)
             self.producer.init_transactions(_TAKE_S)
         except KafkaException as exc:
             raise as_error(exc.args[0]) from exc

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.cycle.commit import _parts
-from headrace.cycle.fences import fenced
+from headrace.cycle.fences import Fences
 from headrace.errors import SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
@@ -19,13 +19,25 @@ def _fences(wave):
     return [each.fence for each in wave.bins]
 
 
-def test_a_bin_gets_the_smallest_number_that_no_other_has():
+def test_no_two_bins_have_one_name():
     others = [_wave("a-0"), _wave("a-2", "b-1")]
-    assert _fences(fenced(_wave("", "", ""), "a", others)) == ["a-1", "a-3", "a-4"]
+    given = Fences("a").given(_wave("", "", ""), others, slots=1)
+    assert _fences(given) == ["a-1", "a-3", "a-4"]
 
 
-def test_a_name_is_used_again_when_its_bin_is_done_with():
-    assert _fences(fenced(_wave(""), "a", [])) == ["a-0"]
+def test_there_are_as_many_names_as_slots_and_the_one_longest_free_is_next():
+    fences, order = Fences("a"), []
+    for _ in range(6):
+        order += _fences(fences.given(_wave(""), [], slots=3))
+    assert order == ["a-0", "a-1", "a-2"] * 2
+
+
+def test_a_name_in_use_until_lately_comes_after_those_that_were_free():
+    fences = Fences("a")
+    waves = [fences.given(_wave(""), [], slots=3) for _ in range(3)]
+    assert _fences(fences.given(_wave(""), waves[:2], slots=3)) == ["a-2"]
+    assert _fences(fences.given(_wave(""), waves[1:2], slots=3)) == ["a-0"]
+    assert _fences(fences.given(_wave(""), [], slots=3)) == ["a-2"]
 
 
 class Moody:
