@@ -61,7 +61,7 @@ class Committer:
 
     @property
     def owed(self) -> set[StreamId]:
-        """Streams of which recorded waves wait to run again; nothing of them may be planned."""
+        """Streams of which recorded waves wait to run again."""
         return {piece.lane.stream for _, wave in self.replays for piece in wave.slices}
 
     def fenced(self, wave: Wave, slots: int) -> Wave:
