@@ -37,7 +37,8 @@ unit: setup
 	.venv/bin/pytest tests/unit -q $(ARGS)
 
 test: lint ## lint, then all tests, the quick ones first
-	.venv/bin/pytest tests/unit tests/contract tests/integration tests/e2e --durations=20 $(ARGS)
+	.venv/bin/pytest tests/unit tests/contract tests/integration tests/e2e tests/faults \
+		-m "not matrix" --durations=20 $(ARGS)
 
 faults: setup ## kill, stop and starve everything; writes the table in docs/guarantees.md
 	@scripts/faults $(ARGS)

@@ -70,6 +70,7 @@ def test_a_driver_stopped_for_longer_than_its_lease_wakes_up_harmless(rig):
     rig.judge("driver paused past its lease (SIGSTOP, SIGCONT)")
 
 
+@pytest.mark.matrix
 def test_two_drivers_share_and_the_survivor_inherits(rig):
     with rig.sending(), rig.start("", "--name", "a") as first:
         with rig.start("", "--name", "b") as second:
@@ -83,6 +84,7 @@ def test_two_drivers_share_and_the_survivor_inherits(rig):
     rig.judge("two drivers, one killed")
 
 
+@pytest.mark.matrix
 def test_killed_workers_cost_a_second_run_and_nothing_else(rig):
     chance = random.Random(1)
     with rig.sending(), rig.start() as driver:
@@ -101,6 +103,7 @@ def test_killed_workers_cost_a_second_run_and_nothing_else(rig):
     rig.judge("Python worker killed")
 
 
+@pytest.mark.matrix
 def test_a_broker_that_is_killed_and_one_that_stands_still(tmp_path):
     with EmbeddedKafka(tmp_path / "kafka", port=free_ports(1)[0]) as broker:
         rig = Rig(tmp_path / "service", broker.bootstrap_servers)
@@ -122,6 +125,7 @@ def test_a_broker_that_is_killed_and_one_that_stands_still(tmp_path):
         rig.judge("broker killed, and stopped for a while")
 
 
+@pytest.mark.matrix
 def test_after_a_kill_the_first_commit_comes_soon_whatever_waits(rig):
     rig.send(200 if FULL else 50)
     with rig.start("committed:1") as driver:

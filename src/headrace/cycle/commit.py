@@ -101,9 +101,10 @@ class Committer:
         self.on_result(result)
 
     def _unfinished(self, result: WaveResult) -> list[Wave]:
-        """What of a recorded wave was not reached, or met trouble that passes, by stream.
+        """What of a recorded wave was not reached, or met trouble that passes.
 
-        It runs again as it was.
+        It runs again as it was: what was only not reached together, as there is nothing against
+        it, and every stream that met trouble apart from the others.
 
         An earlier attempt, of another life or of a task that Spark ran again, may have written an
         effect that nobody heard of. Other slices would leave theirs beside it.
@@ -119,10 +120,12 @@ class Committer:
             for each in result.wave.bins
         )
         left = replace(result.wave, bins=tuple(each for each in bins if each.slices))
+        troubled = {each.slice.lane.stream for each in result.receipts if each.error is not None}
         streams = {piece.lane.stream for piece in again}
-        if left == result.wave and len(streams) == 1:
+        labels = {each: str(each) if each in troubled else "" for each in streams}
+        if left == result.wave and len(set(labels.values())) == 1:
             return [left]
-        return _parts(left, {each: str(each) for each in streams})
+        return _parts(left, labels)
 
     def _recorded(self, waves: list[Wave]) -> list[Wave]:
         """Write waves down; those that are, as the others' streams are held by somebody else."""
