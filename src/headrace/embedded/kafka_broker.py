@@ -221,7 +221,13 @@ class EmbeddedKafka:
             found = client.list_topics(timeout=2)
         except KafkaException:
             return False
-        return any(each.port == self.port for each in found.brokers.values())
+        return any(each.port == self._told_port for each in found.brokers.values())
+
+    @property
+    def _told_port(self) -> int | None:
+        """Where clients are told to come, which may be a proxy."""
+        told = self._properties.get("advertised.listeners")
+        return self.port if told is None else int(told.rpartition(":")[2])
 
     def _tail(self) -> str:
         assert self._process is not None
