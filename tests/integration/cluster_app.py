@@ -119,7 +119,7 @@ def elastic(engine, folder):
     asked_for = engine.executors
     load.run(1, lambda: engine.slots == 3)
     warm = engine.slots
-    load.run(4, lambda: engine.executors == 4 and engine.slots == 4 and len(load.results) >= 12)
+    load.run(4, lambda: engine.resize(4) or (engine.slots == 4 and len(load.results) >= 12))
     most, slots_at_most = engine.executors, engine.slots
     # A steady trickle keeps all of them from being idle long enough to go by themselves.
     load.run(2, lambda: engine.resize(2) or engine.executors == 2)
@@ -202,6 +202,41 @@ def killed(engine, folder):
     }
 
 
+def all_killed(engine, folder):
+    """Every executor at once, in the middle of their work."""
+
+    def handler(table, context):
+        import time  # noqa: PLC0415
+
+        time.sleep(0.5)
+        return table.select(["offset"])
+
+    def executors():
+        mine = engine.session.sparkContext.applicationId
+        return [
+            each
+            for each in psutil.process_iter(["cmdline"])
+            if mine in (each.info["cmdline"] or []) and "CoarseGrained" in str(each.info["cmdline"])
+        ]
+
+    take(engine, handler)
+    load = Load(engine)
+    load.run(4, lambda: engine.executors == 4 and len(load.results) >= 8)
+    victims = executors()
+    for each in victims:
+        each.send_signal(signal.SIGKILL)
+    before = len(load.results)
+    load.run(4, lambda: len(load.results) >= before + 12)
+    load.drain()
+    return {
+        "victims": len(victims),
+        "errors": [str(each.error) for each in load.results if each.error],
+        "reached": [each.reached for result in load.results for each in result.receipts],
+        "returned": len({each.wave.id for each in load.results}),
+        "started": load.started,
+    }
+
+
 def fair(engine, folder):
     marks, waves = folder / "marks", 24
 
@@ -237,7 +272,8 @@ def main(scenario, folder, master):
     work = Path(folder) / f"{scenario}-{uuid.uuid4().hex[:8]}"
     work.mkdir()
     with engine_on(master, work) as engine:
-        seen = {"elastic": elastic, "fair": fair, "killed": killed}[scenario](engine, work)
+        scenarios = {"elastic": elastic, "fair": fair, "killed": killed, "all_killed": all_killed}
+        seen = scenarios[scenario](engine, work)
     sys.stdout.write(json.dumps(seen) + "\n")
 
 

@@ -179,4 +179,4 @@ def test_reading_joins_no_consumer_group(topics, reader):
     topics.write(name, 0, numbered(5))
     list(reader.read([piece(name, 0, 5)], 100))
     groups = topics._admin.list_consumer_groups().result(10).valid
-    assert not [each.group_id for each in groups if each.group_id.startswith("headrace")]
+    assert not [each.group_id for each in groups if each.group_id.startswith("headrace-reader")]

@@ -86,6 +86,14 @@ def test_a_killed_executor_costs_its_own_wave_a_second_run_and_no_other_wave_any
     assert secret_of(cluster) not in seen["command"]
 
 
+def test_with_all_executors_killed_at_once_every_wave_still_comes_to_its_end(cluster, tmp_path):
+    seen = run(cluster, "all_killed", tmp_path)
+    assert seen["victims"] == 4
+    assert seen["errors"] == []
+    assert seen["returned"] == seen["started"]
+    assert seen["reached"] == [10] * seen["started"]
+
+
 def test_use_cases_share_the_executors_by_their_priority(cluster, tmp_path):
     seen = run(cluster, "fair", tmp_path)
     assert seen["errors"] == []
