@@ -11,6 +11,7 @@ none of ours may be there twice.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -39,6 +40,8 @@ ROUNDS = 3
 LIMIT = 50_000
 TARGET = 0.7
 _WAIT_S = 600.0
+#: what both sides import is there
+_ROOT = Path(__file__).parents[1]
 _USE_CASE = """
 import pyarrow as pa
 from benchmarks.delays import COLUMNS, TABLE, rows_of
@@ -111,12 +114,19 @@ def _recovered(folder: Path, command: list[str], records: int) -> tuple[float, i
 def _running(folder: Path, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A process, killed with all that belongs to it when the block ends."""
     with (folder / "log").open("ab") as output:
-        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        )
     try:
         yield process
     finally:
-        top = psutil.Process(process.pid)
-        tree = [*top.children(recursive=True), top]
+        alive = process.poll() is None
+        top = [psutil.Process(process.pid)] if alive else []
+        tree = [*(child for each in top for child in each.children(recursive=True)), *top]
         for each in tree:
             if each.is_running():
                 each.send_signal(signal.SIGKILL)
