@@ -18,7 +18,6 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 import structlog
 from confluent_kafka import KafkaException
@@ -30,19 +29,18 @@ from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
+from headrace.embedded.server import Missed, Server, begin, until_ready
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.02
-#: starts that may meet a port that was free a moment before
-_TRIES = 3
 #: how long a broker may take to close its files when asked to stop
 _ENDING = Ending(grace_s=60.0)
 _PORT_TAKEN = os.strerror(errno.EADDRINUSE)
 
 
-class EmbeddedKafka:
+class EmbeddedKafka(Server):
     """A broker in a folder. Use it as a context manager, or call ``start`` and ``stop``.
 
     The folder holds ``data/`` (the topics), ``server.properties`` and ``broker.log`` (of the last
@@ -107,15 +105,14 @@ class EmbeddedKafka:
         if self._asked_port is not None:
             refuse_taken_port(self._asked_port, "the Kafka broker")
         with FolderLock(self.folder) as lock:
-            for tries_left in reversed(range(_TRIES)):
+
+            def attempt() -> str | None:
                 self._configure()
                 self._format(java, class_path)
                 self._process = self._launch(java, class_path, lock)
-                problem = self._await_answer(time.monotonic() + timeout_s)
-                if problem is None:
-                    break
-                if tries_left == 0 or _PORT_TAKEN not in problem:
-                    raise ServerError(problem)
+                return self._await_answer(self._process, time.monotonic() + timeout_s)
+
+            begin(attempt, _PORT_TAKEN)
         log.info(
             "kafka is up",
             bootstrap_servers=self.bootstrap_servers,
@@ -134,20 +131,6 @@ class EmbeddedKafka:
         if self._process is not None:
             self._process.kill()
             self._process = None
-
-    def __enter__(self) -> EmbeddedKafka:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop it."""
-        self.stop()
 
     @property
     def _config(self) -> Path:
@@ -192,20 +175,12 @@ class EmbeddedKafka:
         command = [java, *flags, "-cp", class_path, "kafka.Kafka", str(self._config)]
         return GuardedProcess(command, self.folder / "broker.log", [lock.descriptor], _ENDING)
 
-    def _await_answer(self, deadline_s: float) -> str | None:
+    def _await_answer(self, process: GuardedProcess, deadline_s: float) -> str | None:
         """Wait until it answers; if it does not, stop it and return what went wrong."""
         problem: str | None = "interrupted"
         try:
-            while not self._ready():
-                if not self.running:
-                    problem = self._death(self._tail())
-                    break
-                if time.monotonic() > deadline_s:
-                    problem = f"the Kafka broker does not answer:\n{self._tail()}"
-                    break
-                time.sleep(_LOOK_EVERY_S)
-            else:
-                problem = None
+            missed = until_ready(self._ready, process, deadline_s, _LOOK_EVERY_S)
+            problem = None if missed is None else self._told(missed, process.tail())
         finally:
             if problem is not None:
                 self.stop()
@@ -229,11 +204,9 @@ class EmbeddedKafka:
         told = self._properties.get("advertised.listeners")
         return self.port if told is None else int(told.rpartition(":")[2])
 
-    def _tail(self) -> str:
-        assert self._process is not None
-        return self._process.tail()
-
-    def _death(self, tail: str) -> str:
+    def _told(self, missed: Missed, tail: str) -> str:
+        if missed is Missed.SILENT:
+            return f"the Kafka broker does not answer:\n{tail}"
         if os.strerror(errno.ENOSPC) in tail:
             return f"the disk of {self.folder} is full; the Kafka broker ended"
         return (

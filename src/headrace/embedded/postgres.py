@@ -24,7 +24,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 import psycopg
@@ -34,6 +33,7 @@ from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
 from headrace.embedded.postgres_programs import major_version, programs_for
+from headrace.embedded.server import Missed, Server, begin, until_ready
 from headrace.embedded.stand_in import StandIn, handed_over, stand_in
 from headrace.errors import ServerError
 
@@ -42,16 +42,18 @@ log = structlog.get_logger(__name__)
 _LOOK_EVERY_S = 0.02
 #: how long it may take to write its last checkpoint when asked to stop
 _GRACE_S = 60.0
-#: starts that may meet a port that was free a moment before
-_TRIES = 3
 _PORT_TAKEN = "could not bind"
+_TOLD = {
+    Missed.ENDED: "PostgreSQL ended while starting; the end of its log",
+    Missed.SILENT: "PostgreSQL does not answer",
+}
 _USER = "headrace"
 _DATABASE = "headrace"
 #: commits still reach the kernel, so that a kill of the server loses none
 _NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(Server):
     """A server in a folder. Use it as a context manager, or call ``start`` and ``stop``.
 
     The folder holds ``data/``, ``password`` and ``postgres.log`` (of the last start).
@@ -122,14 +124,13 @@ class EmbeddedPostgres:
                 user.refuse_closed(self.folder)
             self._programs = programs_for(user, self.folder)
             self._make_ready(user)
-            for tries_left in reversed(range(_TRIES)):
+
+            def attempt() -> str | None:
                 self.port = self._asked_port or free_ports(1)[0]
                 self._process = self._launch(user, lock)
-                problem = self._await_answer(time.monotonic() + timeout_s)
-                if problem is None:
-                    break
-                if tries_left == 0 or _PORT_TAKEN not in problem:
-                    raise ServerError(problem)
+                return self._await_answer(self._process, time.monotonic() + timeout_s)
+
+            begin(attempt, _PORT_TAKEN)
         log.info(
             "postgresql is up",
             port=self.port,
@@ -155,20 +156,6 @@ class EmbeddedPostgres:
             # each of them holds the lock too
             FolderLock(self.folder, _GRACE_S, wait_for_living=True).close()
             self._process = None
-
-    def __enter__(self) -> EmbeddedPostgres:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop it."""
-        self.stop()
 
     @property
     def _data(self) -> Path:
@@ -260,22 +247,12 @@ class EmbeddedPostgres:
             user=user,
         )
 
-    def _await_answer(self, deadline_s: float) -> str | None:
+    def _await_answer(self, process: GuardedProcess, deadline_s: float) -> str | None:
         """Wait until it answers; if it does not, stop it and return what went wrong."""
         problem: str | None = "interrupted"
         try:
-            while not self._ready():
-                if not self.running:
-                    problem = (
-                        f"PostgreSQL ended while starting; the end of its log:\n{self._tail()}"
-                    )
-                    break
-                if time.monotonic() > deadline_s:
-                    problem = f"PostgreSQL does not answer:\n{self._tail()}"
-                    break
-                time.sleep(_LOOK_EVERY_S)
-            else:
-                problem = None
+            missed = until_ready(self._ready, process, deadline_s, _LOOK_EVERY_S)
+            problem = None if missed is None else f"{_TOLD[missed]}:\n{process.tail()}"
         finally:
             if problem is not None:
                 self.stop()
@@ -303,10 +280,6 @@ class EmbeddedPostgres:
         except psycopg.OperationalError:
             return False
         return True
-
-    def _tail(self) -> str:
-        assert self._process is not None
-        return self._process.tail()
 
 
 def _children(pid: int) -> list[psutil.Process]:

@@ -16,7 +16,6 @@ import email.policy
 import os
 from email.message import EmailMessage
 from pathlib import Path
-from types import TracebackType
 from typing import cast
 from weakref import WeakSet
 
@@ -26,12 +25,13 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from headrace.embedded.addresses import HOST, free_ports, refuse_taken_port
 from headrace.embedded.folder_lock import FolderLock
+from headrace.embedded.server import Server
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
 
 
-class EmbeddedSmtp:
+class EmbeddedSmtp(Server):
     """A mail server in a folder. Use it as a context manager, or call ``start`` and ``stop``."""
 
     def __init__(self, folder: Path | str, port: int | None = None) -> None:
@@ -85,20 +85,6 @@ class EmbeddedSmtp:
             with path.open("rb") as file:
                 kept.append(email.message_from_binary_file(file, policy=email.policy.default))
         return kept
-
-    def __enter__(self) -> EmbeddedSmtp:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop it."""
-        self.stop()
 
 
 def kept_files(folder: Path) -> list[Path]:

@@ -22,7 +22,6 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 import structlog
 
@@ -30,13 +29,12 @@ from headrace.embedded.addresses import HOST, answers, free_ports
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.embedded.java import find_java
+from headrace.embedded.server import Missed, Server, begin, until_ready
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.1
-#: starts that may meet a port that was free a moment before
-_TRIES = 3
 #: how long a worker may take to end its executors when asked to stop
 _GRACE_S = 15.0
 #: what Spark says when a port is taken and it may not try the next
@@ -55,7 +53,7 @@ _PROPERTIES = {
 }
 
 
-class EmbeddedSparkCluster:
+class EmbeddedSparkCluster(Server):
     """A master and a worker in a folder. Use it as a context manager, or ``start`` and ``stop``.
 
     The folder holds ``master.log`` and ``worker.log`` of the last start, ``work/`` (what executors
@@ -123,13 +121,7 @@ class EmbeddedSparkCluster:
         find_java()
         began_s = time.monotonic()
         with FolderLock(self.folder) as lock:
-            for tries_left in reversed(range(_TRIES)):
-                self._configure()
-                problem = self._attempt(lock, began_s + timeout_s)
-                if problem is None:
-                    break
-                if tries_left == 0 or _PORT_TAKEN not in problem:
-                    raise ServerError(problem)
+            begin(lambda: self._attempt(lock, began_s + timeout_s), _PORT_TAKEN)
         log.info(
             "spark cluster is up",
             master=self.master_url,
@@ -144,20 +136,6 @@ class EmbeddedSparkCluster:
             if each is not None:
                 each.stop()
         self._worker = self._master = None
-
-    def __enter__(self) -> EmbeddedSparkCluster:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop it."""
-        self.stop()
 
     @property
     def _properties(self) -> Path:
@@ -175,6 +153,7 @@ class EmbeddedSparkCluster:
 
     def _attempt(self, lock: FolderLock, deadline_s: float) -> str | None:
         """Start both; if that fails, stop what runs and return what went wrong."""
+        self._configure()
         port, page = self._ports
         problem: str | None = "interrupted"
         try:
@@ -217,13 +196,11 @@ def _await(
     ready: Callable[[], bool], process: GuardedProcess, name: str, deadline_s: float
 ) -> str | None:
     """Wait until it is ready; return what went wrong if it does not get there."""
-    while not ready():
-        if not process.running:
-            return f"the Spark {name} ended while starting; the end of its log:\n{process.tail()}"
-        if time.monotonic() > deadline_s:
-            return f"the Spark {name} does not answer; the end of its log:\n{process.tail()}"
-        time.sleep(_LOOK_EVERY_S)
-    return None
+    missed = until_ready(ready, process, deadline_s, _LOOK_EVERY_S)
+    if missed is None:
+        return None
+    what = "ended while starting" if missed is Missed.ENDED else "does not answer"
+    return f"the Spark {name} {what}; the end of its log:\n{process.tail()}"
 
 
 def _joined(page: int) -> bool:
