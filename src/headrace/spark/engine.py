@@ -233,9 +233,10 @@ class SparkEngine:
         elif known > self._known:
             self._warming.append(self._threads.submit(self._warm_up, known))
         self._known = known
-        ended = [each.result() for each in self._warming if each.done()]
-        self._warming = [each for each in self._warming if not each.done()]
-        self._warm = min(known, max([self._warm, *ended]))
+        # Asked once: one that ends between two looks would be in neither list.
+        done = {each for each in self._warming if each.done()}
+        self._warming = [each for each in self._warming if each not in done]
+        self._warm = min(known, max([self._warm, *(each.result() for each in done)]))
         return self._warm
 
     def _warm_up(self, slots: int) -> int:
