@@ -19,7 +19,6 @@ from benchmarks.contenders import passing
 from benchmarks.harness import Bench, broker, driver_of, fill, ratio, session, topics, write
 from headrace.kafka.config import consumer_config
 from headrace.kafka.consumers import PROFILES
-from headrace.model.streams import StreamId
 
 LANES = 200
 RECORDS = 1_000_000
@@ -43,7 +42,7 @@ def main(_args: list[str]) -> None:
         with driver_of(spark, config, passing(), tenants) as bench:
             for number in range(ROUNDS + WARM_UP_ROUNDS):
                 took = [
-                    _drive(bench, tenants),
+                    _drive(bench),
                     _read(spark, config, names),
                     _bare(config, names),
                 ]
@@ -68,11 +67,8 @@ def main(_args: list[str]) -> None:
     )
 
 
-def _drive(bench: Bench, tenants: list[str]) -> float:
-    for name in tenants:
-        stream = StreamId("pass", name)
-        if bench.store.load_positions([stream]):
-            bench.store.seek(stream, {0: 0})
+def _drive(bench: Bench) -> float:
+    bench.rewind()
     return bench.until_done(RECORDS)
 
 

@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from benchmarks.delays import COLUMNS, TABLE, rows_of
 from benchmarks.harness import Bench, broker, driver_of, fill, ratio, session, topics, write
-from headrace.model.streams import StreamId
 from headrace.sinks import ParquetFiles, SqlTable
 from headrace.use_cases import UseCase, use_case
 
@@ -55,7 +54,7 @@ def main(args: list[str]) -> None:
         for number in range(rounds + warm_up):
             order = list(benches) if number % 2 == 0 else list(benches)[::-1]
             for name in order:
-                seconds = _drained(benches[name], tenants, files=CONTENDERS[name][1])
+                seconds = _drained(benches[name], files=CONTENDERS[name][1])
                 if number >= warm_up:
                     took[name].append(round(seconds, 3))
     ratios = {
@@ -83,11 +82,8 @@ def _keep(records: pa.Table, _context: Any) -> pa.Table:
     return rows_of(records, [1] * records.num_rows)
 
 
-def _drained(bench: Bench, tenants: list[str], *, files: bool) -> float:
-    for name in tenants:
-        stream = StreamId("keep", name)
-        if bench.store.load_positions([stream]):
-            bench.store.seek(stream, {0: 0})
+def _drained(bench: Bench, *, files: bool) -> float:
+    bench.rewind()
     before = 0 if files else _rows(bench.path)
     _remove_files(bench)
     seconds = bench.until_done(RECORDS)

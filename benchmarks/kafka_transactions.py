@@ -22,7 +22,6 @@ from benchmarks.harness import Bench, broker, driver_of, fill, ratio, session, t
 from headrace.kafka import create_topics
 from headrace.kafka.config import consumer_config
 from headrace.kafka.consumers import PROFILES
-from headrace.model.streams import StreamId
 from headrace.sinks import KafkaTopic
 from headrace.use_cases import UseCase, use_case
 
@@ -54,7 +53,7 @@ def main(args: list[str]) -> None:
         rounds = 1 if quick else ROUNDS
         for number in range(rounds + WARM_UP_ROUNDS):
             for name in GUARANTEES if number % 2 == 0 else reversed(GUARANTEES):
-                seconds = _drive(benches[name], name, tenants, lanes * each)
+                seconds = _drive(benches[name], lanes * each)
                 _verify(config, name, names, each, number + 1)
                 if number >= WARM_UP_ROUNDS:
                     took[name].append(round(seconds, 3))
@@ -93,11 +92,8 @@ def _copying(guarantee: str) -> UseCase:
     )(copies)
 
 
-def _drive(bench: Bench, name: str, tenants: list[str], records: int) -> float:
-    for tenant in tenants:
-        stream = StreamId(name, tenant)
-        if bench.store.load_positions([stream]):
-            bench.store.seek(stream, {0: 0})
+def _drive(bench: Bench, records: int) -> float:
+    bench.rewind()
     return bench.until_done(records)
 
 

@@ -233,6 +233,12 @@ class Rig:
             for name in NAMES
         }
 
+    def progressing(self, driver=None, by=100, deadline_s=90.0):
+        """Wait until so many more effects are there."""
+        before = len(self.rows("transacts"))
+        said = driver.tail if driver is not None else lambda: "no progress"
+        until(lambda: len(self.rows("transacts")) >= before + by, said, deadline_s)
+
     def settle(self, deadline_s=120.0):
         """A last life, until nothing is left to do; then it drains."""
         with self.start() as driver:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from bad_line import BadLine
-from rig import Rig, until
+from rig import Rig
 
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.addresses import HOST, free_ports
@@ -31,22 +31,17 @@ def line(tmp_path):
     made.close()
 
 
-def progressing(rig, driver, by=100):
-    before = len(rig.rows("transacts"))
-    until(lambda: len(rig.rows("transacts")) >= before + by, driver.tail, 120.0)
-
-
 def test_a_line_that_is_cut_swallows_or_is_slow_costs_time_alone(line, tmp_path):
     rig = Rig(tmp_path / "service", f"{HOST}:{line.port}")
     for_s = {"cut": 5.0, "hole": 60.0 if FULL else 15.0, "slow": 30.0 if FULL else 10.0}
     with rig.sending(), rig.start() as driver:
-        progressing(rig, driver)
+        rig.progressing(driver, deadline_s=120.0)
         for mode, seconds in for_s.items():
             line.set(mode)
             threading.Event().wait(seconds)
             line.set("through")
             rig.kills += 1
-            progressing(rig, driver)
+            rig.progressing(driver, deadline_s=120.0)
         driver.drain()
     rig.settle()
     rig.judge("connection to Kafka cut, swallowed, slow")

@@ -33,12 +33,6 @@ def holders(rig):
         store.close()
 
 
-def progressing(rig, by=100):
-    """Wait until so many more effects are there."""
-    before = len(rig.rows("transacts"))
-    until(lambda: len(rig.rows("transacts")) >= before + by, lambda: "no progress")
-
-
 def workers(driver):
     """Python workers that run tasks."""
     found = []
@@ -52,18 +46,18 @@ def workers(driver):
 
 def test_a_driver_stopped_for_longer_than_its_lease_wakes_up_harmless(rig):
     with rig.sending(), rig.start("", "--name", "a") as first:
-        progressing(rig)
+        rig.progressing()
         tree = first.tree()
         for each in tree:
             each.suspend()
         rig.kills += 1
         with rig.start("", "--name", "b") as second:
             until(lambda: holders(rig) == {"b"}, second.tail)
-            progressing(rig)
+            rig.progressing()
             for each in tree:
                 each.resume()
             until(lambda: holders(rig) == {"a", "b"}, first.tail)
-            progressing(rig)
+            rig.progressing()
             first.drain()
             second.drain()
     rig.settle()
@@ -75,10 +69,10 @@ def test_two_drivers_share_and_the_survivor_inherits(rig):
     with rig.sending(), rig.start("", "--name", "a") as first:
         with rig.start("", "--name", "b") as second:
             until(lambda: holders(rig) == {"a", "b"}, second.tail)
-            progressing(rig)
+            rig.progressing()
             second.kill()
         until(lambda: holders(rig) == {"a"}, first.tail)
-        progressing(rig)
+        rig.progressing()
         first.drain()
     rig.settle()
     rig.judge("two drivers, one killed")
@@ -89,7 +83,7 @@ def test_killed_workers_cost_a_second_run_and_nothing_else(rig):
     chance = random.Random(1)
     with rig.sending(), rig.start() as driver:
         for _ in range(max(3, SEEDS)):
-            progressing(rig, 50)
+            rig.progressing(by=50)
             found = workers(driver)
             assert found, driver.tail()
             try:
@@ -97,7 +91,7 @@ def test_killed_workers_cost_a_second_run_and_nothing_else(rig):
             except psutil.NoSuchProcess:
                 continue
             rig.kills += 1
-        progressing(rig, 50)
+        rig.progressing(by=50)
         driver.drain()
     rig.settle()
     rig.judge("Python worker killed")
@@ -109,16 +103,16 @@ def test_a_broker_that_is_killed_and_one_that_stands_still(tmp_path):
         rig = Rig(tmp_path / "service", broker.bootstrap_servers)
         with rig.sending(), rig.start() as driver:
             for _ in range(5 if FULL else 2):
-                progressing(rig)
+                rig.progressing()
                 broker.kill()
                 broker.start()
-            progressing(rig)
+            rig.progressing()
             stopped = psutil.Process(broker.pid)
             stopped.suspend()
             waiting = threading.Event()
             waiting.wait(60.0 if FULL else 10.0)
             stopped.resume()
-            progressing(rig)
+            rig.progressing()
             driver.drain()
         rig.kills += 6 if FULL else 3
         rig.settle()

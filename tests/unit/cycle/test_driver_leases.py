@@ -34,6 +34,18 @@ def handled(world, tenant):
     return [offset for name, offset in world.seen if name == tenant]
 
 
+def recorded_by_one_that_dies(world):
+    """What driver a has written down and did not see the end of."""
+    world.use_cases = [world.make(guarantee="exactly-once")]
+    world.deploy()
+    for name in TENANTS:
+        world.tenant(name, 3)
+    world.drivers = {"a": world.start(name="a", lease_s=LEASE_S)}
+    world.engine.accidents = ["after"] * 99
+    turns(world, "a", 2, seconds=0.0)
+    return world.store.pending_intents()
+
+
 def test_a_driver_that_joins_gets_its_share_and_nothing_runs_twice(pair):
     turns(pair, "a", 2)
     assert held(pair, "a") == set(TENANTS)
@@ -94,14 +106,7 @@ def test_a_driver_that_wakes_up_is_refused_and_shares_again(pair):
 
 
 def test_recorded_waves_of_a_dead_driver_run_again_unchanged_at_its_heir(world):
-    world.use_cases = [world.make(guarantee="exactly-once")]
-    world.deploy()
-    for name in TENANTS:
-        world.tenant(name, 3)
-    world.drivers = {"a": world.start(name="a", lease_s=LEASE_S)}
-    world.engine.accidents = ["after"] * 99
-    turns(world, "a", 2, seconds=0.0)
-    recorded = world.store.pending_intents()
+    recorded = recorded_by_one_that_dies(world)
     assert recorded
     for name in TENANTS:
         world.send(name, 2)
@@ -189,14 +194,7 @@ def test_a_driver_learns_who_left_whichever_beat_told_it(pair):
 
 
 def test_an_heir_that_did_not_hear_that_it_inherits_finds_the_recorded_waves(world):
-    world.use_cases = [world.make(guarantee="exactly-once")]
-    world.deploy()
-    for name in TENANTS:
-        world.tenant(name, 3)
-    world.drivers = {"a": world.start(name="a", lease_s=LEASE_S)}
-    world.engine.accidents = ["after"] * 99
-    turns(world, "a", 2, seconds=0.0)
-    recorded = {wave.id for wave in world.store.pending_intents()}
+    recorded = {wave.id for wave in recorded_by_one_that_dies(world)}
     heir = world.drivers["b"] = world.start(name="b", lease_s=LEASE_S)
     adopt = world.store.adopt
 
