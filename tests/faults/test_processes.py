@@ -4,6 +4,7 @@ import contextlib
 import os
 import random
 import signal
+import sqlite3
 import threading
 import time
 
@@ -44,12 +45,31 @@ def workers(driver):
     return found
 
 
+def stopped_outside_the_store(rig, driver):
+    """Stop a driver between two of its transactions.
+
+    SQLite's lock is a lock of the file: a process that is stopped while it holds it keeps everybody
+    out until it goes on. PostgreSQL ends a session that idles within a transaction.
+    """
+    while True:
+        tree = driver.tree()
+        for each in tree:
+            each.suspend()
+        with contextlib.closing(sqlite3.connect(f"{rig.folder}/store.db", timeout=0.2)) as store:
+            try:
+                store.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                for each in tree:
+                    each.resume()
+                continue
+            store.execute("ROLLBACK")
+        return tree
+
+
 def test_a_driver_stopped_for_longer_than_its_lease_wakes_up_harmless(rig):
     with rig.sending(), rig.start("", "--name", "a") as first:
         rig.progressing()
-        tree = first.tree()
-        for each in tree:
-            each.suspend()
+        tree = stopped_outside_the_store(rig, first)
         rig.kills += 1
         with rig.start("", "--name", "b") as second:
             until(lambda: holders(rig) == {"b"}, second.tail)

@@ -195,7 +195,9 @@ class Driver:
         try:
             self._commit()
             self._end_overdue()
-            if not self._draining:
+            if self._draining:
+                self.leases.stay(self.parts.clock.monotonic_s())
+            else:
                 self._observe()
                 self._start()
             if self.mirror is not None:

@@ -56,10 +56,24 @@ class Leases:
         """
         if self._number is None or self._loaded != frozenset(loaded):
             self._join(frozenset(loaded), now_s)
-        elif now_s - self._beat_at_s >= self.lease_s / BEATS:
+        elif self._is_time(now_s):
             self.confirm(now_s)
         news, self._news = self._news, False
         return news
+
+    def stay(self, now_s: float) -> None:
+        """Beat if it is time to, and take nothing over; for a driver that drains.
+
+        Raises:
+            Fenced: another driver of this name was started.
+            StoreUnavailable: it is done in the next turn.
+        """
+        if self._number is not None and self._is_time(now_s):
+            self.store.beat(self.name, self._number)
+            self._beat_at_s = now_s
+
+    def _is_time(self, now_s: float) -> bool:
+        return now_s - self._beat_at_s >= self.lease_s / BEATS
 
     def confirm(self, now_s: float) -> None:
         """Beat at once, and look at the others; what that tells, the next ``look`` says."""

@@ -132,6 +132,16 @@ def test_a_driver_that_drained_leaves_its_streams_at_once(pair):
     assert held(pair, "b") == set(TENANTS)
 
 
+def test_a_driver_that_drains_for_longer_than_its_lease_is_not_taken_for_dead(pair):
+    turns(pair)
+    before = held(pair, "a")
+    pair.drivers["a"].drain()
+    turns(pair, seconds=LEASE_S / 3)
+    assert {each.id.tenant for each in pair.store.streams() if each.holder == "a"} == before
+    turns(pair, "b", seconds=LEASE_S / 3)
+    assert held(pair, "b") == set(TENANTS)
+
+
 def test_a_second_driver_of_the_same_name_replaces_the_first(pair):
     turns(pair, "a", 2)
     first = pair.drivers["a"]
