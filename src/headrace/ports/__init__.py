@@ -8,15 +8,18 @@ real thing both pass. Arrow tables cross these lines inside tasks; none reaches 
 from headrace.ports.connections import Connections
 from headrace.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersFactory
 from headrace.ports.engine import Engine, WaveResult
+from headrace.ports.keys import Audit, Keys
 from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
 from headrace.ports.mirror import PositionsMirror
 from headrace.ports.positions import Positions, PositionsFactory
 from headrace.ports.reading import RECORD_SCHEMA, ReaderFactory, SliceBatch, SliceReader
 from headrace.ports.sink import Effect, Sink, SinkWriter, Site, Written
+from headrace.ports.statistics import Statistics
 from headrace.ports.store import Store
 
 __all__ = [
     "RECORD_SCHEMA",
+    "Audit",
     "Clock",
     "Connections",
     "DeadLetter",
@@ -24,6 +27,7 @@ __all__ = [
     "DeadLettersFactory",
     "Effect",
     "Engine",
+    "Keys",
     "Log",
     "Positions",
     "PositionsFactory",
@@ -34,6 +38,7 @@ __all__ = [
     "Site",
     "SliceBatch",
     "SliceReader",
+    "Statistics",
     "Store",
     "TopicInfo",
     "TopicPartition",

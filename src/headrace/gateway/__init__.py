@@ -1,0 +1,1 @@
+"""The ingest gateway: the HTTP door through which tenants send activities into their topics."""

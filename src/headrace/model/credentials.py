@@ -1,0 +1,72 @@
+"""Who stands at a door, and what they may do.
+
+A caller is never believed about who it is: tenant and role come from its credential alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What the bearer of a credential may do."""
+
+    OPERATOR = "operator"  #: see and change everything, keys included
+    VIEWER = "viewer"  #: see everything, change nothing, see no raw records and no keys
+    TENANT = "tenant"  #: see its own, suspend, resume, retry, skip and redrive its own
+    SENDER = "sender"  #: send events of its tenant, at the ingest gateway alone
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody whose credential was checked."""
+
+    #: for the audit log: ``key:<prefix>`` or ``jwt:<subject>``
+    name: str
+    role: Role
+    #: of roles tenant and sender; None for the others
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An API key as the store knows it: everything but the key itself."""
+
+    #: public part: shown in lists and logs, unique
+    prefix: str
+    #: HMAC-SHA-256 of the whole key under the service's pepper
+    digest: bytes
+    role: Role
+    tenant: str | None
+    #: what people call it
+    label: str
+    created_at_s: float
+    #: None: it does not expire
+    expires_at_s: float | None = None
+    #: None while it works
+    revoked_at_s: float | None = None
+
+    def works(self, now_s: float) -> bool:
+        """Whether it opens a door now."""
+        expired = self.expires_at_s is not None and self.expires_at_s <= now_s
+        return self.revoked_at_s is None and not expired
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A line of the audit log."""
+
+    at_s: float
+    #: name of the caller
+    who: str
+    #: such as ``PUT /v1/tenants/acme``
+    action: str
+    #: what it concerned; None where no tenant is concerned
+    tenant: str | None
+    #: HTTP status that it was answered with
+    status: int
+    #: JSON of what was asked, without secrets
+    detail: str = ""
+    #: given by the store, growing
+    id: int | None = None

@@ -1,0 +1,163 @@
+"""What a driver tells of itself: figures for people, never for decisions.
+
+An operator asks who lags, by how much, since when and why, and the process that answers is not the
+one that knows. So each driver puts these values into the store every second or two (`Report`), and
+once a minute what is worth keeping (`Point`); consoles and metrics read them there.
+
+Seconds are seconds since 1970 where the name ends in ``at_s`` and spans elsewhere. A delay is from
+a record's Kafka timestamp (or its event time, where a use case names one) to its committed effect.
+Percentiles come from mergeable sketches; None stands where nothing was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace.model.streams import StreamId
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a measured value was spread over a window, in seconds."""
+
+    count: int = 0
+    min_s: float | None = None
+    p50_s: float | None = None
+    p95_s: float | None = None
+    p99_s: float | None = None
+    max_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFigures:
+    """One partition of a stream."""
+
+    partition: int
+    position: int
+    #: where its log ends; -1 as long as nobody knows
+    end: int
+    #: number of the open failure it is stopped at
+    failure: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFigures:
+    """One stream over the last one to two half-minutes, and as it is now."""
+
+    stream: StreamId
+    topic: str
+    #: one of active, retrying, throttled, waiting, suspended, "suspended 1/4", removed
+    state: str
+    lag_records: int
+    #: how long ago the log ended where the position is now; 0 without lag
+    lag_s: float
+    #: records a second that came into the topic
+    in_per_s: float
+    #: records a second that were committed
+    out_per_s: float
+    delay: Spread
+    throttled: bool
+    #: share of all task-seconds used in the window, 0 to 1
+    task_share: float
+    records_total: int
+    dead_letters_total: int
+    lost_records_total: int
+    #: the wave that runs it, or the last one
+    wave: str
+    #: why it does not go on, or its last error, in one line
+    note: str
+    lanes: tuple[LaneFigures, ...]
+
+
+class Outcome(StrEnum):
+    """What became of a bin."""
+
+    RUNNING = "running"
+    DONE = "done"
+    YIELDED = "yielded"  #: it met its budget and gave back what was left
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class BinFigures:
+    """One task: who ran in it."""
+
+    #: a row of the timeline, from 0; no two bins that run at the same time have the same one
+    slot: int
+    #: up to 20 of them, those with the most records first
+    tenants: tuple[str, ...]
+    tenants_total: int
+    records: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class WaveFigures:
+    """One Spark job, running or ended within the last minutes."""
+
+    wave: str
+    use_case: str
+    started_at_s: float
+    #: None while it runs
+    ended_at_s: float | None
+    bins: tuple[BinFigures, ...]
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UseCaseFigures:
+    """The waves of one use case over the last minutes."""
+
+    use_case: str
+    waves_total: int
+    #: from the start of a wave's tasks to their end
+    processing: Spread
+    #: from a wave's hand-over to its first task
+    scheduling: Spread
+    #: from a record's timestamp to its committed effect, over all tenants
+    delay: Spread
+    records_per_s: float
+    bytes_in_per_s: float
+    #: None where the sink does not say
+    bytes_out_per_s: float | None
+    #: records a second that backpressure allows; None is no limit
+    pace_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything one driver tells."""
+
+    driver: str
+    at_s: float
+    started_at_s: float
+    slots: int
+    slots_target: int
+    slots_busy: int
+    executors: int
+    #: address of Spark's own pages; empty without one
+    spark_ui_url: str
+    streams: tuple[StreamFigures, ...]
+    use_cases: tuple[UseCaseFigures, ...]
+    #: newest first, at most 200
+    waves: tuple[WaveFigures, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a stream went through in one span of time, as history keeps it."""
+
+    stream: StreamId
+    from_s: float
+    #: how long the span is; short for what is fresh, longer for what is older
+    span_s: float
+    lag_records: int
+    lag_s: float
+    records_in: int
+    records_out: int
+    #: task-seconds used
+    task_s: float
+    delay: Spread
+    #: the sketch that ``delay`` was read from, so that spans can be merged
+    sketch: bytes = b""

@@ -1,0 +1,54 @@
+"""API keys, and what was done through the doors they open."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headrace.model.credentials import Change, Key
+
+
+class Keys(Protocol):
+    """The API keys of all tenants and operators. Safe in several threads and processes.
+
+    A store that does not answer raises ``StoreUnavailable``.
+    """
+
+    def add(self, key: Key) -> None:
+        """Keep a new key.
+
+        Raises:
+            ConfigError: its prefix is taken.
+            UnknownName: its tenant was never added.
+        """
+
+    def find(self, prefix: str) -> Key | None:
+        """The key of this prefix, working or not."""
+
+    def every(self, tenant: str | None = None) -> list[Key]:
+        """All keys, or those of one tenant, by time of creation; those that do not work too."""
+
+    def expire(self, prefix: str, at_s: float) -> None:
+        """Let a key end at ``at_s``, or sooner if it would by itself; for rotation with overlap.
+
+        Raises:
+            UnknownName: there is no such key.
+        """
+
+    def revoke(self, prefix: str, at_s: float) -> None:
+        """End a key at once; one that was revoked stays as it is.
+
+        Raises:
+            UnknownName: there is no such key.
+        """
+
+
+class Audit(Protocol):
+    """What was changed through the control API, and by whom."""
+
+    def note(self, change: Change) -> None:
+        """Add a line; durable on return."""
+
+    def changes(
+        self, *, tenant: str | None = None, before: int | None = None, limit: int = 100
+    ) -> list[Change]:
+        """Newest first: of one tenant or of all, with ids below ``before``."""
