@@ -25,6 +25,7 @@ BENCHMARKS = {
     "elastic": "executors that follow a day's load, against a fixed fleet (slow)",
     "guarantees": "what exactly-once costs against at-least-once and at-most-once (slow)",
     "recovery": "from a kill to the first commit with a million records waiting (slow)",
+    "rerun": "fresh records beside half a million that are read once more (slow)",
     "memory": "memory of driver and workers over ten minutes (slow)",
 }
 

@@ -7,7 +7,6 @@ that afterwards every effect of every guarantee can be held against what Kafka a
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -18,6 +17,8 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
+from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from headrace.crash_points import VARIABLE
 from headrace.kafka import create_topics, producer_config
@@ -72,6 +73,11 @@ TENANTS = tuple(f"t{number}" for number in range(5))
 PARTITIONS = 2
 #: what the kernel may take to end a killed process
 GONE_S = 20.0
+
+
+def driver_url(url):
+    """The URL as SQLAlchemy takes it."""
+    return url.replace("postgresql://", "postgresql+psycopg://")
 
 
 def until(condition, what, deadline_s=90.0):
@@ -132,9 +138,9 @@ class Rig:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def start(self, stop_at="", *options):
+    def start(self, stop_at="", *options, environment=None):
         """A driver; with ``stop_at`` it stops for ever at that step."""
-        return Driver(self, stop_at, options)
+        return Driver(self, stop_at, options, environment or {})
 
     # sending
 
@@ -195,14 +201,14 @@ class Rig:
 
     def rows(self, table):
         """Effects of a SQL sink in the order they were made."""
-        connection = sqlite3.connect(f"{self.folder}/store.db")
+        engine = create_engine(driver_url(self.database_url), poolclass=NullPool)
+        made = "ctid" if engine.dialect.name == "postgresql" else "rowid"
+        asked = text(f"SELECT tenant, topic, part, record FROM {table} ORDER BY {made}")
         try:
-            asked = f"SELECT tenant, topic, part, record FROM {table} ORDER BY rowid"
-            rows = connection.execute(asked).fetchall()
-        except sqlite3.OperationalError:
+            with engine.connect() as connection:
+                rows = connection.execute(asked).all()
+        except (OperationalError, ProgrammingError):
             rows = []
-        finally:
-            connection.close()
         return [Found(tenant, Place(*place)) for tenant, *place in rows]
 
     def files(self):
@@ -311,12 +317,12 @@ class Stream:
 class Driver:
     """One life of a driver: its Python, its JVM, its workers."""
 
-    def __init__(self, rig, stop_at, options):
+    def __init__(self, rig, stop_at, options, environment):
         self.rig = rig
         number = len(list(rig.folder.glob("log.*")))
         self.log = rig.folder / f"log.{number}"
         self.mark = rig.folder / f"stopped.{number}"
-        environment = dict(os.environ)
+        environment = {**os.environ, **environment}
         if stop_at:
             environment[VARIABLE] = f"{stop_at}:{self.mark}"
         with self.log.open("wb") as output:

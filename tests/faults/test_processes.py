@@ -118,6 +118,20 @@ def test_killed_workers_cost_a_second_run_and_nothing_else(rig):
 
 
 @pytest.mark.matrix
+def test_files_that_were_half_written_are_nobodys(rig):
+    with rig.sending(), rig.start("mid-slice:3") as driver:
+        driver.until_stopped()
+        driver.kill()
+    unfinished = rig.folder / "files" / "intends" / "_unfinished"
+    unfinished.mkdir(parents=True, exist_ok=True)
+    for number in range(20):
+        (unfinished / f"half-{number}.parquet").write_bytes(b"PAR1 and then the disk was gone")
+    rig.kills += 1
+    rig.settle()
+    rig.judge("half-written files left behind")
+
+
+@pytest.mark.matrix
 def test_a_broker_that_is_killed_and_one_that_stands_still(tmp_path):
     with EmbeddedKafka(tmp_path / "kafka", port=free_ports(1)[0]) as broker:
         rig = Rig(tmp_path / "service", broker.bootstrap_servers)

@@ -55,6 +55,7 @@ class EmbeddedKafka(Server):
         heap_mb: int = 512,
         quick_start: bool = False,
         properties: Mapping[str, str] | None = None,
+        cluster_id: str | None = None,
     ) -> None:
         """Say what broker; nothing is touched before ``start``.
 
@@ -65,6 +66,7 @@ class EmbeddedKafka(Server):
             quick_start: keep Java's second compiler off, which gets it up sooner and keeps two
                 cores freer, but lowers its throughput. Not for measuring.
             properties: broker properties that override those chosen here.
+            cluster_id: of a new folder, for a broker that is to be one of several.
         """
         self.folder = Path(folder).resolve()
         self.port = port
@@ -72,6 +74,7 @@ class EmbeddedKafka(Server):
         self._heap_mb = heap_mb
         self._quick_start = quick_start
         self._properties = dict(properties or {})
+        self._cluster_id = cluster_id or new_cluster_id()
         self._process: GuardedProcess | None = None
 
     @property
@@ -152,10 +155,9 @@ class EmbeddedKafka(Server):
     def _format(self, java: str, class_path: str) -> None:
         if (self._data / "meta.properties").exists():
             return
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         # the tool's parser takes a leading dash for an option
         command = [java, *_QUICK, "-cp", class_path, "kafka.tools.StorageTool", "format"]
-        command += [f"--cluster-id={cluster_id}", "--config", str(self._config)]
+        command += [f"--cluster-id={self._cluster_id}", "--config", str(self._config)]
         try:
             done = subprocess.run(  # noqa: S603 - the command is ours
                 command, capture_output=True, text=True, timeout=60, check=False
@@ -215,6 +217,11 @@ class EmbeddedKafka(Server):
 
     def _unwritable(self, exc: OSError) -> ServerError:
         return ServerError(f"folder {self.folder} cannot be written: {exc.strerror}")
+
+
+def new_cluster_id() -> str:
+    """An id as Kafka makes them."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 #: for short-lived or small JVMs
