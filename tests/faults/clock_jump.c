@@ -1,4 +1,4 @@
-/* Sets the wall clock of one process on by the seconds that a file says; preloaded into it.
+/* Sets the wall clock of one process on by the seconds that a file says, a binary number; preloaded into it.
  *
  * Only what asks for the time of day is told another one. What counts seconds since the machine
  * started is let be, as it is when somebody sets a clock.
@@ -7,18 +7,23 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 static long jump_s(void) {
-    char text[32] = {0};
-    const char *path = getenv("CLOCK_JUMP_FILE");
-    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (file < 0) return 0;
-    ssize_t got = read(file, text, sizeof text - 1);
-    close(file);
-    return got > 0 ? atol(text) : 0;
+    static volatile const long *said;
+    static int asked;
+    if (!asked) {
+        const char *path = getenv("CLOCK_JUMP_FILE");
+        int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+        void *map = file < 0 ? MAP_FAILED : mmap(0, sizeof(long), PROT_READ, MAP_SHARED, file, 0);
+        if (file >= 0) close(file);
+        if (map != MAP_FAILED) said = map;
+        asked = 1;
+    }
+    return said ? *said : 0;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *at) {
