@@ -29,6 +29,10 @@ VERSIONS = [each.version for each in every_version()]
 MEANINGFUL = {
     "headrace_streams.state": ("suspended", "removed"),
     "headrace_failures.state": ("retried", "open"),
+    "headrace_audit.tenant": (None, b"name-2"),
+    "headrace_keys.tenant": (None, "name-2"),
+    "headrace_keys.prefix": ("prefix-1", "prefix-2"),
+    "role": ("viewer", "sender"),
     # of the second row's lane, which stands at 2, a failure may be open
     "from_offset": (0, 2),
     "until_offset": (5, 7),
@@ -128,6 +132,8 @@ def test_a_store_of_every_version_can_be_used_at_once(database, store_url, versi
         assert [each.next_offset for each in store.load_positions()] == [1, 2]
         assert len(store.failures()) == 2
         assert store.hold([each.id for each in store.streams()])
+        new = VERSIONS.index(version) < VERSIONS.index("0005")
+        assert len(store.keys.every()) == len(store.audit.changes()) == (0 if new else 2)
 
 
 UPGRADE = """

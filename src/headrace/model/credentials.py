@@ -5,8 +5,14 @@ A caller is never believed about who it is: tenant and role come from its creden
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+#: lines of the audit log that are kept; each new one drops the oldest beyond them
+CHANGES_KEPT = 100_000
+_WHO_CHARACTERS = 200
+_ACTION_CHARACTERS = 500
+_DETAIL_CHARACTERS = 4000
 
 
 class Role(StrEnum):
@@ -70,3 +76,17 @@ class Change:
     detail: str = ""
     #: given by the store, growing
     id: int | None = None
+
+    def shortened(self) -> Change:
+        """The same with texts cut, since callers choose how long these are."""
+        return replace(
+            self,
+            who=_cut(self.who, _WHO_CHARACTERS),
+            action=_cut(self.action, _ACTION_CHARACTERS),
+            tenant=None if self.tenant is None else _cut(self.tenant, _WHO_CHARACTERS),
+            detail=_cut(self.detail, _DETAIL_CHARACTERS),
+        )
+
+
+def _cut(text: str, most_characters: int) -> str:
+    return text if len(text) <= most_characters else text[: most_characters - 1] + "…"

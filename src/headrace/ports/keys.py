@@ -10,14 +10,15 @@ from headrace.model.credentials import Change, Key
 class Keys(Protocol):
     """The API keys of all tenants and operators. Safe in several threads and processes.
 
-    A store that does not answer raises ``StoreUnavailable``.
+    A store that does not answer raises ``StoreUnavailable``. Removing a tenant drops its keys, so
+    that they do not open the door of a later tenant of the same name.
     """
 
     def add(self, key: Key) -> None:
         """Keep a new key.
 
         Raises:
-            ConfigError: its prefix is taken.
+            ConfigError: its prefix is taken, or its tenant was removed.
             UnknownName: its tenant was never added.
         """
 
@@ -46,7 +47,11 @@ class Audit(Protocol):
     """What was changed through the control API, and by whom."""
 
     def note(self, change: Change) -> None:
-        """Add a line; durable on return."""
+        """Add a line; durable on return.
+
+        Long texts are cut, and the oldest lines beyond ``CHANGES_KEPT`` are dropped. The id of
+        ``change`` is not looked at.
+        """
 
     def changes(
         self, *, tenant: str | None = None, before: int | None = None, limit: int = 100

@@ -8,6 +8,7 @@ from typing import Protocol
 from headrace.model.records import Deployment, Failure, LaneStart, Move, Peer
 from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
 from headrace.model.waves import Wave
+from headrace.ports.keys import Audit, Keys
 from headrace.ports.positions import Positions
 
 
@@ -22,6 +23,14 @@ class Store(Protocol):
     @property
     def positions(self) -> Positions:
         """The compare-and-set of positions."""
+
+    @property
+    def keys(self) -> Keys:
+        """The API keys."""
+
+    @property
+    def audit(self) -> Audit:
+        """What was changed by HTTP, and by whom."""
 
     def revision(self) -> int:
         """Grows with every change made by an operator, not with commits; asked each turn."""
@@ -42,7 +51,7 @@ class Store(Protocol):
         """Suspend, resume or remove a tenant; removing also removes its streams.
 
         Removal keeps the positions as a record of how far it came; what was in flight may still
-        commit. A removed tenant can only be added again.
+        commit. Its API keys are dropped. A removed tenant can only be added again.
         """
 
     def set_weight(self, name: str, weight: float) -> None:
@@ -50,6 +59,17 @@ class Store(Protocol):
 
     def set_throttle(self, name: str, throttle: Throttle) -> None:
         """Set or lift a tenant's throttle."""
+
+    def change_tenant(self, before: Tenant, after: Tenant) -> bool:
+        """Set state, weight and throttle of a tenant together, if it is still as ``before``.
+
+        False, and nothing done, if it is not. To remove it by this does all that
+        ``set_tenant_state`` does. Both name the same tenant.
+
+        Raises:
+            ConfigError: ``before`` is removed, or a weight or throttle cannot be.
+            UnknownName: it was never added.
+        """
 
     def streams(self) -> list[Stream]:
         """All streams ever added, by use case and tenant; removed ones too."""

@@ -200,3 +200,32 @@ failure_headers = Table(
     Column("name", ExactText, nullable=False),
     Column("value", LargeBinary),
 )
+
+keys = Table(
+    "headrace_keys",
+    metadata,
+    Column("prefix", NAME, primary_key=True),
+    #: HMAC-SHA-256 of the key
+    Column("digest", LargeBinary, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("tenant", NAME, ForeignKey("headrace_tenants.name")),
+    Column("label", ExactText, nullable=False),
+    Column("created_at_s", Double, nullable=False),
+    Column("expires_at_s", Double),
+    Column("revoked_at_s", Double),
+)
+
+#: who did what; callers choose some of the words, and the tenant may be one that nobody added
+audit = Table(
+    "headrace_audit",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("at_s", Double, nullable=False),
+    Column("who", ExactText, nullable=False),
+    Column("action", ExactText, nullable=False),
+    Column("tenant", ExactText),
+    Column("status", Integer, nullable=False),
+    Column("detail", ExactText, nullable=False),
+    Index("headrace_audit_tenants", "tenant", "id"),
+    sqlite_autoincrement=True,
+)

@@ -29,7 +29,9 @@ from headrace.store import (
     streams,
     tenants,
 )
+from headrace.store.audit import SqlAudit
 from headrace.store.database import Database, open_database
+from headrace.store.keys import SqlKeys
 from headrace.store.migrations import upgrade
 from headrace.store.positions import SqlPositions
 from headrace.store.schema import revisions
@@ -63,6 +65,8 @@ class SqlStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._positions = SqlPositions(database)
+        self._keys = SqlKeys(database)
+        self._audit = SqlAudit(database)
 
     def __repr__(self) -> str:
         return f"SqlStore({self._database.address.shown})"
@@ -71,6 +75,16 @@ class SqlStore:
     def positions(self) -> SqlPositions:
         """The compare-and-set of positions."""
         return self._positions
+
+    @property
+    def keys(self) -> SqlKeys:
+        """The API keys."""
+        return self._keys
+
+    @property
+    def audit(self) -> SqlAudit:
+        """What was changed by HTTP, and by whom."""
+        return self._audit
 
     def revision(self) -> int:
         """Grows with every change made by an operator, not with commits."""
@@ -109,6 +123,11 @@ class SqlStore:
         """Set or lift a tenant's throttle."""
         with self._change() as connection:
             tenants.set_throttle(connection, name, throttle)
+
+    def change_tenant(self, before: Tenant, after: Tenant) -> bool:
+        """Set state, weight and throttle of a tenant together; False if it is not as before."""
+        with self._change() as connection:
+            return tenants.change(connection, before, after)
 
     def streams(self) -> list[Stream]:
         """All streams ever added, by use case and tenant; removed ones too."""

@@ -2,7 +2,7 @@
 
 A tenant's state and its streams' states are two decisions. Suspending a tenant leaves its streams
 as they are, so that resuming it does not wake the one that was suspended for its errors; what runs
-is what is active in both. Removing is the exception: it removes the streams too.
+is what is active in both. Removing is the exception: it removes the streams and the API keys too.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict
+from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.streams import State, StreamId, Tenant, Throttle
-from headrace.store import streams
+from headrace.store import keys, streams
 from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
 
@@ -25,15 +26,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 def every(connection: Connection) -> list[Tenant]:
     """All tenants, by name."""
-    return [
-        Tenant(
-            row.name,
-            State(row.state),
-            row.weight,
-            Throttle(row.records_per_s, row.bytes_per_s, row.burst_s),
-        )
-        for row in connection.execute(select(tenants).order_by(tenants.c.name))
-    ]
+    return [_tenant(row) for row in connection.execute(select(tenants).order_by(tenants.c.name))]
 
 
 def add(connection: Connection, tenant: Tenant) -> None:
@@ -61,12 +54,12 @@ def set_state(connection: Connection, name: str, state: State) -> None:
     """Suspend, resume or remove; removing also removes the streams."""
     if state is State.REMOVED:
         _known_state(connection, name)
-        connection.execute(
-            update(stream_rows).where(stream_rows.c.tenant == name).values(state=state.value)
-        )
+        _remove_streams(connection, name)
     else:
         _refuse_removed(connection, name)
     _set(connection, name, state=state.value)
+    if state is State.REMOVED:
+        keys.drop_of(connection, name)
 
 
 def set_weight(connection: Connection, name: str, weight: float) -> None:
@@ -81,6 +74,31 @@ def set_throttle(connection: Connection, name: str, throttle: Throttle) -> None:
     check_throttle(name, throttle)
     _refuse_removed(connection, name)
     _set(connection, name, **asdict(throttle))
+
+
+def change(connection: Connection, before: Tenant, after: Tenant) -> bool:
+    """Set everything about a tenant at once; False if it is not as ``before``."""
+    assert before.name == after.name, "a tenant keeps its name"
+    check_weight(after.name, after.weight)
+    check_throttle(after.name, after.throttle)
+    _refuse_removed(connection, after.name)
+    asked = select(tenants).where(tenants.c.name == after.name).with_for_update()
+    if _tenant(connection.execute(asked).one()) != before:
+        return False
+    _set(connection, after.name, weight=after.weight, **asdict(after.throttle))
+    if after.state is not before.state:
+        set_state(connection, after.name, after.state)
+    return True
+
+
+def _tenant(row: Row[Any]) -> Tenant:
+    throttle = Throttle(row.records_per_s, row.bytes_per_s, row.burst_s)
+    return Tenant(row.name, State(row.state), row.weight, throttle)
+
+
+def _remove_streams(connection: Connection, name: str) -> None:
+    ours = stream_rows.c.tenant == name
+    connection.execute(update(stream_rows).where(ours).values(state=State.REMOVED.value))
 
 
 def _set(connection: Connection, name: str, **values: str | float | None) -> None:

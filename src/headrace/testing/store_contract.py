@@ -38,7 +38,9 @@ from headrace.model.streams import (
 )
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Store
+from headrace.testing.store_contract_changes import ChangesContract
 from headrace.testing.store_contract_failures import FailuresContract
+from headrace.testing.store_contract_keys import AuditContract, KeysContract
 from headrace.testing.store_contract_lost import LostContract
 from headrace.testing.store_contract_positions import (
     ACME,
@@ -351,6 +353,14 @@ class _Intents:
 
 
 class StoreContract(
-    _Tenants, _Streams, PositionsContract, _Intents, FailuresContract, LostContract
+    _Tenants,
+    ChangesContract,
+    _Streams,
+    PositionsContract,
+    _Intents,
+    FailuresContract,
+    LostContract,
+    KeysContract,
+    AuditContract,
 ):
     """The promises of ``headrace.ports.Store``; see the module for the fixtures it needs."""

@@ -7,7 +7,7 @@ Guests of ``positions.begin`` get a transaction that can keep rows too, so that 
 store's own database has its twin as well.
 
 Nothing survives the process. Drivers are in ``store_twin_drivers.py``, failures in
-``store_twin_failures.py``.
+``store_twin_failures.py``, keys and the audit log in ``store_twin_keys.py``.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class StoreTwin(DriversTwin):
         if state is State.REMOVED:
             for each in [each for each in self.data.streams if each.tenant == name]:
                 self._set_stream(each, state=state)
+            self.keys.drop_of(name)
 
     @alone
     def set_weight(self, name: str, weight: float) -> None:
@@ -78,6 +79,20 @@ class StoreTwin(DriversTwin):
         """Set or lift a tenant's throttle."""
         check_throttle(name, throttle)
         self._set_tenant(name, throttle=throttle)
+
+    @alone
+    def change_tenant(self, before: Tenant, after: Tenant) -> bool:
+        """Set state, weight and throttle of a tenant together; False if it is not as before."""
+        assert before.name == after.name, "a tenant keeps its name"
+        check_weight(after.name, after.weight)
+        check_throttle(after.name, after.throttle)
+        self._set_tenant(after.name)
+        if self.data.tenants[after.name] != before:
+            return False
+        if after.state is not before.state:
+            self.set_tenant_state(after.name, after.state)
+        self.data.tenants[after.name] = after
+        return True
 
     @alone
     def streams(self) -> list[Stream]:

@@ -15,6 +15,7 @@ from headrace.errors import Fenced, UnknownName
 from headrace.model.records import Move, Peer
 from headrace.model.streams import Stream, StreamId
 from headrace.model.waves import Wave
+from headrace.testing.store_twin_keys import AuditTwin, KeysTwin
 from headrace.testing.store_twin_positions import Data, PositionsTwin
 
 _S = TypeVar("_S", bound="DriversTwin")
@@ -41,11 +42,15 @@ class DriversTwin:
     Attributes:
         data: what it holds; give it to another twin to have a second connection to it.
         positions: the compare-and-set.
+        keys: the API keys.
+        audit: what was changed by HTTP.
     """
 
     def __init__(self, data: Data | None = None) -> None:
         self.data = data or Data()
         self.positions = PositionsTwin(self.data)
+        self.keys = KeysTwin(self.data)
+        self.audit = AuditTwin(self.data)
 
     # drivers
 

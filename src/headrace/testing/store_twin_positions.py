@@ -8,11 +8,13 @@ both happen or neither.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.model.credentials import CHANGES_KEPT, Change, Key
 from headrace.model.records import Deployment, Move, Peer
 from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant
 from headrace.model.waves import Wave
@@ -46,6 +48,10 @@ class Data:
     deployments: dict[str, Deployment] = field(default_factory=dict)
     failures: FailuresTwin = field(default_factory=FailuresTwin)
     tables: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    keys: dict[str, Key] = field(default_factory=dict)
+    #: the audit log, oldest first
+    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
+    changes_total: int = 0
 
 
 class PositionsTwin:

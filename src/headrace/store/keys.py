@@ -1,0 +1,96 @@
+"""API keys in the store's database.
+
+A key that was copied out of the database must open no door, so only its digest is here; and a key
+must not outlive its tenant, or whoever had it would open the door of the next tenant of that name,
+so removing a tenant drops its keys in the same transaction (``drop_of``).
+
+What a key looks like and how it is checked is in ``doors/``. Keys are nothing that drivers look
+at, so they do not raise the revision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, or_, select, update
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.credentials import Key, Role
+from headrace.model.streams import State
+from headrace.store.database import Database
+from headrace.store.schema import keys, tenants
+
+_COLUMNS = [each.name for each in fields(Key)]
+
+
+class SqlKeys:
+    """``headrace.ports.Keys`` on SQLite or PostgreSQL. Safe in several threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, key: Key) -> None:
+        """Keep a new key of nobody, or of a tenant that is there."""
+        with self._database.write() as connection:
+            if key.tenant is not None:
+                _check_tenant(connection, key.tenant)
+            if connection.scalar(select(keys.c.prefix).where(keys.c.prefix == key.prefix)):
+                raise ConfigError(f"there is a key {key.prefix} already; make another one")
+            row = {name: getattr(key, name) for name in _COLUMNS}
+            connection.execute(insert(keys).values(row | {"role": key.role.value}))
+
+    def find(self, prefix: str) -> Key | None:
+        """The key of this prefix, working or not."""
+        with self._database.read() as connection:
+            row = connection.execute(select(keys).where(keys.c.prefix == prefix)).first()
+        return None if row is None else _key(row)
+
+    def every(self, tenant: str | None = None) -> list[Key]:
+        """All keys, or those of one tenant, by time of creation."""
+        asked = select(keys).order_by(keys.c.created_at_s, keys.c.prefix)
+        if tenant is not None:
+            asked = asked.where(keys.c.tenant == tenant)
+        with self._database.read() as connection:
+            return [_key(row) for row in connection.execute(asked)]
+
+    def expire(self, prefix: str, at_s: float) -> None:
+        """Let a key end at ``at_s``, or sooner if it would by itself."""
+        later = or_(keys.c.expires_at_s.is_(None), keys.c.expires_at_s > at_s)
+        with self._database.write() as connection:
+            _check_known(connection, prefix)
+            ends = update(keys).where(keys.c.prefix == prefix, later).values(expires_at_s=at_s)
+            connection.execute(ends)
+
+    def revoke(self, prefix: str, at_s: float) -> None:
+        """End a key at once; one that was revoked stays as it is."""
+        works = keys.c.revoked_at_s.is_(None)
+        with self._database.write() as connection:
+            _check_known(connection, prefix)
+            ends = update(keys).where(keys.c.prefix == prefix, works).values(revoked_at_s=at_s)
+            connection.execute(ends)
+
+
+def drop_of(connection: Connection, tenant: str) -> None:
+    """Forget the keys of a tenant, whose row the caller has locked."""
+    connection.execute(delete(keys).where(keys.c.tenant == tenant))
+
+
+def _check_tenant(connection: Connection, tenant: str) -> None:
+    # Under the lock of the tenant's row, or a removal at this moment would miss the new key.
+    asked = select(tenants.c.state).where(tenants.c.name == tenant).with_for_update()
+    state = connection.scalar(asked)
+    if state is None:
+        raise UnknownName(f"there is no tenant {tenant}; add it first")
+    if state == State.REMOVED:
+        raise ConfigError(f"tenant {tenant} was removed; add it again before you give it a key")
+
+
+def _check_known(connection: Connection, prefix: str) -> None:
+    if connection.scalar(select(keys.c.prefix).where(keys.c.prefix == prefix)) is None:
+        raise UnknownName(f"there is no key {prefix}; 'headrace keys list' shows them")
+
+
+def _key(row: Row[Any]) -> Key:
+    values = {name: getattr(row, name) for name in _COLUMNS}
+    return Key(**values | {"role": Role(row.role)})
