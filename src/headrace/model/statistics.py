@@ -146,7 +146,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a stream went through in one span of time, as history keeps it."""
+    """What a stream went through in one span of time, as history keeps it.
+
+    Both lags are the largest that were seen in the span.
+    """
 
     stream: StreamId
     from_s: float
@@ -161,3 +164,35 @@ class Point:
     delay: Spread
     #: the sketch that ``delay`` was read from, so that spans can be merged
     sketch: bytes = b""
+
+
+class AlertKind(StrEnum):
+    """What an operator is told without having asked."""
+
+    STALLED = "stalled"  #: it has lag and may run, but nothing was committed for a minute
+    LAG_GROWING = "lag-growing"  #: it is later than it should be, and getting later
+    QUARANTINED = "quarantined"  #: a failure waits for a person's decision
+    DRIVER_LOST = "driver-lost"  #: a driver is silent, and nobody has taken its streams over
+
+
+class Severity(StrEnum):
+    """How soon somebody should look."""
+
+    WARNING = "warning"  #: today
+    CRITICAL = "critical"  #: now
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that a person should know; it lasts as long as its reason does."""
+
+    kind: AlertKind
+    severity: Severity
+    #: None where no single tenant is concerned
+    tenant: str | None
+    use_case: str | None
+    driver: str | None
+    #: since when, in seconds since 1970
+    since_s: float
+    #: what is wrong and what to do, in one line
+    text: str

@@ -1,0 +1,165 @@
+"""When a person should be told, and in which words.
+
+Thresholds on a single look cry wolf: a stream that committed nothing for a second is no news. So
+each look is compared with what earlier looks saw, which the caller keeps between two calls and this
+module alone reads (``Watched``). An alert lasts as long as its reason and keeps the time it began
+at, so that it can be shown as one thing and not as a new one every second.
+
+Nobody is paged from here; the rules for Prometheus say the same in its own language.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from headrace.model.records import Failure
+from headrace.model.statistics import Alert, AlertKind, Report, Severity, StreamFigures
+from headrace.model.streams import StreamId
+from headrace.policies.reports import Told, is_lost, newest
+
+#: lag without any commit for so long is a stall
+STALLED_AFTER_S = 60.0
+#: lags are compared so often at most: what rises and falls within seconds is no trend
+LOOK_EVERY_S = 10.0
+#: a lag that was higher at each of so many looks than at the one before is growing
+RISING_LOOKS = 3
+#: a stream may be so late before a growing lag is worth a word
+TARGET_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was seen of a stream."""
+
+    #: sum over its lanes
+    position: int
+    #: when it was last seen to move, or to have nothing to do
+    moved_at_s: float
+    #: when its lag was last compared
+    looked_at_s: float
+    lag_s: float
+    #: looks in a row at which the lag had risen
+    rises: int = 0
+    #: when the lag began to rise
+    rising_since_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The alerts of a look, and what the next look needs to remember."""
+
+    alerts: tuple[Alert, ...] = ()
+    _streams: Mapping[StreamId, _Seen] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def watch(
+    reports: Collection[Report],
+    failures_open: Iterable[Failure],
+    now_s: float,
+    before: Watched | None = None,
+    *,
+    target_s: float = TARGET_S,
+) -> Watched:
+    """Look once; ``before`` is what the last look returned.
+
+    Args:
+        reports: the latest of each driver.
+        failures_open: failures that wait for a decision.
+        now_s: seconds since 1970.
+        before: None at the first look; stalls and growth need a minute of looks to be seen.
+        target_s: how late a stream may be before its growing lag is told.
+
+    Returns:
+        The alerts in order of severity (critical first), kind, tenant and use case.
+    """
+    known = before._streams if before is not None else {}
+    told = newest(reports)
+    seen = {name: _looked(each, known.get(name)) for name, each in told.items()}
+    found = [
+        *_lost(reports, now_s),
+        *_quarantined(failures_open),
+        *(late for name, (_, each) in told.items() for late in _late(each, seen[name], target_s)),
+    ]
+    found.sort(key=_place)
+    return Watched(tuple(found), MappingProxyType(seen))
+
+
+def _looked(told: Told, before: _Seen | None) -> _Seen:
+    # In the time of who tells it: of a driver that is silent nothing more is known.
+    now_s, each = told
+    position = sum(lane.position for lane in each.lanes)
+    if before is None:
+        return _Seen(position, now_s, now_s, each.lag_s)
+    rests = each.lag_records == 0 or each.state != "active"
+    moved_at_s = now_s if rests or position != before.position else before.moved_at_s
+    if now_s - before.looked_at_s < LOOK_EVERY_S:
+        kept = (before.looked_at_s, before.lag_s, before.rises, before.rising_since_s)
+        return _Seen(position, moved_at_s, *kept)
+    rises = before.rises + 1 if each.lag_s > before.lag_s and each.state == "active" else 0
+    since_s = before.rising_since_s if before.rises else before.looked_at_s
+    return _Seen(position, moved_at_s, now_s, each.lag_s, rises, since_s)
+
+
+def _late(each: StreamFigures, seen: _Seen, target_s: float) -> Iterator[Alert]:
+    use_case, tenant = each.stream
+    still_s = seen.looked_at_s - seen.moved_at_s
+    if still_s >= STALLED_AFTER_S:
+        text = (
+            f"{each.stream} has {each.lag_records} records to do and committed none for "
+            f"{still_s:.0f} s"
+        )
+        why = f": {each.note}" if each.note else "; see its wave and the driver's log"
+        yield Alert(
+            AlertKind.STALLED,
+            Severity.CRITICAL,
+            tenant,
+            use_case,
+            None,
+            seen.moved_at_s,
+            text + why,
+        )
+    elif seen.rises >= RISING_LOOKS and each.lag_s > target_s:
+        text = (
+            f"{each.stream} is {each.lag_s:.0f} s late and getting later: {each.in_per_s:.0f} "
+            f"records/s come in, {each.out_per_s:.0f}/s are done; give it a higher weight, more "
+            "slots or a quicker handler"
+        )
+        kind, severity = AlertKind.LAG_GROWING, Severity.WARNING
+        yield Alert(kind, severity, tenant, use_case, None, seen.rising_since_s, text)
+
+
+def _quarantined(failures: Iterable[Failure]) -> Iterator[Alert]:
+    by_stream: dict[StreamId, list[Failure]] = defaultdict(list)
+    for each in failures:
+        by_stream[each.slice.lane.stream].append(each)
+    for name, found in by_stream.items():
+        first = min(found, key=lambda each: each.at_s)
+        lanes = "1 lane stands" if len(found) == 1 else f"{len(found)} lanes stand"
+        text = (
+            f"{name}: {lanes} still at a failure ({first.error.code}); look at it, then retry or "
+            "skip it"
+        )
+        kind, severity = AlertKind.QUARANTINED, Severity.WARNING
+        yield Alert(kind, severity, name.tenant, name.use_case, None, first.at_s, text)
+
+
+def _lost(reports: Collection[Report], now_s: float) -> Iterator[Alert]:
+    for each in reports:
+        if is_lost(each, reports, now_s):
+            text = (
+                f"driver {each.driver} is silent since {now_s - each.at_s:.0f} s and holds "
+                f"{len(each.streams)} streams; start it, or another driver, on this store"
+            )
+            kind, severity = AlertKind.DRIVER_LOST, Severity.CRITICAL
+            yield Alert(kind, severity, None, None, each.driver, each.at_s, text)
+
+
+_SEVERITIES: Sequence[Severity] = (Severity.CRITICAL, Severity.WARNING)
+
+
+def _place(alert: Alert) -> tuple[int, str, str, str, str]:
+    names = (alert.kind.value, alert.tenant or "", alert.use_case or "", alert.driver or "")
+    return (_SEVERITIES.index(alert.severity), *names)
