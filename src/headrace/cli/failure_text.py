@@ -40,15 +40,6 @@ def in_one_line(error: SliceError) -> str:
     return printable(f"{error.code}: {' '.join(error.message.split())}")
 
 
-def offsets(failure: Failure) -> str:
-    """The record's offset, or the range of the slice if no record is named."""
-    if failure.error.offset is not None:
-        return str(failure.error.offset)
-    if not failure.slice.size:
-        return f"{failure.slice.from_offset}.."  # lost with its topic, nobody knows how much
-    return f"{failure.slice.from_offset}..{failure.slice.until_offset}"
-
-
 def data(raw: bytes | None, *, full: bool) -> str:
     """Bytes as text if they are UTF-8, else as hex."""
     if raw is None:

@@ -1,16 +1,13 @@
 """`headrace quarantine`: what could not be handled, and what to do about it.
 
-A record that cannot be handled stops its lane, and nothing but a person knows whether the handler
-is to be mended or the record to be left out. So the record is shown with its bytes, and each way
-to go on is one command: to retry it, to skip it, or to send back what was set aside.
-
-A record is never skipped before it is safe in the dead letters. What stops a lane, and what moves
-it, is the store's to keep (`store/stops.py`).
+The record is shown with its bytes, and each way to go on is one command: to retry it, to skip it,
+or to send back what was set aside. What each does, and when it is refused, is in
+`operating/quarantine.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -30,13 +27,21 @@ from headrace.cli.console import (
     settings_and_folder,
     store_of,
 )
-from headrace.cli.failure_text import in_one_line, offsets, paragraphs, when
-from headrace.errors import ConfigError, UnknownName
+from headrace.cli.failure_text import in_one_line, paragraphs, when
+from headrace.errors import ConfigError
 from headrace.kafka.dead_letters import KafkaDeadLettersFactory
 from headrace.kafka.redrive import redrive as send_back
 from headrace.model.records import Failure, FailureState
-from headrace.model.streams import State, Stream, StreamId
-from headrace.ports import Connections, DeadLetter, DeadLetters, Store
+from headrace.operating.quarantine import (
+    check_skip,
+    consequence,
+    live_stream,
+    offsets,
+    suspended,
+)
+from headrace.operating.quarantine import retry as go_on
+from headrace.operating.quarantine import skip as go_on_behind
+from headrace.ports import Connections, DeadLetters, Store
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -132,13 +137,13 @@ def retry(
     """
     with store_of(config) as store:
         chosen = _chosen(store, numbers or [], stream, every=every)
-        _each(chosen, lambda failure, number: _retry_one(store, failure, number))
+        _each(chosen, lambda failure: _retry_one(store, failure))
         _tell_suspended(store, chosen)
 
 
-def _retry_one(store: Store, failure: Failure, number: int) -> None:
-    store.retry_failure(number)
-    _say(f"failure {number}: {failure.slice.lane} goes on at offset {offsets(failure)}")
+def _retry_one(store: Store, failure: Failure) -> None:
+    go_on(store, failure)
+    _say(f"failure {failure.id}: {failure.slice.lane} goes on at offset {offsets(failure)}")
 
 
 @app.command()
@@ -161,57 +166,18 @@ def skip(
     with store_of(config) as store:
         chosen = _chosen(store, numbers, None, every=False)
         for failure in chosen:
-            _refuse_if_impossible(store, failure, whole_slice=whole_slice)
-            _say(_consequence(failure))
+            check_skip(store, failure, whole_slice=whole_slice)
+            _say(consequence(failure))
         if not yes:
             typer.confirm("Go on?", abort=True)
         with closing(_dead_letters(config)) as letters:
-            _each(chosen, lambda failure, number: _skip_one(store, letters, failure, number))
+            _each(chosen, lambda failure: _skip_one(store, letters, failure))
         _tell_suspended(store, chosen)
 
 
-def _skip_one(store: Store, letters: DeadLetters, failure: Failure, number: int) -> None:
-    if failure.error.offset is not None:
-        letters.keep([DeadLetter(failure.slice, failure.error, failure.attempts)])
-    store.skip_failure(number)
-    _say(f"failure {number}: {failure.slice.lane} goes on behind offset {offsets(failure)}")
-
-
-def _refuse_if_impossible(store: Store, failure: Failure, *, whole_slice: bool) -> None:
-    """Look before a letter is kept: a refused skip should leave nothing behind."""
-    piece = failure.slice
-    if failure.state is not FailureState.OPEN:
-        raise ConfigError(
-            f"failure {failure.id} of lane {piece.lane} is not open any more: "
-            f"it was {failure.state}"
-        )
-    if failure.error.offset is None and not whole_slice:
-        raise ConfigError(
-            f"failure {failure.id} names no record: to skip it passes over all {piece.size} "
-            f"offsets of {piece}; add --whole-slice if you mean that"
-        )
-    _live_stream(store, piece.lane.stream)
-    here = [
-        each.next_offset
-        for each in store.load_positions([piece.lane.stream])
-        if each.lane == piece.lane
-    ]
-    if not failure.skipped_from.intersection(here):
-        raise ConfigError(
-            f"failure {failure.id}: lane {piece.lane} reads next at {here[0] if here else None}, "
-            f"from where offset {offsets(failure)} cannot be skipped; retry it, or use "
-            "'headrace streams seek'"
-        )
-
-
-def _consequence(failure: Failure) -> str:
-    piece = failure.slice
-    if failure.error.offset is None:
-        return f"failure {failure.id}: passes over {piece.size} offsets, {piece}, kept nowhere"
-    return (
-        f"failure {failure.id}: passes over offset {failure.error.offset} of "
-        f"{piece.topic}[{piece.lane.partition}], which is kept in {piece.topic}.dlq"
-    )
+def _skip_one(store: Store, letters: DeadLetters, failure: Failure) -> None:
+    go_on_behind(store, letters, failure)
+    _say(f"failure {failure.id}: {failure.slice.lane} goes on behind offset {offsets(failure)}")
 
 
 @app.command()
@@ -228,7 +194,7 @@ def redrive(
     Example: `headrace quarantine redrive acme/score --limit 100 --dry-run`
     """
     with store_of(config) as store:
-        found = _live_stream(store, stream_of(stream))
+        found = live_stream(store, stream_of(stream))
         done = send_back(_connections(config), found.id, found.topic, limit=limit, dry_run=dry_run)
         for why in done.refused:
             err.print(f"refused: {why}", markup=False, highlight=False, soft_wrap=True)
@@ -237,15 +203,6 @@ def redrive(
             f"dead letters {how} back to {found.topic}: {done.sent}, refused: "
             f"{len(done.refused)}, left for the next time: {done.left}"
         )
-
-
-def _live_stream(store: Store, wanted: StreamId) -> Stream:
-    found = next((each for each in store.streams() if each.id == wanted), None)
-    if found is None:
-        raise UnknownName(f"there is no stream {wanted}; 'headrace streams list' shows them")
-    if found.state is State.REMOVED:
-        raise ConfigError(f"stream {wanted} was removed; nothing of it can go on or be sent back")
-    return found
 
 
 def _connections(config: Path) -> Connections:
@@ -268,13 +225,12 @@ def _chosen(
     return store.failures(None if stream is None else stream_of(stream), only_open=True)
 
 
-def _each(chosen: Sequence[Failure], do: Callable[[Failure, int], None]) -> None:
+def _each(chosen: Sequence[Failure], do: Callable[[Failure], None]) -> None:
     """Do it for each, also when one is refused; then fail as that one did."""
     refused: list[ConfigError] = []
     for failure in chosen:
-        assert failure.id is not None, "it came from the store"
         try:
-            do(failure, failure.id)
+            do(failure)
         except ConfigError as error:
             refused.append(error)
     if not chosen:
@@ -284,20 +240,13 @@ def _each(chosen: Sequence[Failure], do: Callable[[Failure, int], None]) -> None
 
 
 def _tell_suspended(store: Store, chosen: Sequence[Failure]) -> None:
-    for stream in _suspended(store, chosen):
+    for stream in suspended(store, chosen):
         why = f" ({stream.reason})" if stream.reason else ""
         tenant, use_case = stream.id.tenant, stream.id.use_case
         _say(
             f"stream {stream.id} is suspended all the same{why}: "
             f"headrace streams resume {tenant} {use_case}"
         )
-
-
-def _suspended(store: Store, chosen: Sequence[Failure]) -> Iterator[Stream]:
-    wanted = {each.slice.lane.stream for each in chosen}
-    for each in store.streams():
-        if each.id in wanted and each.state is State.SUSPENDED:
-            yield each
 
 
 def _say(line: str) -> None:

@@ -19,10 +19,10 @@ from headrace.cli.console import (
     settings_and_folder,
     store_of,
 )
-from headrace.cycle.lags import StreamLag, lags, seek_target
-from headrace.errors import ConfigError
+from headrace.cycle.lags import StreamLag, lags
 from headrace.kafka import KafkaLog
 from headrace.model.streams import State, StreamId
+from headrace.operating.seeking import seek as seek_to
 from headrace.ports import Log
 
 app = typer.Typer(
@@ -135,12 +135,9 @@ def seek(
         stream = StreamId(use_case, tenant)
         log = _log_of(config)
         try:
-            offsets = seek_target(store, log, stream, to)
+            offsets = seek_to(store, log, stream, to)
         finally:
             log.close()
-        if not offsets:
-            raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
-        store.seek(stream, offsets)
         shown = ", ".join(f"{number}:{offset}" for number, offset in sorted(offsets.items()))
         out.print(f"stream {stream} reads next at {shown}")
 

@@ -105,30 +105,55 @@ def seek_target(store: Store, log: Log, stream: StreamId, to: str) -> dict[int, 
         UnknownName: there is no such stream.
         ConfigError: ``to`` cannot be understood, or is outside what the log holds.
     """
+    topic, starts, ends = _held(store, log, stream)
+    if to == "earliest":
+        return starts
+    if to == "latest":
+        return ends
+    if to.lstrip().startswith("{"):
+        wanted = _from_json(to, topic, starts, ends)
+    elif to.lstrip("-").isdigit():
+        wanted = dict.fromkeys(starts, int(to))
+    else:
+        asked = [TopicPartition(topic, number) for number in starts]
+        return _of_topic(log.offsets_at(asked, _timestamp_s(to)), topic)
+    return _checked(topic, wanted, starts, ends)
+
+
+def seek_offsets(
+    store: Store, log: Log, stream: StreamId, wanted: Mapping[int, int]
+) -> dict[int, int]:
+    """The offsets by partition themselves, if the log holds them.
+
+    Raises:
+        UnknownName: there is no such stream.
+        ConfigError: an offset is outside what the log holds.
+    """
+    topic, starts, ends = _held(store, log, stream)
+    return _checked(topic, wanted, starts, ends)
+
+
+def _held(store: Store, log: Log, stream: StreamId) -> tuple[str, dict[int, int], dict[int, int]]:
+    """The topic of a stream, and by partition where it starts and ends."""
     found = next((each for each in store.streams() if each.id == stream), None)
     if found is None:
         raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
     info = log.topics([found.topic]).get(found.topic)
     asked = [TopicPartition(found.topic, number) for number in info.partitions] if info else []
     starts = _of_topic(log.start_offsets(asked), found.topic)
-    ends = _of_topic(log.end_offsets(asked), found.topic)
-    if to == "earliest":
-        return starts
-    if to == "latest":
-        return ends
-    if to.lstrip().startswith("{"):
-        wanted = _from_json(to, found.topic, starts, ends)
-    elif to.lstrip("-").isdigit():
-        wanted = dict.fromkeys(starts, int(to))
-    else:
-        return _of_topic(log.offsets_at(asked, _timestamp_s(to)), found.topic)
+    return found.topic, starts, _of_topic(log.end_offsets(asked), found.topic)
+
+
+def _checked(
+    topic: str, wanted: Mapping[int, int], starts: Mapping[int, int], ends: Mapping[int, int]
+) -> dict[int, int]:
     for number, offset in wanted.items():
         if not starts.get(number, 0) <= offset <= ends.get(number, -1):
             raise ConfigError(
-                f"{found.topic}[{number}] holds offsets {starts.get(number)} to "
+                f"{topic}[{number}] holds offsets {starts.get(number)} to "
                 f"{ends.get(number)}; {offset} is not among them"
             )
-    return wanted
+    return dict(wanted)
 
 
 def _from_json(

@@ -1,0 +1,128 @@
+"""Going on after a failure: retry it, skip it, or send back what was set aside.
+
+A record that cannot be handled stops its lane, and nothing but a person knows whether the handler
+is to be mended or the record to be left out. What a person then asks for must be refused before
+anything is done if it cannot be, and a record is never skipped before it is safe in the dead
+letters.
+
+What stops a lane, and what moves it, is the store's to keep (`store/stops.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.records import Failure, FailureState
+from headrace.model.streams import State, Stream, StreamId
+from headrace.ports import DeadLetter, DeadLetters, Store
+
+
+def retry(store: Store, failure: Failure) -> None:
+    """Let the lane go on at the record.
+
+    Raises:
+        ConfigError: the failure is not open any more.
+    """
+    store.retry_failure(number_of(failure))
+
+
+def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
+    """Look before a letter is kept: a refused skip should leave nothing behind.
+
+    Args:
+        store: knows the stream, and where the lane is.
+        failure: the one to skip.
+        whole_slice: also a slice in which no single record is to blame.
+
+    Raises:
+        ConfigError: it cannot be skipped; the message says why.
+        UnknownName: its stream is not there.
+    """
+    piece = failure.slice
+    if failure.state is not FailureState.OPEN:
+        raise ConfigError(
+            f"failure {failure.id} of lane {piece.lane} is not open any more: "
+            f"it was {failure.state}"
+        )
+    if failure.error.offset is None and not whole_slice:
+        raise ConfigError(
+            f"failure {failure.id} names no record: to skip it passes over all {piece.size} "
+            f"offsets of {piece}; add --whole-slice if you mean that"
+        )
+    live_stream(store, piece.lane.stream)
+    at = next_offset(store, failure)
+    if at not in failure.skipped_from:
+        raise ConfigError(
+            f"failure {failure.id}: lane {piece.lane} reads next at {at}, "
+            f"from where offset {offsets(failure)} cannot be skipped; retry it, or use "
+            "'headrace streams seek'"
+        )
+
+
+def skip(store: Store, letters: DeadLetters, failure: Failure) -> None:
+    """Keep the record in the dead letters, then let its lane go on behind it.
+
+    Raises:
+        BrokerUnavailable: the record is not safe, and the lane stays where it is.
+        ConfigError: the brokers refuse the record, or the store refuses the skip.
+    """
+    if failure.error.offset is not None:
+        letters.keep([DeadLetter(failure.slice, failure.error, failure.attempts)])
+    store.skip_failure(number_of(failure))
+
+
+def consequence(failure: Failure) -> str:
+    """What it means to skip it, in one sentence."""
+    piece = failure.slice
+    if failure.error.offset is None:
+        return f"failure {failure.id}: passes over {piece.size} offsets, {piece}, kept nowhere"
+    return (
+        f"failure {failure.id}: passes over offset {failure.error.offset} of "
+        f"{piece.topic}[{piece.lane.partition}], which is kept in {piece.topic}.dlq"
+    )
+
+
+def live_stream(store: Store, wanted: StreamId) -> Stream:
+    """The stream, if anything of it can go on.
+
+    Raises:
+        UnknownName: nobody added it.
+        ConfigError: it was removed.
+    """
+    found = next((each for each in store.streams() if each.id == wanted), None)
+    if found is None:
+        raise UnknownName(f"there is no stream {wanted}; 'headrace streams list' shows them")
+    if found.state is State.REMOVED:
+        raise ConfigError(f"stream {wanted} was removed; nothing of it can go on or be sent back")
+    return found
+
+
+def suspended(store: Store, failures: Collection[Failure]) -> Iterator[Stream]:
+    """The streams of these failures that stand still, whatever was decided about a failure."""
+    wanted = {each.slice.lane.stream for each in failures}
+    for each in store.streams():
+        if each.id in wanted and each.state is State.SUSPENDED:
+            yield each
+
+
+def next_offset(store: Store, failure: Failure) -> int | None:
+    """Where the lane of a failure reads next; None if it has no position."""
+    lane = failure.slice.lane
+    found = (each for each in store.load_positions([lane.stream]) if each.lane == lane)
+    return next((each.next_offset for each in found), None)
+
+
+def offsets(failure: Failure) -> str:
+    """The record's offset, or the range of the slice if no record is named."""
+    if failure.error.offset is not None:
+        return str(failure.error.offset)
+    if not failure.slice.size:
+        return f"{failure.slice.from_offset}.."  # lost with its topic, nobody knows how much
+    return f"{failure.slice.from_offset}..{failure.slice.until_offset}"
+
+
+def number_of(failure: Failure) -> int:
+    """Its id; it came from the store."""
+    assert failure.id is not None, "it came from the store"
+    return failure.id

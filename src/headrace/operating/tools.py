@@ -1,0 +1,53 @@
+"""What decisions need besides the store: Kafka, reached only when one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.kafka import KafkaDeadLettersFactory, KafkaLog
+from headrace.kafka.redrive import Redriven, redrive
+from headrace.model.streams import StreamId
+from headrace.ports import Connections, DeadLetters, Log
+
+
+class Tools(Protocol):
+    """Opens what a decision needs, for one decision. Safe in several threads."""
+
+    def log(self) -> AbstractContextManager[Log]:
+        """What is in Kafka."""
+
+    def letters(self) -> AbstractContextManager[DeadLetters]:
+        """Where records are set aside."""
+
+    def send_back(
+        self, stream: StreamId, topic: str, *, limit: int | None, dry_run: bool
+    ) -> Redriven:
+        """Send dead letters back, as ``headrace.kafka.redrive.redrive``."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTools:
+    """``Tools`` on a real cluster."""
+
+    connections: Connections
+
+    @contextmanager
+    def log(self) -> Iterator[Log]:
+        """What is in Kafka."""
+        with closing(KafkaLog(self.connections.kafka)) as log:
+            yield log
+
+    @contextmanager
+    def letters(self) -> Iterator[DeadLetters]:
+        """Where records are set aside."""
+        with closing(KafkaDeadLettersFactory().open(self.connections)) as letters:
+            yield letters
+
+    def send_back(
+        self, stream: StreamId, topic: str, *, limit: int | None, dry_run: bool
+    ) -> Redriven:
+        """Send dead letters back, each once."""
+        return redrive(self.connections, stream, topic, limit=limit, dry_run=dry_run)
