@@ -10,6 +10,7 @@ from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Th
 from headrace.model.waves import Wave
 from headrace.ports.keys import Audit, Keys
 from headrace.ports.positions import Positions
+from headrace.ports.statistics import Statistics
 
 
 class Store(Protocol):
@@ -31,6 +32,10 @@ class Store(Protocol):
     @property
     def audit(self) -> Audit:
         """What was changed by HTTP, and by whom."""
+
+    @property
+    def statistics(self) -> Statistics:
+        """What drivers tell of themselves: figures for people."""
 
     def revision(self) -> int:
         """Grows with every change made by an operator, not with commits; asked each turn."""

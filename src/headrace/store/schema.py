@@ -229,3 +229,40 @@ audit = Table(
     Index("headrace_audit_tenants", "tenant", "id"),
     sqlite_autoincrement=True,
 )
+
+
+#: what each driver told last; figures for people
+reports = Table(
+    "headrace_reports",
+    metadata,
+    Column("driver", NAME, primary_key=True),
+    Column("at_s", Double, nullable=False),
+    #: see ``report_form.py``
+    Column("report", LargeBinary, nullable=False),
+)
+
+#: what streams went through, by span of time
+points = Table(
+    "headrace_points",
+    metadata,
+    Column("use_case", NAME, primary_key=True),
+    Column("tenant", NAME, primary_key=True),
+    Column("span_s", Integer, primary_key=True, autoincrement=False),
+    #: whole seconds since 1970: spans begin at multiples of their length
+    Column("from_s", BigInteger, primary_key=True, autoincrement=False),
+    Column("lag_records", BigInteger, nullable=False),
+    Column("lag_s", Double, nullable=False),
+    Column("records_in", BigInteger, nullable=False),
+    Column("records_out", BigInteger, nullable=False),
+    Column("task_s", Double, nullable=False),
+    Column("delays", BigInteger, nullable=False),
+    Column("min_s", Double),
+    Column("p50_s", Double),
+    Column("p95_s", Double),
+    Column("p99_s", Double),
+    Column("max_s", Double),
+    Column("sketch", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+#: old points are looked for every minute, and the last half hour of all streams is asked for
+Index("headrace_points_from", points.c.from_s)

@@ -35,6 +35,7 @@ from headrace.store.keys import SqlKeys
 from headrace.store.migrations import upgrade
 from headrace.store.positions import SqlPositions
 from headrace.store.schema import revisions
+from headrace.store.statistics import SqlStatistics
 from headrace.store.streams import hold
 
 
@@ -67,6 +68,7 @@ class SqlStore:
         self._positions = SqlPositions(database)
         self._keys = SqlKeys(database)
         self._audit = SqlAudit(database)
+        self._statistics = SqlStatistics(database)
 
     def __repr__(self) -> str:
         return f"SqlStore({self._database.address.shown})"
@@ -85,6 +87,11 @@ class SqlStore:
     def audit(self) -> SqlAudit:
         """What was changed by HTTP, and by whom."""
         return self._audit
+
+    @property
+    def statistics(self) -> SqlStatistics:
+        """What drivers tell of themselves."""
+        return self._statistics
 
     def revision(self) -> int:
         """Grows with every change made by an operator, not with commits."""

@@ -16,6 +16,7 @@ from headrace.model.records import Move, Peer
 from headrace.model.streams import Stream, StreamId
 from headrace.model.waves import Wave
 from headrace.testing.store_twin_keys import AuditTwin, KeysTwin
+from headrace.testing.statistics_twin import StatisticsTwin
 from headrace.testing.store_twin_positions import Data, PositionsTwin
 
 _S = TypeVar("_S", bound="DriversTwin")
@@ -44,6 +45,7 @@ class DriversTwin:
         positions: the compare-and-set.
         keys: the API keys.
         audit: what was changed by HTTP.
+        statistics: what drivers told.
     """
 
     def __init__(self, data: Data | None = None) -> None:
@@ -51,6 +53,7 @@ class DriversTwin:
         self.positions = PositionsTwin(self.data)
         self.keys = KeysTwin(self.data)
         self.audit = AuditTwin(self.data)
+        self.statistics = StatisticsTwin(self.data.told)
 
     # drivers
 

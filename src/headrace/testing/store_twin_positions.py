@@ -18,6 +18,7 @@ from headrace.model.credentials import CHANGES_KEPT, Change, Key
 from headrace.model.records import Deployment, Move, Peer
 from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant
 from headrace.model.waves import Wave
+from headrace.testing.statistics_twin import Told
 from headrace.testing.store_twin_failures import FailuresTwin
 
 
@@ -52,6 +53,7 @@ class Data:
     #: the audit log, oldest first
     changes: deque[Change] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
     changes_total: int = 0
+    told: Told = field(default_factory=Told)
 
 
 class PositionsTwin:
