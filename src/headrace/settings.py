@@ -19,61 +19,23 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    SecretStr,
-    ValidationError,
-)
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr, ValidationError
 
 from headrace.errors import ConfigError
 from headrace.model.streams import DataLossPolicy
+from headrace.settings_fields import STRICT, Bytes, Properties, Seconds
+from headrace.settings_gateway import GatewaySettings
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
-_SIZE = re.compile(r"(\d+)\s*(b|k|m|g)?", re.IGNORECASE)
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_BYTES = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 #: the path in the URL of a SQLite file, if it is relative
 _RELATIVE_SQLITE = re.compile(r"\A(sqlite(?:\+pysqlite)?:///)(?![/:]|file:)(.+)", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def seconds_of(value: object) -> float:
-    """A duration such as ``250ms``, in seconds; ``ValueError`` for anything else."""
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError("a duration looks like 10s, 250ms, 5m or 1h")
-    return float(match.group(1)) * _SECONDS[match.group(2)]
-
-
-def bytes_of(value: object) -> int:
-    """A size such as ``64m``, in bytes; ``ValueError`` for anything else."""
-    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError("a size looks like 64m, 512k or 1g")
-    return int(match.group(1)) * _BYTES[(match.group(2) or "b").lower()]
-
-
-def _text(value: object) -> object:
-    """YAML reads ``true`` and ``5`` as it likes; client properties are text."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-Seconds = Annotated[float, BeforeValidator(seconds_of), Field(gt=0)]
-Bytes = Annotated[int, BeforeValidator(bytes_of), Field(gt=0)]
-Properties = dict[str, Annotated[str, BeforeValidator(_text)]]
-
-
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = STRICT
 
 
 class UseCaseSettings(_Section):
@@ -154,11 +116,13 @@ class Settings(_Section):
     #: by name; a use case not named here runs with the defaults
     use_cases: dict[str, UseCaseSettings] = {}
     driver: DriverSettings = DriverSettings()
+    gateway: GatewaySettings = GatewaySettings()
     _folder: Path = PrivateAttr(default_factory=Path)
 
     def within(self, folder: Path) -> Settings:
         """The same, with relative paths starting at ``folder``."""
-        made = self.model_copy(update={"warehouse": folder / self.warehouse})
+        update = {"warehouse": folder / self.warehouse, "gateway": self.gateway.within(folder)}
+        made = self.model_copy(update=update)
         made._folder = folder
         return made
 

@@ -1,0 +1,143 @@
+"""The types of events that a gateway takes: where each goes, what it has to look like, its key.
+
+Types are the operator's configuration. A schema is compiled once, when the gateway starts, with all
+its references resolved, so that a mistake in it is met by whoever made it and not by a tenant; and
+nothing is ever fetched from the network for it.
+
+Validation is by ``jsonschema`` and costs some ten microseconds an event and more; a type without a
+schema costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from jsonschema import SchemaError, ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import Draft202012Validator, validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from headrace.errors import ConfigError
+from headrace.gateway.events import Fault
+from headrace.gateway.json_text import pointed, pointer_of
+
+#: what is told of one event; the first few say enough
+_MOST_ERRORS = 10
+_MOST_REASON = 200
+#: most bytes of a partition key
+MOST_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class EventType:
+    """One type of event.
+
+    Attributes:
+        name: in the path of a request.
+        topic: without the tenant: records go to ``<tenant>.<topic>``.
+        key: JSON pointer to the partition key within an event; None: the event says none.
+        validator: of its schema; None: any JSON will do.
+    """
+
+    name: str
+    topic: str
+    key: str | None = None
+    validator: Validator | None = field(default=None, repr=False)
+
+    def topic_of(self, tenant: str) -> str:
+        """Where a tenant's events go."""
+        return f"{tenant}.{self.topic}"
+
+    @property
+    def looks_inside(self) -> bool:
+        """Whether an event's value is needed, beyond that it is JSON."""
+        return self.key is not None or self.validator is not None
+
+    def fault_of(self, value: Any) -> Fault | None:
+        """What the schema has against an event."""
+        if self.validator is None:
+            return None
+        try:
+            found = [
+                error
+                for error, _ in zip(
+                    self.validator.iter_errors(value), range(_MOST_ERRORS), strict=False
+                )
+            ]
+        except (RecursionError, ArithmeticError) as exc:
+            return Fault(422, "not-valid", f"the event cannot be held against its schema: {exc}")
+        if not found:
+            return None
+        errors = tuple(map(_told, sorted(found, key=lambda each: list(map(str, each.path)))))
+        pointer, reason = errors[0]
+        return Fault(422, "not-valid", f"{pointer or 'the event'}: {reason}", pointer, errors)
+
+    def key_of(self, value: Any) -> bytes | Fault:
+        """The partition key within an event, where the type says that there is one."""
+        assert self.key is not None, f"type {self.name} has no key"
+        try:
+            found = pointed(value, self.key)
+        except KeyError:
+            return Fault(422, "no-key", f"{self.key} is missing: it is the partition key", self.key)
+        if isinstance(found, str):
+            return found.encode()
+        if isinstance(found, bool | int | float):
+            return orjson.dumps(found)
+        return Fault(
+            422, "no-key", f"{self.key} is the partition key: give a text or a number", self.key
+        )
+
+
+def compiled(schema: object, source: str) -> Validator:
+    """A validator for a JSON Schema.
+
+    Args:
+        schema: the schema, parsed.
+        source: the name of its file, for messages.
+
+    Raises:
+        ConfigError: it is no schema, or refers to something that it does not hold.
+    """
+    if not isinstance(schema, dict):
+        raise ConfigError(f"{source} is no JSON Schema: an object is expected")
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+        resource = DRAFT202012.create_resource(schema)
+        registry: Registry[Any] = Registry().with_resource("", resource).crawl()
+        for reference in _references(schema):
+            registry.resolver().lookup(reference)
+    except SchemaError as exc:
+        where = pointer_of(iter(exc.path)) or "the whole"
+        raise ConfigError(f"{source} is no JSON Schema: {where}: {exc.message}") from exc
+    except Unresolvable as exc:
+        raise ConfigError(
+            f"{source} refers to {exc.ref}, which is not in it; nothing is fetched from elsewhere, "
+            "so put it under $defs"
+        ) from exc
+    return kind(schema, registry=registry)
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        for name, value in schema.items():
+            if name == "$ref" and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from _references(each)
+
+
+def _told(error: ValidationError) -> tuple[str, str]:
+    reason = error.message
+    if len(reason) > _MOST_REASON:
+        # The message begins with the value itself, which may be long and is the sender's own.
+        reason = f"it fails {error.validator}: {str(error.validator_value)[:_MOST_REASON]}"
+    return pointer_of(iter(error.absolute_path)), reason

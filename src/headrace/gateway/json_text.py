@@ -1,0 +1,83 @@
+"""JSON as text that is checked, kept as it came, and never too deep.
+
+A consumer is to find the bytes that were sent. A single event and a line of NDJSON are kept as they
+are; what is inside of something else is parsed and written anew. That is quick, and right for every
+value but one: a number with more digits than a double holds would come out as another. So where
+such a number may be, a slower parser keeps numbers as they were written.
+
+Depth is bounded because whoever reads records later may use a parser that is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from headrace.gateway.events import Fault, Refused
+
+#: digits and dots as 0, all else as a space; a regular expression takes forty times as long
+_DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in range(256))
+#: what a double may not hold
+_LONG_NUMBER = b"0" * 17
+
+
+def parsed(text: bytes) -> Any:
+    """The value of a JSON text; ``Refused`` says where it is wrong."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        raise Refused(bad_json(exc)) from exc
+
+
+def bad_json(exc: orjson.JSONDecodeError) -> Fault:
+    """The fault of a text that is no JSON."""
+    return Fault(
+        400, "bad-json", f"this is not JSON: {exc.msg}, line {exc.lineno}, column {exc.colno}"
+    )
+
+
+def faithful(text: bytes, value: Any) -> Any:
+    """A parsed value that ``orjson.dumps`` writes with every number as it was in the text."""
+    if _LONG_NUMBER not in text.translate(_DIGITS):
+        return value
+    try:
+        return json.loads(text, parse_int=orjson.Fragment, parse_float=orjson.Fragment)
+    except RecursionError as exc:
+        raise Refused(Fault(422, "too-deep", "there are too many levels of JSON")) from exc
+
+
+def is_deeper(text: bytes, value: Any, limit: int) -> bool:
+    """Whether more than ``limit`` arrays and objects are inside one another."""
+    if text.count(b"{") + text.count(b"[") <= limit:
+        return False
+    level, depth = [value], 0
+    while level:
+        inner = [each for each in level if isinstance(each, dict | list)]
+        depth += bool(inner)
+        if depth > limit:
+            return True
+        level = [
+            child for each in inner for child in (each.values() if isinstance(each, dict) else each)
+        ]
+    return False
+
+
+def pointed(value: Any, pointer: str) -> Any:
+    """What a JSON pointer (RFC 6901) leads to; ``KeyError`` if it leads nowhere."""
+    for raw in pointer.split("/")[1:]:
+        name = raw.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            raise KeyError(pointer)
+    return value
+
+
+def pointer_of(path: Iterator[str | int]) -> str:
+    """A path as a JSON pointer."""
+    return "".join("/" + str(each).replace("~", "~0").replace("/", "~1") for each in path)

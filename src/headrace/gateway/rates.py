@@ -1,0 +1,128 @@
+"""How much a tenant may send, and how much all may have under way.
+
+One tenant's flood is not to fill the gateway for the others. So each has a rate, in records and in
+bytes, and a part of the memory that requests under way may take: from the moment a body is read
+until Kafka has acknowledged it. Beyond its rate a tenant is told when to come again (429); beyond
+the memory everybody is (503), at once, since to queue would only fill more of it.
+
+Rates are counted by a sliding window of a second (``limits``' sliding-window counter), which costs
+the same for one event or a thousand. They are of this process: two gateways let through twice that.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from limits import RateLimitItemPerSecond
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+
+from headrace.gateway.events import Fault, Refused
+
+#: seconds after which somebody who met full memory may try again
+BUSY_RETRY_S = 1
+
+
+class TooMuch(Refused):
+    """Not now; ``retry_after_s`` says when."""
+
+    def __init__(self, fault: Fault, retry_after_s: int) -> None:
+        super().__init__(fault)
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The most of a second; None is no limit."""
+
+    records_per_s: int | None = None
+    bytes_per_s: int | None = None
+
+
+class Rates:
+    """What each tenant sent in the last second.
+
+    Args:
+        default: for tenants that have none of their own.
+        of_tenants: by name.
+    """
+
+    def __init__(self, default: Rate, of_tenants: Mapping[str, Rate]) -> None:
+        self._default = default
+        self._of_tenants = dict(of_tenants)
+        self._windows = SlidingWindowCounterRateLimiter(MemoryStorage())
+
+    def spend_bytes(self, tenant: str, amount: int) -> None:
+        """Count bytes; ``Refused`` if they are too many."""
+        most = self._of_tenants.get(tenant, self._default).bytes_per_s
+        self._spend(tenant, "bytes", most, amount)
+
+    def spend_records(self, tenant: str, amount: int) -> None:
+        """Count records; ``Refused`` if they are too many."""
+        most = self._of_tenants.get(tenant, self._default).records_per_s
+        self._spend(tenant, "records", most, amount)
+
+    def _spend(self, tenant: str, unit: str, most: int | None, amount: int) -> None:
+        if most is None:
+            return
+        if amount > most:
+            raise Refused(
+                Fault(
+                    413,
+                    "over-rate",
+                    f"{amount} {unit} in one request, and {tenant} "
+                    f"may send {most} a second; send less at once",
+                )
+            )
+        window = RateLimitItemPerSecond(most, 1)
+        if not self._windows.hit(window, tenant, unit, cost=amount):
+            reset_s = self._windows.get_window_stats(window, tenant, unit).reset_time
+            raise TooMuch(
+                Fault(429, "rate-limited", f"{tenant} may send {most} {unit} a second"),
+                max(1, math.ceil(reset_s - time.time())),
+            )
+
+
+class Room:
+    """Memory for what is under way. For one event loop.
+
+    Args:
+        most_bytes: for all tenants; one tenant may have a quarter of it.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._most_of_tenant = max(1, most_bytes // 4)
+        self._taken: Counter[str] = Counter()
+        self.taken_bytes = 0
+
+    @contextmanager
+    def taken(self, tenant: str, amount: int) -> Iterator[None]:
+        """Take so many bytes until the block ends.
+
+        Who has nothing under way is let in with any amount, if there is anything left at all.
+
+        Raises:
+            TooMuch: there is no room.
+        """
+        own = self._taken[tenant]
+        full = self.taken_bytes > 0 and self.taken_bytes + amount > self._most
+        if full or (own > 0 and own + amount > self._most_of_tenant):
+            raise TooMuch(
+                Fault(503, "busy", "too much is under way at the moment; send it again"),
+                BUSY_RETRY_S,
+            )
+        self._taken[tenant] += amount
+        self.taken_bytes += amount
+        try:
+            yield
+        finally:
+            self.taken_bytes -= amount
+            self._taken[tenant] -= amount
+            if not self._taken[tenant]:
+                del self._taken[tenant]

@@ -1,0 +1,232 @@
+"""A request read into events: every form that is taken, every limit, every fault.
+
+Senders differ. A shop's script posts one JSON object, a shipper a thousand lines, an event router
+CloudEvents. All of it ends as records, and the form is told by the content type alone. Reading
+never raises but ``Refused``: whatever bytes somebody sends, the answer names what is wrong with
+them.
+
+The order in which a partition key is looked for: header ``X-Partition-Key``, query ``?key=``, then
+of each event its CloudEvents ``partitionkey``, the place that its type names, its CloudEvents
+``subject``. Without any of them Kafka's client chooses a partition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from headrace.gateway import cloudevents
+from headrace.gateway.cloudevents import Envelope
+from headrace.gateway.event_types import MOST_KEY_BYTES, EventType
+from headrace.gateway.events import Batch, Event, Fault, Header, Item, Limits, Refused, Request
+from headrace.gateway.json_text import bad_json, faithful, is_deeper, parsed
+
+LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+STRUCTURED = "application/cloudevents+json"
+STRUCTURED_MANY = "application/cloudevents-batch+json"
+JSON = "application/json"
+#: what a request may be, as it is told to those who sent something else
+MEDIA_TYPES = (JSON, *LINES, STRUCTURED, STRUCTURED_MANY)
+_CHARSET = re.compile(r"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-\S{0,64})?")
+_MOST_TRACESTATE = 512
+
+
+def read(request: Request, kind: EventType, limits: Limits) -> Batch:
+    """The events of a request, with a fault in the place of each that cannot be taken.
+
+    Raises:
+        Refused: the request as a whole cannot be taken.
+    """
+    media = _media_type(request)
+    reader = _Reader(request, kind, limits)
+    if media in (STRUCTURED, STRUCTURED_MANY):
+        return _structured(reader, request.body, many=media == STRUCTURED_MANY)
+    if media in LINES:
+        return reader.batch(
+            [each for each in request.body.split(b"\n") if each.strip()], reader.line
+        )
+    if not cloudevents.is_json(media):
+        raise Refused(_wrong_media(media))
+    if cloudevents.is_binary(request.headers):
+        return reader.one(lambda: reader.enveloped(request.body))
+    value = parsed(request.body)
+    if not isinstance(value, list):
+        return reader.one(lambda: reader.event(request.body, value))
+    kept = faithful(request.body, value)
+    return reader.batch(list(zip(kept, value, strict=True)), reader.element)
+
+
+def trace_headers(request: Request) -> list[Header]:
+    """The sender's place in a trace (W3C Trace Context), if it is one."""
+    parent = request.headers.get("traceparent", "").strip()
+    if not _TRACEPARENT.fullmatch(parent):
+        return []
+    state = request.headers.get("tracestate", "").strip()
+    found = [("traceparent", parent.encode())]
+    if 0 < len(state) <= _MOST_TRACESTATE:
+        found.append(("tracestate", state.encode()))
+    return found
+
+
+class _Reader:
+    """Makes events of one request."""
+
+    def __init__(self, request: Request, kind: EventType, limits: Limits) -> None:
+        self._request = request
+        self._kind = kind
+        self._limits = limits
+        self._key = _common_key(request)
+        self._trace = trace_headers(request)
+        self._plain = [("content-type", JSON.encode()), *self._trace]
+
+    def one(self, read_it: Callable[[], Item]) -> Batch:
+        """A request that is one event; its fault is the request's."""
+        item = read_it()
+        if isinstance(item, Fault):
+            raise Refused(item)
+        return Batch([item], single=True)
+
+    def batch(self, raw: list[Any], read_one: Callable[[Any], Item]) -> Batch:
+        """A request of many."""
+        if not raw:
+            raise Refused(Fault(422, "no-events", "there is no event in this batch"))
+        if len(raw) > self._limits.items:
+            raise Refused(
+                Fault(
+                    413,
+                    "too-many-events",
+                    f"{len(raw)} events in one request; send at most {self._limits.items}",
+                )
+            )
+        return Batch([read_one(each) for each in raw])
+
+    def line(self, text: bytes) -> Item:
+        """One line of NDJSON."""
+        if len(text) > self._limits.item_bytes:
+            return self._too_large(text)
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError as exc:
+            return bad_json(exc)
+        return self.event(text.strip(), value)
+
+    def element(self, pair: tuple[Any, Any]) -> Item:
+        """One element of an array: as it is to be written, and as it is to be looked at."""
+        kept, value = pair
+        return self.event(orjson.dumps(kept), value)
+
+    def enveloped(self, data: bytes) -> Item:
+        """The body of a request whose headers are an envelope."""
+        headers = self._request.headers
+        envelope = cloudevents.of_headers(headers, headers["content-type"])
+        return self.event(data, parsed(data), envelope)
+
+    def opened(self, pair: tuple[Any, Any]) -> Item:
+        """A structured event."""
+        kept, value = pair
+        envelope = cloudevents.opened(value)
+        if isinstance(envelope, Fault):
+            return envelope
+        data = cloudevents.data_of(kept)
+        if isinstance(data, Fault):
+            return data
+        return self.event(data, value["data"] if "data" in value else orjson.loads(data), envelope)
+
+    def event(self, text: bytes, value: Any, envelope: Envelope | Fault | None = None) -> Item:
+        """One event; ``value`` is its text, parsed."""
+        fault = self._out_of_bounds(text, value)
+        if fault is None and isinstance(envelope, Fault):
+            fault = envelope
+        if fault is not None:
+            return fault
+        assert not isinstance(envelope, Fault)
+        if envelope is None and not self._kind.looks_inside:
+            return Event(text, self._key, self._plain)
+        key = self._kind.fault_of(value) or self._key_of(value, envelope)
+        if isinstance(key, Fault):
+            return key
+        headers = self._plain if envelope is None else [*envelope.headers(), *self._trace]
+        return Event(text, key, headers)
+
+    def _out_of_bounds(self, text: bytes, value: Any) -> Fault | None:
+        if len(text) > self._limits.item_bytes:
+            return self._too_large(text)
+        if is_deeper(text, value, self._limits.depth):
+            return Fault(422, "too-deep", f"more than {self._limits.depth} levels of JSON")
+        return None
+
+    def _key_of(self, value: Any, envelope: Envelope | None) -> bytes | Fault | None:
+        if self._key is not None:
+            return self._key
+        if envelope is not None and envelope.key is not None:
+            return _sized(envelope.key.encode())
+        if self._kind.key is not None:
+            found = self._kind.key_of(value)
+            return found if isinstance(found, Fault) else _sized(found)
+        if envelope is not None and envelope.subject is not None:
+            return _sized(envelope.subject.encode())
+        return None
+
+    def _too_large(self, text: bytes) -> Fault:
+        return Fault(
+            413,
+            "event-too-large",
+            f"{len(text)} bytes; an event may have at most {self._limits.item_bytes}",
+        )
+
+
+def _structured(reader: _Reader, body: bytes, *, many: bool) -> Batch:
+    value = parsed(body)
+    kept = faithful(body, value)
+    if not many:
+        return reader.one(lambda: reader.opened((kept, value)))
+    if not isinstance(value, list):
+        raise Refused(Fault(422, "bad-cloudevent", "a batch of CloudEvents is a JSON array", ""))
+    return reader.batch(list(zip(kept, value, strict=True)), reader.opened)
+
+
+def _media_type(request: Request) -> str:
+    media = request.media_type
+    if not media:
+        raise Refused(_wrong_media("none"))
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", ""):
+        raise Refused(
+            Fault(
+                415,
+                "bad-media-type",
+                f"content-encoding {encoding[:40]} is not taken; send the events as they are",
+            )
+        )
+    charset = _CHARSET.search(request.headers["content-type"])
+    if charset and charset[1].lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise Refused(Fault(415, "bad-media-type", "JSON has to be UTF-8"))
+    return media
+
+
+def _wrong_media(media: str) -> Fault:
+    return Fault(
+        415,
+        "bad-media-type",
+        f"content-type {media[:80]} is not taken; send one of " + ", ".join(MEDIA_TYPES),
+    )
+
+
+def _common_key(request: Request) -> bytes | None:
+    said = request.headers.get("x-partition-key") or request.key
+    if not said:
+        return None
+    key = _sized(said.encode())
+    if isinstance(key, Fault):
+        raise Refused(key)
+    return key
+
+
+def _sized(key: bytes) -> bytes | Fault:
+    if len(key) > MOST_KEY_BYTES:
+        return Fault(422, "bad-key", f"a partition key may have at most {MOST_KEY_BYTES} bytes")
+    return key

@@ -1,0 +1,49 @@
+"""The kinds of values that settings have: durations, sizes, properties.
+
+People write ``10s`` and ``64m``; code wants seconds and bytes. A number without a unit is refused,
+since nobody can say what it meant.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+_SIZE = re.compile(r"(\d+)\s*(b|k|m|g)?", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_BYTES = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def seconds_of(value: object) -> float:
+    """A duration such as ``250ms``, in seconds; ``ValueError`` for anything else."""
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("a duration looks like 10s, 250ms, 5m or 1h")
+    return float(match.group(1)) * _SECONDS[match.group(2)]
+
+
+def bytes_of(value: object) -> int:
+    """A size such as ``64m``, in bytes; ``ValueError`` for anything else."""
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("a size looks like 64m, 512k or 1g")
+    return int(match.group(1)) * _BYTES[(match.group(2) or "b").lower()]
+
+
+def _text(value: object) -> object:
+    """YAML reads ``true`` and ``5`` as it likes; client properties are text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Seconds = Annotated[float, BeforeValidator(seconds_of), Field(gt=0)]
+Bytes = Annotated[int, BeforeValidator(bytes_of), Field(gt=0)]
+Properties = dict[str, Annotated[str, BeforeValidator(_text)]]
+
+
+#: of every section of the YAML file: typed, read-only, and no unknown keys
+STRICT = ConfigDict(extra="forbid", frozen=True, validate_default=True)
