@@ -2,8 +2,8 @@
 
 A typo in a configuration must not silently mean the default, so unknown keys are refused, and an
 error names the file, the line and the key. Secrets do not belong in the file: any text may say
-``${NAME}`` and is filled from the environment, and the two addresses that carry passwords can be
-read from files (``database_url_file``, ``smtp_url_file``), as containers mount them.
+``${NAME}`` and is filled from the environment, and what is secret can be read from files
+(``database_url_file``, ``smtp_url_file``, ``doors.secret_file``), as containers mount them.
 
 Words are those that users know: ``kafka`` holds client properties, ``spark`` holds ``spark.*``
 settings, durations are ``10s`` or ``250ms`` and sizes ``64m``, as in Spark.
@@ -26,6 +26,7 @@ from pydantic import BaseModel, Field, PrivateAttr, SecretStr, ValidationError
 
 from headrace.errors import ConfigError
 from headrace.model.streams import DataLossPolicy
+from headrace.settings_doors import DoorsSettings
 from headrace.settings_fields import STRICT, Bytes, Properties, Seconds
 from headrace.settings_gateway import GatewaySettings
 
@@ -116,12 +117,17 @@ class Settings(_Section):
     #: by name; a use case not named here runs with the defaults
     use_cases: dict[str, UseCaseSettings] = {}
     driver: DriverSettings = DriverSettings()
+    doors: DoorsSettings = DoorsSettings()
     gateway: GatewaySettings = GatewaySettings()
     _folder: Path = PrivateAttr(default_factory=Path)
 
     def within(self, folder: Path) -> Settings:
         """The same, with relative paths starting at ``folder``."""
-        update = {"warehouse": folder / self.warehouse, "gateway": self.gateway.within(folder)}
+        update = {
+            "warehouse": folder / self.warehouse,
+            "doors": self.doors.within(folder),
+            "gateway": self.gateway.within(folder),
+        }
         made = self.model_copy(update=update)
         made._folder = folder
         return made
@@ -153,6 +159,10 @@ class Settings(_Section):
     def mail_url(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """Where mail goes: the file, else ``smtp_url``, else ``SMTP_URL``."""
         return self._secret(self.smtp_url_file, self.smtp_url, environment.get("SMTP_URL"))
+
+    def service_secret(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """What keys and sessions are checked with: the file, else ``HEADRACE_SECRET``."""
+        return self._secret(self.doors.secret_file, None, environment.get("HEADRACE_SECRET"))
 
     def _secret(
         self, file: Path | None, value: SecretStr | None, fallback: str | None

@@ -15,8 +15,8 @@ from headrace.errors import Fenced, UnknownName
 from headrace.model.records import Move, Peer
 from headrace.model.streams import Stream, StreamId
 from headrace.model.waves import Wave
-from headrace.testing.store_twin_keys import AuditTwin, KeysTwin
 from headrace.testing.statistics_twin import StatisticsTwin
+from headrace.testing.store_twin_keys import AuditTwin, KeysTwin
 from headrace.testing.store_twin_positions import Data, PositionsTwin
 
 _S = TypeVar("_S", bound="DriversTwin")

@@ -1,0 +1,272 @@
+"""Who calls: from a credential to a caller, and to nothing else.
+
+Three kinds of credentials open a door: an API key (``Authorization: Bearer hr_...``), a token that
+an issuer signed (``tokens``), and a session cookie, which is a signed note that somebody has shown
+a key. A fourth, the certificate that a trusted proxy saw, works only where it is configured
+(``proxies``). The tenant comes from the credential alone, never from the request.
+
+An answer must not tell whether a key exists. So one with an unknown prefix is compared as well,
+with a digest that nothing has; a wrong key always costs the same look into the store; and all
+refusals read the same. Whoever shows a key that was right a moment ago is not slowed by neighbours
+at its address who guess.
+
+A key that was checked is remembered for some seconds, so a revoked one works as much longer.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+
+from headrace.doors.attempts import Attempts
+from headrace.doors.keys import digest_of, prefix_of
+from headrace.doors.problems import Problem
+from headrace.doors.remembered import Remembered
+from headrace.doors.tokens import TokenRules, Tokens
+from headrace.model.credentials import Caller, Key, Role
+from headrace.ports import Keys
+
+SESSION_COOKIE = "headrace_session"
+SESSION_S = 12 * 3600
+#: header that a page has to send with a change, and that no other site can make a browser send
+CHANGE_HEADER = "X-Headrace"
+#: where ``proxies`` puts who a certificate stands for
+CERTIFIED = "headrace.certified"
+#: how long a key that was checked is believed
+REMEMBERED_S = 5.0
+_NOTHING_HAS_IT = secrets.token_bytes(32)
+_READING = ("GET", "HEAD", "OPTIONS")
+
+
+class Doorkeeper(Protocol):
+    """What ``calling`` asks; ``Guard``, or ``OpenGuard`` where nobody is asked for a key."""
+
+    async def of(self, request: Request) -> Caller:
+        """Who sends this request; raises ``Problem``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Credential:
+    """A key's prefix, with a way to see whether a digest is that of the key that was shown."""
+
+    prefix: str
+    fits: Callable[[bytes], bool]
+
+
+class Guard:
+    """Checks credentials. Safe in several threads."""
+
+    def __init__(
+        self,
+        keys: Keys,
+        secret: bytes,
+        *,
+        tokens: TokenRules | None = None,
+        clock: Callable[[], float] = time.time,
+        attempts: Attempts | None = None,
+    ) -> None:
+        """Take where keys are, the service's secret, and whose tokens are believed, if anybody's.
+
+        Args:
+            keys: where API keys are looked up.
+            secret: as ``secret_of`` gives it.
+            tokens: the issuer of tokens; None: no token opens the door.
+            clock: seconds since 1970.
+            attempts: counts wrong credentials.
+        """
+        self._keys = keys
+        self._secret = secret
+        self._tokens = None if tokens is None else Tokens(tokens, clock)
+        self._clock = clock
+        self._attempts = attempts or Attempts()
+        self._remembered: Remembered[Key] = Remembered()
+
+    async def of(self, request: Request) -> Caller:
+        """Who sends this request; ``request.state.caller`` from then on.
+
+        Raises:
+            Problem: 401 nobody that is known; 403 a page of another site made the browser send it;
+                429 too many wrong credentials came from there.
+        """
+        authorization = request.headers.get("authorization")
+        cookie = request.cookies.get(SESSION_COOKIE) if authorization is None else None
+        if authorization is None and cookie is None:
+            certified: Caller | None = request.scope.get(CERTIFIED)
+            if certified is not None:
+                request.state.caller = certified
+                return certified
+        if cookie is not None:
+            _refuse_forged(request)
+        caller = self.known(authorization, cookie)
+        if caller is None:
+            address = request.client.host if request.client else ""
+            caller = await run_in_threadpool(self.caller, authorization, cookie, address=address)
+        request.state.caller = caller
+        return caller
+
+    def known(self, authorization: str | None, cookie: str | None = None) -> Caller | None:
+        """The caller, if that can be said from memory alone; None says nothing."""
+        bearer = _bearer(authorization)
+        if self._tokens is not None and bearer is not None and prefix_of(bearer) is None:
+            return self._tokens.known(bearer)
+        credential = self._credential(bearer, cookie)
+        if credential is None:
+            return None
+        now_s = self._clock()
+        found = self._remembered.get(credential.prefix)
+        if found is None or now_s - found[1] >= REMEMBERED_S:
+            return None
+        key = found[0]
+        return _caller(key) if credential.fits(key.digest) and key.works(now_s) else None
+
+    def caller(
+        self, authorization: str | None, cookie: str | None = None, *, address: str = ""
+    ) -> Caller:
+        """Who shows this credential; looks into the store, so it may take a moment.
+
+        Args:
+            authorization: the header, such as ``Bearer hr_...``.
+            cookie: value of the session cookie; looked at only without the header.
+            address: where it comes from, for counting failures.
+
+        Raises:
+            Problem: 401 nobody that is known; 403 a token without a role; 429 too many wrong
+                credentials came from there.
+            StoreUnavailable: keys cannot be looked up.
+        """
+        bearer = _bearer(authorization)
+        if authorization is None and cookie is None:
+            raise _unauthorized("show an API key: 'Authorization: Bearer hr_...'")
+        if self._tokens is not None and bearer is not None and prefix_of(bearer) is None:
+            return self._by_token(self._tokens, bearer, address)
+        return _caller(self._checked(self._credential(bearer, cookie), address))
+
+    def session(self, text: str, *, address: str = "") -> tuple[Caller, str]:
+        """Begin a session by an API key: who that is, and the value of the cookie.
+
+        Raises:
+            Problem: as ``caller``.
+        """
+        key = self._checked(self._credential(text, None), address)
+        ends_at_s = int(self._clock()) + SESSION_S
+        signature = self._signature(key.prefix, ends_at_s, key.digest)
+        return _caller(key), f"{key.prefix}.{ends_at_s}.{signature}"
+
+    def _checked(self, credential: _Credential | None, address: str) -> Key:
+        prefix = "" if credential is None else credential.prefix
+        # Who shows what was right a moment ago is nobody who guesses, and is not made to wait.
+        was_right = credential is not None and self._was_right(credential)
+        if not was_right:
+            self._attempts.check(address, prefix)
+        if credential is not None:
+            key, now_s = self._keys.find(prefix), self._clock()
+            fits = credential.fits(_NOTHING_HAS_IT if key is None else key.digest)
+            if fits and key is not None and key.works(now_s):
+                self._remembered.put(prefix, key, now_s)
+                return key
+        if was_right:
+            self._remembered.drop(prefix)
+        self._attempts.failed(address, prefix)
+        raise _unauthorized("this credential is not known, or does not work any more")
+
+    def _was_right(self, credential: _Credential) -> bool:
+        found = self._remembered.get(credential.prefix)
+        return found is not None and credential.fits(found[0].digest)
+
+    def _by_token(self, tokens: Tokens, text: str, address: str) -> Caller:
+        self._attempts.check(address, "token")
+        caller = tokens.caller(text)
+        if caller is None:
+            self._attempts.failed(address, "token")
+            raise _unauthorized("this credential is not known, or does not work any more")
+        return caller
+
+    def _credential(self, bearer: str | None, cookie: str | None) -> _Credential | None:
+        if bearer is not None:
+            return self._of_key(bearer)
+        return None if cookie is None else self._of_session(cookie)
+
+    def _of_key(self, text: str) -> _Credential | None:
+        prefix = prefix_of(text)
+        if prefix is None:
+            return None
+        digest = digest_of(text, self._secret)
+        return _Credential(prefix, lambda known: hmac.compare_digest(digest, known))
+
+    def _of_session(self, cookie: str) -> _Credential | None:
+        prefix, _, rest = cookie.partition(".")
+        ends, _, signature = rest.partition(".")
+        if not (ends.isascii() and ends.isdigit() and len(ends) <= 12 and signature.isascii()):
+            return None
+        ends_at_s = int(ends)
+
+        def fits(digest: bytes) -> bool:
+            expected = self._signature(prefix, ends_at_s, digest)
+            return hmac.compare_digest(signature, expected) and self._clock() < ends_at_s
+
+        return _Credential(prefix, fits) if prefix.isalnum() and prefix.isascii() else None
+
+    def _signature(self, prefix: str, ends_at_s: int, digest: bytes) -> str:
+        # With the digest in it, a session ends with its key even if another gets the same prefix.
+        text = f"session\0{prefix}\0{ends_at_s}\0".encode() + digest
+        return hmac.digest(self._secret, text, "sha256").hex()
+
+
+async def calling(request: Request) -> Caller:
+    """FastAPI dependency: who calls. The guard is ``app.state.guard``."""
+    guard: Doorkeeper = request.app.state.guard
+    return await guard.of(request)
+
+
+def allowed(*roles: Role) -> Callable[..., Awaitable[Caller]]:
+    """FastAPI dependency: who calls, if it has one of these roles; else a 403 ``Problem``."""
+
+    async def check(caller: Annotated[Caller, Depends(calling)]) -> Caller:
+        if caller.role not in roles:
+            raise forbidden(caller)
+        return caller
+
+    return check
+
+
+def forbidden(caller: Caller) -> Problem:
+    """The refusal of somebody who is known and may not."""
+    return Problem(403, "forbidden", f"role {caller.role} may not do this")
+
+
+def own(caller: Caller, tenant: str) -> None:
+    """Refuse a tenant that is not the caller's, as if it were not there.
+
+    Raises:
+        Problem: 404, the same as for a tenant that nobody added.
+    """
+    if caller.role in (Role.TENANT, Role.SENDER) and caller.tenant != tenant:
+        raise Problem(404, "unknown-name", f"there is no tenant {tenant}; add it first")
+
+
+def _caller(key: Key) -> Caller:
+    return Caller(f"key:{key.prefix}", key.role, key.tenant)
+
+
+def _bearer(authorization: str | None) -> str | None:
+    """What stands behind ``Bearer``; "" for another scheme, None without a header."""
+    if authorization is None:
+        return None
+    scheme, _, text = authorization.partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def _refuse_forged(request: Request) -> None:
+    if request.method not in _READING and CHANGE_HEADER not in request.headers:
+        raise Problem(403, "forged", f"a change by a session needs the header '{CHANGE_HEADER}: 1'")
+
+
+def _unauthorized(detail: str) -> Problem:
+    return Problem(401, "unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})

@@ -1,0 +1,83 @@
+"""What browsers are told about every answer, and which names a door answers to.
+
+Pages come from this server and nothing else does: no script or style from elsewhere, none inline,
+no frame around them. Nothing is to be guessed about what an answer is, and addresses are not told
+to others. A browser that was lured into taking this machine for another site's name (DNS
+rebinding) sends that name, so only known names are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headrace.doors.problems import Problem
+
+_ALWAYS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+        "object-src 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_OVER_TLS = {"Strict-Transport-Security": "max-age=31536000"}
+
+
+class SafeHeaders:
+    """ASGI middleware: security headers on every answer; those that are there are kept."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Take what answers."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        wanted = _ALWAYS | (_OVER_TLS if scope.get("scheme") == "https" else {})
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in wanted.items():
+                    headers.setdefault(name, value)
+                # What is about tenants is kept by nobody on the way, unless a route says so.
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, answer)
+
+
+class Hosts:
+    """ASGI middleware: requests for other names than these are refused."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        """Take what answers, and the names, without ports; none: any name."""
+        self._app = app
+        self._names = {each.lower() for each in names}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http" or not self._names or _host(scope) in self._names:
+            await self._app(scope, receive, send)
+            return
+        detail = "this server does not answer to that name; list it under doors.hosts"
+        await Problem(421, "misdirected", detail).response()(scope, receive, send)
+
+
+def _host(scope: Scope) -> str:
+    values = [value for name, value in scope["headers"] if name == b"host"]
+    if len(values) != 1:
+        return ""
+    text: str = values[0].decode("latin-1").lower()
+    name, colon, port = text.rpartition(":")
+    if colon and (port.isdigit() or not port):
+        text = name
+    return text.removeprefix("[").removesuffix("]")

@@ -1,0 +1,191 @@
+"""How a door says no: RFC 9457 problems, one shape for every refusal.
+
+A client has to know from the answer alone whether to correct itself, to wait or to call somebody,
+and an answer must not tell a stranger what is inside. So each refusal has a stable ``type``, and
+every other exception is turned into one here: those of Headrace by their place in the error tree,
+unknown ones into a 500 that says nothing but a number to look for in the log.
+
+Who may do what is decided elsewhere (``guard``).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from headrace.errors import ConfigError, HeadraceError, Temporary, UnknownName
+
+log = structlog.get_logger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+_URN = "urn:headrace:problem:"
+#: names of problems that have no better one, by status
+_KINDS = {
+    400: "bad-request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    406: "not-acceptable",
+    408: "too-slow",
+    409: "conflict",
+    412: "moved-on",
+    413: "too-large",
+    415: "unsupported-media-type",
+    421: "misdirected",
+    422: "invalid",
+    429: "rate-limited",
+    431: "header-too-large",
+    500: "internal",
+    503: "unavailable",
+}
+_WAIT_S = 1
+
+
+class Problem(HTTPException):
+    """A refusal, to be raised wherever a request is answered.
+
+    It is an ``HTTPException``, since FastAPI lets only those pass where it reads a body.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        """Take the status, what follows ``urn:headrace:problem:``, and a sentence for people."""
+        super().__init__(status, detail, dict(headers or {}))
+        self.kind = kind
+        self.extra = dict(extra or {})
+
+    def body(self) -> dict[str, object]:
+        """The members of the JSON object; those of RFC 9457 cannot be overwritten."""
+        return self.extra | {
+            "type": _URN + self.kind,
+            "title": self.kind.replace("-", " ").capitalize(),
+            "status": self.status_code,
+            "detail": self.detail,
+        }
+
+    def response(self) -> Response:
+        """The answer."""
+        content = orjson.dumps(self.body())
+        return Response(content, self.status_code, self.headers, MEDIA_TYPE)
+
+
+def too_many(detail: str, retry_after_s: float) -> Problem:
+    """A 429 that says how long to wait."""
+    return Problem(429, "rate-limited", detail, headers=_retry_after(retry_after_s))
+
+
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route gives FastAPI as ``responses``, to declare the problems it answers with."""
+    member = {"type": "string"}
+    schema = {
+        "type": "object",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            "type": member,
+            "title": member,
+            "status": {"type": "integer"},
+            "detail": member,
+        },
+    }
+    return {
+        each: {"description": HTTPStatus(each).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}
+        for each in statuses
+    }
+
+
+def problem_of(error: HeadraceError) -> Problem:
+    """What callers are told of an error of Headrace."""
+    match error:
+        case UnknownName():
+            return Problem(404, "unknown-name", str(error))
+        case ConfigError():
+            return Problem(409, "conflict", str(error))
+        case Temporary():
+            headers = _retry_after(error.retry_after_s or _WAIT_S)
+            number = _noted(error)
+            detail = f"this does not work at the moment; try again (incident {number})"
+            return Problem(503, "unavailable", detail, headers=headers)
+        case _:
+            return _internal(error)
+
+
+def install_problems(app: FastAPI) -> None:
+    """Let an application answer every exception with a problem."""
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HeadraceError, _troubled)
+    app.add_exception_handler(Exception, _failed)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    if isinstance(error, Problem):
+        return error.response()
+    assert isinstance(error, HTTPException)
+    kind = _KINDS.get(error.status_code, "refused")
+    return Problem(error.status_code, kind, error.detail, headers=error.headers).response()
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    errors = [_fault(each) for each in error.errors()]
+    detail = "; ".join(f"{_place(each)}: {each['detail']}" for each in errors[:3])
+    return Problem(422, "invalid", detail, extra={"errors": errors}).response()
+
+
+async def _troubled(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HeadraceError)
+    return problem_of(error).response()
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return _internal(error).response()
+
+
+def _internal(error: Exception) -> Problem:
+    number = _noted(error)
+    return Problem(500, "internal", f"something is wrong here; the log has it as {number}")
+
+
+def _noted(error: Exception) -> str:
+    """Log an error whose text callers do not see; the number that they see instead."""
+    number = secrets.token_hex(4)
+    log.error("request failed", incident=number, error=type(error).__name__, exc_info=error)
+    return number
+
+
+def _fault(error: Mapping[str, Any]) -> dict[str, str]:
+    # What was sent is left out: it may be a secret.
+    where, *path = (str(each) for each in error["loc"])
+    detail = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "json_invalid":
+        # Its path is a place in the text.
+        return {"pointer": "", "detail": f"{detail}: {error.get('ctx', {}).get('error', '')}"}
+    if where == "body":
+        escaped = [each.replace("~", "~0").replace("/", "~1") for each in path]
+        return {"pointer": "".join(f"/{each}" for each in escaped), "detail": detail}
+    return {"parameter": ".".join(path) or where, "detail": detail}
+
+
+def _place(fault: Mapping[str, str]) -> str:
+    return fault.get("parameter") or fault["pointer"] or "body"
+
+
+def _retry_after(wait_s: float) -> dict[str, str]:
+    # Whole seconds, and never 0, which many clients take for "at once, for ever".
+    return {"Retry-After": str(max(1, round(wait_s + 0.499)))}

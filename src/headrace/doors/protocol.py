@@ -1,0 +1,183 @@
+"""HTTP over one connection, with an end to every wait.
+
+uvicorn ends a connection that is idle between two requests, and nothing else: a client that sends
+one byte of a header each second keeps its place for ever, a header may be as long as memory, and
+one that does not read its answer holds what is left of it for ever. So the protocol is uvicorn's,
+with a deadline for the header, a limit of its length, a deadline for a write that makes no
+progress, and a limit of connections.
+
+The clock of a header runs from the first moment a client may send it, which for a kept connection
+is its first byte: the quiet time before is uvicorn's keep-alive. Bodies are bounded in ``bounds``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import TimerHandle
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from headrace.doors.problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long, and how much, a client may take."""
+
+    #: until a header is whole
+    header_s: float = 10.0
+    #: bytes of a header, with the request line
+    header_bytes: int = 32 * 1024
+    #: without anything between two requests
+    idle_s: float = 5.0
+    #: until an answer that is ready is taken, at least a buffer of it
+    write_s: float = 30.0
+    #: connections at once; those beyond are closed unheard
+    most_connections: int = 2000
+
+
+_TOO_LONG = Problem(431, "header-too-large", "the header of the request is too long")
+_NOT_HTTP = Problem(400, "bad-request", "this is not HTTP")
+
+
+class _HeaderTooLong(Exception):
+    """Ends the parsing of a header."""
+
+
+class DoorProtocol(HttpToolsProtocol):
+    """uvicorn's protocol on httptools, with deadlines."""
+
+    #: set by ``with_patience``
+    patience = Patience()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Take what uvicorn gives."""
+        super().__init__(*args, **options)
+        self._header_timer: TimerHandle | None = None
+        self._write_timer: TimerHandle | None = None
+        self._in_header = True
+        self._header_bytes = 0
+        self._is_too_long = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a header, unless there are too many connections."""
+        super().connection_made(transport)
+        if len(self.connections) > self.patience.most_connections:
+            transport.abort()
+            return
+        self._await_header()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop all clocks."""
+        self._stop_header_clock()
+        self._stop_write_clock()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, and count it if it is still the header."""
+        if self._in_header:
+            if self._header_timer is None:
+                self._await_header()
+            self._header_bytes += len(data)
+        super().data_received(data)
+        if self._in_header and self._header_bytes > self.patience.header_bytes:
+            self._is_too_long = True
+            self.send_400_response("")
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_header = True
+
+    def on_headers_complete(self) -> None:
+        """The header is there, and in time."""
+        self._in_header = False
+        self._stop_header_clock()
+        bytes_total = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if bytes_total > self.patience.header_bytes:
+            self._is_too_long = True
+            raise _HeaderTooLong
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The body is there: what comes next is a header."""
+        super().on_message_complete()
+        self._in_header = True
+        self._header_bytes = 0
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the parser could not read."""
+        self._refuse(_TOO_LONG if self._is_too_long else _NOT_HTTP)
+
+    def on_response_complete(self) -> None:
+        """Let the client take the rest of the answer, but not for ever."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._await_reader()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, also if it never took its last answer."""
+        super().timeout_keep_alive_handler()
+        self._await_reader()
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than the answer comes."""
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        """It has read most of it."""
+        self._stop_write_clock()
+        super().resume_writing()
+
+    def shutdown(self) -> None:
+        """Close if nothing is being answered, and after the answer otherwise."""
+        super().shutdown()
+        if self.transport.is_closing():
+            self._await_reader()
+
+    def _await_header(self) -> None:
+        self._header_timer = self.loop.call_later(self.patience.header_s, self._too_slow)
+
+    def _await_reader(self) -> None:
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(self.patience.write_s, self.transport.abort)
+
+    def _stop_header_clock(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _stop_write_clock(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _too_slow(self) -> None:
+        self._header_timer = None
+        detail = f"a header has to be there within {self.patience.header_s:g} s"
+        self._refuse(Problem(408, "too-slow", detail))
+
+    def _refuse(self, problem: Problem) -> None:
+        if self.transport.is_closing():
+            return
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if is_answering and problem.status_code == 408:
+            # The next request is slow; the answer to this one is not to suffer for it.
+            self.cycle.keep_alive = False
+            return
+        if not is_answering:
+            response = problem.response()
+            headers = [*response.raw_headers, (b"connection", b"close")]
+            lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+            status = STATUS_LINE[problem.status_code]
+            self.transport.write(status + lines + b"\r\n" + bytes(response.body))
+        self.transport.close()
+        self._await_reader()
+
+
+def with_patience(patience: Patience) -> type[DoorProtocol]:
+    """The protocol with these limits, to be given to uvicorn."""
+    return type("PatientProtocol", (DoorProtocol,), {"patience": patience})

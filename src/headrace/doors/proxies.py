@@ -1,0 +1,85 @@
+"""What a proxy in front says, believed only if it is one of ours.
+
+Behind a proxy every request comes from the proxy's address, so it passes on the client's in
+``X-Forwarded-For``, and, where it checks client certificates, who the certificate is for in
+``X-Forwarded-Client-Cert`` (as Envoy writes it). Anybody can send these headers. So they count only
+from addresses that are configured, and are removed from all other requests before anything inside
+can see them.
+
+A certificate opens a door only if it is listed, with the caller that it stands for. Several in one
+header are refused: only the last would be the proxy's word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from headrace.doors.guard import CERTIFIED
+from headrace.model.credentials import Caller
+
+_CERTIFICATE_HEADER = b"x-forwarded-client-cert"
+_FORWARDED = re.compile(rb"x-forwarded-.*|forwarded|x-real-ip", re.DOTALL)
+#: key=value of an element, where a value with , ; or = stands in quotes
+_PART = re.compile(r'([A-Za-z]+)=("(?:[^"\\]|\\.)*"|[^,;"]*)(;|$)')
+
+
+class Proxies:
+    """ASGI middleware: the client's address and certificate, as a trusted proxy says."""
+
+    def __init__(
+        self, app: ASGIApp, trusted: Sequence[str], certificates: Mapping[str, Caller]
+    ) -> None:
+        """Take the application, the proxies, and whom certificates stand for.
+
+        Args:
+            app: what answers.
+            trusted: addresses and networks of proxies, such as 10.0.0.0/8.
+            certificates: callers by one part of the header, such as ``URI=spiffe://prod/acme``.
+        """
+        self._app = app
+        self._certificates = certificates
+        self._forwarding = ProxyHeadersMiddleware(app, list(trusted))  # type: ignore[arg-type]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, with what is known of its client."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        client = scope.get("client")
+        if client is None or client[0] not in self._forwarding.trusted_hosts:
+            kept = [each for each in scope["headers"] if not _FORWARDED.fullmatch(each[0])]
+            await self._app({**scope, "headers": kept}, receive, send)
+            return
+        values = [value for name, value in scope["headers"] if name == _CERTIFICATE_HEADER]
+        caller = self._certified(values[0].decode("latin-1")) if len(values) == 1 else None
+        if caller is not None:
+            scope = {**scope, CERTIFIED: caller}
+        await self._forwarding(scope, receive, send)  # type: ignore[arg-type]
+
+    def _certified(self, header: str) -> Caller | None:
+        found = [self._certificates.get(each) for each in certificate_parts(header)]
+        callers = [each for each in found if each is not None]
+        return callers[0] if callers else None
+
+
+def certificate_parts(header: str) -> list[str]:
+    """The parts of an ``X-Forwarded-Client-Cert`` header of one certificate, as ``key=value``.
+
+    None of a header that cannot be read or is about several.
+    """
+    parts = []
+    at = 0
+    while at < len(header):
+        match = _PART.match(header, at)
+        if match is None:
+            return []
+        key, value, _ = match.groups()
+        if value.startswith('"'):
+            value = re.sub(r"\\(.)", r"\1", value[1:-1])
+        parts.append(f"{key}={value}")
+        at = match.end()
+    return parts

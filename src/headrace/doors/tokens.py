@@ -1,0 +1,215 @@
+"""Tokens that somebody else signed: JSON Web Tokens of one configured issuer.
+
+Libraries do the cryptography; what goes wrong with tokens is what one lets them decide. So here
+the algorithms are pinned and asymmetric, the key is chosen among those that the issuer publishes
+and never by an address in the token, and ``iss``, ``aud``, ``exp`` and ``sub`` have to be there
+and right. Which claims say tenant and role is configured.
+
+An issuer that does not answer for a while must not lock everybody out: its last keys stay for a
+day. Only one thread asks it at a time, and not more often than every half minute, so that tokens
+with made-up key ids are no way to hammer it. Tokens cannot be revoked; keep them short-lived.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jwt
+import structlog
+
+from headrace.doors.problems import Problem
+from headrace.doors.remembered import Remembered
+from headrace.errors import ConfigError
+from headrace.model.credentials import Caller, Role
+
+log = structlog.get_logger(__name__)
+
+ALGORITHMS = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
+_MOST_CHARACTERS = 16_000
+_TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_REMEMBERED_S = 5.0
+#: age from which the issuer's keys are asked for again
+_FRESH_S = 300.0
+#: age from which they are asked for if a token names one that is not among them
+_SETTLED_S = 30.0
+_USABLE_S = 24 * 3600.0
+_ANSWER_WAIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRules:
+    """Whose tokens are believed, and what in them says tenant and role."""
+
+    issuer: str
+    audience: str
+    #: address of the issuer's keys (JWKS), or a file of them
+    keys: str | Path
+    algorithms: tuple[str, ...] = ("RS256", "ES256")
+    #: by how much clocks may differ
+    leeway_s: float = 30.0
+    #: name of a claim, or a JSON pointer into them, such as /realm_access/roles
+    tenant_claim: str = "tenant"
+    role_claim: str = "role"
+
+    def __post_init__(self) -> None:
+        """Refuse what would make tokens worthless.
+
+        Raises:
+            ConfigError: an algorithm is not an asymmetric one.
+        """
+        wrong = sorted(set(self.algorithms) - ALGORITHMS)
+        if wrong or not self.algorithms:
+            known = ", ".join(sorted(ALGORITHMS))
+            raise ConfigError(f"jwt algorithms {', '.join(wrong) or 'none'}: choose from {known}")
+
+
+class Tokens:
+    """Reads tokens of one issuer. Safe in several threads."""
+
+    def __init__(self, rules: TokenRules, clock: Callable[[], float] = time.time) -> None:
+        """Take the rules; the issuer is not asked before the first token."""
+        self._rules = rules
+        self._clock = clock
+        self._signers = Signers(rules.keys)
+        self._remembered: Remembered[tuple[Caller, float]] = Remembered()
+
+    def known(self, text: str) -> Caller | None:
+        """The caller of a token that was checked a moment ago; None says nothing."""
+        found = self._remembered.get(_name(text))
+        if found is None:
+            return None
+        (caller, expires_at_s), at_s = found
+        now_s = self._clock()
+        return caller if now_s - at_s < _REMEMBERED_S and now_s < expires_at_s else None
+
+    def caller(self, text: str) -> Caller | None:
+        """Who a token stands for; None if it is not to be believed.
+
+        Raises:
+            Problem: 403, it is to be believed but names no role or tenant; 503, the issuer's keys
+                are not known at the moment.
+        """
+        claims = self._claims(text)
+        if claims is None:
+            return None
+        caller = self._caller_of(claims)
+        self._remembered.put(_name(text), (caller, float(claims["exp"])), self._clock())
+        return caller
+
+    def _claims(self, text: str) -> dict[str, Any] | None:
+        if len(text) > _MOST_CHARACTERS:
+            return None
+        try:
+            header = jwt.get_unverified_header(text)
+            algorithm = header.get("alg")
+            if algorithm not in self._rules.algorithms:
+                return None
+            signer = self._signers.find(header.get("kid"))
+            if signer is None or signer.public_key_use not in (None, "sig"):
+                return None
+            claims: dict[str, Any] = jwt.decode(
+                text,
+                signer.key,
+                algorithms=[algorithm],
+                audience=self._rules.audience,
+                issuer=self._rules.issuer,
+                leeway=self._rules.leeway_s,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+            return None
+        return claims
+
+    def _caller_of(self, claims: Mapping[str, Any]) -> Caller:
+        name = f"jwt:{claims['sub']}"
+        said = _claim(claims, self._rules.role_claim)
+        roles = {each for each in Role if each in (said if isinstance(said, list) else [said])}
+        if len(roles) != 1:
+            raise Problem(403, "forbidden", "the token has to name one role of Headrace")
+        role = roles.pop()
+        if role in (Role.OPERATOR, Role.VIEWER):
+            return Caller(name, role)
+        tenant = _claim(claims, self._rules.tenant_claim)
+        if not (isinstance(tenant, str) and _TENANT.fullmatch(tenant)):
+            raise Problem(403, "forbidden", "the token names no tenant")
+        return Caller(name, role, tenant)
+
+
+class Signers:
+    """The public keys of an issuer, as it published them last. Safe in several threads."""
+
+    def __init__(self, source: str | Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take an address or a file; ``clock`` gives seconds that never go back."""
+        self._source = source
+        self._clock = clock
+        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._read_at_s = self._asked_at_s = float("-inf")
+        self._asking = threading.Lock()
+
+    def find(self, key_id: str | None) -> jwt.PyJWK | None:
+        """The key of this id; of no id if the issuer has a single one.
+
+        Raises:
+            Problem: 503, no keys are known and the issuer does not answer.
+        """
+        now_s = self._clock()
+        lacks = key_id not in self._keys and now_s - self._read_at_s >= _SETTLED_S
+        if lacks or now_s - self._read_at_s >= _FRESH_S:
+            self._ask(now_s)
+        if now_s - self._read_at_s > _USABLE_S:
+            raise Problem(
+                503,
+                "unavailable",
+                "the keys of the token's issuer cannot be read at the moment",
+                headers={"Retry-After": str(int(_SETTLED_S))},
+            )
+        return self._keys.get(key_id)
+
+    def _ask(self, now_s: float) -> None:
+        # Who comes while somebody asks uses what is there; without anything it has to wait.
+        if not self._asking.acquire(blocking=not self._keys):
+            return
+        try:
+            if now_s - self._asked_at_s < _SETTLED_S:
+                return
+            self._asked_at_s = now_s
+            found = [each for each in self._read().keys if each.public_key_use in (None, "sig")]
+            self._keys = {each.key_id: each for each in found}
+            if len(found) == 1:
+                self._keys[None] = found[0]
+            self._read_at_s = now_s
+        except (jwt.PyJWTError, OSError, ValueError) as exc:
+            log.warning("the keys of the issuer of tokens cannot be read", error=str(exc))
+        finally:
+            self._asking.release()
+
+    def _read(self) -> jwt.PyJWKSet:
+        if isinstance(self._source, Path):
+            return jwt.PyJWKSet.from_dict(json.loads(self._source.read_text(encoding="utf-8")))
+        client = jwt.PyJWKClient(self._source, cache_jwk_set=False, timeout=_ANSWER_WAIT_S)
+        return client.get_jwk_set()
+
+
+def _name(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _claim(claims: Mapping[str, Any], name: str) -> Any:
+    if not name.startswith("/"):
+        return claims.get(name)
+    value: Any = claims
+    for part in name[1:].split("/"):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(part.replace("~1", "/").replace("~0", "~"))
+    return value
