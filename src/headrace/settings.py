@@ -160,6 +160,10 @@ class Settings(_Section):
         """Where mail goes: the file, else ``smtp_url``, else ``SMTP_URL``."""
         return self._secret(self.smtp_url_file, self.smtp_url, environment.get("SMTP_URL"))
 
+    def names_a_secret(self, environment: Mapping[str, str] = os.environ) -> bool:
+        """Whether anybody says what keys and sessions are checked with."""
+        return self.doors.secret_file is not None or "HEADRACE_SECRET" in environment
+
     def service_secret(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """What keys and sessions are checked with: the file, else ``HEADRACE_SECRET``."""
         return self._secret(self.doors.secret_file, None, environment.get("HEADRACE_SECRET"))

@@ -9,6 +9,7 @@ import typer
 
 from headrace.cli import (
     fleet,
+    keys,
     planning,
     quarantine,
     reruns,
@@ -45,6 +46,7 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(streams.app, name="streams")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(use_cases.app, name="use-cases")
+app.add_typer(keys.app, name="keys")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(store.app, name="store")
 

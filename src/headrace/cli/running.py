@@ -24,6 +24,7 @@ from headrace.cli.servers import folder_of, remember, with_addresses
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
+from headrace.doors.secret import made_secret_file
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from headrace.fleet.health import Pulse, answering
 from headrace.live import LiveTable
@@ -167,6 +168,8 @@ def _with_servers(
         err.print(f"mail   {smtp.url}, kept in {folder / 'mail'}", highlight=False)
     if not settings.names_a_store():
         addresses["database_url"] = _store(folder, store or _kind_kept_in(folder), stack)
+    if not settings.names_a_secret():
+        addresses["secret_file"] = str(made_secret_file(folder / "secret"))
     remember(folder, addresses)
     return with_addresses(settings, addresses)
 

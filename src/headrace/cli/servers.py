@@ -2,7 +2,8 @@
 
 `up` starts servers on free ports, and nobody should have to copy ports into a file. So it leaves
 the addresses beside the YAML file, in `.headrace/up`, and every command that reads the YAML file
-takes from there what the file does not name. What the file names always wins.
+takes from there what the file does not name. What the file names always wins. The secret of the
+doors is found the same way.
 """
 
 from __future__ import annotations
@@ -58,4 +59,7 @@ def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings
         found["smtp_url"] = SecretStr(addresses["smtp_url"])
     if "database_url" in addresses and not settings.names_a_store():
         found["database_url"] = SecretStr(addresses["database_url"])
+    if "secret_file" in addresses and not settings.names_a_secret():
+        doors = settings.doors.model_copy(update={"secret_file": Path(addresses["secret_file"])})
+        found["doors"] = doors
     return settings.model_copy(update=found)

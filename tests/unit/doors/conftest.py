@@ -1,0 +1,69 @@
+"""A store with keys, and time that stands until a test moves it."""
+
+import pytest
+
+from headrace.doors.guard import Guard
+from headrace.doors.keys import new_key
+from headrace.model.credentials import Role
+from headrace.model.streams import Tenant
+from headrace.testing.store_twin import StoreTwin
+
+SECRET = b"a secret of thirty-two characters"
+
+
+class Clock:
+    """Seconds since 1970, moved by hand."""
+
+    def __init__(self):
+        self.now_s = 1_790_000_000.0
+
+    def __call__(self):
+        return self.now_s
+
+
+class CountedKeys:
+    """The keys of a store, which says what was looked up."""
+
+    def __init__(self, keys):
+        self._keys = keys
+        self.looked_up = []
+
+    def find(self, prefix):
+        self.looked_up.append(prefix)
+        return self._keys.find(prefix)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store():
+    store = StoreTwin()
+    for name in ("acme", "bolt"):
+        store.add_tenant(Tenant(name))
+    return store
+
+
+@pytest.fixture
+def give(store, clock):
+    """Make and keep a key."""
+
+    def give(role=Role.OPERATOR, tenant=None, lives_s=None):
+        ends_at_s = None if lives_s is None else clock() + lives_s
+        text, key = new_key(role, tenant, "test", SECRET, clock(), expires_at_s=ends_at_s)
+        store.keys.add(key)
+        return text, key
+
+    return give
+
+
+@pytest.fixture
+def keys(store):
+    return CountedKeys(store.keys)
+
+
+@pytest.fixture
+def guard(keys, clock):
+    return Guard(keys, SECRET, clock=clock)

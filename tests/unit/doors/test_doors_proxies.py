@@ -1,0 +1,107 @@
+"""What a proxy says counts only from a proxy."""
+
+from typing import Annotated
+
+import pytest
+from asking import Asking
+from fastapi import Depends, FastAPI, Request
+
+from headrace.doors.door import Limits, install_door
+from headrace.doors.guard import Guard, calling
+from headrace.doors.proxies import certificate_parts
+from headrace.model.credentials import Caller, Role
+from headrace.settings_doors import CertificateSettings, DoorsSettings
+
+SECRET = b"a secret of thirty-two characters"
+ACME = "URI=spiffe://prod/acme"
+HEADER = f'By=spiffe://prod/door;Hash=ab12;Subject="CN=acme,O=\\"A, Inc\\"";{ACME}'
+
+
+@pytest.fixture
+def client_at(store):
+    def client_at(address, **settings):
+        app = FastAPI()
+        chosen = DoorsSettings(**settings)
+        install_door(app, Guard(store.keys, SECRET), chosen, "0.0.0.0", Limits())
+
+        @app.post("/who")
+        def who(caller: Annotated[Caller, Depends(calling)]) -> list[str | None]:
+            return [caller.name, caller.role, caller.tenant]
+
+        @app.get("/seen")
+        def seen(request: Request) -> list[str]:
+            forwarded = [each for each in request.headers if "forwarded" in each]
+            return [request.client.host, request.url.scheme, *forwarded]
+
+        return Asking(app, address=address)
+
+    return client_at
+
+
+TRUSTING = {
+    "proxies": ["10.0.0.0/8", "192.168.1.1"],
+    "certificates": {ACME: CertificateSettings(role=Role.SENDER, tenant="acme")},
+}
+FORWARDED = {"X-Forwarded-For": "9.9.9.9", "X-Forwarded-Proto": "https"}
+
+
+def test_the_clients_address_is_what_a_trusted_proxy_says(client_at):
+    client = client_at("10.1.2.3", **TRUSTING)
+    assert client.get("/seen", headers=FORWARDED).json()[:2] == ["9.9.9.9", "https"]
+    client = client_at("192.168.1.1", **TRUSTING)
+    chain = {"X-Forwarded-For": "1.1.1.1, 9.9.9.9, 10.5.5.5"}
+    assert client.get("/seen", headers=chain).json()[0] == "9.9.9.9"
+
+
+@pytest.mark.parametrize("settings", [TRUSTING, {}])
+@pytest.mark.parametrize("address", ["11.0.0.1", "127.0.0.1", "192.168.1.2"])
+def test_from_others_nothing_forwarded_gets_inside(client_at, address, settings):
+    client = client_at(address, **settings)
+    sent = {**FORWARDED, "Forwarded": "for=9.9.9.9", "X-Forwarded-Client-Cert": HEADER}
+    assert client.get("/seen", headers=sent).json() == [address, "http"]
+    assert client.post("/who", headers=sent).status_code == 401
+
+
+def test_a_listed_certificate_that_a_proxy_saw_opens_the_door(client_at):
+    client = client_at("10.1.2.3", **TRUSTING)
+    answer = client.post("/who", headers={"X-Forwarded-Client-Cert": HEADER})
+    assert answer.json() == [f"certificate:{ACME}", "sender", "acme"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "URI=spiffe://prod/bolt",
+        f"By={ACME}",
+        f"{ACME},URI=spiffe://prod/bolt",
+        f"URI=spiffe://prod/bolt,{ACME}",
+        f'Subject="x;{ACME}"',
+        f'Subject="x;{ACME}',
+        f"{ACME}/x",
+        "",
+    ],
+)
+def test_another_certificate_or_several_open_nothing(client_at, header):
+    client = client_at("10.1.2.3", **TRUSTING)
+    assert client.post("/who", headers={"X-Forwarded-Client-Cert": header}).status_code == 401
+
+
+def test_two_certificate_headers_open_nothing(client_at):
+    client = client_at("10.1.2.3", **TRUSTING)
+    twice = [("X-Forwarded-Client-Cert", HEADER)] * 2
+    assert client.post("/who", headers=twice).status_code == 401
+
+
+def test_a_key_counts_more_than_the_certificate(client_at):
+    client = client_at("10.1.2.3", **TRUSTING)
+    sent = {"X-Forwarded-Client-Cert": HEADER, "Authorization": "Bearer wrong"}
+    assert client.post("/who", headers=sent).status_code == 401
+
+
+def test_the_parts_of_a_header_are_read_with_their_quotes():
+    assert certificate_parts(HEADER) == [
+        "By=spiffe://prod/door",
+        "Hash=ab12",
+        'Subject=CN=acme,O="A, Inc"',
+        ACME,
+    ]
