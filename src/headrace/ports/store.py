@@ -208,8 +208,18 @@ class Store(Protocol):
         A lane that has an open failure keeps that one, whose id is returned.
         """
 
-    def failures(self, stream: StreamId | None = None, *, only_open: bool = False) -> list[Failure]:
-        """Kept failures, oldest first."""
+    def failures(
+        self,
+        stream: StreamId | None = None,
+        *,
+        only_open: bool = False,
+        with_records: bool = True,
+    ) -> list[Failure]:
+        """Kept failures, oldest first.
+
+        Without records, which may be megabytes each, they have neither traceback nor key, value
+        and headers.
+        """
 
     def failure(self, number: int) -> Failure:
         """One kept failure.

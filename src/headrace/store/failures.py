@@ -13,7 +13,17 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, insert, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    insert,
+    literal,
+    null,
+    select,
+    true,
+    update,
+)
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.receipts import SliceError
@@ -25,6 +35,12 @@ from headrace.store.schema import failure_headers, failures, positions
 from headrace.store.schema import streams as stream_rows
 
 _Headers = tuple[tuple[str, bytes | None], ...]
+
+#: what may be large, and what a list shows instead
+_LARGE = {"raw_key": null(), "raw_value": null(), "traceback": literal("")}
+_WITHOUT_RECORDS = [
+    _LARGE[each.name].label(each.name) if each.name in _LARGE else each for each in failures.c
+]
 
 
 def keep(connection: Connection, failure: Failure, *, stop_use_case: bool) -> int:
@@ -46,14 +62,16 @@ def note(connection: Connection, failure: Failure) -> None:
     connection.execute(insert(failures).values(_row(failure) | {"state": failure.state.value}))
 
 
-def every(connection: Connection, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
+def every(
+    connection: Connection, stream: StreamId | None, *, only_open: bool, with_records: bool = True
+) -> list[Failure]:
     """Kept failures of all streams or of one, oldest first."""
     if stream is not None:
         streams.check_known(connection, [stream])
     wanted = true() if stream is None else of(failures, stream)
     if only_open:
         wanted &= failures.c.state == FailureState.OPEN.value
-    return _failures(connection, wanted)
+    return _failures(connection, wanted, with_records=with_records)
 
 
 def one(connection: Connection, number: int) -> Failure:
@@ -117,9 +135,12 @@ def _suspend_all(connection: Connection, failure: Failure) -> None:
     )
 
 
-def _failures(connection: Connection, wanted: ColumnElement[bool]) -> list[Failure]:
-    headers = _headers(connection, wanted)
-    asked = select(failures).where(wanted).order_by(failures.c.id)
+def _failures(
+    connection: Connection, wanted: ColumnElement[bool], *, with_records: bool = True
+) -> list[Failure]:
+    headers = _headers(connection, wanted) if with_records else {}
+    columns = failures.c if with_records else _WITHOUT_RECORDS
+    asked = select(*columns).where(wanted).order_by(failures.c.id)
     return [_failure(row, headers.get(row.id, ())) for row in connection.execute(asked)]
 
 

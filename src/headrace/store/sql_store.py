@@ -256,10 +256,18 @@ class SqlStore:
         with self._change() as connection:
             return failures.keep(connection, failure, stop_use_case=stop_use_case)
 
-    def failures(self, stream: StreamId | None = None, *, only_open: bool = False) -> list[Failure]:
+    def failures(
+        self,
+        stream: StreamId | None = None,
+        *,
+        only_open: bool = False,
+        with_records: bool = True,
+    ) -> list[Failure]:
         """Kept failures, oldest first."""
         with self._database.read() as connection:
-            return failures.every(connection, stream, only_open=only_open)
+            return failures.every(
+                connection, stream, only_open=only_open, with_records=with_records
+            )
 
     def failure(self, number: int) -> Failure:
         """One kept failure."""

@@ -69,6 +69,9 @@ class FailuresContract:
         again = open_again()
         assert again.failures() == [replace(failure, id=number)]
         assert again.failure(number) == replace(failure, id=number)
+        bare = replace(error, traceback="", raw_key=None, raw_value=None, raw_headers=())
+        listed = again.failures(with_records=False)
+        assert listed == [replace(failure, error=bare, id=number)]
         again.close()
         assert {each.state for each in store.streams()} == {State.ACTIVE}
 

@@ -22,7 +22,7 @@ from headrace.model.streams import LaneId, Position, State, Stream, StreamId, Te
 from headrace.store.streams import one_line, topic_of
 from headrace.store.tenants import check, check_throttle, check_weight
 from headrace.testing.store_twin_drivers import DriversTwin, alone
-from headrace.testing.store_twin_failures import cannot_skip, why_stopped
+from headrace.testing.store_twin_failures import cannot_skip, why_stopped, without_record
 
 
 class StoreTwin(DriversTwin):
@@ -223,11 +223,18 @@ class StoreTwin(DriversTwin):
         return self.data.failures.keep(failure)
 
     @alone
-    def failures(self, stream: StreamId | None = None, *, only_open: bool = False) -> list[Failure]:
+    def failures(
+        self,
+        stream: StreamId | None = None,
+        *,
+        only_open: bool = False,
+        with_records: bool = True,
+    ) -> list[Failure]:
         """Kept failures, oldest first."""
         if stream is not None:
             self._stream(stream)
-        return self.data.failures.every(stream, only_open=only_open)
+        found = self.data.failures.every(stream, only_open=only_open)
+        return found if with_records else [without_record(each) for each in found]
 
     @alone
     def failure(self, number: int) -> Failure:

@@ -96,3 +96,9 @@ def cannot_skip(failure: Failure, position: Position | None) -> str:
         f"failure {failure.id}: lane {failure.slice.lane} reads next at {now}, from where {what} "
         "cannot be skipped; retry it, or seek"
     )
+
+
+def without_record(failure: Failure) -> Failure:
+    """The failure as a list shows it."""
+    bare = replace(failure.error, traceback="", raw_key=None, raw_value=None, raw_headers=())
+    return replace(failure, error=bare)
