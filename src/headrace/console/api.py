@@ -1,0 +1,121 @@
+"""The control API, put together: what an operator sees and does, by HTTP.
+
+Each group of routes has a file of its own; who may call them is one table (`access`), what was
+attempted is noted around all of them (`audit`), and what everybody looks at is looked at once
+(`watcher`). Decisions are not made here: `operating` and the store know what each one means.
+
+Listening, TLS and limits on what may come in are in `doors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import anyio
+from fastapi import APIRouter, FastAPI
+
+from headrace.console import (
+    audit,
+    failures,
+    health,
+    history,
+    keys,
+    live,
+    overview,
+    session,
+    static,
+    streams,
+    tenants,
+)
+from headrace.console.audit import Audited
+from headrace.console.desk import Desk
+from headrace.console.history import SparkKeeper
+from headrace.console.live import Live
+from headrace.console.watcher import Watcher
+from headrace.doors.guard import Doorkeeper
+from headrace.doors.problems import install_problems
+from headrace.operating.tools import Tools
+from headrace.ports import Clock, Store
+
+#: decisions that talk to Kafka at the same time; a redrive may take minutes
+AT_KAFKA = 4
+
+_ROUTERS: tuple[APIRouter, ...] = (
+    session.router,
+    overview.router,
+    tenants.router,
+    history.router,
+    streams.router,
+    failures.router,
+    keys.router,
+    audit.router,
+    live.router,
+    health.router,
+    static.router,
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the control API is made of."""
+
+    store: Store
+    tools: Tools
+    guard: Doorkeeper
+    #: what keys are made with
+    secret: bytes
+    clock: Clock
+    #: the cookie of a session goes over TLS alone
+    secure_cookie: bool = False
+    most_clients: int = 1000
+
+
+def create_app(parts: Parts) -> FastAPI:
+    """The app, to be served by `doors.serving`; closes nothing that it was given."""
+    watcher = Watcher(parts.store, parts.clock)
+    desk = Desk(
+        parts.store,
+        parts.tools,
+        parts.secret,
+        parts.clock,
+        watcher,
+        anyio.CapacityLimiter(AT_KAFKA),
+        parts.secure_cookie,
+    )
+    app = FastAPI(
+        title="Headrace control API",
+        version=version("headrace"),
+        description="Tenants, streams, failures, use cases, waves and keys of a Headrace service.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_living,
+        redirect_slashes=False,
+    )
+    app.state.desk = desk
+    app.state.guard = parts.guard
+    app.state.live = Live(watcher, parts.most_clients)
+    app.state.sparks = SparkKeeper(parts.store.statistics)
+    app.state.pages = static.read_pages()
+    install_problems(app)
+    for router in _ROUTERS:
+        app.include_router(router)
+    app.add_middleware(Audited, desk=desk)
+    return app
+
+
+@asynccontextmanager
+async def _living(app: FastAPI) -> AsyncIterator[None]:
+    view: Live = app.state.live
+    task = asyncio.create_task(view.run())
+    try:
+        yield
+    finally:
+        view.close()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,130 @@
+"""Every attempt to change something is noted, whatever came of it.
+
+A route that notes for itself can be forgotten. So this stands around the app: whatever is not a
+mere look is noted with who asked, what for, and how it was answered, before the answer goes out.
+Attempts of nobody (401) are logged instead: anybody can make them, and the log in the store keeps
+only so many lines.
+
+Bodies are noted without what is secret in them, and cut if they are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+import structlog
+from fastapi import APIRouter, Query, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headrace.console.access import GuardedRoute
+from headrace.console.answers import PageAsked
+from headrace.console.desk import AtDesk, Desk
+from headrace.console.problems import refusals
+from headrace.console.rows import plain
+from headrace.console.shapes import ChangeRow, Listed
+from headrace.errors import HeadraceError
+from headrace.model.credentials import Caller, Change
+
+log = structlog.get_logger(__name__)
+router = APIRouter(route_class=GuardedRoute, tags=["audit"])
+
+_LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
+_SECRETS = frozenset({"key", "secret", "token", "password"})
+#: of a body; those of this API are far shorter
+_MOST_BYTES = 8_192
+
+
+class Audited:
+    """ASGI middleware that notes changes."""
+
+    def __init__(self, app: ASGIApp, desk: Desk) -> None:
+        """Stand around ``app``."""
+        self._app = app
+        self._desk = desk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request through, and note it if it was to change something."""
+        if scope["type"] != "http" or scope["method"] in _LOOKS:
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        answered = False
+        scope.setdefault("state", {})
+
+        async def listening() -> Message:
+            message = await receive()
+            if len(body) <= _MOST_BYTES:
+                body.extend(message.get("body", b""))
+            return message
+
+        async def noting(message: Message) -> None:
+            nonlocal answered
+            if message["type"] == "http.response.start" and not answered:
+                answered = True
+                await self._note(scope, message["status"], bytes(body))
+            await send(message)
+
+        try:
+            await self._app(scope, listening, noting)
+        except Exception:
+            if not answered:
+                await self._note(scope, 500, bytes(body))
+            raise
+
+    async def _note(self, scope: Scope, status: int, body: bytes) -> None:
+        action = f"{scope['method']} {scope['path']}"
+        caller = scope["state"].get("caller")
+        if not isinstance(caller, Caller):
+            log.warning("change refused", action=action, status=status, client=scope.get("client"))
+            return
+        tenant = scope["state"].get("concerns") or scope.get("path_params", {}).get("tenant")
+        change = Change(
+            at_s=self._desk.clock.now_s(),
+            who=caller.name,
+            action=action,
+            tenant=tenant or caller.tenant,
+            status=status,
+            detail=without_secrets(body),
+        )
+        log.info("change", who=change.who, action=action, tenant=change.tenant, status=status)
+        try:
+            await run_in_threadpool(self._desk.store.audit.note, change)
+        except HeadraceError as error:
+            # What was asked has been done or refused by now; to say otherwise would be a lie.
+            log.error("change not noted in the store", action=action, error=str(error))
+
+
+def without_secrets(body: bytes) -> str:
+    """A body as it may be kept: JSON, nothing secret, else nothing."""
+    if not body or len(body) > _MOST_BYTES:
+        return ""
+    try:
+        return orjson.dumps(_masked(orjson.loads(body))).decode()
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
+        return ""
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: "…" if key.lower() in _SECRETS else _masked(each) for key, each in value.items()
+        }
+    return [_masked(each) for each in value] if isinstance(value, list) else value
+
+
+@router.get("/v1/audit", response_model=Listed[ChangeRow], responses=refusals())
+def list_changes(
+    desk: AtDesk,
+    paging: PageAsked,
+    tenant: str | None = Query(default=None, max_length=63),
+) -> Response:
+    """Attempts to change something, newest first; the store keeps the last 100,000."""
+    after = paging.after(int)
+    before = None if after is None else after[0]
+    found: Iterator[Change] = iter(
+        desk.store.audit.changes(tenant=tenant, before=before, limit=paging.limit + 1)
+    )
+    return paging.page(found, lambda each: [each.id], plain)

@@ -1,0 +1,39 @@
+"""What every route works with, made once for the app."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import anyio
+from fastapi import Depends, Request
+
+from headrace.console.watcher import Watcher
+from headrace.operating.tools import Tools
+from headrace.ports import Clock, Store
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The parts of the control API."""
+
+    store: Store
+    tools: Tools
+    #: what keys are made with
+    secret: bytes
+    clock: Clock
+    watcher: Watcher
+    #: decisions that talk to Kafka at the same time; they may take long
+    at_kafka: anyio.CapacityLimiter
+    #: the cookie goes over TLS alone
+    secure_cookie: bool = False
+
+
+def desk_of(request: Request) -> Desk:
+    """The desk of the app that was asked."""
+    desk = request.app.state.desk
+    assert isinstance(desk, Desk), "the app was made with a desk"
+    return desk
+
+
+AtDesk = Annotated[Desk, Depends(desk_of)]

@@ -1,0 +1,122 @@
+"""Failures: what could not be handled, with its record, and going on after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Body, Query, Request, Response
+
+from headrace.console.access import Entered, GuardedRoute, sees
+from headrace.console.answers import PageAsked, answer
+from headrace.console.desk import AtDesk, Desk
+from headrace.console.problems import not_there, refusals
+from headrace.console.rows import failure_row, record_row
+from headrace.console.shapes import (
+    Decided,
+    FailureNumber,
+    FailureRow,
+    FailureWhole,
+    Listed,
+    SkipAsked,
+)
+from headrace.errors import UnknownName
+from headrace.model.credentials import Caller, Role
+from headrace.model.records import Failure, FailureState
+from headrace.operating.quarantine import check_skip, next_offset, retry, skip, suspended
+
+router = APIRouter(route_class=GuardedRoute, tags=["failures"])
+
+
+@router.get("/v1/failures", response_model=Listed[FailureRow], responses=refusals())
+def list_failures(
+    desk: AtDesk,
+    caller: Entered,
+    paging: PageAsked,
+    tenant: Annotated[str | None, Query(max_length=63)] = None,
+    use_case: Annotated[str | None, Query(max_length=73)] = None,
+    state: Annotated[FailureState | None, Query(description="None: in any state.")] = None,
+) -> Response:
+    """Failures, oldest first; a tenant sees its own."""
+    after = paging.after(int)
+    only_open = state is FailureState.OPEN
+
+    def wanted() -> Iterator[Failure]:
+        for each in desk.store.failures(only_open=only_open, with_records=False):
+            lane = each.slice.lane
+            if after is not None and (each.id or 0) <= after[0]:
+                continue
+            named = tenant in (None, lane.tenant) and use_case in (None, lane.use_case)
+            if named and state in (None, each.state) and sees(caller, lane.tenant):
+                yield each
+
+    return paging.page(wanted(), lambda each: [each.id], failure_row)
+
+
+@router.get("/v1/failures/{number}", response_model=FailureWhole, responses=refusals(404))
+def show_failure(
+    request: Request, desk: AtDesk, caller: Entered, number: FailureNumber
+) -> Response:
+    """Everything about one failure: offsets, error, stack, and the record byte for byte."""
+    failure = _own(request, desk, caller, number)
+    record = None if caller.role is Role.VIEWER else record_row(failure)
+    return answer({**failure_row(failure), "traceback": failure.error.traceback, "record": record})
+
+
+@router.post("/v1/failures/{number}/retry", response_model=Decided, responses=refusals(404, 409))
+def retry_failure(
+    request: Request, desk: AtDesk, caller: Entered, number: FailureNumber
+) -> Response:
+    """Let its lane go on at the record, once the cause is mended."""
+    failure = _own(request, desk, caller, number)
+    retry(desk.store, failure)
+    return _decided(desk, failure)
+
+
+@router.post("/v1/failures/{number}/skip", response_model=Decided, responses=refusals(404, 409))
+async def skip_failure(
+    request: Request,
+    desk: AtDesk,
+    caller: Entered,
+    number: FailureNumber,
+    asked: Annotated[SkipAsked | None, Body()] = None,
+) -> Response:
+    """Let its lane go on behind the record, which is kept in `<topic>.dlq` first."""
+    whole_slice = asked is not None and asked.whole_slice
+
+    def decide() -> Response:
+        failure = _own(request, desk, caller, number)
+        check_skip(desk.store, failure, whole_slice=whole_slice)
+        with desk.tools.letters() as letters:
+            skip(desk.store, letters, failure)
+        return _decided(desk, failure)
+
+    return await anyio.to_thread.run_sync(decide, limiter=desk.at_kafka)
+
+
+def _own(request: Request, desk: Desk, caller: Caller, number: int) -> Failure:
+    """The failure, if the caller may know that it is there."""
+    try:
+        failure = desk.store.failure(number)
+    except UnknownName:
+        raise not_there("failure", number) from None
+    if not sees(caller, failure.slice.lane.tenant):
+        raise not_there("failure", number)
+    request.state.concerns = failure.slice.lane.tenant
+    return failure
+
+
+def _decided(desk: Desk, before: Failure) -> Response:
+    desk.watcher.changed()
+    assert before.id is not None, "it came from the store"
+    failure = desk.store.failure(before.id)
+    stopped = next(suspended(desk.store, [failure]), None)
+    why = None if stopped is None else stopped.reason or "it was suspended"
+    return answer(
+        {
+            "failure": failure_row(failure),
+            "next_offset": next_offset(desk.store, failure),
+            "suspended": why,
+        }
+    )

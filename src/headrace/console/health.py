@@ -1,0 +1,32 @@
+"""What machines ask: whether it lives, whether it can work, and what the API is like."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from headrace.console.access import GuardedRoute
+from headrace.console.answers import answer
+from headrace.console.desk import AtDesk
+from headrace.console.shapes import Health
+from headrace.doors.problems import problem_responses
+
+router = APIRouter(route_class=GuardedRoute, tags=["health"])
+
+
+@router.get("/livez", response_model=Health)
+async def livez() -> Response:
+    """Whether the process answers."""
+    return answer({"status": "ok"})
+
+
+@router.get("/readyz", response_model=Health, responses=problem_responses(503))
+def readyz(desk: AtDesk) -> Response:
+    """Whether the store answers too."""
+    desk.store.revision()
+    return answer({"status": "ok"})
+
+
+@router.get("/v1/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    """This API, as OpenAPI 3.1."""
+    return answer(request.app.openapi())

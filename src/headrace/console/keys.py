@@ -1,0 +1,106 @@
+"""API keys: seen, made, rotated and revoked by operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter, Response
+
+from headrace.console.access import GuardedRoute
+from headrace.console.answers import PageAsked, Row, answer
+from headrace.console.desk import AtDesk
+from headrace.console.problems import not_there, refusals
+from headrace.console.shapes import KeyAsked, KeyRow, Listed, NewKey, Prefix, RotateAsked
+from headrace.doors.keys import new_key, rotate
+from headrace.doors.problems import Problem
+from headrace.errors import ConfigError
+from headrace.model.credentials import Key, Role
+
+router = APIRouter(route_class=GuardedRoute, tags=["keys"])
+
+
+@router.get("/v1/keys", response_model=Listed[KeyRow], responses=refusals())
+def list_keys(
+    desk: AtDesk,
+    paging: PageAsked,
+    tenant: str | None = None,
+) -> Response:
+    """Keys by time of creation, those that do not work any more too; never the key itself."""
+    after = paging.after(float, str)
+
+    def wanted() -> Iterator[Key]:
+        for each in desk.store.keys.every(tenant):
+            if after is None or (each.created_at_s, each.prefix) > after:
+                yield each
+
+    return paging.page(wanted(), lambda each: [float(each.created_at_s), each.prefix], _row)
+
+
+@router.post(
+    "/v1/keys",
+    status_code=201,
+    response_model=NewKey,
+    responses=refusals(404, 409),
+)
+def create_key(desk: AtDesk, asked: KeyAsked) -> Response:
+    """Make a key; the answer is the only time it is shown."""
+    bound = asked.role in (Role.TENANT, Role.SENDER)
+    if bound is (asked.tenant is None):
+        needs = "needs a tenant" if bound else "is for all tenants; leave the tenant out"
+        raise Problem(422, "invalid", f"a key of role {asked.role} {needs}")
+    now_s = desk.clock.now_s()
+    expires_at_s = None if asked.expires_in_s is None else now_s + asked.expires_in_s
+    text, key = new_key(
+        asked.role, asked.tenant, asked.label, desk.secret, now_s, expires_at_s=expires_at_s
+    )
+    desk.store.keys.add(key)
+    return answer({"key": text, **_row(key)}, 201)
+
+
+@router.post(
+    "/v1/keys/{prefix}/rotate",
+    status_code=201,
+    response_model=NewKey,
+    responses=refusals(404, 409),
+)
+def rotate_key(desk: AtDesk, prefix: Prefix, asked: RotateAsked | None = None) -> Response:
+    """Make a key for the same; the old one works on for `overlap_s` seconds."""
+    _known(desk.store.keys.find(prefix), prefix)
+    overlap_s = (asked or RotateAsked()).overlap_s
+    text, key = rotate(
+        desk.store.keys, prefix, desk.secret, desk.clock.now_s(), overlap_s=overlap_s
+    )
+    return answer({"key": text, **_row(key)}, 201)
+
+
+@router.delete("/v1/keys/{prefix}", status_code=204, responses=refusals(404, 409))
+def revoke_key(desk: AtDesk, prefix: Prefix) -> Response:
+    """End a key at once. The last key of an operator that works is not revoked."""
+    key = _known(desk.store.keys.find(prefix), prefix)
+    now_s = desk.clock.now_s()
+    if key.role is Role.OPERATOR and key.works(now_s):
+        others = (each for each in desk.store.keys.every() if each.prefix != prefix)
+        if not any(each.role is Role.OPERATOR and each.works(now_s) for each in others):
+            raise ConfigError(
+                "this is the last key of an operator that works; create another one first"
+            )
+    desk.store.keys.revoke(prefix, now_s)
+    return Response(status_code=204)
+
+
+def _known(key: Key | None, prefix: str) -> Key:
+    if key is None:
+        raise not_there("key", prefix)
+    return key
+
+
+def _row(key: Key) -> Row:
+    return {
+        "prefix": key.prefix,
+        "role": key.role.value,
+        "tenant": key.tenant,
+        "label": key.label,
+        "created_at_s": key.created_at_s,
+        "expires_at_s": key.expires_at_s,
+        "revoked_at_s": key.revoked_at_s,
+    }

@@ -1,0 +1,22 @@
+"""The refusals that routes declare, for the OpenAPI document, and one that several share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.doors.problems import Problem, problem_responses
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Those that any route behind a credential may answer with, and these."""
+    return problem_responses(*sorted({401, 403, 422, 429, 503, *statuses}))
+
+
+def not_there(what: str, name: object) -> Problem:
+    """404, for what nobody added."""
+    return Problem(404, "unknown-name", f"there is no {what} {name}")
+
+
+def no_tenant(name: str) -> Problem:
+    """404, the same as `own` has for a tenant of somebody else."""
+    return Problem(404, "unknown-name", f"there is no tenant {name}; add it first")

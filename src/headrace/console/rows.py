@@ -1,0 +1,261 @@
+"""What drivers tell and what the store knows, as the rows that people see.
+
+Pure: values in, plain values out, in the form that goes over the wire. Field names are those of the
+model. Where a row gathers several streams, records and rates are summed, and of times the worst is
+shown: a tenant is as late as its latest stream, and percentiles of several streams cannot be
+averaged without lying.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from headrace.model.records import Deployment, Failure
+from headrace.model.statistics import (
+    BinFigures,
+    Report,
+    Spread,
+    StreamFigures,
+    UseCaseFigures,
+    WaveFigures,
+)
+from headrace.model.streams import State, Stream, Tenant
+
+Values = dict[str, Any]
+
+#: what a tenant's streams are in, the more troubling first; "suspended 1/4" is behind "suspended"
+_TROUBLE = ("suspended", "retrying", "throttled", "waiting", "active", "removed")
+
+
+def worst(spreads: Sequence[Spread]) -> Spread:
+    """One spread for several: all that was counted, and the worst of each figure."""
+    if len(spreads) == 1:
+        return spreads[0]
+    some = [each for each in spreads if each.count]
+    if not some:
+        return Spread()
+    lowest = [each.min_s for each in some if each.min_s is not None]
+    return Spread(
+        count=sum(each.count for each in some),
+        min_s=min(lowest, default=None),
+        p50_s=_largest(each.p50_s for each in some),
+        p95_s=_largest(each.p95_s for each in some),
+        p99_s=_largest(each.p99_s for each in some),
+        max_s=_largest(each.max_s for each in some),
+    )
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((each for each in values if each is not None), default=None)
+
+
+def spread_row(spread: Spread) -> Values:
+    """A spread; ``asdict`` takes ten times as long, and there are thousands a second."""
+    return {
+        "count": spread.count,
+        "min_s": spread.min_s,
+        "p50_s": spread.p50_s,
+        "p95_s": spread.p95_s,
+        "p99_s": spread.p99_s,
+        "max_s": spread.max_s,
+    }
+
+
+def tenant_row(tenant: Tenant, figures: Sequence[StreamFigures], streams_total: int) -> Values:
+    """A tenant, with the figures of its streams together; None where no driver tells any."""
+    return {
+        **changeable(tenant),
+        "figures": _tenant_figures(figures, streams_total) if figures else None,
+    }
+
+
+def changeable(tenant: Tenant) -> Values:
+    """What an operator can set of a tenant, and so what its ETag is made of."""
+    return {
+        "name": tenant.name,
+        "state": tenant.state.value,
+        "weight": tenant.weight,
+        "throttle": {
+            "records_per_s": tenant.throttle.records_per_s,
+            "bytes_per_s": tenant.throttle.bytes_per_s,
+            "burst_s": tenant.throttle.burst_s,
+        },
+    }
+
+
+def _tenant_figures(figures: Sequence[StreamFigures], streams_total: int) -> Values:
+    leading = min(figures, key=lambda each: _rank(each.state))
+    return {
+        "state": leading.state,
+        "lag_records": sum(each.lag_records for each in figures),
+        "lag_s": max(each.lag_s for each in figures),
+        "in_per_s": sum(each.in_per_s for each in figures),
+        "out_per_s": sum(each.out_per_s for each in figures),
+        "delay": spread_row(worst([each.delay for each in figures])),
+        "throttled": any(each.throttled for each in figures),
+        "task_share": sum(each.task_share for each in figures),
+        "note": leading.note or next((each.note for each in figures if each.note), ""),
+        "streams_total": streams_total,
+        "failures_open": sum(lane.failure is not None for each in figures for lane in each.lanes),
+    }
+
+
+def _rank(state: str) -> tuple[int, str]:
+    word = state.split(" ", maxsplit=1)[0]
+    return (_TROUBLE.index(word) if word in _TROUBLE else len(_TROUBLE), state)
+
+
+def stream_row(stream: Stream, state: State, figures: StreamFigures | None) -> Values:
+    """A stream as the store knows it, and what its driver tells."""
+    return {
+        "tenant": stream.id.tenant,
+        "use_case": stream.id.use_case,
+        "topic": stream.topic,
+        "state": state.value,
+        "reason": stream.reason,
+        "holder": stream.holder,
+        "epoch": stream.epoch,
+        "figures": None if figures is None else _stream_figures(figures),
+    }
+
+
+def _stream_figures(figures: StreamFigures) -> Values:
+    return {
+        "state": figures.state,
+        "lag_records": figures.lag_records,
+        "lag_s": figures.lag_s,
+        "in_per_s": figures.in_per_s,
+        "out_per_s": figures.out_per_s,
+        "delay": spread_row(figures.delay),
+        "throttled": figures.throttled,
+        "task_share": figures.task_share,
+        "records_total": figures.records_total,
+        "dead_letters_total": figures.dead_letters_total,
+        "lost_records_total": figures.lost_records_total,
+        "wave": figures.wave,
+        "note": figures.note,
+    }
+
+
+def use_case_row(deployment: Deployment, figures: Sequence[UseCaseFigures]) -> Values:
+    """A use case; its options stay out, for they may hold passwords, and so do paths."""
+    return {
+        "use_case": deployment.use_case,
+        "topic": deployment.topic,
+        "digest": deployment.digest,
+        "order": deployment.order.value,
+        "priority": deployment.priority,
+        "bad_record": deployment.bad_record.value,
+        "data_loss": deployment.data_loss.value,
+        "retries": deployment.retries,
+        "handler_timeout_s": deployment.handler_timeout_s,
+        "max_rate_per_lane": deployment.max_rate_per_lane,
+        "starting_offsets": deployment.starting_offsets,
+        "all_tenants": deployment.all_tenants,
+        "rerun": deployment.until is not None,
+        "figures": _use_case_figures(figures) if figures else None,
+    }
+
+
+def _use_case_figures(figures: Sequence[UseCaseFigures]) -> Values:
+    out = [each.bytes_out_per_s for each in figures if each.bytes_out_per_s is not None]
+    paces = [each.pace_per_s for each in figures if each.pace_per_s is not None]
+    return {
+        "waves_total": sum(each.waves_total for each in figures),
+        "processing": spread_row(worst([each.processing for each in figures])),
+        "scheduling": spread_row(worst([each.scheduling for each in figures])),
+        "delay": spread_row(worst([each.delay for each in figures])),
+        "records_per_s": sum(each.records_per_s for each in figures),
+        "bytes_in_per_s": sum(each.bytes_in_per_s for each in figures),
+        "bytes_out_per_s": sum(out) if out else None,
+        "pace_per_s": sum(paces) if paces else None,
+    }
+
+
+def wave_row(driver: str, wave: WaveFigures) -> Values:
+    """A wave, and which driver ran it."""
+    return {
+        "driver": driver,
+        "wave": wave.wave,
+        "use_case": wave.use_case,
+        "started_at_s": wave.started_at_s,
+        "ended_at_s": wave.ended_at_s,
+        "bins": [_bin_row(each) for each in wave.bins],
+        "error": wave.error,
+    }
+
+
+def _bin_row(figures: BinFigures) -> Values:
+    return {
+        "slot": figures.slot,
+        "tenants": list(figures.tenants),
+        "tenants_total": figures.tenants_total,
+        "records": figures.records,
+        "outcome": figures.outcome.value,
+    }
+
+
+def driver_row(report: Report, *, lost: bool) -> Values:
+    """A driver itself."""
+    return {
+        "driver": report.driver,
+        "at_s": report.at_s,
+        "lost": lost,
+        "started_at_s": report.started_at_s,
+        "slots": report.slots,
+        "slots_target": report.slots_target,
+        "slots_busy": report.slots_busy,
+        "executors": report.executors,
+        "spark_ui_url": report.spark_ui_url,
+    }
+
+
+def failure_row(failure: Failure) -> Values:
+    """A failure without its record."""
+    piece, error = failure.slice, failure.error
+    return {
+        "id": failure.id,
+        "tenant": piece.lane.tenant,
+        "use_case": piece.lane.use_case,
+        "partition": piece.lane.partition,
+        "topic": piece.topic,
+        "from_offset": piece.from_offset,
+        "until_offset": piece.until_offset,
+        "offset": error.offset,
+        "code": error.code,
+        "message": error.message,
+        "attempts": failure.attempts,
+        "at_s": failure.at_s,
+        "state": failure.state.value,
+    }
+
+
+def record_row(failure: Failure) -> Values | None:
+    """The record that failed, byte for byte; None where no single one is to blame."""
+    error = failure.error
+    if error.offset is None:
+        return None
+    return {
+        "key": _data(error.raw_key),
+        "value": _data(error.raw_value),
+        "headers": [{"name": name, **_data(value)} for name, value in error.raw_headers],
+    }
+
+
+def _data(raw: bytes | None) -> Values:
+    """Bytes as they are, and as text if they are UTF-8; both None for a null."""
+    if raw is None:
+        return {"text": None, "base64": None}
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = None
+    return {"text": text, "base64": base64.b64encode(raw).decode()}
+
+
+def plain(value: Any) -> Values:
+    """A small dataclass as it is."""
+    return asdict(value)

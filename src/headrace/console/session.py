@@ -1,0 +1,60 @@
+"""Who calls, and the cookie that pages have instead of a key."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from headrace.console.access import Entered, GuardedRoute
+from headrace.console.answers import answer
+from headrace.console.desk import AtDesk
+from headrace.console.problems import refusals
+from headrace.console.shapes import Me, SessionAsked
+from headrace.doors.guard import SESSION_COOKIE, SESSION_S, Guard, forbidden
+from headrace.doors.problems import Problem
+from headrace.model.credentials import Caller, Role
+
+router = APIRouter(route_class=GuardedRoute, tags=["session"])
+
+
+@router.post("/v1/session", response_model=Me, responses=refusals())
+async def begin_session(request: Request, desk: AtDesk, asked: SessionAsked) -> Response:
+    """Exchange a key for a cookie of 12 hours that no script can read; it ends with its key."""
+    guard = request.app.state.guard
+    if not isinstance(guard, Guard):
+        raise Problem(403, "forbidden", "nobody is asked for a key here, so there are no sessions")
+    address = request.client.host if request.client else ""
+    caller, cookie = await run_in_threadpool(guard.session, asked.key, address=address)
+    request.state.caller = caller
+    if caller.role is Role.SENDER:
+        raise forbidden(caller)
+    response = _me(caller)
+    response.set_cookie(
+        SESSION_COOKIE,
+        cookie,
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="strict",
+        secure=desk.secure_cookie,
+    )
+    return response
+
+
+@router.delete("/v1/session", status_code=204, responses=refusals())
+async def end_session(desk: AtDesk) -> Response:
+    """Take the cookie back from this browser."""
+    response = Response(status_code=204)
+    response.delete_cookie(
+        SESSION_COOKIE, httponly=True, samesite="strict", secure=desk.secure_cookie
+    )
+    return response
+
+
+@router.get("/v1/me", response_model=Me, responses=refusals())
+async def show_me(caller: Entered) -> Response:
+    """Who calls, with which role."""
+    return _me(caller)
+
+
+def _me(caller: Caller) -> Response:
+    return answer({"name": caller.name, "role": caller.role.value, "tenant": caller.tenant})

@@ -1,0 +1,196 @@
+"""Streams: one tenant's topic in one use case, its lanes, and what a person does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Body, Query, Response
+
+from headrace.console.access import Entered, GuardedRoute, sees
+from headrace.console.answers import (
+    IfMatch,
+    PageAsked,
+    answer,
+    check_match,
+    etag_of,
+)
+from headrace.console.desk import AtDesk, Desk
+from headrace.console.problems import not_there, refusals
+from headrace.console.rows import Values
+from headrace.console.shapes import (
+    Listed,
+    Positions,
+    PositionsAsked,
+    RedriveAsked,
+    Redriven,
+    StreamAsked,
+    StreamRow,
+    StreamWhole,
+    TenantName,
+    UseCaseName,
+)
+from headrace.console.watcher import Snapshot
+from headrace.doors.problems import Problem
+from headrace.model.streams import State, Stream, StreamId
+from headrace.operating.quarantine import live_stream
+from headrace.operating.seeking import seek
+
+router = APIRouter(route_class=GuardedRoute, tags=["streams"])
+
+_STREAM = "/v1/streams/{tenant}/{use_case}"
+
+
+@router.get("/v1/streams", response_model=Listed[StreamRow], responses=refusals())
+def list_streams(
+    desk: AtDesk,
+    caller: Entered,
+    paging: PageAsked,
+    tenant: Annotated[str | None, Query(max_length=63)] = None,
+    use_case: Annotated[str | None, Query(max_length=73)] = None,
+    state: Annotated[State | None, Query(description="None: all but the removed ones.")] = None,
+) -> Response:
+    """Streams by tenant and use case; a tenant sees its own."""
+    after = paging.after(str, str)
+    snapshot = desk.watcher.look()
+
+    def wanted() -> Iterator[Stream]:
+        for each in snapshot.streams:
+            if after is not None and (each.id.tenant, each.id.use_case) <= after:
+                continue
+            named = tenant in (None, each.id.tenant) and use_case in (None, each.id.use_case)
+            if not named or not sees(caller, each.id.tenant):
+                continue
+            shown = snapshot.state_of(each)
+            if shown is state or (state is None and shown is not State.REMOVED):
+                yield each
+
+    return paging.page(
+        wanted(), lambda each: [each.id.tenant, each.id.use_case], snapshot.stream_row
+    )
+
+
+@router.get(_STREAM, response_model=StreamWhole, responses=refusals(404))
+def show_stream(desk: AtDesk, tenant: TenantName, use_case: UseCaseName) -> Response:
+    """One stream, with where each lane is."""
+    return _shown(desk, desk.watcher.look(), StreamId(use_case, tenant))
+
+
+@router.put(_STREAM, response_model=StreamWhole, responses=refusals(404, 409, 412))
+def put_stream(
+    desk: AtDesk,
+    tenant: TenantName,
+    use_case: UseCaseName,
+    asked: StreamAsked,
+    if_match: IfMatch = None,
+) -> Response:
+    """Suspend or resume it; to resume also retries what failed. The same again changes nothing."""
+    stream = StreamId(use_case, tenant)
+    state = State(asked.state)
+    current = _known(desk, stream)
+    check_match(etag_of(_changeable(current)), if_match, None)
+    if current.state is not state:
+        desk.store.set_stream_state(stream, state)
+    return _shown(desk, desk.watcher.changed(), stream)
+
+
+@router.post(f"{_STREAM}/suspend", response_model=StreamWhole, responses=refusals(404, 409))
+def suspend_stream(desk: AtDesk, tenant: TenantName, use_case: UseCaseName) -> Response:
+    """Plan nothing more of a stream; what runs may end, and positions are kept."""
+    return _set_state(desk, StreamId(use_case, tenant), State.SUSPENDED)
+
+
+@router.post(f"{_STREAM}/resume", response_model=StreamWhole, responses=refusals(404, 409))
+def resume_stream(desk: AtDesk, tenant: TenantName, use_case: UseCaseName) -> Response:
+    """Go on with a suspended stream where it stopped; what failed in it is retried."""
+    return _set_state(desk, StreamId(use_case, tenant), State.ACTIVE)
+
+
+@router.put(f"{_STREAM}/positions", response_model=Positions, responses=refusals(404, 409))
+async def put_positions(
+    desk: AtDesk, tenant: TenantName, use_case: UseCaseName, asked: PositionsAsked
+) -> Response:
+    """Set where lanes read next, also while they run; lanes that a failure stopped go on.
+
+    Partitions that are not named stay where they are. An offset that the topic does not hold is
+    refused, and then nothing is done.
+    """
+    stream = StreamId(use_case, tenant)
+    wanted = {int(number): offset for number, offset in asked.offsets.items()}
+
+    def decide() -> Response:
+        live_stream(desk.store, _known(desk, stream).id)
+        with desk.tools.log() as log:
+            offsets = seek(desk.store, log, stream, wanted)
+        desk.watcher.changed()
+        return answer({"offsets": {str(number): offset for number, offset in offsets.items()}})
+
+    return await anyio.to_thread.run_sync(decide, limiter=desk.at_kafka)
+
+
+@router.post(f"{_STREAM}/redrive", response_model=Redriven, responses=refusals(404, 409))
+async def redrive_stream(
+    desk: AtDesk,
+    tenant: TenantName,
+    use_case: UseCaseName,
+    asked: Annotated[RedriveAsked | None, Body()] = None,
+) -> Response:
+    """Send dead letters back to the end of their partitions, each once, for this use case only.
+
+    What is left beyond the limit waits for the next time; the same request again goes on there.
+    """
+    how = asked or RedriveAsked()
+    if desk.at_kafka.available_tokens < 1:
+        raise Problem(
+            503,
+            "busy",
+            "as many redrives as can run at once are running; try again when one is done",
+            headers={"Retry-After": "5"},
+        )
+
+    def decide() -> Response:
+        found = live_stream(desk.store, _known(desk, StreamId(use_case, tenant)).id)
+        done = desk.tools.send_back(found.id, found.topic, limit=how.limit, dry_run=how.dry_run)
+        return answer({"sent": done.sent, "refused": list(done.refused), "left": done.left})
+
+    return await anyio.to_thread.run_sync(decide, limiter=desk.at_kafka)
+
+
+def _set_state(desk: Desk, stream: StreamId, state: State) -> Response:
+    _known(desk, stream)
+    desk.store.set_stream_state(stream, state)
+    return _shown(desk, desk.watcher.changed(), stream)
+
+
+def _known(desk: Desk, stream: StreamId) -> Stream:
+    found = next((each for each in desk.store.streams() if each.id == stream), None)
+    if found is None:
+        raise not_there("stream", stream)
+    return found
+
+
+def _changeable(stream: Stream) -> Values:
+    return {"id": str(stream.id), "state": stream.state.value, "reason": stream.reason}
+
+
+def _shown(desk: Desk, snapshot: Snapshot, wanted: StreamId) -> Response:
+    stream = snapshot.stream_of.get(wanted)
+    if stream is None:
+        raise not_there("stream", wanted)
+    figures = snapshot.figures.get(wanted)
+    ends = {} if figures is None else {each.partition: each.end for each in figures.lanes}
+    stopped = {
+        each.slice.lane.partition: each.id for each in desk.store.failures(wanted, only_open=True)
+    }
+    lanes = [
+        {
+            "partition": each.lane.partition,
+            "next_offset": each.next_offset,
+            "end": end if (end := ends.get(each.lane.partition, -1)) >= 0 else None,
+            "failure": stopped.get(each.lane.partition),
+        }
+        for each in desk.store.load_positions([wanted])
+    ]
+    row = {**snapshot.stream_row(stream), "lanes": lanes}
+    return answer(row, etag=etag_of(_changeable(stream)))

@@ -1,0 +1,154 @@
+"""Tenants: who they are, how they do, and what an operator sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from headrace.console.access import Entered, GuardedRoute, sees
+from headrace.console.answers import (
+    IfMatch,
+    IfNoneMatch,
+    PageAsked,
+    answer,
+    check_match,
+    etag_of,
+)
+from headrace.console.desk import AtDesk, Desk
+from headrace.console.problems import no_tenant, refusals
+from headrace.console.rows import Values, changeable
+from headrace.console.shapes import Listed, TenantAsked, TenantName, TenantRow
+from headrace.console.watcher import Snapshot
+from headrace.doors.problems import Problem
+from headrace.model.streams import State, Tenant, Throttle
+
+router = APIRouter(route_class=GuardedRoute, tags=["tenants"])
+
+#: how often a change is tried again that somebody else's came before
+_TRIES = 5
+
+
+@router.get("/v1/tenants", response_model=Listed[TenantRow], responses=refusals())
+def list_tenants(
+    desk: AtDesk,
+    caller: Entered,
+    paging: PageAsked,
+    state: Annotated[State | None, Query(description="None: all but the removed ones.")] = None,
+    q: Annotated[str | None, Query(max_length=63, description="A part of the name.")] = None,
+) -> Response:
+    """Tenants by name, with their figures; a tenant sees itself."""
+    after = paging.after(str)
+    snapshot = desk.watcher.look()
+
+    def wanted() -> Iterator[Values]:
+        for name, row in snapshot.tenant_rows.items():
+            if after is not None and name <= after[0]:
+                continue
+            fits = row["state"] == state if state else row["state"] != State.REMOVED
+            if fits and (not q or q in name) and sees(caller, name):
+                yield row
+
+    return paging.page(wanted(), lambda row: [row["name"]], lambda row: row)
+
+
+@router.get("/v1/tenants/{tenant}", response_model=TenantRow, responses=refusals(404))
+def show_tenant(desk: AtDesk, tenant: TenantName) -> Response:
+    """One tenant. Its `ETag` is that of what can be set, so figures do not change it."""
+    return _shown(desk.watcher.look(), tenant)
+
+
+@router.put(
+    "/v1/tenants/{tenant}",
+    response_model=TenantRow,
+    responses={201: {"model": TenantRow, "description": "Added"}, **refusals(404, 409, 412)},
+)
+def put_tenant(
+    desk: AtDesk,
+    tenant: TenantName,
+    asked: TenantAsked,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Set state, weight and throttle, or add a tenant; what is left out stays as it is.
+
+    With `If-Match` only if nobody changed it since it was read, with `If-None-Match: *` only if it
+    is not there. The same request again changes nothing more.
+    """
+    for _ in range(_TRIES):
+        before = _find(desk, tenant)
+        there = before is not None and before.state is not State.REMOVED
+        current = etag_of(changeable(before)) if before is not None and there else None
+        check_match(current, if_match, if_none_match)
+        if before is None or not there:
+            # Two that add it at once: the second is refused with 409, and may read it then.
+            desk.store.add_tenant(_as_asked(Tenant(tenant), asked))
+            return _shown(desk.watcher.changed(), tenant, 201)
+        after = _as_asked(before, asked)
+        if after == before or desk.store.change_tenant(before, after):
+            return _shown(desk.watcher.changed(), tenant)
+    raise Problem(409, "conflict", f"tenant {tenant} is being changed by others; try again")
+
+
+@router.delete("/v1/tenants/{tenant}", status_code=204, responses=refusals(404, 409, 412))
+def delete_tenant(desk: AtDesk, tenant: TenantName, if_match: IfMatch = None) -> Response:
+    """Remove a tenant with its streams and keys; topics and results are left alone."""
+    for _ in range(_TRIES):
+        before = _known(desk, tenant)
+        if before.state is State.REMOVED:
+            return Response(status_code=204)
+        check_match(etag_of(changeable(before)), if_match, None)
+        if desk.store.change_tenant(before, replace(before, state=State.REMOVED)):
+            desk.watcher.changed()
+            return Response(status_code=204)
+    raise Problem(409, "conflict", f"tenant {tenant} is being changed by others; try again")
+
+
+@router.post("/v1/tenants/{tenant}/suspend", response_model=TenantRow, responses=refusals(404, 409))
+def suspend_tenant(desk: AtDesk, tenant: TenantName) -> Response:
+    """Plan nothing more of a tenant; what runs may end, and positions are kept."""
+    return _set_state(desk, tenant, State.SUSPENDED)
+
+
+@router.post("/v1/tenants/{tenant}/resume", response_model=TenantRow, responses=refusals(404, 409))
+def resume_tenant(desk: AtDesk, tenant: TenantName) -> Response:
+    """Go on with a suspended tenant where it stopped."""
+    return _set_state(desk, tenant, State.ACTIVE)
+
+
+def _set_state(desk: Desk, tenant: str, state: State) -> Response:
+    desk.store.set_tenant_state(_known(desk, tenant).name, state)
+    return _shown(desk.watcher.changed(), tenant)
+
+
+def _as_asked(tenant: Tenant, asked: TenantAsked) -> Tenant:
+    limit = asked.throttle
+    return replace(
+        tenant,
+        state=tenant.state if asked.state is None else State(asked.state),
+        weight=tenant.weight if asked.weight is None else asked.weight,
+        throttle=tenant.throttle
+        if limit is None
+        else Throttle(limit.records_per_s, limit.bytes_per_s, limit.burst_s),
+    )
+
+
+def _shown(snapshot: Snapshot, name: str, status: int = 200) -> Response:
+    tenant = snapshot.tenant_of.get(name)
+    if tenant is None:
+        raise no_tenant(name)
+    return answer(snapshot.tenant_rows[name], status, etag=etag_of(changeable(tenant)))
+
+
+def _known(desk: Desk, name: str) -> Tenant:
+    found = _find(desk, name)
+    if found is None:
+        raise no_tenant(name)
+    return found
+
+
+def _find(desk: Desk, name: str) -> Tenant | None:
+    """The tenant as it is now; a snapshot may be a second old."""
+    return next((each for each in desk.store.tenants() if each.name == name), None)

@@ -1,0 +1,210 @@
+"""One look at the store for everybody who looks.
+
+A hundred open pages must not mean a hundred times the work, and nobody looking must mean none. So
+whoever wants to know asks the `Watcher`, which looks at most once a second and hands everybody the
+same `Snapshot`; what was changed through this door is looked at again at once. Tenants, use cases
+and failures are read anew only when the store's revision moved; figures of drivers, and who holds
+which stream, each time.
+
+Figures are a second or two old, and none is shown that is a minute old. Nothing exact is decided
+here: who changes something reads the store first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from headrace.console import rows
+from headrace.console.rows import Values
+from headrace.model.records import Deployment, Failure
+from headrace.model.statistics import Report, StreamFigures, UseCaseFigures
+from headrace.model.streams import State, Stream, StreamId, Tenant
+from headrace.policies.alerts import Watched, watch
+from headrace.policies.reports import is_lost, newest
+from headrace.ports import Clock, Store
+
+#: how long a look is good for
+FRESH_S = 1.0
+#: figures that are older are not shown
+FIGURES_FOR_S = 60.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything as it was at one moment; rows are made when somebody asks for them."""
+
+    at_s: float
+    #: by name; removed ones too
+    tenants: tuple[Tenant, ...]
+    #: by tenant and use case; removed ones too
+    streams: tuple[Stream, ...]
+    deployments: tuple[Deployment, ...]
+    reports: tuple[Report, ...]
+    watched: Watched
+
+    @cached_property
+    def figures(self) -> dict[StreamId, StreamFigures]:
+        """What was told of each stream last, if that is not too long ago."""
+        told = newest(self.reports)
+        first_s = self.at_s - FIGURES_FOR_S
+        return {name: each.figures for name, each in told.items() if each.at_s >= first_s}
+
+    @cached_property
+    def tenant_of(self) -> dict[str, Tenant]:
+        """Each tenant by name."""
+        return {each.name: each for each in self.tenants}
+
+    @cached_property
+    def stream_of(self) -> dict[StreamId, Stream]:
+        """Each stream by id."""
+        return {each.id: each for each in self.streams}
+
+    @cached_property
+    def states(self) -> dict[str, State]:
+        """State of each tenant."""
+        return {each.name: each.state for each in self.tenants}
+
+    @cached_property
+    def tenant_rows(self) -> dict[str, Values]:
+        """A row for each tenant, by name; those that were removed too."""
+        figures: dict[str, list[StreamFigures]] = defaultdict(list)
+        streams_total: dict[str, int] = defaultdict(int)
+        for stream in self.streams:
+            if stream.state is State.REMOVED:
+                continue
+            streams_total[stream.id.tenant] += 1
+            told = self.figures.get(stream.id)
+            if told is not None:
+                figures[stream.id.tenant].append(told)
+        return {
+            each.name: rows.tenant_row(each, figures[each.name], streams_total[each.name])
+            for each in self.tenants
+        }
+
+    @cached_property
+    def use_case_rows(self) -> dict[str, Values]:
+        """A row for each use case, by name."""
+        figures: dict[str, list[UseCaseFigures]] = defaultdict(list)
+        for report in self.reports:
+            if report.at_s >= self.at_s - FIGURES_FOR_S:
+                for told in report.use_cases:
+                    figures[told.use_case].append(told)
+        return {
+            each.use_case: rows.use_case_row(each, figures[each.use_case])
+            for each in self.deployments
+        }
+
+    @cached_property
+    def wave_rows(self) -> tuple[Values, ...]:
+        """A row for each wave, newest first."""
+        found = [rows.wave_row(each.driver, wave) for each in self.reports for wave in each.waves]
+        return tuple(
+            sorted(found, key=lambda each: (each["started_at_s"], each["wave"]), reverse=True)
+        )
+
+    @cached_property
+    def alert_rows(self) -> tuple[Values, ...]:
+        """A row for each alert, as the policy orders them."""
+        return tuple(rows.plain(each) for each in self.watched.alerts)
+
+    @cached_property
+    def summary(self) -> Values:
+        """Everything together."""
+        here = [each for each in self.streams if each.state is not State.REMOVED]
+        told = [self.figures[each.id] for each in here if each.id in self.figures]
+        return {
+            "at_s": self.at_s,
+            "drivers": [self._driver_row(each) for each in self.reports],
+            "tenants_total": sum(each is not State.REMOVED for each in self.states.values()),
+            "streams_total": len(here),
+            "lag_records": sum(each.lag_records for each in told),
+            "in_per_s": sum(each.in_per_s for each in told),
+            "out_per_s": sum(each.out_per_s for each in told),
+            "alerts_total": len(self.watched.alerts),
+        }
+
+    def stream_row(self, stream: Stream) -> Values:
+        """A row for one stream."""
+        return rows.stream_row(stream, self.state_of(stream), self.figures.get(stream.id))
+
+    def state_of(self, stream: Stream) -> State:
+        """What was decided: about the tenant if that is not active, else about the stream."""
+        tenant = self.states.get(stream.id.tenant, State.REMOVED)
+        return stream.state if tenant is State.ACTIVE else tenant
+
+    def _driver_row(self, report: Report) -> Values:
+        return rows.driver_row(report, lost=is_lost(report, self.reports, self.at_s))
+
+
+class _Last(NamedTuple):
+    """The last look, and for how long it is good."""
+
+    snapshot: Snapshot
+    #: as ``Watcher._version`` was before it
+    version: object
+    until_s: float
+    revision: int
+    #: open ones, without their records
+    failures: Sequence[Failure]
+
+
+class Watcher:
+    """Looks at the store when somebody asks. Safe in several threads."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        """Take what to look at; contacts nobody yet."""
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: _Last | None = None
+        #: another one after each change
+        self._version = object()
+
+    def look(self) -> Snapshot:
+        """How everything is, at most a second ago, and with every change made through this door.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+        last = self._last
+        if last is None or not self._is_good(last):
+            with self._lock:
+                last = self._last
+                if last is None or not self._is_good(last):
+                    last = self._last = self._look(last)
+        return last.snapshot
+
+    def changed(self) -> Snapshot:
+        """Something was changed through this door: look again."""
+        self._version = object()
+        return self.look()
+
+    def _is_good(self, last: _Last) -> bool:
+        return last.version is self._version and self._clock.monotonic_s() < last.until_s
+
+    def _look(self, before: _Last | None) -> _Last:
+        store, now_s = self._store, self._clock.now_s()
+        # First of all: what changes after it is seen the next time.
+        version, revision = self._version, store.revision()
+        until_s = self._clock.monotonic_s() + FRESH_S
+        if before is None or revision != before.revision:
+            tenants, deployments = _by_name(store.tenants()), tuple(store.deployments())
+            failures = store.failures(only_open=True, with_records=False)
+        else:
+            tenants, deployments = before.snapshot.tenants, before.snapshot.deployments
+            failures = list(before.failures)
+        reports = tuple(store.statistics.reports())
+        watched = watch(reports, failures, now_s, before and before.snapshot.watched)
+        streams = sorted(store.streams(), key=lambda each: (each.id.tenant, each.id.use_case))
+        snapshot = Snapshot(now_s, tenants, tuple(streams), deployments, reports, watched)
+        return _Last(snapshot, version, until_s, revision, failures)
+
+
+def _by_name(tenants: Sequence[Tenant]) -> tuple[Tenant, ...]:
+    """As Python orders text, which is how cursors are compared."""
+    return tuple(sorted(tenants, key=lambda each: each.name))
