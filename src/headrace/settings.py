@@ -26,6 +26,7 @@ from pydantic import BaseModel, Field, PrivateAttr, SecretStr, ValidationError
 
 from headrace.errors import ConfigError
 from headrace.model.streams import DataLossPolicy
+from headrace.settings_console import ConsoleSettings
 from headrace.settings_doors import DoorsSettings
 from headrace.settings_fields import STRICT, Bytes, Properties, Seconds
 from headrace.settings_gateway import GatewaySettings
@@ -119,6 +120,7 @@ class Settings(_Section):
     driver: DriverSettings = DriverSettings()
     doors: DoorsSettings = DoorsSettings()
     gateway: GatewaySettings = GatewaySettings()
+    console: ConsoleSettings = ConsoleSettings()
     _folder: Path = PrivateAttr(default_factory=Path)
 
     def within(self, folder: Path) -> Settings:

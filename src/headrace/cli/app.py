@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import (
+    console_server,
     fleet,
     keys,
     planning,
@@ -37,6 +38,7 @@ Start with `headrace demo`. For your own use case, write a Python file with a fu
 app.command()(running.demo)
 app.command()(running.run)
 app.command()(running.up)
+app.command()(console_server.console)
 app.command("supervise")(fleet.supervise_)
 app.command()(fleet.roll)
 app.command("plan")(planning.plan_file)

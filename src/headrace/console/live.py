@@ -3,8 +3,8 @@
 A thousand pages must not cost a thousand looks, and one that does not read must not cost memory.
 So one task looks once a second while anybody is connected and hands the state to the `Feed`; each
 client has a place of its own in it, a number, and nothing is queued for it. Bytes go out in small
-pieces, and the next one only when the one before has left. A client that takes nothing for
-`SEND_TIMEOUT_S` is cut off, and there are only so many places.
+pieces, and the next one only when the one before has left; a client that takes none for a while is
+cut off by the door (`doors/protocol.py`), and there are only so many places.
 
 While nobody is connected it looks now and then, so that alerts which need some looks are there when
 somebody comes.
@@ -20,7 +20,6 @@ from contextlib import suppress
 import structlog
 from fastapi import APIRouter, Request, Response
 from sse_starlette import EventSourceResponse
-from sse_starlette.sse import SendTimeoutError
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
@@ -40,8 +39,6 @@ EVERY_S = 1.0
 IDLE_S = 10.0
 #: a comment keeps proxies from closing a connection on which nothing happens
 PING_S = 15
-#: a client that takes nothing for so long is cut off
-SEND_TIMEOUT_S = 15.0
 #: how often it is asked whether the credential still works
 CHECK_S = 15.0
 #: so that what waits for a client in the server is never much
@@ -65,6 +62,7 @@ class Live:
         self._places: Counter[str | None] = Counter()
         self._fresh = False
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def clients(self) -> int:
@@ -73,6 +71,7 @@ class Live:
 
     async def run(self) -> None:
         """Look, as long as the app runs."""
+        self._loop = asyncio.get_running_loop()
         troubled = False
         while True:
             try:
@@ -98,6 +97,12 @@ class Live:
         """Let all clients go; they come back by themselves when the service does."""
         self._closed = True
         self._tell()
+
+    def end(self) -> None:
+        """The same, from any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended, and all clients with it
+                self._loop.call_soon_threadsafe(self.close)
 
     def _tell(self) -> None:
         moved, self._moved = self._moved, asyncio.Event()
@@ -155,9 +160,7 @@ class LiveResponse(EventSourceResponse):
 
     def __init__(self, live: Live, tenant: str | None, check: Check) -> None:
         """Take whose it is."""
-        super().__init__(
-            live.events(tenant, check), ping=PING_S, sep="\n", send_timeout=SEND_TIMEOUT_S
-        )
+        super().__init__(live.events(tenant, check), ping=PING_S, sep="\n")
         self._live = live
         self._tenant = tenant
 
@@ -170,8 +173,6 @@ class LiveResponse(EventSourceResponse):
             return
         try:
             await super().__call__(scope, receive, send)
-        except SendTimeoutError:
-            log.info("live view cut off: it takes nothing", client=scope.get("client"))
         finally:
             self._live.leave_place(self._tenant)
 

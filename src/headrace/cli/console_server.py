@@ -1,0 +1,92 @@
+"""`headrace console`: the control API, its pages and the metrics, in one process."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from headrace.assembly import connections_of
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    configure_logs,
+    err,
+    settings_and_folder,
+    shown_errors,
+)
+from headrace.console.opening import console_app, console_listening, first_key, login_link
+from headrace.cycle.clock import SystemClock
+from headrace.doors.secret import secret_of
+from headrace.doors.serving import base_url, serve
+from headrace.operating.tools import KafkaTools
+from headrace.ports import Store
+from headrace.settings import Settings
+from headrace.store import open_store
+
+Level = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")]
+Host = Annotated[
+    str | None, typer.Option(help="Address to listen on; overrides YAML.", show_default=False)
+]
+Port = Annotated[
+    int | None,
+    typer.Option(min=1, max=65535, help="Port to listen on; overrides YAML.", show_default=False),
+]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-no-auth",
+        help="Ask nobody for a key: everybody on this machine may do everything.",
+    ),
+]
+
+
+def console(
+    config: ConfigOption = DEFAULT_CONFIG,
+    host: Host = None,
+    port: Port = None,
+    insecure: Insecure = False,
+    log_level: Level = "INFO",
+) -> None:
+    """Serve the console: pages for operators, the control API under /v1, and /metrics.
+
+    It shows what the drivers of the store tell, on http://127.0.0.1:8600 unless the YAML file says
+    otherwise. The first start makes a key and prints a link that logs in; more keys come from
+    `headrace keys create`. Runs until SIGTERM or Ctrl-C.
+
+    Example: `headrace console`, or `headrace console --host 0.0.0.0 --port 443` with TLS
+    """
+    configure_logs(log_level)
+    with shown_errors():
+        settings, folder = settings_and_folder(config)
+        settings = with_address(settings, host, port)
+        tools = KafkaTools(connections_of(settings, folder))
+        with closing(open_store(settings.store_url())) as store:
+            app = console_app(settings, store, tools, SystemClock(), insecure=insecure)
+            listening = console_listening(settings)
+            tell(settings, store, base_url(listening, listening.port), insecure=insecure)
+            serve(app, listening)
+
+
+def with_address(settings: Settings, host: str | None, port: int | None) -> Settings:
+    """The settings, with the address that was typed."""
+    typed = {"host": host, "port": port}
+    update = {name: value for name, value in typed.items() if value is not None}
+    return settings.model_copy(update={"console": settings.console.model_copy(update=update)})
+
+
+def tell(settings: Settings, store: Store, url: str, *, insecure: bool) -> None:
+    """Say where the console is, with a link that logs in if there was no key of an operator yet."""
+    key = None if insecure else first_key(store, secret_of(settings), SystemClock().now_s())
+    if key is None:
+        err.print(f"console  {url}", highlight=False)
+        return
+    err.print(
+        f"console  {login_link(url, key)}\n"
+        "         this link is shown once, and whoever has it may do everything; other keys: "
+        "headrace keys create",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,109 @@
+"""The console, made out of settings, behind its door.
+
+Whoever starts it for the first time has no key yet, and must not need another command to get one.
+So as long as no key of an operator works, one is made at the start and shown to whoever started
+it, once, as a link that logs in. Keys are asked for from the first moment on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from fastapi import FastAPI
+
+from headrace.console.api import Parts, create_app
+from headrace.console.live import Live
+from headrace.doors.door import Limits, install_door, listening_of, token_rules_of
+from headrace.doors.guard import Guard
+from headrace.doors.keys import new_key
+from headrace.doors.open_guard import OpenGuard
+from headrace.doors.protocol import Patience
+from headrace.doors.secret import secret_of
+from headrace.doors.serving import Listening, serving
+from headrace.model.credentials import Role
+from headrace.operating.tools import Tools
+from headrace.ports import Clock, Store
+from headrace.settings import Settings
+
+#: seeks name a few offsets, keys a label; nothing here is longer
+_MOST_BODY_BYTES = 256 * 1024
+
+
+def console_app(
+    settings: Settings, store: Store, tools: Tools, clock: Clock, *, insecure: bool = False
+) -> FastAPI:
+    """The app with everything around it.
+
+    Args:
+        settings: sections ``console`` and ``doors``.
+        store: what it shows and changes.
+        tools: reach Kafka.
+        clock: the time.
+        insecure: nobody is asked for a key; on loopback only.
+
+    Raises:
+        ConfigError: the secret is missing, or ``insecure`` on an address that others reach.
+    """
+    chosen, secret = settings.console, secret_of(settings)
+    guard = (
+        OpenGuard(chosen.host)
+        if insecure
+        else Guard(store.keys, secret, tokens=token_rules_of(settings.doors), clock=clock.now_s)
+    )
+    app = create_app(
+        Parts(
+            store,
+            tools,
+            guard,
+            secret,
+            clock,
+            secure_cookie=settings.doors.tls is not None,
+            most_clients=chosen.most_clients,
+        )
+    )
+    # A live view is a request that does not end.
+    at_once = chosen.most_clients + chosen.most_requests
+    limits = Limits(max_body_bytes=_MOST_BODY_BYTES, most_requests=at_once)
+    install_door(app, guard, settings.doors, chosen.host, limits)
+    return app
+
+
+def console_listening(settings: Settings) -> Listening:
+    """Where the console listens."""
+    chosen = settings.console
+    found = listening_of(settings.doors, chosen.host, chosen.port)
+    most = 2 * (chosen.most_clients + chosen.most_requests)
+    return replace(found, patience=Patience(most_connections=most))
+
+
+@contextmanager
+def console_serving(app: FastAPI, listening: Listening) -> Iterator[str]:
+    """Serve the console in a thread meanwhile; yields its URL.
+
+    Raises:
+        ConfigError: the address or the TLS files cannot be used.
+        ServerError: it could not start.
+    """
+    with serving(app, listening) as url:
+        try:
+            yield url
+        finally:
+            # Live views would not end by themselves, and the server waits for them.
+            view: Live = app.state.live
+            view.end()
+
+
+def first_key(store: Store, secret: bytes, now_s: float) -> str | None:
+    """A key of an operator if none works, to be shown once; None if there is one."""
+    if any(each.role is Role.OPERATOR and each.works(now_s) for each in store.keys.every()):
+        return None
+    text, key = new_key(Role.OPERATOR, None, "made at the first start", secret, now_s)
+    store.keys.add(key)
+    return text
+
+
+def login_link(url: str, key: str) -> str:
+    """What logs a browser in; the key stands behind `#`, so it is sent to no server."""
+    return f"{url}/#key={key}"
