@@ -111,16 +111,21 @@ def compiled(schema: object, source: str) -> Validator:
         resource = DRAFT202012.create_resource(schema)
         registry: Registry[Any] = Registry().with_resource("", resource).crawl()
         for reference in _references(schema):
-            registry.resolver().lookup(reference)
+            _look_up(registry, reference, source)
     except SchemaError as exc:
         where = pointer_of(iter(exc.path)) or "the whole"
         raise ConfigError(f"{source} is no JSON Schema: {where}: {exc.message}") from exc
+    return kind(schema, registry=registry)
+
+
+def _look_up(registry: Registry[Any], reference: str, source: str) -> None:
+    try:
+        registry.resolver().lookup(reference)
     except Unresolvable as exc:
         raise ConfigError(
-            f"{source} refers to {exc.ref}, which is not in it; nothing is fetched from elsewhere, "
-            "so put it under $defs"
+            f"{source} refers to {reference}, which is not in it; nothing is fetched from "
+            "elsewhere, so put it under $defs"
         ) from exc
-    return kind(schema, registry=registry)
 
 
 def _references(schema: object) -> Iterator[str]:

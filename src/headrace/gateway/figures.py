@@ -1,0 +1,74 @@
+"""What the gateway counts, for Prometheus.
+
+Types come from the configuration, so their names may be labels; tenants are many, and how much each
+sends shows in its topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from headrace.gateway.events import Fault
+from headrace.gateway.rates import Room
+from headrace.kafka.ingest import Stored
+
+#: a request that waits for Kafka takes some milliseconds, one that times out ten seconds
+_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class Figures:
+    """Counters of one gateway process, in a registry of their own."""
+
+    def __init__(self, room: Room) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "headrace_gateway_requests",
+            "Requests with events, by HTTP status.",
+            ["status"],
+            registry=self._registry,
+        )
+        self._events = Counter(
+            "headrace_gateway_events",
+            "Events by type and result: stored, refused (the sender's fault) or failed (ours).",
+            ["type", "result"],
+            registry=self._registry,
+        )
+        self._bytes = Counter(
+            "headrace_gateway_request_bytes",
+            "Bytes of the bodies of requests, by type.",
+            ["type"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "headrace_gateway_request_seconds",
+            "From the beginning of a request to its answer.",
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        under_way = Gauge(
+            "headrace_gateway_under_way_bytes",
+            "Bytes of requests that are being read or wait for Kafka.",
+            registry=self._registry,
+        )
+        under_way.set_function(lambda: room.taken_bytes)
+
+    def answered(self, status: int, seconds: float) -> None:
+        """A request has its answer."""
+        self._requests.labels(str(status)).inc()
+        self._seconds.observe(seconds)
+
+    def took(self, kind: str, body_bytes: int, outcomes: Sequence[Stored | Fault]) -> None:
+        """The events of a request have their fate."""
+        stored = sum(1 for each in outcomes if isinstance(each, Stored))
+        failed = sum(1 for each in outcomes if isinstance(each, Fault) and each.status == 503)
+        refused = len(outcomes) - stored - failed
+        for result, count in (("stored", stored), ("failed", failed), ("refused", refused)):
+            if count:
+                self._events.labels(kind, result).inc(count)
+        self._bytes.labels(kind).inc(body_bytes)
+
+    def exposition(self) -> bytes:
+        """Everything, in Prometheus' text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,212 @@
+"""Events of one tenant taken in: read, counted, stored, remembered.
+
+Nothing is acknowledged that Kafka has not acknowledged, and what is refused is refused as early as
+it can be known: an unknown type before its body is read, a rate before its events are parsed, a
+missing topic before a record is made. What is not known, because Kafka did not answer in time, is
+told as such.
+
+Who the tenant is was settled before (`doors`); how it came over HTTP is `app`'s matter.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError, SinkRefused, TopicMissing
+from headrace.gateway.event_types import EventType
+from headrace.gateway.events import Batch, Event, Fault, Limits, Refused, Request
+from headrace.gateway.rates import Rates, Room
+from headrace.gateway.reading import read
+from headrace.gateway.remembering import Memory, Settled, fingerprint_of
+from headrace.kafka.ingest import Outgoing, Result, Stored
+
+log = structlog.get_logger(__name__)
+
+_IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+#: what the store gives tenants; no dot, or one tenant's topic could be another's
+_TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+class Records(Protocol):
+    """Where records go, such as ``kafka.ingest.Ingest``."""
+
+    async def store(self, topic: str, records: Sequence[Outgoing]) -> list[Result]:
+        """Store records in order; a result for each."""
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+
+
+class Topics(Protocol):
+    """Which topics there are, such as ``kafka.ingest_topics.IngestTopics``."""
+
+    async def is_there(self, topic: str) -> bool:
+        """Whether it is; ``BrokerUnavailable`` if nobody knows."""
+
+    def forget(self, topic: str) -> None:
+        """It is gone, as somebody found."""
+
+    async def broker_answers(self) -> bool:
+        """Whether anybody does."""
+
+    def close(self) -> None:
+        """Give up connections."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is taken, and how much of it."""
+
+    types: Mapping[str, EventType]
+    limits: Limits
+    rates: Rates
+    room: Room
+    memory: Memory
+
+
+class Taken(NamedTuple):
+    """What became of a request."""
+
+    batch: Batch
+    topic: str
+    #: by item
+    outcomes: list[Stored | Fault]
+    #: some of it was stored by an earlier request with the same Idempotency-Key
+    replayed: bool
+
+
+class Intake:
+    """The whole way of a request. For one event loop."""
+
+    def __init__(self, rules: Rules, records: Records, topics: Topics) -> None:
+        self._rules = rules
+        self._records = records
+        self._topics = topics
+
+    def kind(self, name: str) -> EventType:
+        """The type of this name; ``Refused`` if there is none."""
+        found = self._rules.types.get(name)
+        if found is None:
+            raise Refused(Fault(404, "unknown-type", "there is no such type of event"))
+        return found
+
+    async def take(self, tenant: str, kind: EventType, request: Request) -> Taken:
+        """Read the events of a request and store them.
+
+        Raises:
+            Refused: nothing of it is taken.
+            BrokerUnavailable: nobody knows whether the topic is there.
+        """
+        if not _TENANT.fullmatch(tenant):
+            raise Refused(Fault(403, "no-tenant", "this credential names no tenant"))
+        key = _idempotency_key(request)
+        self._rules.rates.spend_bytes(tenant, len(request.body))
+        batch = read(request, kind, self._rules.limits)
+        self._rules.rates.spend_records(tenant, len(batch.items))
+        topic = kind.topic_of(tenant)
+        if not await self._topics.is_there(topic):
+            raise Refused(_no_topic(kind.name))
+        if key is None:
+            nothing: list[Settled] = [None] * len(batch.items)
+            outcomes = await self._stored(kind, topic, batch.items, nothing)
+            return Taken(batch, topic, outcomes, replayed=False)
+        return await self._once((tenant, kind.name, key), kind, request, batch)
+
+    async def _once(
+        self, scope: tuple[str, str, str], kind: EventType, request: Request, batch: Batch
+    ) -> Taken:
+        """Store what an earlier request of the same key did not."""
+        tenant, _, key = scope
+        memory, topic = self._rules.memory, kind.topic_of(tenant)
+        entry = memory.begin(scope, fingerprint_of(request), time.monotonic())
+        settled = entry.results or [None] * len(batch.items)
+        replayed = any(isinstance(each, Stored) for each in settled)
+        try:
+            items = _marked(batch, key)
+            outcomes = await self._stored(kind, topic, items, settled)
+            settled = [None if _may_pass(each) else each for each in outcomes]
+        finally:
+            memory.end(scope, entry, settled)
+        return Taken(batch, topic, outcomes, replayed)
+
+    async def _stored(
+        self,
+        kind: EventType,
+        topic: str,
+        items: Sequence[Event | Fault],
+        settled: Sequence[Settled],
+    ) -> list[Stored | Fault]:
+        outcomes = [
+            each if each is not None else item for each, item in zip(settled, items, strict=True)
+        ]
+        events = [each for each in outcomes if isinstance(each, Event)]
+        results = iter(await self._records.store(topic, events))
+        return [
+            self._told(next(results), kind, topic) if isinstance(each, Event) else each
+            for each in outcomes
+        ]
+
+    def _told(self, result: Result, kind: EventType, topic: str) -> Stored | Fault:
+        if isinstance(result, Stored):
+            return result
+        if isinstance(result, TopicMissing):
+            self._topics.forget(topic)
+            return _no_topic(kind.name)
+        return _fault_of(result, topic)
+
+
+def _fault_of(error: HeadraceError, topic: str) -> Fault:
+    match error:
+        case SinkRefused():
+            return Fault(422, "refused", str(error))
+        case BrokerUnavailable():
+            return Fault(503, "not-acknowledged", str(error))
+        case ConfigError():
+            log.error("kafka refuses records", topic=topic, error=str(error))
+    return Fault(503, "unavailable", "the gateway cannot store this; its operator has to help")
+
+
+def _marked(batch: Batch, key: str) -> list[Event | Fault]:
+    """The items with the key as a header, by which whoever reads them knows one sent twice."""
+    return [
+        each._replace(
+            headers=[
+                *each.headers,
+                ("idempotency-key", (key if batch.single else f"{key}/{number}").encode()),
+            ]
+        )
+        if isinstance(each, Event)
+        else each
+        for number, each in enumerate(batch.items)
+    ]
+
+
+def _may_pass(outcome: Stored | Fault) -> bool:
+    return isinstance(outcome, Fault) and outcome.status == 503
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
+        raise Refused(
+            Fault(
+                422,
+                "bad-idempotency-key",
+                "an Idempotency-Key has 1 to 255 printable ASCII characters, no spaces",
+            )
+        )
+    return key
+
+
+def _no_topic(kind: str) -> Fault:
+    return Fault(
+        404,
+        "unknown-topic",
+        f"this tenant has no topic for events of type {kind}; its operator makes it",
+    )

@@ -1,0 +1,85 @@
+"""A tenant has its rate and its part of the memory, and none of another's."""
+
+import pytest
+
+from headrace.gateway.events import Refused
+from headrace.gateway.rates import Rate, Rates, Room, TooMuch
+
+
+@pytest.fixture
+def rates(monkeypatch):
+    clock = [1_000_000.0]
+    monkeypatch.setattr("time.time", lambda: clock[0])
+    made = Rates(Rate(records_per_s=10, bytes_per_s=100), {"big": Rate(None, 1000)})
+    made.clock = clock
+    return made
+
+
+def test_beyond_its_rate_a_tenant_is_told_when_to_come_again(rates):
+    rates.spend_records("acme", 10)
+    with pytest.raises(TooMuch) as caught:
+        rates.spend_records("acme", 1)
+    assert caught.value.fault.status == 429
+    assert 1 <= caught.value.retry_after_s <= 2
+
+
+def test_a_rate_is_a_tenants_own(rates):
+    rates.spend_records("acme", 10)
+    rates.spend_records("bolt", 10)
+
+
+def test_records_and_bytes_are_counted_apart(rates):
+    rates.spend_records("acme", 10)
+    rates.spend_bytes("acme", 100)
+    with pytest.raises(TooMuch, match="bytes"):
+        rates.spend_bytes("acme", 1)
+
+
+def test_a_quiet_time_gives_it_back(rates):
+    rates.spend_records("acme", 10)
+    rates.clock[0] += 2.0
+    rates.spend_records("acme", 10)
+
+
+def test_what_can_never_pass_is_not_told_to_wait(rates):
+    with pytest.raises(Refused) as caught:
+        rates.spend_records("acme", 11)
+    assert not isinstance(caught.value, TooMuch)
+    assert caught.value.fault.status == 413
+
+
+def test_a_tenant_may_have_a_rate_of_its_own_or_none(rates):
+    rates.spend_records("big", 1_000_000)
+    rates.spend_bytes("big", 1000)
+
+
+def test_when_the_room_is_full_all_are_told_at_once():
+    room = Room(100)
+    with room.taken("a", 25), room.taken("b", 25), room.taken("c", 25), room.taken("d", 25):
+        assert room.taken_bytes == 100
+        with pytest.raises(TooMuch) as caught, room.taken("e", 1):
+            pass
+    assert caught.value.fault.status == 503
+    assert room.taken_bytes == 0
+
+
+def test_a_tenant_has_a_quarter_of_the_room():
+    room = Room(100)
+    with room.taken("a", 20), pytest.raises(TooMuch), room.taken("a", 20):
+        pass
+    with room.taken("a", 20), room.taken("b", 20):
+        pass
+
+
+def test_one_large_request_finds_room_when_nothing_else_is_there():
+    room = Room(100)
+    with room.taken("a", 1000), pytest.raises(TooMuch), room.taken("b", 1):
+        pass
+    assert room.taken_bytes == 0
+
+
+def test_room_is_given_back_whatever_happens():
+    room = Room(100)
+    with pytest.raises(ValueError, match="x"), room.taken("a", 10):
+        raise ValueError("x")
+    assert room.taken_bytes == 0

@@ -1,0 +1,293 @@
+"""Every form of a request, every limit; whatever is sent, nothing but a fault comes of it."""
+
+import base64
+import json
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.gateway.event_types import EventType, compiled
+from headrace.gateway.events import Event, Fault, Limits, Refused, Request
+from headrace.gateway.reading import MEDIA_TYPES, read
+
+VISIT = EventType("visit", "visits")
+KEYED = EventType("visit", "visits", key="/lead")
+CONTENT = ("content-type", b"application/json")
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+CLOUD = {"specversion": "1.0", "id": "7", "source": "/shop", "type": "visit", "data": {"lead": 1}}
+
+jsons = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**80), 2**80)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abc/~"), inner),
+    max_leaves=12,
+)
+
+
+def request(body, content_type="application/json", key=None, **headers):
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Request({"content-type": content_type, **named}, body, key)
+
+
+def items(body, content_type="application/json", kind=VISIT, limits=None, **more):
+    return read(request(body, content_type, **more), kind, limits or Limits()).items
+
+
+def refusal(body, content_type="application/json", kind=VISIT, limits=None, **more):
+    with pytest.raises(Refused) as caught:
+        read(request(body, content_type, **more), kind, limits or Limits())
+    return caught.value.fault
+
+
+def outcomes(sent, kind=VISIT, limits=None):
+    try:
+        return read(sent, kind, limits or Limits()).items
+    except Refused as refused:
+        return [refused.fault]
+
+
+def cloud(**changes):
+    return {name: each for name, each in {**CLOUD, **changes}.items() if each is not ...}
+
+
+def test_one_event_is_kept_byte_by_byte():
+    body = b' {"b": 1.10,\n"a": 12345678901234567890123} '
+    batch = read(request(body), VISIT, Limits())
+    assert batch.single
+    assert batch.items == [Event(body, None, [CONTENT])]
+
+
+def test_a_line_is_kept_byte_by_byte_and_empty_lines_are_none():
+    found = items(b'{"a": 1.10}\r\n\n{"a": 2}', "application/x-ndjson; charset=utf-8")
+    assert [each.value for each in found] == [b'{"a": 1.10}', b'{"a": 2}']
+
+
+def test_a_line_that_is_no_json_spoils_no_other():
+    first, second, third = items(b"{}\n{\n[]", "application/jsonl")
+    assert (first.value, third.value) == (b"{}", b"[]")
+    assert (second.status, second.kind) == (400, "bad-json")
+
+
+def test_an_array_is_a_batch():
+    batch = read(request(b'[{"a": 1}, 2, [3]]'), VISIT, Limits())
+    assert not batch.single
+    assert [each.value for each in batch.items] == [b'{"a":1}', b"2", b"[3]"]
+
+
+@pytest.mark.parametrize("number", ["123456789012345678901234567890", "0.12345678901234567890"])
+@pytest.mark.parametrize("form", ["array", "cloudevent", "batch"])
+def test_no_digit_of_a_long_number_is_lost(number, form):
+    event = f'{{"n":{number}}}'
+    envelope = json.dumps(cloud(data=...))[:-1] + f', "data": {event}}}'
+    bodies = {
+        "array": (f"[0, {event}]", "application/json"),
+        "cloudevent": (envelope, "application/cloudevents+json"),
+        "batch": (f"[{envelope}]", "application/cloudevents-batch+json"),
+    }
+    body, media = bodies[form]
+    assert items(body.encode(), media)[-1].value == event.encode()
+
+
+@given(st.lists(jsons, min_size=1, max_size=5))
+def test_what_is_sent_in_an_array_is_what_is_stored(values):
+    found = outcomes(Request({"content-type": "application/json"}, json.dumps(values).encode()))
+    if any(isinstance(each, Fault) for each in found):
+        # A number too large for a double is no JSON to some, and refused.
+        assert [each.kind for each in found] == ["bad-json"]
+    else:
+        assert [json.loads(each.value) for each in found] == values
+
+
+@given(
+    st.binary(max_size=80)
+    | st.lists(jsons, max_size=4).map(lambda each: json.dumps(each).encode()),
+    st.sampled_from([*MEDIA_TYPES, "text/plain", "", "application/vnd.x+json"]),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "ce-id",
+                "ce-specversion",
+                "ce-type",
+                "ce-source",
+                "ce-ü",
+                "x-partition-key",
+                "traceparent",
+                "tracestate",
+                "content-encoding",
+            ]
+        ),
+        st.text(max_size=20),
+    ),
+    st.none() | st.text(max_size=5),
+)
+def test_whatever_comes_is_an_event_or_a_fault(body, media, headers, key):
+    sent = Request({**headers, "content-type": media}, body, key)
+    found = outcomes(sent, KEYED, Limits(items=3, item_bytes=60, depth=3))
+    assert found
+    for each in found:
+        assert isinstance(each, Event) or 400 <= each.status < 500
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff", b"NaN", b'"\\ud800"', b"\xef\xbb\xbf{}", b"[" * 2000 + b"]" * 2000]
+)
+def test_what_is_no_json_is_400(body):
+    assert refusal(body).kind == "bad-json"
+
+
+def test_the_limits_hold():
+    limits = Limits(items=2, item_bytes=10, depth=2)
+    assert refusal(b"[1,2,3]", limits=limits).status == 413
+    assert refusal(b'{"a": "12345678"}', limits=limits).kind == "event-too-large"
+    assert refusal(b'{"":{"":[]}}', limits=Limits(depth=2)).kind == "too-deep"
+    assert len(items(b'{"":[[]]}\n[[{}]]', "application/jsonl", limits=Limits(depth=3))) == 2
+    first, second = items(b"[[[[]]],1]", limits=limits)
+    assert first.kind == "too-deep"
+    assert second.value == b"1"
+
+
+def test_many_brackets_are_no_depth():
+    assert items(orjson.dumps({"a": [[]] * 100}), limits=Limits(depth=3))[0].value
+
+
+def test_an_empty_batch_is_refused():
+    assert refusal(b"[]").kind == refusal(b"\n\n", "application/ndjson").kind == "no-events"
+
+
+@pytest.mark.parametrize(
+    ("media", "more"),
+    [
+        ("", {}),
+        ("text/plain", {}),
+        ("application/x-www-form-urlencoded", {}),
+        ("application/json; charset=latin-1", {}),
+        ("application/json", {"content_encoding": "gzip"}),
+    ],
+)
+def test_another_form_is_415(media, more):
+    assert refusal(b"{}", media, **more).status == 415
+
+
+def test_keys_are_looked_for_in_their_order():
+    body = orjson.dumps(cloud(partitionkey="of event", subject="about", data={"lead": "ada"}))
+    structured = "application/cloudevents+json"
+    plain = orjson.dumps(cloud(partitionkey=..., subject="about", data={"lead": "ada"}))
+    assert items(body, structured, x_partition_key="of header", key="q")[0].key == b"of header"
+    assert items(body, structured, key="of query")[0].key == b"of query"
+    assert items(body, structured, KEYED)[0].key == b"of event"
+    assert items(plain, structured, KEYED)[0].key == b"ada"
+    assert items(plain, structured)[0].key == b"about"
+    assert items(b"{}")[0].key is None
+
+
+@pytest.mark.parametrize(("lead", "key"), [(7, b"7"), (True, b"true"), ("ü", "ü".encode())])
+def test_a_key_within_an_event_may_be_text_or_number(lead, key):
+    assert items(orjson.dumps({"lead": lead}), kind=KEYED)[0].key == key
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"lead": null}', b'{"lead": {}}', b"7", b"[[1]]"])
+def test_an_event_without_its_key_is_refused(body):
+    fault = refusal(body, kind=KEYED) if body[:1] != b"[" else items(body, kind=KEYED)[0]
+    assert (fault.status, fault.kind, fault.pointer) == (422, "no-key", "/lead")
+
+
+def test_a_key_may_not_be_long():
+    assert refusal(b"{}", x_partition_key="k" * 1025).kind == "bad-key"
+    assert refusal(orjson.dumps({"lead": "k" * 1025}), kind=KEYED).kind == "bad-key"
+
+
+def test_a_schema_refuses_with_the_place_that_is_wrong():
+    schema = {"properties": {"a/b": {"items": {"type": "integer"}}}, "required": ["id"]}
+    kind = EventType("visit", "visits", validator=compiled(schema, "visit.json"))
+    fault = refusal(b'{"a/b": [1, "x"]}', kind=kind)
+    assert (fault.status, fault.kind) == (422, "not-valid")
+    assert [at for at, _ in fault.errors] == ["", "/a~1b/1"]
+    good, bad = items(b'[{"id": 1}, {}]', kind=kind)
+    assert isinstance(good, Event)
+    assert isinstance(bad, Fault)
+
+
+def test_the_trace_goes_with_the_record():
+    (event,) = items(b"{}", traceparent=PARENT, tracestate="a=b")
+    assert event.headers == [CONTENT, ("traceparent", PARENT.encode()), ("tracestate", b"a=b")]
+    assert items(b"{}", traceparent="nonsense", tracestate="a=b")[0].headers == [CONTENT]
+
+
+def test_an_envelope_in_headers_becomes_headers_of_the_record():
+    (event,) = items(
+        b"[1.10]",
+        ce_specversion="1.0",
+        ce_id="7",
+        ce_source="/sh%20op",
+        ce_type="v",
+        ce_ext="%C3%BC",
+    )
+    assert event.value == b"[1.10]"
+    assert dict(event.headers) == {
+        "content-type": b"application/json",
+        "ce_specversion": b"1.0",
+        "ce_id": b"7",
+        "ce_source": b"/sh op",
+        "ce_type": b"v",
+        "ce_ext": "ü".encode(),
+    }
+
+
+def test_a_structured_event_becomes_the_same_record():
+    envelope = cloud(time="2026-11-21T00:00:00Z", flag=True, nothing=None)
+    (event,) = items(orjson.dumps(envelope), "application/cloudevents+json", traceparent=PARENT)
+    assert event.value == b'{"lead":1}'
+    assert dict(event.headers) == {
+        "content-type": b"application/json",
+        "ce_specversion": b"1.0",
+        "ce_id": b"7",
+        "ce_source": b"/shop",
+        "ce_type": b"visit",
+        "ce_time": b"2026-11-21T00:00:00Z",
+        "ce_flag": b"true",
+        "traceparent": PARENT.encode(),
+    }
+
+
+def test_data_may_be_in_base64():
+    data = base64.b64encode(b'{"n": 1.10}').decode()
+    (event,) = items(
+        orjson.dumps(cloud(data=..., data_base64=data)), "application/cloudevents+json"
+    )
+    assert event.value == b'{"n": 1.10}'
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"id": ...}, "/id"),
+        ({"source": ""}, "/source"),
+        ({"specversion": "0.3"}, "/specversion"),
+        ({"datacontenttype": "text/xml"}, "/datacontenttype"),
+        ({"data": ...}, "/data"),
+        ({"data_base64": "e30="}, "/data"),
+        ({"data": ..., "data_base64": "e"}, "/data_base64"),
+        ({"data": ..., "data_base64": 7}, "/data_base64"),
+        ({"data": ..., "data_base64": "ew=="}, "/data_base64"),
+        ({"subject": ["a"]}, "/subject"),
+        ({"Upper": "a"}, None),
+        ({"ext": "x" * 9000}, None),
+    ],
+)
+def test_an_envelope_that_is_wrong_spoils_its_event_alone(changes, pointer):
+    body = orjson.dumps([CLOUD, cloud(**changes)])
+    good, bad = items(body, "application/cloudevents-batch+json")
+    assert isinstance(good, Event)
+    assert bad.status in (415, 422)
+    assert bad.pointer == pointer
+
+
+def test_an_envelope_that_is_wrong_refuses_a_single_event():
+    assert refusal(b"{}", ce_specversion="1.0", ce_id="1").kind == "bad-cloudevent"
+    assert refusal(b"[]", "application/cloudevents+json").kind == "bad-cloudevent"
+    assert refusal(b"{}", "application/cloudevents-batch+json").kind == "bad-cloudevent"
