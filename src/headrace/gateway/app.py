@@ -1,0 +1,176 @@
+"""The gateway over HTTP: routes, and what is written down of them for OpenAPI.
+
+A request goes: who calls (`doors`), is there such a type, is there room for it, then `intake`.
+Bodies are read raw and answers written raw: models for a thousand events a request would cost more
+than all the rest. So what they look like is told to OpenAPI by hand (`openapi`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import ClientDisconnect
+
+from headrace.doors.guard import Doorkeeper, allowed, calling
+from headrace.doors.problems import Problem, install_problems, problem_responses
+from headrace.errors import BrokerUnavailable
+from headrace.gateway import events, openapi
+from headrace.gateway.answers import Answer, answer_of, problem_of
+from headrace.gateway.figures import Figures
+from headrace.gateway.intake import Intake, Records, Rules, Topics
+from headrace.model.credentials import Caller, Role
+
+#: who sends events; operators and viewers belong to no tenant
+SENDERS = (Role.SENDER, Role.TENANT)
+#: who may do what, by method and path; None: anybody, also without a credential
+ACCESS: dict[tuple[str, str], tuple[Role, ...] | None] = {
+    ("POST", openapi.EVENTS_PATH): SENDERS,
+    ("GET", "/metrics"): (Role.OPERATOR, Role.VIEWER),
+    ("GET", "/livez"): None,
+    ("GET", "/readyz"): None,
+    ("GET", openapi.OPENAPI_PATH): None,
+}
+#: probes come often and may come from many
+_READY_S = 1.0
+
+
+def gateway_app(
+    rules: Rules,
+    records: Records,
+    topics: Topics,
+    guard: Doorkeeper,
+    max_body_bytes: int,
+    *,
+    is_removed: Callable[[str], bool] = lambda _: False,
+) -> FastAPI:
+    """The application, without what bounds requests (`doors.bounds`).
+
+    Args:
+        rules: what is taken.
+        records: where events go; closed when the application ends.
+        topics: which topics there are; closed with it.
+        guard: who calls.
+        max_body_bytes: room that is kept for a body of unknown length.
+        is_removed: whether a tenant was removed.
+    """
+    figures = Figures(rules.room)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await records.close()
+            topics.close()
+
+    app = FastAPI(**openapi.DESCRIPTION, lifespan=lifespan)
+    app.state.guard = guard
+    install_problems(app)
+    desk = _Desk(Intake(rules, records, topics), rules, figures, max_body_bytes, is_removed)
+    _add_routes(app, desk, figures, _Readiness(topics))
+    return app
+
+
+class _Desk:
+    """Takes a request that has a caller."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        rules: Rules,
+        figures: Figures,
+        max_body_bytes: int,
+        is_removed: Callable[[str], bool],
+    ) -> None:
+        self._intake = intake
+        self._room = rules.room
+        self._figures = figures
+        self._max_body_bytes = max_body_bytes
+        self._is_removed = is_removed
+
+    async def answer(self, request: Request, caller: Caller, name: str) -> Answer:
+        """Take the events of a request; ``Problem`` if it is refused as a whole."""
+        tenant = caller.tenant
+        if caller.role not in SENDERS or tenant is None:
+            raise Problem(403, "forbidden", "only keys of a tenant send events")
+        if self._is_removed(tenant):
+            raise Problem(403, "forbidden", "this tenant was removed")
+        try:
+            kind = self._intake.kind(name)
+            with self._room.taken(tenant, self._expected_bytes(request)):
+                asked = events.Request(
+                    dict(request.headers), await request.body(), request.query_params.get("key")
+                )
+                taken = await self._intake.take(tenant, kind, asked)
+        except events.Refused as refused:
+            raise problem_of(refused) from refused
+        except BrokerUnavailable as error:
+            raise Problem(
+                503, "unavailable", "Kafka does not answer", headers={"Retry-After": "1"}
+            ) from error
+        except ClientDisconnect as gone:
+            raise Problem(400, "bad-request", "the request ended before its body did") from gone
+        self._figures.took(name, len(asked.body), taken.outcomes)
+        return answer_of(taken)
+
+    def _expected_bytes(self, request: Request) -> int:
+        # The HTTP parser has refused what is no number.
+        announced = request.headers.get("content-length")
+        return self._max_body_bytes if announced is None else int(announced)
+
+
+class _Readiness:
+    """Whether Kafka answers, asked once for all probes of a second."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._until_s = 0.0
+        self._ready = False
+
+    async def now(self) -> bool:
+        if time.monotonic() >= self._until_s:
+            self._ready = await self._topics.broker_answers()
+            self._until_s = time.monotonic() + _READY_S
+        return self._ready
+
+
+def _add_routes(app: FastAPI, desk: _Desk, figures: Figures, readiness: _Readiness) -> None:
+    @app.post(openapi.EVENTS_PATH, **openapi.EVENTS)
+    async def send(request: Request) -> Response:
+        """Store one event, or a batch of them; answered when Kafka has acknowledged them."""
+        began_s = time.perf_counter()
+        status = 500
+        try:
+            caller = await calling(request)
+            answer = await desk.answer(request, caller, request.path_params["type"])
+            status = answer.status
+            return Response(answer.body, status, answer.headers)
+        except Problem as problem:
+            status = problem.status_code
+            raise
+        finally:
+            figures.answered(status, time.perf_counter() - began_s)
+
+    @app.get("/metrics", tags=["service"], responses=problem_responses(401, 403, 429))
+    async def metrics(
+        _: Annotated[Caller, Depends(allowed(Role.OPERATOR, Role.VIEWER))],
+    ) -> Response:
+        """Counters of this process, for Prometheus."""
+        return Response(figures.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/livez", tags=["service"])
+    async def livez() -> dict[str, Any]:
+        """Whether this process answers."""
+        return {"live": True}
+
+    @app.get("/readyz", tags=["service"], responses=problem_responses(503))
+    async def readyz() -> dict[str, Any]:
+        """Whether events can be stored: Kafka answers."""
+        if not await readiness.now():
+            raise Problem(503, "unavailable", "Kafka does not answer", headers={"Retry-After": "1"})
+        return {"ready": True}

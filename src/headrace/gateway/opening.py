@@ -1,0 +1,96 @@
+"""A gateway made out of settings: the one place where its real parts are wired together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+from jsonschema.protocols import Validator
+from starlette.types import ASGIApp
+
+from headrace.doors.bounds import Bounds
+from headrace.doors.guard import Doorkeeper
+from headrace.errors import ConfigError
+from headrace.gateway.app import gateway_app
+from headrace.gateway.event_types import EventType, compiled
+from headrace.gateway.events import Limits
+from headrace.gateway.intake import Rules
+from headrace.gateway.rates import Rate, Rates, Room
+from headrace.gateway.remembering import Memory
+from headrace.gateway.removed import RemovedTenants
+from headrace.kafka import client_config
+from headrace.kafka.ingest import Ingest
+from headrace.kafka.ingest_topics import IngestTopics
+from headrace.ports import Store
+from headrace.settings import Settings
+from headrace.settings_gateway import GatewaySettings, RateSettings
+
+
+def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> ASGIApp:
+    """The application, bounded, on real parts; they connect when they are needed.
+
+    Raises:
+        ConfigError: no Kafka or no type is named, or a schema cannot be used.
+        StoreUnavailable: the store does not answer.
+    """
+    if "bootstrap.servers" not in settings.kafka:
+        raise ConfigError(
+            "no Kafka is named: set kafka: bootstrap.servers in the YAML file, "
+            "or start 'headrace up', whose Kafka is found"
+        )
+    chosen, config = settings.gateway, client_config(settings.kafka)
+    rules = rules_of(chosen)
+    records = Ingest(
+        config, delivery_timeout_s=chosen.delivery_timeout, most_bytes=chosen.under_way
+    )
+    partitions = None if chosen.create_topics is None else chosen.create_topics.partitions
+    app = gateway_app(
+        rules,
+        records,
+        IngestTopics(config, partitions),
+        guard,
+        chosen.request_bytes,
+        is_removed=RemovedTenants(store),
+    )
+    return Bounds(app, chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
+
+
+def rules_of(settings: GatewaySettings) -> Rules:
+    """What is taken, and how much; schemas are read and compiled.
+
+    Raises:
+        ConfigError: no type is named, or a schema cannot be used.
+    """
+    if not settings.types:
+        raise ConfigError(
+            "the gateway has no type of event: name one in the YAML file, such as "
+            "gateway: {types: {visit: {topic: visits}}}"
+        )
+    types = {
+        name: EventType(name, each.topic, each.key, _validator(each.schema_file))
+        for name, each in settings.types.items()
+    }
+    tenants = {name: _rate(each) for name, each in settings.tenants.items()}
+    return Rules(
+        types,
+        Limits(settings.request_events, settings.event_bytes, settings.depth),
+        Rates(_rate(settings.rate), tenants),
+        Room(settings.under_way),
+        Memory(settings.idempotency_window, settings.idempotency_bytes),
+    )
+
+
+def _rate(settings: RateSettings) -> Rate:
+    return Rate(settings.records_per_s, settings.bytes_per_s)
+
+
+def _validator(path: Path | None) -> Validator | None:
+    if path is None:
+        return None
+    try:
+        schema = orjson.loads(path.read_bytes())
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
+    except orjson.JSONDecodeError as exc:
+        raise ConfigError(f"{path} is not JSON: line {exc.lineno}: {exc.msg}") from exc
+    return compiled(schema, str(path))
