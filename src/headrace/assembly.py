@@ -238,7 +238,9 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
     engine = SparkEngine(session, tools)
     dead_letters = letters.open(connections)
     mirror = mirror_of(settings.driver, connections)
-    parts = Parts(store, log_of_kafka, engine, dead_letters, SystemClock(), mirror)
+    parts = Parts(
+        store, log_of_kafka, engine, dead_letters, SystemClock(), mirror, store.statistics
+    )
     limits, slots = limits_of(settings.driver), slot_limits_of(settings.driver)
     driver = Driver(
         parts,

@@ -97,7 +97,8 @@ class Committer:
         for receipt in result.receipts:
             held = self.board.streams.get(receipt.slice.lane.stream)
             if held is not None:
-                self._learn(receipt, held, (now_s, committed_s), result.wave.id)
+                self.reporter.committed(receipt, committed_s, result.wave.id)
+                self._learn(receipt, held)
         self.on_result(result)
 
     def _unfinished(self, result: WaveResult) -> list[Wave]:
@@ -191,13 +192,7 @@ class Committer:
             else:
                 self.failing.failed(here, error, held, lane)
 
-    def _learn(
-        self, receipt: Receipt, held: HeldStream, times_s: tuple[float, float], wave: str
-    ) -> None:
-        now_s, committed_s = times_s
-        meter = self.reporter.meter(held.stream.id)
-        meter.last_wave = wave
-        meter.add(receipt, committed_s, now_s)
+    def _learn(self, receipt: Receipt, held: HeldStream) -> None:
         if receipt.records:
             held.cost = learn(held.cost, receipt.records, receipt.bytes, receipt.seconds)
         lane = held.lanes.get(receipt.slice.lane.partition)

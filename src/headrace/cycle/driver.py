@@ -20,15 +20,18 @@ from headrace.crash_points import reached
 from headrace.cycle.board import NO_LIMIT, Board, HeldStream
 from headrace.cycle.commit import Committer
 from headrace.cycle.failing import Failing
-from headrace.cycle.gates import GateId, Gates, Rate
+from headrace.cycle.figures import Figures
+from headrace.cycle.gates import GateId, Gates, Rate, own_rates
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
 from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
+from headrace.cycle.overdue import end_overdue
 from headrace.cycle.pacing import Pacing
 from headrace.cycle.replay import renewed
 from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
+from headrace.cycle.telling import Facts, Teller
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
@@ -42,13 +45,13 @@ from headrace.policies.express import (
     with_express,
     worth_starting,
 )
-from headrace.policies.watchdog import limit_s
 from headrace.ports import (
     Clock,
     DeadLetters,
     Engine,
     Log,
     PositionsMirror,
+    Statistics,
     Store,
     WaveResult,
 )
@@ -79,6 +82,8 @@ class Parts:
     clock: Clock
     #: where positions are shown to other tools; None is nowhere
     mirror: PositionsMirror | None = None
+    #: where it tells how it fares; None is nowhere
+    statistics: Statistics | None = None
 
 
 @dataclass(slots=True)
@@ -115,6 +120,7 @@ class Driver:
     pacing: Pacing = field(default_factory=Pacing)
     scaling: Scaling | None = field(init=False)
     mirror: Mirror | None = field(init=False)
+    teller: Teller | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
@@ -137,6 +143,8 @@ class Driver:
         self.gates = Gates(self._rates)
         self.scaling = Scaling(self.slot_limits) if self.slot_limits else None
         self.mirror = Mirror(self.parts.mirror, self.board) if self.parts.mirror else None
+        told, figures = self.parts.statistics, Figures(self.board, self.reporter)
+        self.teller = Teller(self.name, told, figures, clock) if told else None
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case, or a new version of one, from the next turn on."""
@@ -159,7 +167,7 @@ class Driver:
 
     def rows(self) -> list[Row]:
         """Every stream as people see it."""
-        return self.reporter.rows(self.board, self.parts.clock.monotonic_s())
+        return self.reporter.rows(self.board, self.parts.clock)
 
     @property
     def idle(self) -> bool:
@@ -194,7 +202,8 @@ class Driver:
         self._results += self.parts.engine.finished(self._wait_s())
         try:
             self._commit()
-            self._end_overdue()
+            steady_s = self.parts.clock.monotonic_s()
+            end_overdue(self.board, self.parts.engine, self._use_cases, steady_s)
             if self._draining:
                 self.leases.stay(self.parts.clock.monotonic_s())
             else:
@@ -206,13 +215,19 @@ class Driver:
             log.warning("waiting for a server", error=str(trouble))
             self._busy = False
             self._results += self.parts.engine.finished(TROUBLE_S)
+        if self.teller is not None:
+            self.teller.look(self._facts)
 
     def leave(self) -> None:
         """Let other drivers have its streams at once; for one that has drained."""
         self.leases.leave()
+        if self.teller is not None:
+            self.teller.leave()
 
     def close(self) -> None:
-        """Show other tools how far everything came; nothing is called after it."""
+        """Show others how far everything came; nothing is called after it."""
+        if self.teller is not None:
+            self.teller.finish(self._facts)
         if self.mirror is not None:
             self.mirror.finish(self.parts.clock.monotonic_s())
 
@@ -220,23 +235,6 @@ class Driver:
         """End everything that runs; for a drain that takes too long."""
         for wave_id in list(self.board.flights):
             self.parts.engine.cancel(wave_id)
-
-    def _end_overdue(self) -> None:
-        """End waves whose handler does not come back."""
-        now_s = self.parts.clock.monotonic_s()
-        for name, flight in self.board.flights.items():
-            wave = flight.wave
-            use_case, deployment = self._use_cases[wave.use_case]
-            shared = flight.shared and use_case.form == "slice"
-            most_s = limit_s(flight.predicted_s, deployment.handler_timeout_s, shared=shared)
-            if flight.cancelled or now_s - flight.since_s <= most_s:
-                continue
-            if not self.parts.engine.began(name):
-                flight.since_s = now_s  # it waits for an executor
-                continue
-            log.warning("wave overdue; it is ended", wave=name, seconds=now_s - flight.since_s)
-            flight.cancelled = True
-            self.parts.engine.cancel(name)
 
     def _wait_s(self) -> float:
         if self._free_slots() <= 0:
@@ -253,6 +251,7 @@ class Driver:
             result = self._results[0]
             self.committer.commit(result, self._intends(result.wave.use_case))
             self._results.pop(0)
+            self.reporter.returned(result, self.parts.clock.now_s())
 
     def _intends(self, use_case: str) -> bool:
         return self._use_cases[use_case][0].intends
@@ -353,6 +352,7 @@ class Driver:
                 return
             reached("intent-recorded")
         self.board.started(wave, self.parts.clock.monotonic_s(), long_bins)
+        self.reporter.started(wave, self.parts.clock.now_s())
         self.parts.engine.start(wave)
         reached("submitted")
 
@@ -371,18 +371,16 @@ class Driver:
 
     def _rates(self, held: HeldStream) -> dict[GateId, Rate]:
         """The gates that a stream stands behind."""
-        rates: dict[GateId, Rate] = {}
-        throttle = held.tenant.throttle
-        if throttle.records_per_s is not None or throttle.bytes_per_s is not None:
-            rates[GateId("tenant", held.tenant.name)] = Rate(
-                throttle.records_per_s, throttle.bytes_per_s, throttle.burst_s
-            )
-        per_lane = held.deployment.max_rate_per_lane
-        if per_lane is not None:
-            rate_per_s = per_lane * max(1, len(held.lanes))
-            rates[GateId("stream", str(held.stream.id))] = Rate(rate_per_s, None, 1.0)
         use_case, _ = self._use_cases[held.stream.id.use_case]
-        return rates | self.pacing.rates(use_case)
+        return own_rates(held) | self.pacing.rates(use_case)
+
+    def _facts(self) -> Facts:
+        """What is told of the driver itself."""
+        target = self.slots if self.scaling is None else self.scaling.slots
+        engine, use_cases = self.parts.engine, [each for each, _ in self._use_cases.values()]
+        paces = self.pacing.in_force(use_cases)
+        busy = self.board.busy_slots
+        return Facts(engine.slots, target, busy, engine.executors, engine.ui_url, paces)
 
     def _returned(self, result: WaveResult) -> None:
         streams = {piece.lane.stream for piece in result.wave.slices}

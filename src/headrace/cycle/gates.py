@@ -40,6 +40,21 @@ class Rate(NamedTuple):
     burst_s: float
 
 
+def own_rates(held: HeldStream) -> dict[GateId, Rate]:
+    """The gates that a stream brings with it: its tenant's throttle, and the rate of its lanes."""
+    rates: dict[GateId, Rate] = {}
+    throttle = held.tenant.throttle
+    if throttle.records_per_s is not None or throttle.bytes_per_s is not None:
+        rates[GateId("tenant", held.tenant.name)] = Rate(
+            throttle.records_per_s, throttle.bytes_per_s, throttle.burst_s
+        )
+    per_lane = held.deployment.max_rate_per_lane
+    if per_lane is not None:
+        rate_per_s = per_lane * max(1, len(held.lanes))
+        rates[GateId("stream", str(held.stream.id))] = Rate(rate_per_s, None, 1.0)
+    return rates
+
+
 @dataclass(slots=True)
 class Gate:
     """The tokens that the streams behind it share; None is no limit."""

@@ -130,6 +130,15 @@ class Pacing:
             if (pace := self.paces.get(name)) is not None and pace.rate_per_s is not None
         }
 
+    def in_force(self, use_cases: Iterable[UseCase]) -> dict[str, float]:
+        """Records a second that use cases are held to, their own or their sink's; if they are."""
+        rates = {each.name: self.rates(each).values() for each in use_cases}
+        return {
+            name: min(each.records_per_s or 0.0 for each in found)
+            for name, found in rates.items()
+            if found
+        }
+
     def _set(self, name: GateId, pace: Pace) -> None:
         before = self.paces.get(name, Pace())
         if (before.rate_per_s is None) != (pace.rate_per_s is None):

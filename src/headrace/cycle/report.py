@@ -1,9 +1,9 @@
-"""The last step: what each stream's records went through, as figures to look at.
+"""The last step: what each stream's records went through, counted for people to look at.
 
-Operators ask which tenant lags and by how much. An average hides exactly the tenants that suffer,
-so delays go into mergeable quantile sketches (KLL: Karnin, Lang, Liberty 2016), one for each stream
-and half minute. A delay is from the record's Kafka timestamp to its durable commit; the clocks of
-producers are trusted for nothing but this.
+Operators ask which tenant lags and by how much. What a driver knows of that is gathered here while
+it works: a meter for each stream (`meters.py`), one for each use case, and a timeline of waves.
+The live table reads it directly; everybody else reads what is told of it every other second
+(`figures.py`, `telling.py`).
 
 Nothing here decides anything.
 """
@@ -12,73 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from datasketches import kll_floats_sketch
-
 from headrace.cycle.board import Board, HeldStream
+from headrace.cycle.meters import Meter
+from headrace.cycle.timeline import Timeline
+from headrace.cycle.use_case_meters import UseCaseMeter
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Order, StreamId
-
-WINDOW_S = 30.0
-_SKETCH_K = 200
-
-
-@dataclass(slots=True)
-class Meter:
-    """One stream's figures over the last one to two windows."""
-
-    records_total: int = 0
-    #: records that went to the dead letters
-    dead_letters: int = 0
-    #: records that Kafka removed before they were read, as far as their offsets are known
-    lost_records: int = 0
-    last_wave: str = ""
-    last_error: str = ""
-    _now: kll_floats_sketch = field(default_factory=lambda: kll_floats_sketch(_SKETCH_K))
-    _before: kll_floats_sketch = field(default_factory=lambda: kll_floats_sketch(_SKETCH_K))
-    _rolled_s: float = float("-inf")
-    _window_records: int = 0
-    _window_before: tuple[int, float] = (0, 0.0)
-
-    def add(self, receipt: Receipt, committed_s: float, now_s: float) -> None:
-        """Count a receipt whose effects were durable at ``committed_s`` (seconds since 1970)."""
-        self._roll(now_s)
-        self.records_total += receipt.records
-        self.dead_letters += receipt.dead_letters
-        self._window_records += receipt.records
-        if receipt.timestamps_s:
-            delays = np.maximum(committed_s - np.array(receipt.timestamps_s, np.float64), 0.0)
-            each = max(1, receipt.records // len(delays))
-            self._now.update(np.repeat(delays, each).astype(np.float32))
-
-    def quantiles_s(self, *shares: float) -> tuple[float | None, ...]:
-        """The delays that these shares of the recent records stayed under; None without records."""
-        both = kll_floats_sketch(_SKETCH_K)
-        both.merge(self._now)
-        both.merge(self._before)
-        if both.is_empty():
-            return (None,) * len(shares)
-        return tuple(float(each) for each in both.get_quantiles(list(shares)))
-
-    def rate_per_s(self, now_s: float) -> float:
-        """Records committed a second, over the last one to two windows."""
-        self._roll(now_s)
-        records, seconds = self._window_before
-        span = now_s - self._rolled_s + seconds
-        return (self._window_records + records) / span if span > 0.5 else 0.0
-
-    def _roll(self, now_s: float) -> None:
-        if self._rolled_s == float("-inf"):
-            self._rolled_s = now_s
-        elapsed = now_s - self._rolled_s
-        if elapsed < WINDOW_S:
-            return
-        idle = elapsed >= 2 * WINDOW_S
-        self._before = kll_floats_sketch(_SKETCH_K) if idle else self._now
-        self._window_before = (0, WINDOW_S) if idle else (self._window_records, elapsed)
-        self._now, self._window_records = kll_floats_sketch(_SKETCH_K), 0
-        self._rolled_s = now_s
-
+from headrace.model.waves import Wave
+from headrace.ports import Clock, WaveResult
 
 _NOTHING = Meter()
 
@@ -102,40 +43,84 @@ class Row:
 
 @dataclass(slots=True)
 class Reporter:
-    """Keeps a meter for each stream."""
+    """Keeps a meter for each stream, and whatever else is counted."""
 
     meters: dict[StreamId, Meter] = field(default_factory=dict)
+    #: task-seconds of all streams
+    all: Meter = field(default_factory=Meter)
+    use_cases: dict[str, UseCaseMeter] = field(default_factory=dict)
+    timeline: Timeline = field(default_factory=Timeline)
 
     def meter(self, stream: StreamId) -> Meter:
         """The stream's meter, made at first use."""
-        return self.meters.setdefault(stream, Meter())
+        found = self.meters.get(stream)
+        if found is None:
+            found = self.meters[stream] = Meter()
+        return found
 
-    def rows(self, board: Board, now_s: float) -> list[Row]:
+    def started(self, wave: Wave, now_s: float) -> None:
+        """A wave was handed to the engine."""
+        self.timeline.started(wave, now_s)
+
+    def committed(self, receipt: Receipt, now_s: float, wave: str) -> None:
+        """Count a receipt whose effects are durable since ``now_s``."""
+        meter = self.meter(receipt.slice.lane.stream)
+        meter.last_wave = wave
+        delays = meter.add(receipt, now_s)
+        self.all.window(now_s).task_s += receipt.seconds
+        self._use_case(receipt.slice.lane.use_case).add(receipt, delays, now_s)
+
+    def returned(self, result: WaveResult, now_s: float) -> None:
+        """A wave came back and is settled, whatever became of it."""
+        self.timeline.ended(result, now_s)
+        self._use_case(result.wave.use_case).returned(result, now_s)
+
+    def rows(self, board: Board, clock: Clock) -> list[Row]:
         """A row for each stream held, by use case and tenant."""
-        return [self._row(held, now_s) for _, held in sorted(board.streams.items())]
+        now_s, steady_s = clock.now_s(), clock.monotonic_s()
+        return [self._row(held, now_s, steady_s) for _, held in sorted(board.streams.items())]
 
-    def _row(self, held: HeldStream, now_s: float) -> Row:
+    def _use_case(self, name: str) -> UseCaseMeter:
+        found = self.use_cases.get(name)
+        if found is None:
+            found = self.use_cases[name] = UseCaseMeter()
+        return found
+
+    def _row(self, held: HeldStream, now_s: float, steady_s: float) -> Row:
         # A stream that never did anything needs no sketches.
         meter = self.meters.get(held.stream.id) or _NOTHING
-        p50_s, p99_s = meter.quantiles_s(0.5, 0.99)
-        waves = sorted({lane.wave for lane in held.lanes.values() if lane.wave})
+        p50_s, p99_s = meter.quantiles_s(now_s, 0.5, 0.99)
         return Row(
             stream=held.stream.id,
-            state=shown_state(held, now_s),
+            state=shown_state(held, steady_s),
             lag_records=held.lag_records,
             records_total=meter.records_total,
             rate_per_s=meter.rate_per_s(now_s),
             p50_s=p50_s,
             p99_s=p99_s,
-            wave=waves[0] if waves else meter.last_wave,
+            wave=shown_wave(held, meter),
             dead_letters=meter.dead_letters,
-            note=held.stream.reason or held.waiting or meter.last_error,
+            note=shown_note(held, meter),
             lost_records=meter.lost_records,
         )
 
 
+def shown_wave(held: HeldStream, meter: Meter) -> str:
+    """The wave that runs a stream, or the last one."""
+    waves = [lane.wave for lane in held.lanes.values() if lane.wave]
+    return min(waves) if waves else meter.last_wave
+
+
+def shown_note(held: HeldStream, meter: Meter) -> str:
+    """Why a stream does not go on, or its last error."""
+    return held.stream.reason or held.waiting or meter.last_error
+
+
 def shown_state(held: HeldStream, now_s: float) -> str:
-    """The state in one word, with what passes by itself told apart from what does not."""
+    """The state in one word, with what passes by itself told apart from what does not.
+
+    ``now_s`` is of the steady clock.
+    """
     if held.state.value != "active":
         return held.state.value
     if held.waiting:

@@ -12,12 +12,13 @@ sketch is between p94 and the maximum; of so few values as most tenants have, bo
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from datasketches import kll_floats_sketch
 
 from headrace.model.statistics import Spread
 
-Sketch = kll_floats_sketch
+Sketch: TypeAlias = kll_floats_sketch
 
 #: of what is shown live: up to about 1,700 bytes
 FINE = 200

@@ -36,6 +36,14 @@ class Engine(Protocol):
         More may be started: they queue.
         """
 
+    @property
+    def executors(self) -> int:
+        """Executors there are, as far as known now; what works in this process counts as one."""
+
+    @property
+    def ui_url(self) -> str:
+        """Address of the engine's own pages; empty if it has none."""
+
     def take(self, use_case: Any, deployment: Deployment) -> None:
         """Take a use case, or a new version of one, for the waves started from now on.
 

@@ -149,6 +149,11 @@ class SparkEngine:
         """Executors that take tasks now, without the driver; a local session counts as one."""
         return live_executors(self.session)
 
+    @property
+    def ui_url(self) -> str:
+        """Address of Spark's pages about this session; empty where they are switched off."""
+        return self._context.uiWebUrl or ""
+
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case or a new version of one; waves already running keep the old one."""
         work = Work(

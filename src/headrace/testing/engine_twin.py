@@ -48,6 +48,8 @@ class InProcessEngine:
     positions: PositionsFactory
     dead_letters: DeadLettersFactory
     slots: int = 2
+    executors: int = 1
+    ui_url: str = ""
     #: nothing that was started comes to its end
     paused: bool = False
     #: what was started waits for an executor

@@ -53,6 +53,16 @@ class FlightChecker:
         """Those of the engine."""
         return self.engine.slots
 
+    @property
+    def executors(self) -> int:
+        """Those of the engine."""
+        return self.engine.executors
+
+    @property
+    def ui_url(self) -> str:
+        """That of the engine."""
+        return self.engine.ui_url
+
     def take(self, use_case: Any, deployment: Deployment) -> None:
         """Take a use case; what runs keeps to the order it was started under."""
         self._orders[deployment.use_case] = deployment.order

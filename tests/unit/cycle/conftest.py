@@ -41,6 +41,7 @@ class World:
         self.driver = None
         self.dead_letters = DeadLettersTwin()
         self.mirror = None
+        self.statistics = None
 
     def make(self, handler=None, name="keep", sink=None, **options):
         def notes(table, context):
@@ -84,7 +85,15 @@ class World:
             SqlPositionsFactory(),
             self.dead_letters,
         )
-        parts = Parts(self.store, self.log, self.engine, self.dead_letters, self.clock, self.mirror)
+        parts = Parts(
+            self.store,
+            self.log,
+            self.engine,
+            self.dead_letters,
+            self.clock,
+            self.mirror,
+            self.statistics,
+        )
         self.driver = Driver(parts, f"run{self.lives}", Limits(), **chosen)
         for each in self.use_cases:
             deployment = next(d for d in self.store.deployments() if d.use_case == each.name)

@@ -188,6 +188,8 @@ class Engine:
     started: Callable[[Wave], None]
     returned: Callable[[WaveResult], None]
     slots: int = 3
+    executors: int = 1
+    ui_url: str = ""
     _works: dict[str, LoadedWork] = field(default_factory=dict)
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:

@@ -1,0 +1,42 @@
+"""Ending waves whose handler does not come back.
+
+How long a wave may take, `policies/watchdog.py` says. One that still waits for an executor is not
+late: its time begins when a task of it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from headrace.cycle.board import Board
+from headrace.model.records import Deployment
+from headrace.policies.watchdog import limit_s
+from headrace.ports import Engine
+from headrace.use_cases import UseCase
+
+log = structlog.get_logger(__name__)
+
+
+def end_overdue(
+    board: Board,
+    engine: Engine,
+    use_cases: Mapping[str, tuple[UseCase, Deployment]],
+    now_s: float,
+) -> None:
+    """Have the engine end what runs for too long, each wave once."""
+    for name, flight in board.flights.items():
+        wave = flight.wave
+        use_case, deployment = use_cases[wave.use_case]
+        shared = flight.shared and use_case.form == "slice"
+        most_s = limit_s(flight.predicted_s, deployment.handler_timeout_s, shared=shared)
+        if flight.cancelled or now_s - flight.since_s <= most_s:
+            continue
+        if not engine.began(name):
+            flight.since_s = now_s  # it waits for an executor
+            continue
+        seconds = now_s - flight.since_s
+        log.warning("wave overdue; it is ended", use_case=wave.use_case, wave=name, seconds=seconds)
+        flight.cancelled = True
+        engine.cancel(name)

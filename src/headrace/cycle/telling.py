@@ -1,0 +1,190 @@
+"""Telling others: a report every other second, a point of history a minute.
+
+A driver must not wait for a store to tell it how it fares. So a turn only gathers what there is to
+tell, and a thread of its own encodes it and writes it down. There is one place for a report: should
+the store be slow, the newest takes the place of one that still waits. Points wait for their turn,
+up to some minutes' worth of them. What the store does not take is left out and said once, in the
+log: nothing exact depends on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import structlog
+
+from headrace.cycle.figures import Figures
+from headrace.errors import HeadraceError
+from headrace.model.statistics import Point, Report
+from headrace.policies.history import FRESH_SPAN_S, began_s
+from headrace.ports import Clock, Statistics
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 2.0
+#: points that wait for a store that does not answer
+MOST_POINTS = 20_000
+#: how long the end of a driver waits for the last word to be written
+LAST_WORD_S = 10.0
+
+
+class Facts(NamedTuple):
+    """What a driver is at this moment."""
+
+    slots: int
+    slots_target: int
+    slots_busy: int
+    executors: int
+    ui_url: str
+    #: records a second that a use case is held to, if it is
+    paces: Mapping[str, float]
+
+
+class Teller:
+    """Tells of one driver."""
+
+    def __init__(self, name: str, statistics: Statistics, figures: Figures, clock: Clock) -> None:
+        self._name, self._figures, self._clock = name, figures, clock
+        self._post = _Post(statistics)
+        self._started_at_s = clock.now_s()
+        self._minute_s = began_s(self._started_at_s, FRESH_SPAN_S)
+        self._next_s = float("-inf")
+        self._has_left = False
+
+    def look(self, facts: Callable[[], Facts]) -> None:
+        """Tell, if it is time to; called after every turn. Never waits for the store."""
+        steady_s = self._clock.monotonic_s()
+        if steady_s < self._next_s:
+            return
+        self._next_s = steady_s + EVERY_S
+        now_s = self._clock.now_s()
+        # After the report, which notes the lags of this moment.
+        mail = _Mail(self._report(facts(), now_s))
+        minute_s = began_s(now_s, FRESH_SPAN_S)
+        if minute_s > self._minute_s:
+            mail.points = [*self._figures.points(minute_s - FRESH_SPAN_S)]
+            mail.thin_at_s = now_s
+            self._minute_s = minute_s
+        self._post.put(mail)
+
+    def leave(self) -> None:
+        """The driver has given its streams back: its report is forgotten, nobody shall miss it."""
+        self._has_left = True
+
+    def finish(self, facts: Callable[[], Facts]) -> None:
+        """Tell for the last time, and wait until it is written down."""
+        mail = _Mail(points=[*self._figures.points(self._minute_s)])
+        if self._has_left:
+            mail.forget = self._name
+        else:
+            mail.report = self._report(facts(), self._clock.now_s())
+        self._post.put(mail)
+        self._post.close()
+
+    def _report(self, facts: Facts, now_s: float) -> Report:
+        reporter = self._figures.reporter
+        return Report(
+            driver=self._name,
+            at_s=now_s,
+            started_at_s=self._started_at_s,
+            slots=facts.slots,
+            slots_target=facts.slots_target,
+            slots_busy=facts.slots_busy,
+            executors=facts.executors,
+            spark_ui_url=facts.ui_url,
+            streams=self._figures.look(now_s, self._clock.monotonic_s()),
+            use_cases=tuple(
+                meter.figures(name, facts.paces.get(name), now_s)
+                for name, meter in sorted(reporter.use_cases.items())
+            ),
+            waves=reporter.timeline.figures(now_s),
+        )
+
+
+@dataclass(slots=True)
+class _Mail:
+    """What is to be written down."""
+
+    report: Report | None = None
+    points: list[Point] = field(default_factory=list)
+    thin_at_s: float | None = None
+    #: driver whose report is to be dropped
+    forget: str | None = None
+
+
+class _Post:
+    """Writes mail down in a thread of its own, which begins with the first."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+        self._waiting: _Mail | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._in_trouble = False
+        #: points that the store did not take; read by the thread alone
+        self._left: list[Point] = []
+
+    def put(self, mail: _Mail) -> None:
+        """Have it written; what still waits is taken along, but an older report is dropped."""
+        with self._changed:
+            self._waiting = mail if self._waiting is None else _together(self._waiting, mail)
+            self._changed.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="headrace-teller", daemon=True
+                )
+                self._thread.start()
+
+    def close(self) -> None:
+        """Wait until everything is written, but not for ever."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(LAST_WORD_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting is not None or self._closed)
+                mail, self._waiting = self._waiting, None
+            if mail is None:
+                return
+            mail.points = [*self._left, *mail.points][-MOST_POINTS:]
+            self._left = []
+            try:
+                self._write(mail)
+                self._in_trouble = False
+            except HeadraceError as error:
+                self._trouble(mail, error)
+
+    def _write(self, mail: _Mail) -> None:
+        if mail.report is not None:
+            self._statistics.publish(mail.report)
+        if mail.points:
+            self._statistics.keep(mail.points)
+            mail.points = []
+        if mail.thin_at_s is not None:
+            self._statistics.thin(mail.thin_at_s)
+        if mail.forget is not None:
+            self._statistics.forget(mail.forget)
+
+    def _trouble(self, mail: _Mail, error: HeadraceError) -> None:
+        if not self._in_trouble:
+            log.warning("statistics not written; they go on by themselves", error=str(error))
+        self._in_trouble = True
+        # A minute is not told again, so its points wait for the next report to take them along.
+        self._left = mail.points
+
+
+def _together(older: _Mail, newer: _Mail) -> _Mail:
+    return _Mail(
+        newer.report or older.report,
+        [*older.points, *newer.points][-MOST_POINTS:],
+        newer.thin_at_s or older.thin_at_s,
+        newer.forget,
+    )
