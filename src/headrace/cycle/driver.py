@@ -227,7 +227,7 @@ class Driver:
     def close(self) -> None:
         """Show others how far everything came; nothing is called after it."""
         if self.teller is not None:
-            self.teller.finish(self._facts)
+            self.teller.finish()
         if self.mirror is not None:
             self.mirror.finish(self.parts.clock.monotonic_s())
 

@@ -53,6 +53,7 @@ class Teller:
         self._minute_s = began_s(self._started_at_s, FRESH_SPAN_S)
         self._next_s = float("-inf")
         self._has_left = False
+        self._facts: Facts | None = None
 
     def look(self, facts: Callable[[], Facts]) -> None:
         """Tell, if it is time to; called after every turn. Never waits for the store."""
@@ -62,7 +63,8 @@ class Teller:
         self._next_s = steady_s + EVERY_S
         now_s = self._clock.now_s()
         # After the report, which notes the lags of this moment.
-        mail = _Mail(self._report(facts(), now_s))
+        self._facts = facts()
+        mail = _Mail(self._report(self._facts, now_s))
         minute_s = began_s(now_s, FRESH_SPAN_S)
         if minute_s > self._minute_s:
             mail.points = [*self._figures.points(minute_s - FRESH_SPAN_S)]
@@ -74,13 +76,17 @@ class Teller:
         """The driver has given its streams back: its report is forgotten, nobody shall miss it."""
         self._has_left = True
 
-    def finish(self, facts: Callable[[], Facts]) -> None:
-        """Tell for the last time, and wait until it is written down."""
+    def finish(self) -> None:
+        """Tell for the last time, if it ever did, and wait until it is written down."""
+        if self._facts is None:
+            return
         mail = _Mail(points=[*self._figures.points(self._minute_s)])
         if self._has_left:
             mail.forget = self._name
         else:
-            mail.report = self._report(facts(), self._clock.now_s())
+            # What runs the waves may be gone by now, so it is not asked any more.
+            facts = self._facts._replace(slots_busy=0)
+            mail.report = self._report(facts, self._clock.now_s())
         self._post.put(mail)
         self._post.close()
 
