@@ -1,0 +1,173 @@
+/* What a person can do to a stream, and what they are told before and after.
+
+   A button that moves positions or passes over a record can not be taken back. So each asks first,
+   in a dialog that says exactly what will happen: which lane, from which offset it goes on, where a
+   record is kept, how many would be sent. What the API then says is shown, refusals with what to do.
+
+   Whether it may be done is decided by the API alone. */
+
+import { path, post, put, request } from "./api.js";
+import { exact } from "./format.js";
+import { Confirm, Loading, Problem, html, plural, useEffect, useState } from "./ui.js";
+
+const stream = (of) => html`<b class="name">${of.tenant}/${of.use_case}</b>`;
+
+/** What goes on when a tenant or one stream is suspended or resumed. `use_case` null: all of them. */
+export function Suspend({ of, done, onClose }) {
+  const where = of.use_case ? path("streams", of.tenant, of.use_case, "suspend") : path("tenants", of.tenant, "suspend");
+  const act = async () => {
+    await post(where);
+    done();
+  };
+  return html`<${Confirm} title=${of.use_case ? "Suspend this stream?" : "Suspend this tenant?"} verb="Suspend"
+      danger act=${act} onClose=${onClose}>
+    <p>${of.use_case ? stream(of) : html`All streams of <b class="name">${of.tenant}</b>`} will be planned no more, from
+      the next turn of the driver on.</p>
+    <ul><li>A slice that runs now ends and commits.</li><li>Positions are kept; records wait in Kafka, as long as the
+      topic keeps them.</li><li>It stays so through restarts, until somebody resumes it.</li></ul><//>`;
+}
+
+export function Resume({ of, done, onClose }) {
+  const where = of.use_case ? path("streams", of.tenant, of.use_case, "resume") : path("tenants", of.tenant, "resume");
+  const act = async () => {
+    await post(where);
+    done();
+  };
+  return html`<${Confirm} title=${of.use_case ? "Resume this stream?" : "Resume this tenant?"} verb="Resume" act=${act}
+      onClose=${onClose}>
+    <p>${of.use_case ? html`${stream(of)} goes on at its positions`
+      : html`The streams of <b class="name">${of.tenant}</b> go on at their positions`}, within a turn of the driver.</p>
+    <ul><li>Nothing is skipped. What waited is read in order.</li><li>A lane with an open failure still waits for
+      retry or skip${!of.use_case && ", and a stream that was suspended by itself stays so"}.</li>${of.reason && html`<li>It was suspended because: ${of.reason}</li>`}</ul><//>`;
+}
+
+const lane = (failure) => html`partition <b>${failure.partition}</b> of <b class="name">${failure.topic}</b>`;
+
+export function Retry({ failure, done, onClose }) {
+  const from = failure.offset ?? failure.from_offset;
+  const act = async () => {
+    await post(path("failures", failure.id, "retry"));
+    done();
+    return html`<p>Failure ${failure.id} is closed. The lane goes on at offset <b class="num">${exact(from)}</b>.</p>`;
+  };
+  return html`<${Confirm} title=${`Retry failure ${failure.id}?`} verb="Retry" act=${act} onClose=${onClose}>
+    <p>${stream(failure)}, ${lane(failure)}, goes on at offset <b class="num">${exact(from)}</b>: the record that failed is
+      handled again, after ${plural(failure.attempts, "attempt")} so far.</p>
+    <ul><li>Mend its cause first: the use case, or what it depends on.</li><li>If it fails again, the lane stops here
+      again, with a new failure.</li></ul><//>`;
+}
+
+export function Skip({ failure, done, onClose }) {
+  const named = failure.offset !== null;
+  const next = named ? failure.offset + 1 : failure.until_offset;
+  const [agreed, agree] = useState(named);
+  const act = async () => {
+    await post(path("failures", failure.id, "skip"), { whole_slice: !named });
+    done();
+    return html`<p>The lane goes on at offset <b class="num">${exact(next)}</b>.${named
+      && html` The record is in <b class="name">${failure.topic}.dlq</b>.`}</p>`;
+  };
+  return html`<${Confirm} title=${`Skip ${named ? "the record" : "the slice"} of failure ${failure.id}?`} verb="Skip"
+      danger ready=${agreed} act=${act} onClose=${onClose}>
+    ${named
+      ? html`<p>${stream(failure)} passes over offset <b class="num">${exact(failure.offset)}</b> of ${lane(failure)}. The
+        next one read is <b class="num">${exact(next)}</b>.</p>
+        <ul><li>The record is first kept, whole, in <b class="name">${failure.topic}.dlq</b>; Redrive sends it back
+        later.</li><li>Records behind it are handled before it: the order of this lane has a gap here.</li></ul>`
+      : html`<p>No single record is to blame. ${stream(failure)} passes over all
+        <b class="num"> ${exact(failure.until_offset - failure.from_offset)}</b> offsets from
+        <b class="num"> ${exact(failure.from_offset)}</b> up to <b class="num">${exact(next)}</b> of ${lane(failure)}.</p>
+        <ul><li><b>They are kept nowhere but in Kafka</b>, as long as the topic keeps them.</li></ul>
+        <label class="check"><input type="checkbox" checked=${agreed} onChange=${(event) => agree(event.target.checked)} />
+        Pass over the whole slice</label>`}<//>`;
+}
+
+export function Redrive({ of, done, onClose }) {
+  const [limit, setLimit] = useState("");
+  const [found, setFound] = useState({ data: null, error: null });
+  const where = path("streams", of.tenant, of.use_case, "redrive");
+  const asked = (dry) => ({ ...(limit ? { limit: Number(limit) } : {}), dry_run: dry });
+  useEffect(() => {
+    let gone = false;
+    const timer = setTimeout(async () => {
+      try {
+        const data = await post(where, asked(true));
+        if (!gone) setFound({ data, error: null });
+      } catch (error) {
+        if (!gone) setFound({ data: null, error });
+      }
+    }, limit ? 300 : 0);
+    return () => { gone = true; clearTimeout(timer); };
+  }, [limit]);
+  const act = async () => {
+    const sent = await post(where, asked(false));
+    done();
+    return html`<p><b>${plural(sent.sent, "dead letter")}</b> sent back to ${of.topic}; ${sent.left} left for the next
+      time.</p><${Refusals} of=${sent.refused} />`;
+  };
+  const there = found.data;
+  return html`<${Confirm} title="Send dead letters back?" verb=${there ? `Send ${there.sent} back` : "Send back"}
+      ready=${Boolean(there && there.sent)} act=${act} onClose=${onClose}>
+    <p>Dead letters of ${stream(of)} go from <b class="name">${of.topic}.dlq</b> to the end of their own partition of
+      <b class="name"> ${of.topic}</b>, each once, and only this use case reads them.</p>
+    ${found.error ? html`<${Problem} error=${found.error} />` : there
+      ? html`<dl class="facts"><dt>would be sent</dt><dd class="num">${there.sent}</dd><dt>left for later</dt>
+        <dd class="num">${there.left}</dd><dt>refused</dt><dd class="num">${there.refused.length}</dd></dl>
+        <${Refusals} of=${there.refused} />`
+      : html`<${Loading} what="how many there are" />`}
+    <label class="field">The most to send <input type="number" name="limit" min="1" step="1" value=${limit}
+      placeholder="all" onInput=${(event) => setLimit(event.target.value)} /></label><//>`;
+}
+
+const Refusals = ({ of }) => of.length > 0 && html`<details class="refusals"><summary>Why ${plural(of.length, "letter")}
+  stay${of.length === 1 ? "s" : ""}</summary><ul>${of.slice(0, 50).map((why) => html`<li key=${why}>${why}</li>`)}</ul></details>`;
+
+export function Seek({ of, lanes, done, onClose }) {
+  const [targets, set] = useState(Object.fromEntries(lanes.map((each) => [each.partition, ""])));
+  const moved = lanes.filter((each) => targets[each.partition] !== "" && Number(targets[each.partition]) !== each.next_offset);
+  const act = async () => {
+    const offsets = Object.fromEntries(moved.map((each) => [String(each.partition), Number(targets[each.partition])]));
+    await put(path("streams", of.tenant, of.use_case, "positions"), { offsets });
+    done();
+    return html`<p>${plural(moved.length, "lane")} moved; the driver goes on from there within a turn.</p>`;
+  };
+  const effect = (each) => {
+    const by = Number(targets[each.partition]) - each.next_offset;
+    return by < 0 ? html`<span class="is-warning">${exact(-by)} offsets are read again</span>`
+      : html`<span class="is-critical">${exact(by)} offsets are passed over, kept nowhere</span>`;
+  };
+  return html`<${Confirm} title="Move positions?" verb=${`Move ${plural(moved.length, "lane")}`} danger
+      ready=${moved.length > 0} act=${act} onClose=${onClose}>
+    <p>The offset that ${stream(of)} reads next, by partition. Leave a lane empty to leave it where it is.</p>
+    <div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain"><thead><tr><th scope="col" class="is-num">partition</th><th scope="col" class="is-num">reads next</th>
+      <th scope="col" class="is-num">log ends at</th><th scope="col">move to</th><th scope="col">what that does</th></tr></thead>
+      <tbody>${lanes.map((each) => html`<tr key=${each.partition}><td class="is-num">${each.partition}</td>
+        <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
+        <td><input type="number" min="0" max=${each.end >= 0 ? each.end : undefined} step="1" aria-label=${`Move partition ${each.partition} to`}
+          value=${targets[each.partition]} onInput=${(event) => set({ ...targets, [each.partition]: event.target.value })} /></td>
+        <td>${moved.includes(each) && effect(each)}</td></tr>`)}</tbody></table></div>
+    <ul><li>Read again means handled again: effects of a use case that is not exactly-once are made twice.</li>
+      <li>An open failure of a moved lane is over.</li></ul><//>`;
+}
+
+/** Weight and throttle of a tenant. */
+export function Limits({ row, onClose }) {
+  const { throttle } = row;
+  const act = async (form) => {
+    const number = (name) => (form.get(name) === "" ? null : Number(form.get(name)));
+    const { etag } = await request("GET", path("tenants", row.name));
+    await put(path("tenants", row.name), {
+      weight: number("weight"),
+      throttle: { records_per_s: number("records_per_s"), bytes_per_s: number("bytes_per_s"), burst_s: number("burst_s") ?? 1 },
+    }, etag);
+  };
+  const field = (name, label, value, hint) => html`<label class="field">${label}
+    <input type="number" name=${name} min="0" step="any" value=${value ?? ""} placeholder="no limit" required=${name === "weight"} />
+    <small>${hint}</small></label>`;
+  return html`<${Confirm} title=${`Limits of ${row.name}`} verb="Save" act=${act} onClose=${onClose}>
+    <p>They hold from the next turn of the driver on, for all streams of this tenant together.</p>
+    ${field("weight", "Weight", row.weight, "Its share of task-seconds against the others when there is not enough for all; 1 is usual.")}
+    ${field("records_per_s", "Records a second, at most", throttle.records_per_s, "Empty: no limit.")}
+    ${field("bytes_per_s", "Bytes a second, at most", throttle.bytes_per_s, "Empty: no limit.")}
+    ${field("burst_s", "Burst, in seconds", throttle.burst_s, "How much of the limit may be taken at once after a quiet time.")}<//>`;
+}

@@ -1,0 +1,93 @@
+/* What stopped a lane: the error, the record as it came, and the two ways to go on.
+
+   The record came from outside: it may be megabytes, no text at all, or text that plays tricks. It
+   is shown as text or as bytes, never as markup, and only its beginning unless all is asked for.
+   Whoever may not see it is told so, and sees the rest. */
+
+import { all, get, path } from "./api.js";
+import { exact } from "./format.js";
+import { Retry, Skip } from "./actions.js";
+import { Choice, Loading, Problem, Shape, When, html, plural, useLoaded, useState } from "./ui.js";
+
+const MOST = 4000;
+
+const raw = (base64) => Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
+
+/** Sixteen bytes a line: place, bytes, and what of them is readable. */
+export function hexOf(bytes) {
+  const lines = [];
+  for (let at = 0; at < bytes.length; at += 16) {
+    const part = [...bytes.slice(at, at + 16)];
+    const hex = part.map((each) => each.toString(16).padStart(2, "0")).join(" ");
+    const shown = part.map((each) => (each > 31 && each < 127 ? String.fromCharCode(each) : "·")).join("");
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${hex.padEnd(47)}  ${shown}`);
+  }
+  return lines.join("\n");
+}
+
+function Bytes({ name, of }) {
+  const [how, setHow] = useState(of && of.text !== null ? "text" : "hex");
+  const [full, setFull] = useState(false);
+  if (!of) return html`<div class="raw"><div class="raw-head"><h4>${name}</h4><span class="pale">none</span></div></div>`;
+  const bytes = raw(of.base64);
+  const long = bytes.length > MOST;
+  const shown = how === "hex" ? hexOf(full ? bytes : bytes.slice(0, MOST / 4)) : full ? of.text : of.text.slice(0, MOST);
+  return html`<div class="raw"><div class="raw-head"><h4>${name}</h4><span class="pale">${plural(bytes.length, "byte")}</span>
+      <${Choice} name=${`raw-${name}`} label=${`Show ${name} as`} options=${of.text === null ? [["hex", "hex"]]
+        : [["text", "text"], ["hex", "hex"]]} value=${how} onChange=${setHow} />
+      ${long && !full && html`<button class="button is-quiet" onClick=${() => setFull(true)}>Show all</button>`}</div>
+    <pre tabindex="0" aria-label=${name}>${shown}${long && !full ? "\n…" : ""}</pre></div>`;
+}
+
+function Detail({ failure, me }) {
+  const loaded = useLoaded(() => get(path("failures", failure.id)), [failure.id]);
+  const one = loaded.data;
+  if (loaded.error) return html`<${Problem} error=${loaded.error} again=${loaded.again} />`;
+  if (!one) return html`<${Loading} what="the record" />`;
+  const { record } = one;
+  return html`<div class="detail">
+    ${record ? html`<${Bytes} name="key" of=${record.key} /><${Bytes} name="value" of=${record.value} />
+        ${headersOf(record).map(([name, value], index) => html`<${Bytes} key=${index} name=${`header ${name}`} of=${value} />`)}`
+      : html`<p class="notice"><${Shape} of="unknown" /> ${me.role === "viewer"
+        ? "Raw records are shown to operators and to the tenant itself." : "No single record is named; the whole slice failed."}</p>`}
+    ${one.traceback && html`<div class="raw"><div class="raw-head"><h4>stack</h4></div><pre tabindex="0" aria-label="stack">${one.traceback}</pre></div>`}
+  </div>`;
+}
+
+function headersOf({ headers }) {
+  if (!headers) return [];
+  if (!Array.isArray(headers)) return Object.entries(headers);
+  return headers.map((each) => (Array.isArray(each) ? each : [each.name || each.key, each.value ?? each]));
+}
+
+function One({ failure, me, ask }) {
+  const [open, setOpen] = useState(false);
+  const where = failure.offset === null
+    ? `offsets ${exact(failure.from_offset)} to ${exact(failure.until_offset - 1)}` : `offset ${exact(failure.offset)}`;
+  const may = me.role !== "viewer" && failure.state === "open";
+  return html`<article class="card failure" aria-label=${`Failure ${failure.id}`}>
+    <header><span class="state is-critical"><${Shape} of="critical" />${failure.state}</span>
+      <h3>${failure.code}</h3><span class="pale">${failure.use_case}, partition ${failure.partition}, ${where}, after
+        ${plural(failure.attempts, " attempt").replace(/ +/g, " ")}, <${When} at=${failure.at_s} /></span>
+      ${may && html`<div class="card-end"><button class="button is-main" onClick=${() => ask("retry", failure)}>Retry…</button>
+        <button class="button" onClick=${() => ask("skip", failure)}>Skip…</button></div>`}</header>
+    <p class="failure-text">${failure.message}</p>
+    <button class="button is-quiet" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>
+      ${open ? "Hide record and stack" : "Show record and stack"}</button>
+    ${open && html`<${Detail} failure=${failure} me=${me} />`}
+  </article>`;
+}
+
+export function Failures({ tenant, me, tick, done }) {
+  const [asked, setAsked] = useState(null);
+  const where = `/v1/failures?tenant=${encodeURIComponent(tenant)}&state=open&limit=200`;
+  const loaded = useLoaded(() => all(where, 200), [tenant, tick], 5);
+  const ask = (what, failure) => setAsked({ what, failure });
+  const close = () => { setAsked(null); loaded.again(); };
+  if (loaded.error && !loaded.data) return html`<${Problem} error=${loaded.error} again=${loaded.again} />`;
+  const Ask = asked && { retry: Retry, skip: Skip }[asked.what];
+  return html`${loaded.data && loaded.data.length > 0 && html`<section aria-label="Open failures">
+      <h2>${plural(loaded.data.length, "open failure")}</h2>
+      ${loaded.data.map((each) => html`<${One} key=${each.id} failure=${each} me=${me} ask=${ask} />`)}</section>`}
+    ${Ask && html`<${Ask} failure=${asked.failure} done=${done} onClose=${close} />`}`;
+}
