@@ -74,9 +74,8 @@ export function Skip({ failure, done, onClose }) {
         next one read is <b class="num">${exact(next)}</b>.</p>
         <ul><li>The record is first kept, whole, in <b class="name">${failure.topic}.dlq</b>; Redrive sends it back
         later.</li><li>Records behind it are handled before it: the order of this lane has a gap here.</li></ul>`
-      : html`<p>No single record is to blame. ${stream(failure)} passes over all
-        <b class="num"> ${exact(failure.until_offset - failure.from_offset)}</b> offsets from
-        <b class="num"> ${exact(failure.from_offset)}</b> up to <b class="num">${exact(next)}</b> of ${lane(failure)}.</p>
+      : html`<p>No single record is to blame. ${stream(failure)} passes over all <b class="num">${exact(failure.until_offset - failure.from_offset)}</b> offsets from
+        <b class="num">${exact(failure.from_offset)}</b> up to <b class="num">${exact(next)}</b> of ${lane(failure)}.</p>
         <ul><li><b>They are kept nowhere but in Kafka</b>, as long as the topic keeps them.</li></ul>
         <label class="check"><input type="checkbox" checked=${agreed} onChange=${(event) => agree(event.target.checked)} />
         Pass over the whole slice</label>`}<//>`;
@@ -109,7 +108,7 @@ export function Redrive({ of, done, onClose }) {
   return html`<${Confirm} title="Send dead letters back?" verb=${there ? `Send ${there.sent} back` : "Send back"}
       ready=${Boolean(there && there.sent)} act=${act} onClose=${onClose}>
     <p>Dead letters of ${stream(of)} go from <b class="name">${of.topic}.dlq</b> to the end of their own partition of
-      <b class="name"> ${of.topic}</b>, each once, and only this use case reads them.</p>
+      <b class="name">${of.topic}</b>, each once, and only this use case reads them.</p>
     ${found.error ? html`<${Problem} error=${found.error} />` : there
       ? html`<dl class="facts"><dt>would be sent</dt><dd class="num">${there.sent}</dd><dt>left for later</dt>
         <dd class="num">${there.left}</dd><dt>refused</dt><dd class="num">${there.refused.length}</dd></dl>

@@ -39,9 +39,10 @@ export function useTheme() {
   return number;
 }
 
+const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 const DASHES = { solid: undefined, dash: [6, 4], dot: [1.5, 3] };
 
-function options(lines, unit, wide, high, group) {
+function options(Plot, { lines, unit, group, high, whole }, wide) {
   const ink = token("--ink-3");
   const grid = { stroke: token("--line"), width: 1 };
   const font = "11px Inter, system-ui, sans-serif";
@@ -59,7 +60,7 @@ function options(lines, unit, wide, high, group) {
         [60, "{HH}:{mm}", null, null, null, null, null, null, 0],
         [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 0],
       ] },
-      { ...axis, space: 28, size: 58, values: (_, marks) => marks.map((each) => text(unit(each))) },
+      { ...axis, space: 28, size: 58, incrs: whole ? WHOLE : undefined, values: (_, marks) => marks.map((each) => text(unit(each)).replace(/\.0+(?=\D|$)/, "")) },
     ],
     series: [{}, ...lines.map((line) => ({
       label: line.name,
@@ -68,7 +69,7 @@ function options(lines, unit, wide, high, group) {
       dash: DASHES[line.dash || "solid"],
       fill: line.fill ? `${token(line.colour)}1c` : undefined,
       points: { show: false },
-      paths: line.steps ? (u, ...rest) => u.constructor.paths.stepped({ align: 1 })(u, ...rest) : undefined,
+      paths: line.steps ? Plot.paths.stepped({ align: 1 }) : undefined,
       spanGaps: false,
     }))],
   };
@@ -87,8 +88,9 @@ function Legend({ lines, columns, unit, at }) {
     })}</div>`;
 }
 
-/** `columns` is [seconds, values of the first line, ...]; `unit` makes [value, unit] of a number. */
-export function Chart({ title, lines, columns, unit, group = "page", high = 150, from, until }) {
+/** `columns` is [seconds, values of the first line, ...]; `unit` makes [value, unit] of a number;
+ * `whole`: its axis has no fractions. */
+export function Chart({ title, lines, columns, unit, group = "page", high = 150, whole = false, from, until }) {
   const place = useRef(null);
   const plot = useRef(null);
   const [at, setAt] = useState(null);
@@ -100,7 +102,7 @@ export function Chart({ title, lines, columns, unit, group = "page", high = 150,
       && plot.current.setSize({ width: Math.max(120, box.clientWidth), height: high }));
     plotter().then((Plot) => {
       if (gone) return;
-      const made = options(lines, unit, Math.max(120, box.clientWidth), high, group);
+      const made = options(Plot, { lines, unit, group, high, whole }, Math.max(120, box.clientWidth));
       if (from) made.scales.x.range = () => [box.from, box.until];
       made.hooks = { setCursor: [(u) => setAt(u.cursor.idx ?? null)] };
       plot.current = new Plot(made, columns, box);

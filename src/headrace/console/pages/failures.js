@@ -25,7 +25,7 @@ export function hexOf(bytes) {
   return lines.join("\n");
 }
 
-function Bytes({ name, of }) {
+function Bytes({ name, of, group }) {
   const [how, setHow] = useState(of && of.text !== null ? "text" : "hex");
   const [full, setFull] = useState(false);
   if (!of) return html`<div class="raw"><div class="raw-head"><h4>${name}</h4><span class="pale">none</span></div></div>`;
@@ -33,7 +33,7 @@ function Bytes({ name, of }) {
   const long = bytes.length > MOST;
   const shown = how === "hex" ? hexOf(full ? bytes : bytes.slice(0, MOST / 4)) : full ? of.text : of.text.slice(0, MOST);
   return html`<div class="raw"><div class="raw-head"><h4>${name}</h4><span class="pale">${plural(bytes.length, "byte")}</span>
-      <${Choice} name=${`raw-${name}`} label=${`Show ${name} as`} options=${of.text === null ? [["hex", "hex"]]
+      <${Choice} name=${`${group} ${name}`} label=${`Show ${name} as`} options=${of.text === null ? [["hex", "hex"]]
         : [["text", "text"], ["hex", "hex"]]} value=${how} onChange=${setHow} />
       ${long && !full && html`<button class="button is-quiet" onClick=${() => setFull(true)}>Show all</button>`}</div>
     <pre tabindex="0" aria-label=${name}>${shown}${long && !full ? "\n…" : ""}</pre></div>`;
@@ -46,8 +46,8 @@ function Detail({ failure, me }) {
   if (!one) return html`<${Loading} what="the record" />`;
   const { record } = one;
   return html`<div class="detail">
-    ${record ? html`<${Bytes} name="key" of=${record.key} /><${Bytes} name="value" of=${record.value} />
-        ${headersOf(record).map(([name, value], index) => html`<${Bytes} key=${index} name=${`header ${name}`} of=${value} />`)}`
+    ${record ? html`<${Bytes} name="key" group=${failure.id} of=${record.key} /><${Bytes} name="value" group=${failure.id} of=${record.value} />
+        ${headersOf(record).map(([name, value], index) => html`<${Bytes} key=${index} group=${`${failure.id} ${index}`} name=${`header ${name}`} of=${value} />`)}`
       : html`<p class="notice"><${Shape} of="unknown" /> ${me.role === "viewer"
         ? "Raw records are shown to operators and to the tenant itself." : "No single record is named; the whole slice failed."}</p>`}
     ${one.traceback && html`<div class="raw"><div class="raw-head"><h4>stack</h4></div><pre tabindex="0" aria-label="stack">${one.traceback}</pre></div>`}
@@ -68,7 +68,7 @@ function One({ failure, me, ask }) {
   return html`<article class="card failure" aria-label=${`Failure ${failure.id}`}>
     <header><span class="state is-critical"><${Shape} of="critical" />${failure.state}</span>
       <h3>${failure.code}</h3><span class="pale">${failure.use_case}, partition ${failure.partition}, ${where}, after
-        ${plural(failure.attempts, " attempt").replace(/ +/g, " ")}, <${When} at=${failure.at_s} /></span>
+        ${plural(failure.attempts, "attempt")}, <${When} at=${failure.at_s} /></span>
       ${may && html`<div class="card-end"><button class="button is-main" onClick=${() => ask("retry", failure)}>Retry…</button>
         <button class="button" onClick=${() => ask("skip", failure)}>Skip…</button></div>`}</header>
     <p class="failure-text">${failure.message}</p>

@@ -93,8 +93,10 @@ function onSummary(summary) {
   changed("summary");
 }
 
-function onWaves({ items }) {
-  for (const wave of items) live.waves.set(`${wave.driver} ${wave.wave}`, wave);
+/** Those that ended are kept for as long as the timeline can show, whatever the driver forgot. */
+function onWaves({ whole, items }) {
+  if (whole) live.waves = new Map();
+  for (const wave of items) live.waves.set(wave.wave, wave);
   const oldest = Date.now() / 1000 - WAVES_S;
   for (const [key, wave] of live.waves) {
     if (wave.ended_at_s !== null && wave.ended_at_s < oldest) live.waves.delete(key);
@@ -103,8 +105,10 @@ function onWaves({ items }) {
   changed("waves");
 }
 
-function onUseCases({ items }) {
+function onUseCases({ whole, items, gone }) {
   const atS = Date.now() / 1000;
+  if (whole) live.useCases = new Map();
+  for (const name of gone || []) live.useCases.delete(name);
   for (const each of items) {
     live.useCases.set(each.use_case, each);
     if (!each.figures) continue;

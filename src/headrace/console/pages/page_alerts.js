@@ -14,27 +14,35 @@ const STEPS = {
 };
 const ORDER = { critical: 0, warning: 1 };
 
-function Where({ of }) {
-  if (of.tenant) return html`<a class="button" href=${`#/tenants/${encodeURIComponent(of.tenant)}`}>Open ${of.tenant}</a>`;
-  return html`<a class="button" href="#/waves">See the slots</a>`;
+const about = (each) => (each.tenant ? `${each.tenant}${each.use_case ? `/${each.use_case}` : ""}` : each.driver);
+
+function Row({ of }) {
+  const [where, said] = of.tenant ? [`#/tenants/${encodeURIComponent(of.tenant)}`, "Open tenant"] : ["#/waves", "See slots"];
+  return html`<li class="alert"><${Severity} of=${of.severity} /><span class="alert-name">${about(of)}</span>
+    <span class="alert-text">${of.text}</span><span class="pale alert-when"><${When} at=${of.since_s} /></span>
+    <a class="button is-small" href=${where} aria-label=${`${said} ${about(of)}`}>${said}</a></li>`;
 }
 
-const about = (each) => (each.tenant ? `${each.tenant}${each.use_case ? `/${each.use_case}` : ""}` : each.driver);
+/** [kind, alerts], the kind with the worst first; in each the worst and oldest first. */
+function grouped(found) {
+  const kinds = new Map();
+  const worse = (a, b) => (ORDER[a.severity] ?? 2) - (ORDER[b.severity] ?? 2) || a.since_s - b.since_s;
+  for (const each of [...found].sort(worse)) kinds.set(each.kind, [...(kinds.get(each.kind) || []), each]);
+  return [...kinds.entries()];
+}
 
 export function Alerts() {
   useLive("alerts");
   const found = live.alerts;
-  const shown = found && [...found].sort((a, b) => (ORDER[a.severity] ?? 2) - (ORDER[b.severity] ?? 2) || a.since_s - b.since_s);
   const critical = found ? found.filter((each) => each.severity === "critical").length : 0;
   return html`<div class="head"><h1 tabindex="-1">Alerts</h1>${found && found.length > 0 && html`<span class="pale">${
       plural(critical, "critical", "critical")}, ${plural(found.length - critical, "warning")}</span>`}</div>
     ${!found ? html`<${Loading} what="alerts" />` : !found.length
       ? html`<${Empty} title="Nothing to do"><p>No stream stalls, no lag grows, no record waits for you, every driver is there.</p><//>`
-      : html`<ul class="alerts">${shown.map((each) => {
-        const [title, step] = STEPS[each.kind] || [each.kind, ""];
-        return html`<li key=${`${each.kind} ${each.tenant} ${each.use_case} ${each.driver}`} class=${`alert is-${each.severity}-edge`}>
-          <${Severity} of=${each.severity} /><div class="alert-text"><h2>${title}: <span class="name">${about(each)}</span></h2>
-          <p>${each.text}</p><p class="pale">${step}</p></div><span class="pale alert-when">since <${When} at=${each.since_s} /></span>
-          <${Where} of=${each} /></li>`;
-      })}</ul>`}`;
+      : grouped(found).map(([kind, alerts]) => {
+        const [title, step] = STEPS[kind] || [kind, ""];
+        return html`<section key=${kind} class=${`card alert-group is-${alerts[0].severity}-edge`} aria-label=${title}>
+          <header><h2>${title}</h2><p>${step}</p><span class="pale num">${alerts.length}</span></header>
+          <ul class="alert-rows">${alerts.map((each) => html`<${Row} key=${`${each.tenant} ${each.use_case} ${each.driver}`} of=${each} />`)}</ul></section>`;
+      })}`;
 }

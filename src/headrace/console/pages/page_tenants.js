@@ -5,7 +5,7 @@
 
 import { get } from "./api.js";
 import { live } from "./live.js";
-import { count, rate, span, text } from "./format.js";
+import { count, percent, rate, span, text } from "./format.js";
 import { Table } from "./table.js";
 import {
   Count, Empty, Loading, Num, Problem, Rate, Share, Shape, Span, Spark, State, Tile, html, kindOf, plural,
@@ -17,7 +17,7 @@ const shownState = (row) => (row.state !== "active" ? row.state : figures(row).s
 const RANK = { suspended: 0, partly: 1, retrying: 2, throttled: 3, waiting: 4, active: 5, removed: 6, unknown: 7 };
 const delay = (row, name) => (row.figures ? row.figures.delay[name] : null);
 
-const columnsOf = (sparks) => [
+const columnsOf = (sparks, most) => [
   { key: "name", title: "tenant", width: "15%", value: (row) => row.name,
     render: (row, current) => html`<a href=${`#/tenants/${encodeURIComponent(row.name)}`} data-go
       tabindex=${current ? 0 : -1}>${row.name}</a>` },
@@ -42,10 +42,13 @@ const columnsOf = (sparks) => [
   ...["p50", "p95", "p99"].map((name) => ({
     key: name, title: name, num: true, width: "6.5%", help: `Delay from a record's timestamp to its effect, ${name}`,
     value: (row) => delay(row, `${name}_s`), render: (row) => html`<${Span} of=${delay(row, `${name}_s`)} />` })),
-  { key: "share", title: "task share", num: true, width: "10%", help: "Share of all task-seconds used",
+  { key: "share", title: "task share", num: true, width: "10%", help: `Share of all task-seconds used; a bar is full at ${text(percent(most))}`,
     value: (row) => figures(row).task_share,
-    render: (row) => (row.figures ? html`<${Share} of=${figures(row).task_share} />` : html`<span class="pale">–</span>`) },
+    render: (row) => (row.figures ? html`<${Share} of=${figures(row).task_share} most=${most} />` : html`<span class="pale">–</span>`) },
 ];
+
+/** What fills a bar: the largest share, up to the next of 1, 1/2, 1/4 and so on, so that it rarely moves. */
+const fullBar = (rows) => 2 ** Math.ceil(Math.log2(Math.max(0.001, ...rows.map((row) => figures(row).task_share || 0))));
 
 /** The small lines, asked for once a minute: they have a point a minute. */
 function useSparks() {
@@ -108,8 +111,9 @@ export function Tenants({ me }) {
   const [query, setQuery] = useState("");
   const [state, setState] = useState("");
   const sparks = useSparks();
-  const columns = useMemo(() => columnsOf(sparks), [sparks]);
   const every = [...live.tenants.values()];
+  const most = fullBar(every);
+  const columns = useMemo(() => columnsOf(sparks, most), [sparks, most]);
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = every.filter((row) => matches(row, state, words));
   const counts = new Map();

@@ -26,8 +26,8 @@ function ended(wave) {
 const lasted = (wave, now) => (wave.ended_at_s ?? now) - wave.started_at_s;
 
 const columnsAt = (now) => [
-  { key: "started", title: "started", width: "11%", num: true, value: (row) => row.started_at_s,
-    render: (row) => timeOfDay(row.started_at_s) },
+  { key: "started", title: "started", width: "11%", value: (row) => row.started_at_s,
+    render: (row) => html`<span class="num">${timeOfDay(row.started_at_s)}</span>` },
   { key: "use_case", title: "use case", width: "13%", value: (row) => row.use_case, render: (row) => row.use_case },
   { key: "driver", title: "driver", width: "13%", value: (row) => row.driver, render: (row) => row.driver },
   { key: "took", title: "took", width: "9%", num: true, value: (row) => lasted(row, now),
@@ -53,7 +53,7 @@ function Slots() {
   useLive("summary");
   const sum = (summary, name) => summary.drivers.reduce((total, each) => total + (each.lost ? 0 : each[name]), 0);
   const column = (name) => live.trail.map((each) => sum(each, name));
-  return html`<${Chart} group="waves" title="Slots" unit=${whole} columns=${[live.trail.map((each) => each.at_s),
+  return html`<${Chart} group="waves" title="Slots" whole unit=${whole} columns=${[live.trail.map((each) => each.at_s),
       column("slots_busy"), column("slots"), column("slots_target"), column("executors")]} lines=${[
     { name: "busy", colour: "--line-1", fill: true, steps: true }, { name: "there", colour: "--line-4", steps: true },
     { name: "target", colour: "--line-3", dash: "dash", steps: true },
@@ -68,7 +68,7 @@ function Body({ waves, range, now, paused }) {
   const drivers = live.summary ? live.summary.drivers.filter((each) => !each.lost) : [];
   return html`<div class="card"><${Timeline} waves=${waves} drivers=${drivers} from=${now - Number(range)} until=${now} /><${TimelineKey} /></div>
     <h2>${plural(waves.length, "wave")}</h2>
-    <${Table} label="Waves" tall=${false} columns=${columns} rows=${waves} id=${(row) => `${row.driver} ${row.wave}`}
+    <${Table} label="Waves" tall=${false} columns=${columns} rows=${waves} id=${(row) => row.wave}
       start=${{ key: "started", descending: true }} stamp=${Math.floor(now)} />`;
 }
 

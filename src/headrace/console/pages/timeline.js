@@ -140,9 +140,11 @@ function drawBlock(pen, box, block, picked) {
   pen.stroke();
   pen.setLineDash([]);
   if (picked) {
-    pen.strokeStyle = token("--ink");
-    pen.lineWidth = 2;
-    pen.strokeRect(x - 1.5, y - 1.5, wide + 3, high + 3);
+    for (const [colour, out, line] of [["--card", 1.5, 5], ["--ink", 2.5, 2]]) {
+      pen.strokeStyle = token(colour);
+      pen.lineWidth = line;
+      pen.strokeRect(x - out, y - out, wide + 2 * out, high + 2 * out);
+    }
     pen.lineWidth = 1;
   }
   const said = block.bin.tenants_total === 1 ? block.bin.tenants[0] : `${block.wave.use_case} · ${block.bin.tenants_total}`;
@@ -165,12 +167,13 @@ function draw(canvas, view, picked) {
   pen.clearRect(0, 0, wide, high);
   const box = (at) => LEFT + ((at - view.from) / (view.until - view.from)) * (wide - LEFT);
   drawFrame(pen, box, view);
-  for (const block of view.blocks) drawBlock(pen, box, block, picked && same(block, picked));
+  for (const block of view.blocks) drawBlock(pen, box, block, false);
+  if (picked) drawBlock(pen, box, picked, true);
 }
 
 // -- picking --------------------------------------------------------------------------------------
 
-const same = (a, b) => a.wave.wave === b.wave.wave && a.wave.driver === b.wave.driver && a.bin.slot === b.bin.slot;
+const same = (a, b) => a.wave.wave === b.wave.wave && a.bin.slot === b.bin.slot;
 
 function hit(view, x, y) {
   const row = Math.floor((y - TOP) / ROW);

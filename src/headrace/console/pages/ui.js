@@ -16,7 +16,20 @@ import { listen } from "./live.js";
 export { Component, h, render } from "./vendor/preact.js";
 export { useCallback, useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 
-export const html = htm.bind(h);
+const parse = htm.bind(h);
+const spaced = new WeakMap();
+
+/** htm drops a line's end beside text, where HTML has a space: put that space back. */
+function withSpaces(strings) {
+  if (!spaced.has(strings)) {
+    spaced.set(strings, strings.map((each) => each
+      .replace(/([^>\s])\s*\n\s*/g, "$1 ").replace(/(^|>)\s*\n\s*(?=[^<\s])/g, "$1 ")));
+  }
+  return spaced.get(strings);
+}
+
+/** Markup as a tagged template. */
+export const html = (strings, ...values) => parse(withSpaces(strings), ...values);
 
 /** Draw again when one of these topics of `live` changed. */
 export function useLive(...topics) {
@@ -116,9 +129,9 @@ export function When({ at }) {
   return html`<time dateTime=${new Date(at * 1000).toISOString()} title=${moment(at)}>${ago(at, now)}</time>`;
 }
 
-/** A bar of a share beside its number. */
-export function Share({ of }) {
-  const wide = Math.max(0, Math.min(1, of || 0)) * 100;
+/** A share as a number beside a bar, which is full at `most`. */
+export function Share({ of, most = 1 }) {
+  const wide = Math.max(0, Math.min(1, (of || 0) / most)) * 100;
   return html`<span class="share"><svg viewBox="0 0 40 6" preserveAspectRatio="none" aria-hidden="true">
     <rect class="share-all" width="40" height="6" rx="1" /><rect class="share-part" width=${wide * 0.4}
     height="6" rx="1" /></svg><${Num} of=${percent(of)} /></span>`;

@@ -1,0 +1,75 @@
+"""A real browser for the console's tests: the system's Chromium, which nothing here downloads."""
+
+import os
+import shutil
+
+import pytest
+
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update "
+    "--disable-sync --no-first-run"
+).split()
+
+
+def chromium():
+    """Path of the browser, or None."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium without a window."""
+    found = chromium()
+    if found is None:
+        pytest.skip("there is no Chromium here: 'apt-get install chromium', or set CHROMIUM")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where it is used
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+class Visit:
+    """One person at a browser, who notes what goes wrong."""
+
+    def __init__(self, context, address):
+        self.page = context.new_page()
+        self.address = address
+        self.troubles = []
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("console", self._said)
+
+    def _said(self, message):
+        if message.type in {"error", "warning"}:
+            self.troubles.append(f"{message.text} ({message.location['url']})")
+
+    def enter(self, key, page=""):
+        """Log in by link, and go to a page."""
+        self.page.goto(f"{self.address}/#key={key}")
+        self.page.get_by_role("navigation", name="Pages").wait_for()
+        if page:
+            self.go(page)
+
+    def go(self, page):
+        """Open a page by its address."""
+        self.page.goto(f"{self.address}/#/{page}")
+        self.page.locator("main h1").wait_for()
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens a browser of nobody yet: ``visit(address, theme="light", **options)``."""
+    contexts = []
+
+    def make(address, theme="light", **options):
+        viewport = {"width": 1440, "height": 900}
+        context = browser.new_context(color_scheme=theme, **{"viewport": viewport, **options})
+        context.set_default_timeout(15000)
+        contexts.append(context)
+        return Visit(context, address)
+
+    yield make
+    for context in contexts:
+        context.close()

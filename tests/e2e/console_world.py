@@ -1,0 +1,466 @@
+"""A world for the console to show: a thousand tenants that change, every kind of state and alert.
+
+The real service takes minutes to get into half of these states, and into some only by luck. So the
+browser is shown values of the same shapes, the same in every run, moved on by whoever holds them.
+Shapes are those of the control API; what it does is tested on the real one.
+"""
+
+import base64
+import math
+import random
+import time
+
+USE_CASES = ("score", "visits", "mails")
+NAMES = ("acme", "bolt", "cedar", "delta", "ember", "fjord", "grove", "harbor", "iris", "juniper")
+PATHS = ("pricing", "contact", "docs", "signup", "checkout")
+TRACEBACK = '''Traceback (most recent call last):
+  File "/srv/use_cases/score.py", line 41, in score
+    amount = Decimal(event["amount"])
+decimal.InvalidOperation: [<class 'decimal.ConversionSyntax'>]
+'''
+
+
+def spread(count, middle):
+    """Figures as a sketch gives them, around a median in seconds."""
+    if not count:
+        return dict.fromkeys(("min_s", "p50_s", "p95_s", "p99_s", "max_s")) | {"count": 0}
+    return {
+        "count": count,
+        "min_s": middle * 0.31,
+        "p50_s": middle,
+        "p95_s": middle * 2.6,
+        "p99_s": middle * 4.9,
+        "max_s": middle * 7.7,
+    }
+
+
+def in_bytes(raw):
+    """Bytes as the API tells them."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = None
+    return {"text": text, "base64": base64.b64encode(raw).decode()}
+
+
+class World:
+    """Everything that the pages ask for, as JSON-ready values."""
+
+    def __init__(self, tenants=1000, seed=6, drivers=2):
+        self.chance = random.Random(seed)
+        self.drivers = [f"driver-{number + 1}" for number in range(drivers)]
+        self.silent = set()
+        self.began_s = time.time() - 4000
+        self.waves_made = 0
+        self.waves = []
+        self.audit = []
+        self.keys = []
+        self.tenants = {}
+        for number in range(tenants):
+            name = f"{NAMES[number % len(NAMES)]}-{number // len(NAMES):02d}"
+            self.tenants[name] = self._tenant(name, number)
+        self.failures = {n: self._failure(n, name) for n, name in enumerate(self._failed(), 7)}
+        self._count_failures()
+        self._past_waves()
+        for role, tenant, label in (
+            ("operator", None, "first start"),
+            ("viewer", None, "wall screen"),
+            ("tenant", "acme-00", "acme, support"),
+            ("sender", "acme-00", "acme web shop"),
+            ("sender", "bolt-00", "bolt, old"),
+        ):
+            self.make_key(role, tenant, label)
+        self.keys[-1]["revoked_at_s"] = time.time() - 40000
+
+    # -- tenants ---------------------------------------------------------------------------------
+
+    def _tenant(self, name, number):
+        state, operator_state = "active", "active"
+        if number % 97 == 5:
+            state = "throttled"
+        elif number % 113 == 7:
+            state = "retrying"
+        elif number % 211 == 9:
+            state = "waiting"
+        elif number % 307 == 12:
+            state = operator_state = "suspended"
+        busy = self.chance.paretovariate(1.1)
+        return {
+            "name": name,
+            "state": operator_state,
+            "weight": 2.0 if number % 40 == 3 else 1.0,
+            "throttle": {
+                "records_per_s": 200.0 if state == "throttled" else None,
+                "bytes_per_s": None,
+                "burst_s": 1.0,
+            },
+            "figures": self._figures(state, min(busy, 400.0) * 3),
+        }
+
+    def _figures(self, state, rate):
+        behind = 0 if self.chance.random() < 0.55 else int(rate * self.chance.random() * 0.9)
+        lag_s = behind / max(rate, 0.1) if behind else 0.0
+        note = ""
+        if state != "active":
+            behind = int(rate * 60 * (1 + self.chance.random()))
+            lag_s = 40 + 400 * self.chance.random()
+            note = {
+                "throttled": "held to 200 records/s",
+                "retrying": "temporary: the mail server answered 451; tried again in 8 s",
+                "waiting": "its topic is not there",
+                "suspended": "",
+            }[state]
+        done = 0.0 if state in {"waiting", "suspended"} else rate * self.chance.uniform(0.9, 1.05)
+        return {
+            "state": state,
+            "lag_records": behind,
+            "lag_s": lag_s,
+            "in_per_s": rate,
+            "out_per_s": done,
+            "delay": spread(int(done * 45), 0.18 + 0.5 * self.chance.random() + lag_s * 0.6),
+            "throttled": state == "throttled",
+            "task_share": 0.0,
+            "note": note,
+            "streams_total": len(USE_CASES) if rate > 50 else 1,
+            "failures_open": 0,
+        }
+
+    def _shares(self):
+        used = sum(row["figures"]["out_per_s"] for row in self.tenants.values())
+        for row in self.tenants.values():
+            row["figures"]["task_share"] = row["figures"]["out_per_s"] / max(used, 1)
+
+    def turn(self, part=0.35):
+        """Two seconds go by; returns the rows that changed."""
+        moved = []
+        for row in self.tenants.values():
+            if self.chance.random() > part:
+                continue
+            now = row["figures"]
+            rate = max(0.4, now["in_per_s"] * self.chance.uniform(0.85, 1.18))
+            opens = now["failures_open"]
+            state = row["state"] if row["state"] != "active" else now["state"]
+            stopped = state.startswith("suspended ")
+            lag_s, lag_records = now["lag_s"], now["lag_records"]
+            fresh = self._figures("active" if stopped else state, rate)
+            row["figures"] = fresh | {"failures_open": opens, "state": state, "note": now["note"]}
+            if state != "active":
+                row["figures"]["lag_s"] = max(1.0, lag_s * self.chance.uniform(0.97, 1.03))
+                row["figures"]["lag_records"] = int(lag_records * self.chance.uniform(0.97, 1.03))
+            moved.append(row)
+        self._shares()
+        self._turn_waves()
+        return moved
+
+    def set_state(self, name, state):
+        """Suspend or resume."""
+        row = self.tenants[name]
+        row["state"] = state
+        row["figures"] = self._figures("active" if state == "active" else state, 40.0) | {
+            "failures_open": row["figures"]["failures_open"]
+        }
+        return row
+
+    # -- drivers and waves -----------------------------------------------------------------------
+
+    def summary(self):
+        """The line on top."""
+        now = time.time()
+        rows = [row["figures"] for row in self.tenants.values()]
+        beat = 3 + math.sin(now / 9)
+        return {
+            "at_s": now,
+            "drivers": [
+                {
+                    "driver": name,
+                    "at_s": now - (40 if name in self.silent else 1),
+                    "lost": name in self.silent,
+                    "started_at_s": self.began_s,
+                    "slots": 4,
+                    "slots_target": 4 + (number if beat > 3.5 else 0),
+                    "slots_busy": min(4, max(0, int(beat))),
+                    "executors": 2,
+                    "spark_ui_url": f"http://127.0.0.1:{4040 + number}",
+                }
+                for number, name in enumerate(self.drivers)
+            ],
+            "tenants_total": len(rows),
+            "streams_total": sum(each["streams_total"] for each in rows),
+            "lag_records": sum(each["lag_records"] for each in rows),
+            "in_per_s": sum(each["in_per_s"] for each in rows),
+            "out_per_s": sum(each["out_per_s"] for each in rows),
+            "alerts_total": len(self.alerts()),
+        }
+
+    def _past_waves(self):
+        for driver in self.drivers:
+            for slots in ((0, 1), (2,), (3,)):
+                at = time.time() - 620
+                while at < time.time() - 2:
+                    took = self.chance.uniform(1.5, 6.0) * (2 if slots == (3,) else 1)
+                    self._wave(driver, slots, at, at + took)
+                    at += took + self.chance.expovariate(0.8)
+        self.waves.sort(key=lambda each: -each["started_at_s"])
+        del self.waves[500:]
+
+    def _wave(self, driver, slots, from_s, until_s):
+        self.waves_made += 1
+        draw = self.chance.random()
+        outcome = "failed" if draw < 0.02 else "yielded" if draw < 0.12 else "done"
+        names = self.chance.sample(sorted(self.tenants), min(8, len(self.tenants)))
+        total = self.chance.choice((1, 1, 4, 12, 60))
+        wave = {
+            "wave": f"w{self.waves_made}",
+            "driver": driver,
+            "use_case": USE_CASES[slots[0] % len(USE_CASES)],
+            "started_at_s": from_s,
+            "ended_at_s": until_s,
+            "bins": [
+                {
+                    "slot": slot,
+                    "tenants": names[:total],
+                    "tenants_total": total,
+                    "records": self.chance.randint(20, 900) * min(total, 12),
+                    "outcome": outcome if slot == slots[0] else "done",
+                }
+                for slot in slots
+            ],
+            "error": "PythonException: worker exited" if outcome == "failed" else "",
+        }
+        self.waves.insert(0, wave)
+        return wave
+
+    def _turn_waves(self):
+        now = time.time()
+        for wave in [each for each in self.waves if each["ended_at_s"] is None]:
+            wave["ended_at_s"] = now
+            for each in wave["bins"]:
+                each["outcome"] = "done"
+        for driver in self.drivers:
+            for slots in ((0, 1), (2,), (3,)):
+                if self.chance.random() < 0.8:
+                    wave = self._wave(driver, slots, now - self.chance.random(), None)
+                    wave["error"] = ""
+                    for each in wave["bins"]:
+                        each["outcome"] = "running"
+        del self.waves[500:]
+
+    def use_cases(self):
+        """All of them, with figures."""
+        kinds = {"score": (0.9, 0.04, 1.4), "visits": (0.35, 0.03, 0.6), "mails": (4.2, 0.05, 7.5)}
+        return [
+            {
+                "use_case": name,
+                "topic": f"{{tenant}}.{name}",
+                "order": "lane",
+                "guarantee": "exactly-once" if name != "mails" else "at-least-once",
+                "priority": "normal",
+                "bad_record": "suspend" if name == "score" else "dead-letter",
+                "digest": "8f14e45f",
+                "figures": {
+                    "use_case": name,
+                    "waves_total": 900,
+                    "processing": spread(900, kinds[name][0]),
+                    "scheduling": spread(900, kinds[name][1]),
+                    "delay": spread(51234, kinds[name][2]),
+                    "records_per_s": 900 + 120 * math.sin(time.time() / 20 + len(name)),
+                    "bytes_in_per_s": 412_345.0,
+                    "bytes_out_per_s": None if name == "mails" else 98_400.0,
+                    "pace_per_s": 950 + 40 * math.sin(time.time() / 31) if name == "mails" else None,
+                },
+            }
+            for name in USE_CASES
+        ]
+
+    # -- streams, failures, history --------------------------------------------------------------
+
+    def streams(self, tenant):
+        """Those of one tenant."""
+        row = self.tenants[tenant]
+        now = row["figures"]
+        return [
+            {
+                "tenant": tenant,
+                "use_case": use_case,
+                "topic": f"{tenant}.{use_case}",
+                "state": row["state"],
+                "reason": None,
+                "holder": self.drivers[0],
+                "epoch": 3,
+                "figures": now
+                | {
+                    "stream": [use_case, tenant],
+                    "topic": f"{tenant}.{use_case}",
+                    "records_total": 1_204_331,
+                    "dead_letters_total": 4,
+                    "lost_records_total": 0,
+                    "wave": "w17",
+                    "lanes": [],
+                },
+            }
+            for use_case in USE_CASES[: max(1, now["streams_total"])]
+        ]
+
+    def stream(self, tenant, use_case):
+        """One, with its lanes."""
+        found = next(each for each in self.streams(tenant) if each["use_case"] == use_case)
+        stopped = {
+            each["partition"]: number
+            for number, each in self.failures.items()
+            if (each["tenant"], each["use_case"], each["state"]) == (tenant, use_case, "open")
+        }
+        behind = found["figures"]["lag_records"]
+        return found | {
+            "lanes": [
+                {
+                    "partition": lane,
+                    "next_offset": 300_000 + 7_001 * lane,
+                    "end": 300_000 + 7_001 * lane + behind * (lane + 1) // 10,
+                    "failure": stopped.get(lane),
+                }
+                for lane in range(4)
+            ]
+        }
+
+    def _failed(self):
+        names = list(self.tenants)
+        return [names[0], *names[21:400:90]] if len(names) > 30 else names[:1]
+
+    def _failure(self, number, tenant):
+        whole = number % 4 == 2
+        return {
+            "id": number,
+            "tenant": tenant,
+            "use_case": "score",
+            "partition": 1,
+            "topic": f"{tenant}.score",
+            "from_offset": 307_001,
+            "until_offset": 307_040,
+            "offset": None if whole else 307_001,
+            "code": "WorkerLost" if whole else "BadRecord",
+            "message": "the worker died three times in this slice"
+            if whole
+            else "amount is not a number: 'twelve'",
+            "attempts": 3,
+            "at_s": time.time() - 400 * number,
+            "state": "open",
+        }
+
+    def failure(self, number):
+        """One, whole."""
+        found = self.failures[number]
+        record = None
+        if found["offset"] is not None:
+            value = b'{"event":"order","lead":"4711","amount":"twelve","note":"<b>two</b> boxes"}'
+            record = {
+                "key": in_bytes(b"4711"),
+                "value": in_bytes(value),
+                "headers": [["content-type", in_bytes(b"application/json")],
+                            ["trace", in_bytes(bytes(range(240, 256)))]],
+            }
+        return found | {"traceback": TRACEBACK, "record": record}
+
+    def _count_failures(self):
+        for row in self.tenants.values():
+            row["figures"]["failures_open"] = 0
+        for each in self.failures.values():
+            if each["state"] == "open":
+                figures = self.tenants[each["tenant"]]["figures"]
+                figures["failures_open"] += 1
+                if figures["state"] == "active":
+                    figures["state"] = "suspended 1/4"
+                    figures["note"] = f"{each['code']}: {each['message']}"
+        self._shares()
+
+    def close_failure(self, number, state):
+        """Retried or skipped."""
+        self.failures[number]["state"] = state
+        row = self.tenants[self.failures[number]["tenant"]]
+        row["figures"] = row["figures"] | {"state": "active", "note": ""}
+        self._count_failures()
+
+    def history(self, tenant, from_s, until_s):
+        """Points a minute apart for two hours, then ten."""
+        row = self.tenants[tenant]["figures"]
+        points, at, now = [], math.floor(from_s / 600) * 600, time.time()
+        while at < min(until_s, now - 30):
+            length = 60 if at >= now - 7200 else 600
+            wave = 1 + 0.35 * math.sin(at / 1900) + 0.2 * math.sin(at / 133)
+            flood = 6.0 if 900 < now - at < 1400 else 1.0
+            for use_case in USE_CASES[: row["streams_total"]]:
+                count = int(row["in_per_s"] * wave * length)
+                lag = int(40 * wave * flood**2)
+                points.append(
+                    {
+                        "use_case": use_case,
+                        "from_s": at,
+                        "span_s": length,
+                        "lag_records": lag,
+                        "lag_s": lag / 30,
+                        "records_in": int(count * min(flood, 3)),
+                        "records_out": int(count * min(flood, 2)),
+                        "task_s": 9.0,
+                        "delay": spread(count, 0.4 * wave * flood),
+                    }
+                )
+            at += length
+        return points
+
+    def sparks(self):
+        """Half an hour by minute."""
+        tenants = {}
+        for number, (name, row) in enumerate(self.tenants.items()):
+            base = row["figures"]["lag_s"] + 0.4
+            tenants[name] = {
+                "lag_s": [
+                    base * (1.1 + math.sin(minute / 3 + number) + 0.5 * math.sin(minute * number))
+                    for minute in range(30)
+                ],
+                "out_per_s": [1.0] * 30,
+            }
+        return {"from_s": time.time() - 1800, "span_s": 60, "tenants": tenants}
+
+    def alerts(self):
+        """One of every kind and more."""
+        now = time.time()
+        quarantined = [
+            ("quarantined", "warning", each["tenant"], each["use_case"], None, each["at_s"],
+             f"partition {each['partition']} waits at offset {each['from_offset']}: {each['message']}")
+            for each in self.failures.values()
+            if each["state"] == "open"
+        ]  # fmt: skip
+        slow = [name for name, row in self.tenants.items() if row["figures"]["state"] == "retrying"]
+        rows = [
+            *quarantined,
+            *[("stalled", "critical", name, "mails", None, now - 190,
+               "1,290 records wait and nothing was committed for 3 minutes") for name in slow[:2]],
+            *[("lag-growing", "warning", name, "visits", None, now - 75,
+               "84 s behind, 61 s a minute ago; the target is 30 s") for name in slow[2:4]],
+            *[("driver-lost", "critical", None, None, name, now - 38,
+               "silent for 38 s while it holds 512 streams") for name in sorted(self.silent)],
+        ]  # fmt: skip
+        names = ("kind", "severity", "tenant", "use_case", "driver", "since_s", "text")
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    def make_key(self, role, tenant, label, expires_in_s=None):
+        """A new one, as it is shown once."""
+        now = time.time()
+        key = {
+            "prefix": f"{self.chance.getrandbits(32):08x}",
+            "role": role,
+            "tenant": tenant,
+            "label": label,
+            "created_at_s": now - 86400 * len(self.keys),
+            "expires_at_s": None if expires_in_s is None else now + expires_in_s,
+            "revoked_at_s": None,
+        }
+        self.keys.append(key)
+        return key | {"key": f"hr_{key['prefix']}_{'x' * 43}"}
+
+    def note(self, who, action, tenant, status, detail=""):
+        """A line of the audit log."""
+        line = (len(self.audit) + 1, time.time(), who, action, tenant, status, detail)
+        names = ("id", "at_s", "who", "action", "tenant", "status", "detail")
+        self.audit.insert(0, dict(zip(names, line, strict=True)))
