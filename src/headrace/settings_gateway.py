@@ -48,7 +48,7 @@ class GatewaySettings(_Section):
 
     #: where it listens; anything but loopback needs tls, or a proxy that has it
     host: str = "127.0.0.1"
-    port: int = Field(default=8601, ge=0, le=65535)
+    port: int = Field(default=8601, ge=1, le=65535)
     #: by name, as in POST /v1/events/<name>
     types: dict[Name, EventTypeSettings] = {}
     #: most bytes of one request

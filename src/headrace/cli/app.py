@@ -10,6 +10,7 @@ import typer
 from headrace.cli import (
     console_server,
     fleet,
+    gateway,
     keys,
     planning,
     quarantine,
@@ -41,6 +42,7 @@ app.command()(running.up)
 app.command()(console_server.console)
 app.command("supervise")(fleet.supervise_)
 app.command()(fleet.roll)
+app.command()(gateway.gateway)
 app.command("plan")(planning.plan_file)
 app.command()(reruns.rerun)
 app.command("verify")(verifying.verify)

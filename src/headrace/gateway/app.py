@@ -16,8 +16,8 @@ from fastapi import Depends, FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import ClientDisconnect
 
-from headrace.doors.guard import Doorkeeper, allowed, calling
-from headrace.doors.problems import Problem, install_problems, problem_responses
+from headrace.doors.guard import allowed, calling
+from headrace.doors.problems import Problem, problem_responses
 from headrace.errors import BrokerUnavailable
 from headrace.gateway import events, openapi
 from headrace.gateway.answers import Answer, answer_of, problem_of
@@ -43,18 +43,16 @@ def gateway_app(
     rules: Rules,
     records: Records,
     topics: Topics,
-    guard: Doorkeeper,
     max_body_bytes: int,
     *,
     is_removed: Callable[[str], bool] = lambda _: False,
 ) -> FastAPI:
-    """The application, without what bounds requests (`doors.bounds`).
+    """The application, without the door that has to be put around it (`doors.door`).
 
     Args:
         rules: what is taken.
         records: where events go; closed when the application ends.
         topics: which topics there are; closed with it.
-        guard: who calls.
         max_body_bytes: room that is kept for a body of unknown length.
         is_removed: whether a tenant was removed.
     """
@@ -69,8 +67,6 @@ def gateway_app(
             topics.close()
 
     app = FastAPI(**openapi.DESCRIPTION, lifespan=lifespan)
-    app.state.guard = guard
-    install_problems(app)
     desk = _Desk(Intake(rules, records, topics), rules, figures, max_body_bytes, is_removed)
     _add_routes(app, desk, figures, _Readiness(topics))
     return app

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
+from fastapi import FastAPI
 from jsonschema.protocols import Validator
-from starlette.types import ASGIApp
 
-from headrace.doors.bounds import Bounds
+from headrace.doors import door
 from headrace.doors.guard import Doorkeeper
 from headrace.errors import ConfigError
 from headrace.gateway.app import gateway_app
@@ -26,8 +26,8 @@ from headrace.settings import Settings
 from headrace.settings_gateway import GatewaySettings, RateSettings
 
 
-def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> ASGIApp:
-    """The application, bounded, on real parts; they connect when they are needed.
+def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
+    """The application behind its door, on real parts; they connect when they are needed.
 
     Raises:
         ConfigError: no Kafka or no type is named, or a schema cannot be used.
@@ -44,15 +44,12 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> ASGIApp:
         config, delivery_timeout_s=chosen.delivery_timeout, most_bytes=chosen.under_way
     )
     partitions = None if chosen.create_topics is None else chosen.create_topics.partitions
-    app = gateway_app(
-        rules,
-        records,
-        IngestTopics(config, partitions),
-        guard,
-        chosen.request_bytes,
-        is_removed=RemovedTenants(store),
-    )
-    return Bounds(app, chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
+    topics = IngestTopics(config, partitions)
+    removed = RemovedTenants(store)
+    app = gateway_app(rules, records, topics, chosen.request_bytes, is_removed=removed)
+    bounds = door.Limits(chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
+    door.install_door(app, guard, settings.doors, chosen.host, bounds)
+    return app
 
 
 def rules_of(settings: GatewaySettings) -> Rules:

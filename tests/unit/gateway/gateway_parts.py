@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 
 import httpx
 
+from headrace.doors import door
+from headrace.doors.door import install_door
 from headrace.errors import BrokerUnavailable
 from headrace.gateway.app import gateway_app
 from headrace.gateway.event_types import EventType, compiled
@@ -14,6 +16,7 @@ from headrace.gateway.rates import Rate, Rates, Room
 from headrace.gateway.remembering import Memory
 from headrace.kafka.ingest import Stored
 from headrace.model.credentials import Caller, Role
+from headrace.settings_doors import DoorsSettings
 
 SCHEMA = {"required": ["id"], "properties": {"id": {"type": "integer"}}}
 TYPES = {
@@ -96,7 +99,10 @@ def parts(**changes):
 
 @asynccontextmanager
 async def client_of(rules, records, topics, **more):
-    app = gateway_app(rules, records, topics, Believing(), 10_000, **more)
+    app = gateway_app(rules, records, topics, 10_000, **more)
+    install_door(
+        app, Believing(), DoorsSettings(hosts=["gateway"]), "127.0.0.1", door.Limits(10_000)
+    )
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
         yield client

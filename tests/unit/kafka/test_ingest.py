@@ -171,5 +171,5 @@ def test_what_promises_need_cannot_be_set_otherwise():
 
 
 def test_a_property_that_is_refused_is_named():
-    with pytest.raises(ConfigError, match="queue.buffering.max.ms"):
+    with pytest.raises(ConfigError, match=r"queue\.buffering"):
         Ingest({**CONFIG, "linger.ms": "soon"}, delivery_timeout_s=1.0, most_bytes=1)

@@ -1,0 +1,93 @@
+"""`headrace gateway`: the HTTP door through which tenants send events."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    configure_logs,
+    err,
+    settings_and_folder,
+    shown_errors,
+)
+from headrace.doors.door import listening_of, token_rules_of
+from headrace.doors.guard import Doorkeeper, Guard
+from headrace.doors.open_guard import OpenGuard
+from headrace.doors.secret import secret_of
+from headrace.doors.serving import serve
+from headrace.gateway.opening import gateway_of
+from headrace.ports import Store
+from headrace.settings import Settings
+from headrace.store import open_store
+
+#: beyond what a delivery may take, for the answer itself
+_ANSWER_S = 5.0
+
+
+def gateway(
+    config: ConfigOption = DEFAULT_CONFIG,
+    host: Annotated[
+        str | None, typer.Option(help="Where it listens. Overrides YAML.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Its port. Overrides YAML.", show_default=False),
+    ] = None,
+    insecure_no_auth: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-no-auth",
+            help="Ask for no key and believe the header X-Tenant; on this machine's own address "
+            "only.",
+        ),
+    ] = False,
+    log_level: Annotated[
+        str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
+    ] = "INFO",
+) -> None:
+    """Take events over HTTP into the topics of tenants, until SIGTERM or Ctrl-C.
+
+    The YAML file says which types there are:
+
+    `gateway: {types: {visit: {topic: visits, schema: visit.json, key: /lead}}}`
+
+    Each event goes to the topic `<tenant>.visits` and is acknowledged when Kafka has acknowledged
+    it. The tenant is that of the key, which `headrace keys create` makes:
+
+    `curl localhost:8601/v1/events/visit -H "Authorization: Bearer $KEY" --json '{"lead": "ada"}'`
+
+    SIGTERM drains: nobody new is let in, what is under way is stored and answered.
+    """
+    configure_logs(log_level)
+    with shown_errors():
+        settings, _ = settings_and_folder(config)
+        settings = _with_options(settings, host, port)
+        chosen = settings.gateway
+        store = open_store(settings.store_url())
+        try:
+            guard = _guard(settings, store, insecure_no_auth)
+            app = gateway_of(settings, guard, store)
+            drain_s = chosen.delivery_timeout + _ANSWER_S
+            listening = listening_of(settings.doors, chosen.host, chosen.port, drain_s)
+            where = f"{chosen.host}:{chosen.port}"
+            err.print(f"gateway at {where}, {', '.join(chosen.types)}", highlight=False)
+            serve(app, listening)
+        finally:
+            store.close()
+        err.print("drained", highlight=False)
+
+
+def _guard(settings: Settings, store: Store, insecure: bool) -> Doorkeeper:
+    if insecure:
+        return OpenGuard(settings.gateway.host, tenant_from_header=True)
+    return Guard(store.keys, secret_of(settings), tokens=token_rules_of(settings.doors))
+
+
+def _with_options(settings: Settings, host: str | None, port: int | None) -> Settings:
+    said = {"host": host, "port": port}
+    given = {name: value for name, value in said.items() if value is not None}
+    return settings.model_copy(update={"gateway": settings.gateway.model_copy(update=given)})

@@ -1,0 +1,300 @@
+"""The gateway as it is started, in front of a real Kafka: what it stores, and what it refuses."""
+
+import json
+import os
+import signal
+import threading
+import uuid
+
+import httpx
+import pytest
+
+from gateway_process import GatewayProcess, until
+from headrace.embedded import EmbeddedKafka
+from headrace.kafka import create_topics
+from headrace.testing.kafka_topics import KafkaTopics
+
+pytestmark = pytest.mark.kafka
+VISITS = "/v1/events/visit"
+FORMS = "/v1/events/form"
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture(scope="module")
+def gateway(kafka, tmp_path_factory):
+    made = GatewayProcess(
+        tmp_path_factory.mktemp("gateway"),
+        kafka.bootstrap_servers,
+        uuid.uuid4().hex[:8],
+        ("acme", "bolt", "slow", "bare"),
+        {"tenants": {"slow": {"records_per_s": 5}}, "request_bytes": "2m"},
+    )
+    names = [
+        made.topic(tenant, kind)
+        for tenant in ("acme", "bolt", "slow")
+        for kind in ("visits", "forms")
+    ]
+    create_topics({"bootstrap.servers": kafka.bootstrap_servers}, dict.fromkeys(names, 3))
+    with made:
+        yield made
+        assert made.stop() == 0, made.log()
+
+
+@pytest.fixture
+def client(gateway):
+    with gateway.client() as made:
+        yield made
+
+
+@pytest.fixture
+def new(kafka, gateway):
+    """The records that a test has made: ``new()`` by offset, of the visits of a tenant."""
+    topics = KafkaTopics(kafka.bootstrap_servers)
+
+    def places(topic):
+        return {(each.partition(), each.offset()): each for each in topics.messages(topic)}
+
+    before = {gateway.topic(each): set(places(gateway.topic(each))) for each in ("acme", "bolt")}
+
+    def found(tenant="acme"):
+        topic = gateway.topic(tenant)
+        return [each for place, each in places(topic).items() if place not in before[topic]]
+
+    return found
+
+
+def test_an_event_is_where_the_answer_says(client, new):
+    answer = client.post(
+        VISITS,
+        json={"page": "/"},
+        params={"key": "ada"},
+        headers={"traceparent": PARENT, "Idempotency-Key": "k1"},
+    )
+    assert answer.status_code == 202
+    (record,) = new()
+    told = answer.json()
+    assert (told["topic"], told["partition"], told["offset"]) == (
+        record.topic(),
+        record.partition(),
+        record.offset(),
+    )
+    assert (record.key(), record.value()) == (b"ada", b'{"page":"/"}')
+    assert dict(record.headers()) == {
+        "content-type": b"application/json",
+        "traceparent": PARENT.encode(),
+        "idempotency-key": b"k1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/json", b'[{"n":1},{"n":2},{"n":3}]'),
+        ("application/x-ndjson", b'{"n":1}\n{"n":2}\n{"n":3}\n'),
+    ],
+)
+def test_a_batch_comes_in_its_order(client, new, content_type, body):
+    answer = client.post(
+        VISITS, content=body, params={"key": "same"}, headers={"content-type": content_type}
+    )
+    assert answer.status_code == 202
+    offsets = [each["offset"] for each in answer.json()["items"]]
+    assert offsets == sorted(offsets)
+    assert [each.value() for each in sorted(new(), key=lambda each: each.offset())] == [
+        b'{"n":1}',
+        b'{"n":2}',
+        b'{"n":3}',
+    ]
+
+
+def test_each_form_of_a_cloudevent_makes_the_same_record(client, new):
+    attributes = {
+        "specversion": "1.0",
+        "id": "7",
+        "source": "/shop",
+        "type": "visit",
+        "partitionkey": "ada",
+    }
+    envelope = {**attributes, "data": {"n": 1}}
+    binary = {f"ce-{name}": value for name, value in attributes.items()}
+    answers = [
+        client.post(
+            VISITS, content=b'{"n":1}', headers={**binary, "content-type": "application/json"}
+        ),
+        client.post(
+            VISITS,
+            content=json.dumps(envelope),
+            headers={"content-type": "application/cloudevents+json"},
+        ),
+        client.post(
+            VISITS,
+            content=json.dumps([envelope]),
+            headers={"content-type": "application/cloudevents-batch+json"},
+        ),
+    ]
+    assert [each.status_code for each in answers] == [202] * 3
+    records = new()
+    assert len(records) == 3
+    assert len({each.partition() for each in records}) == 1
+    for each in records:
+        assert (each.key(), each.value()) == (b"ada", b'{"n":1}')
+        assert dict(each.headers()) == {
+            "content-type": b"application/json",
+            **{f"ce_{name}": value.encode() for name, value in attributes.items()},
+        }
+
+
+def test_an_idempotency_key_makes_one_record(client, new):
+    once = {"Idempotency-Key": uuid.uuid4().hex}
+    first, again = (client.post(VISITS, json=[1, 2], headers=once) for _ in range(2))
+    assert first.json() == again.json()
+    assert len(new()) == 2
+
+
+def test_a_tenant_cannot_send_for_another(client, gateway, new):
+    foreign = {"X-Tenant": "bolt", "X-Forwarded-Client-Cert": 'Subject="CN=bolt"'}
+    assert client.post(VISITS, json={}, headers=foreign).status_code == 202
+    for path in ("/v1/events/..%2Fbolt.visits", "/v1/events/bolt.visits", "/v1/bolt/events/visit"):
+        assert client.post(path, json={}).status_code == 404
+    assert (len(new()), len(new("bolt"))) == (1, 0)
+
+
+def test_without_a_key_that_works_nothing_is_sent(gateway, new):
+    for credential in ({}, {"Authorization": "Bearer hr_00000000_" + "x" * 43}):
+        answer = httpx.post(gateway.url + VISITS, json={}, headers=credential)
+        assert answer.status_code == 401
+    assert (
+        httpx.post(
+            gateway.url + VISITS, json={}, headers=gateway.credential("operator")
+        ).status_code
+        == 403
+    )
+    assert new() == []
+
+
+def test_what_is_too_much_is_refused(client, new):
+    assert client.post(VISITS, content=b"x" * 3_000_000).status_code == 413
+    assert client.post(VISITS, content=iter([b"x" * 1_500_000] * 2)).status_code == 413
+    assert client.post(VISITS, json="x" * 1_000_000).status_code == 413
+    assert client.post(VISITS, json=[0] * 1001).status_code == 413
+    assert (
+        client.post(VISITS, content=b"a=1", headers={"content-type": "text/plain"}).status_code
+        == 415
+    )
+    assert (
+        client.post(
+            VISITS, content=b"[" * 100_000, headers={"content-type": "application/json"}
+        ).status_code
+        == 400
+    )
+    assert client.post(FORMS, json={"id": "x"}).json()["pointer"] == "/id"
+    assert new() == []
+
+
+def test_a_tenant_over_its_rate_waits_and_others_do_not(gateway, client):
+    with gateway.client("slow") as slow:
+        assert slow.post(VISITS, json=[1] * 5).status_code == 202
+        refused = slow.post(VISITS, json=1)
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert client.post(VISITS, json=1).status_code == 202
+
+
+def test_a_tenant_without_its_topic_is_told_and_no_topic_is_made(gateway, kafka):
+    with gateway.client("bare") as bare:
+        answer = bare.post(VISITS, json={})
+    assert answer.status_code == 404
+    assert "unknown-topic" in answer.json()["type"]
+    topics = KafkaTopics(kafka.bootstrap_servers)
+    assert topics.messages(gateway.topic("bare")) == []
+
+
+def test_it_is_ready_and_shows_its_figures(client, gateway):
+    assert client.get("/readyz").status_code == 200
+    with gateway.client("operator") as operator:
+        assert "headrace_gateway_events_total" in operator.get("/metrics").text
+
+
+@pytest.fixture
+def own_kafka(tmp_path):
+    with EmbeddedKafka(tmp_path / "kafka", quick_start=True) as made:
+        yield made
+
+
+def own_gateway(tmp_path, kafka, **settings):
+    made = GatewayProcess(tmp_path / "gateway", kafka.bootstrap_servers, "own", settings=settings)
+    config = {"bootstrap.servers": kafka.bootstrap_servers}
+    create_topics(config, {made.topic("acme"): 1, made.topic("bolt"): 1})
+    return made
+
+
+def test_while_the_broker_stands_still_nothing_is_acknowledged(tmp_path, own_kafka):
+    made = own_gateway(tmp_path, own_kafka, delivery_timeout="3s", under_way="400k")
+    with made, made.client() as client, made.client("bolt") as other:
+        assert client.post(VISITS, json="before").status_code == 202
+        os.kill(own_kafka.pid, signal.SIGSTOP)
+        try:
+            answers = []
+            large = threading.Thread(
+                target=lambda: answers.append(client.post(VISITS, json="x" * 400_000))
+            )
+            large.start()
+            until(lambda: under_way(made) > 0, made.log)
+            refused = other.post(VISITS, json="y" * 15_000)
+            assert refused.status_code == 503
+            assert refused.json()["type"] == "urn:headrace:problem:busy"
+            assert refused.headers["Retry-After"] == "1"
+            large.join()
+            assert answers[0].status_code == 503
+            assert "may be stored or not" in answers[0].json()["detail"]
+        finally:
+            os.kill(own_kafka.pid, signal.SIGCONT)
+        until(lambda: client.post(VISITS, json="after").status_code == 202, made.log)
+        assert made.stop() == 0, made.log()
+    values = [
+        each.value() for each in KafkaTopics(own_kafka.bootstrap_servers).messages(made.topic())
+    ]
+    assert values[0] == b'"before"'
+    assert values[-1] == b'"after"'
+
+
+def test_sigterm_drains_what_is_under_way(tmp_path, own_kafka):
+    made = own_gateway(tmp_path, own_kafka, delivery_timeout="20s")
+    with made, made.client() as client:
+        assert client.post(VISITS, json="before").status_code == 202
+        os.kill(own_kafka.pid, signal.SIGSTOP)
+        try:
+            answers = []
+            running = threading.Thread(
+                target=lambda: answers.append(client.post(VISITS, json="running"))
+            )
+            running.start()
+            until(lambda: under_way(made) > 0, made.log)
+            made.signal(signal.SIGTERM)
+            until(lambda: not listens(made), made.log)
+            assert made.process.poll() is None
+        finally:
+            os.kill(own_kafka.pid, signal.SIGCONT)
+        running.join()
+        assert answers[0].status_code == 202, answers[0].text
+        assert made.stop() == 0
+        assert "drained" in made.log()
+    values = [
+        each.value() for each in KafkaTopics(own_kafka.bootstrap_servers).messages(made.topic())
+    ]
+    assert values == [b'"before"', b'"running"']
+
+
+def under_way(made):
+    with made.client("operator") as operator:
+        text = operator.get("/metrics").text
+    (line,) = [each for each in text.splitlines() if each.startswith("headrace_gateway_under_way")]
+    return float(line.split()[1])
+
+
+def listens(made):
+    try:
+        httpx.get(f"{made.url}/livez", timeout=5)
+    except httpx.TransportError:
+        return False
+    return True
