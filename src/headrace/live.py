@@ -55,7 +55,7 @@ class LiveTable:
 
     def note(self, text: str) -> None:
         """Print a line that stays, above the table."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def refresh(self) -> None:
         """Draw if it is time to; called after every turn."""

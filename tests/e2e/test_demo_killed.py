@@ -34,6 +34,15 @@ def wait_for(log: Path, text: str, process: subprocess.Popen[bytes], timeout_s: 
         time.sleep(0.1)
 
 
+def post_as_it_says(log: Path) -> None:
+    """What a person does: copies the line and presses return."""
+    (line,) = (each for each in log.read_text().splitlines() if each.startswith("or type  "))
+    done = subprocess.run(
+        line.removeprefix("or type  "), shell=True, capture_output=True, text=True, check=True
+    )
+    assert '"topic":"guest.visits"' in done.stdout, done.stdout + done.stderr
+
+
 def of_folder(folder: Path) -> list[psutil.Process]:
     """Processes that still work in the demo's folder."""
     return [
@@ -55,6 +64,9 @@ def test_killed_in_the_middle_the_same_command_ends_with_the_same_verified_repor
         time.sleep(0.1)
 
     second = start(folder, second_log)
+    wait_for(second_log, "or type  ", second, 120)
+    post_as_it_says(second_log)
+    wait_for(second_log, "your visit is scored, kept and mailed: me has 10 points", second, 60)
     assert second.wait(240) == 0, second_log.read_text()
     told = second_log.read_text()
     assert "going on with a demo" in told

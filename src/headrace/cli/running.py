@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
@@ -120,7 +121,16 @@ def demo(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Forget a demo that did not come to its end.")
     ] = False,
-    acts: Annotated[int, typer.Option(min=1, max=2, help="1: without the second act.")] = 2,
+    acts: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=3,
+            help="1: the visits; 2: trouble as well; 3: then go on until Ctrl-C, to look around. "
+            "Left out: 3 on a terminal, else 2.",
+            show_default=False,
+        ),
+    ] = None,
     chaos: Annotated[
         bool, typer.Option("--chaos", help="Kill -9 the driver twice and the broker once.")
     ] = False,
@@ -134,6 +144,9 @@ def demo(
     In the second act one tenant floods, one is slow, one fails, one hangs and one sends rubbish,
     while eight quiet ones go on as if nothing were.
 
+    While it runs, a console shows every tenant; its link is printed first, with a line for curl
+    that posts a visit of your own.
+
     With --chaos the first act alone is run, and everything is killed in the middle of it, twice.
     """
     # Failures are part of the second act; the table and the report show them.
@@ -141,6 +154,8 @@ def demo(
     with shown_errors():
         if chaos:
             raise typer.Exit(run_chaos(folder, rate, master, out))
+        if acts is None:
+            acts = 3 if sys.stdin.isatty() and out.is_terminal else 2
         run_demo(DemoOptions(folder, rate, master, fresh, acts, broker_killed_at()), out)
 
 

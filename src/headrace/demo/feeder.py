@@ -1,7 +1,8 @@
-"""Sending the visits to Kafka at a steady pace, from wherever an earlier run stopped.
+"""Sending the visits at a steady pace, from wherever an earlier run stopped.
 
-The producer is idempotent and sends a lane's visits in order, so whatever is in a lane is a prefix
-of what belongs there. That makes going on simple: a lane's end offset says how many visits to skip.
+Most go to Kafka, some tenants' to the gateway (`poster.py`). The producer is idempotent and sends a
+lane's visits in order, so whatever is in a lane is a prefix of what belongs there. That makes going
+on simple: a lane's end offset says how many visits to skip.
 """
 
 from __future__ import annotations
@@ -13,22 +14,11 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
 
-from headrace.demo.visits import LANES, Visit, read_visits
+from headrace.demo.poster import POSTED, Poster
+from headrace.demo.visits import LANES, Visit, read_visits, unsent
 from headrace.errors import BrokerUnavailable
 from headrace.kafka import producer_config
-from headrace.ports import Log, TopicPartition
-
-
-def unsent(visits: list[Visit], ends: Mapping[TopicPartition, int]) -> list[Visit]:
-    """The visits that are not in Kafka yet, in the order of the file."""
-    seen = dict.fromkeys(LANES, 0)
-    left = []
-    for visit in visits:
-        lane = TopicPartition(visit.topic, visit.partition)
-        if seen[lane] >= ends.get(lane, 0):
-            left.append(visit)
-        seen[lane] += 1
-    return left
+from headrace.ports import Log
 
 
 @dataclass(slots=True)
@@ -38,9 +28,10 @@ class Feeder:
     config: Mapping[str, str]
     log: Log
     rate_per_s: float
+    poster: Poster
     total: int = 0
-    sent: int = 0
-    error: Exception | None = None
+    _left: int = 0
+    _error: Exception | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -48,9 +39,22 @@ class Feeder:
         """Begin where Kafka says an earlier run stopped."""
         visits = list(read_visits())
         left = unsent(visits, self.log.end_offsets(LANES))
-        self.total, self.sent = len(visits), len(visits) - len(left)
-        self._thread = threading.Thread(target=self._send, args=(left,), name="feeder", daemon=True)
+        timed = [(number / self.rate_per_s, visit) for number, visit in enumerate(left)]
+        ours = [each for each in timed if each[1].tenant not in POSTED]
+        self.total, self._left = len(visits), len(ours)
+        self.poster.start([each for each in timed if each[1].tenant in POSTED], self._stop)
+        self._thread = threading.Thread(target=self._send, args=(ours,), name="feeder", daemon=True)
         self._thread.start()
+
+    @property
+    def error(self) -> Exception | None:
+        """Why no more is sent."""
+        return self._error or self.poster.error
+
+    @property
+    def sent(self) -> int:
+        """Visits that are acknowledged."""
+        return self.total - self._left - self.poster.left
 
     @property
     def share(self) -> float:
@@ -67,12 +71,13 @@ class Feeder:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=10)
+        self.poster.join(timeout_s=10)
 
-    def _send(self, visits: list[Visit]) -> None:
+    def _send(self, visits: list[tuple[float, Visit]]) -> None:
         producer = Producer(producer_config(self.config))
         began_s = time.monotonic()
-        for number, visit in enumerate(visits):
-            early_s = began_s + number / self.rate_per_s - time.monotonic()
+        for due_s, visit in visits:
+            early_s = began_s + due_s - time.monotonic()
             if early_s > 0 and self._stop.wait(early_s):
                 break
             producer.produce(
@@ -83,11 +88,11 @@ class Feeder:
                 on_delivery=self._acknowledged,
             )
             producer.poll(0)
-        if producer.flush(30) and self.error is None:
-            self.error = BrokerUnavailable("Kafka did not acknowledge all visits within 30 s")
+        if producer.flush(30) and self._error is None:
+            self._error = BrokerUnavailable("Kafka did not acknowledge all visits within 30 s")
 
     def _acknowledged(self, error: object, _message: object) -> None:
         if error is not None:
-            self.error = BrokerUnavailable(f"a visit was not stored: {error}")
+            self._error = BrokerUnavailable(f"a visit was not stored: {error}")
         else:
-            self.sent += 1
+            self._left -= 1

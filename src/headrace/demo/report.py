@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from headrace.demo.expected import Expected, expected
 from headrace.demo.scenario import REMOVED
-from headrace.demo.visits import LANES, Visit
+from headrace.demo.visits import GUEST, LANES, Visit
 from headrace.model.streams import Position
 from headrace.ports import Log, Store
 
@@ -62,16 +62,22 @@ class Found:
 
 
 def collect(store: Store, log: Log, mails: list[EmailMessage], warehouse: Path) -> Found:
-    """Read everything back from where it is."""
+    """Read everything back from where it is; a guest's visits are nobody's business."""
     ends = {
         (each.topic.removesuffix(".visits"), each.partition): offset
         for each, offset in log.end_offsets(LANES).items()
     }
     with store.positions.begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, lead, score, visits FROM scores")
-        scores = {(row[0], row[1]): (row[2], row[3]) for row in rows}
+        scores = {(row[0], row[1]): (row[2], row[3]) for row in rows if row[0] != GUEST}
     files = sorted((warehouse / "visits").rglob("*.parquet"))
-    return Found(ends, _by_use_case(store.load_positions()), scores, mails, files)
+    return Found(
+        ends,
+        _by_use_case(each for each in store.load_positions() if each.lane.tenant != GUEST),
+        scores,
+        [each for each in mails if f"@{GUEST}." not in str(each["To"])],
+        [each for each in files if each.parent.name != f"tenant={GUEST}"],
+    )
 
 
 def _by_use_case(positions: Iterable[Position]) -> dict[str, dict[Lane, int]]:

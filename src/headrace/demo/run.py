@@ -10,8 +10,8 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -19,11 +19,15 @@ from rich.table import Table
 
 from headrace.assembly import Assembly, assembled, stopping_on_signals
 from headrace.cycle.driver import Driver
+from headrace.demo.doors import doors, sections
 from headrace.demo.feeder import Feeder
+from headrace.demo.guest import GuestBook
+from headrace.demo.poster import Poster
 from headrace.demo.report import Check, checks, collect
 from headrace.demo.scenario import EVENTS, Journal, apply, due
+from headrace.demo.staying import stay
 from headrace.demo.troubles import run_troubles
-from headrace.demo.visits import PARTITIONS, TENANTS, read_visits
+from headrace.demo.visits import GUEST, PARTITIONS, TENANTS, read_visits
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
 from headrace.embedded.addresses import free_ports
 from headrace.errors import VerifyError
@@ -44,7 +48,7 @@ class DemoOptions:
     rate_per_s: float = 350.0
     master: str = "local[2]"
     fresh: bool = False
-    #: 1: without the second act
+    #: 1: the visits alone; 2: the second act as well; 3: then go on until Ctrl-C
     acts: int = 2
     #: share of the visits after which the broker is killed and started again
     broker_killed_at: float | None = None
@@ -56,7 +60,8 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
     Raises:
         VerifyError: a result differs from what the file says it must be.
     """
-    folder = options.folder.resolve()
+    options = replace(options, folder=options.folder.resolve())
+    folder = options.folder
     journal = _journal(folder, options.fresh, console)
     began_s = time.monotonic()
     with ExitStack() as stack:
@@ -66,7 +71,7 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
         console.print(f"Kafka at {kafka.bootstrap_servers}, mail at {smtp.url}", highlight=False)
         settings = settings_of(folder, kafka.bootstrap_servers, smtp.url, options.master)
-        topics = {f"{tenant}.visits": PARTITIONS for tenant in TENANTS}
+        topics = {f"{tenant}.visits": PARTITIONS for tenant in (*TENANTS, GUEST)}
         create_topics(settings.kafka, topics)
         console.print("starting Spark ...")
         with assembled(settings, folder, "headrace demo") as made:
@@ -86,6 +91,8 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         journal.write()
         if options.acts > 1:
             result += _second_act(folder, kafka.bootstrap_servers, options, console)
+        if options.acts > 2:
+            stay(settings, folder, console)
     return result
 
 
@@ -93,7 +100,7 @@ def _second_act(
     folder: Path, bootstrap_servers: str, options: DemoOptions, console: Console
 ) -> list[Check]:
     began_s = time.monotonic()
-    result = run_troubles(folder / "troubles", bootstrap_servers, options.master, console)
+    result = run_troubles(folder / "troubles", bootstrap_servers, options.master, console, folder)
     if not result:
         console.print("stopped in the second act; the same command starts afresh")
         return []
@@ -123,6 +130,7 @@ def settings_of(folder: Path, bootstrap_servers: str, smtp_url: str, master: str
             "smtp_url": smtp_url,
             "warehouse": folder / "warehouse",
             "master": master,
+            **sections(folder),
         }
     )
 
@@ -160,30 +168,50 @@ def _drive(
 ) -> bool:
     """Turn the driver until everything sent is done; False if somebody stopped it first."""
     journal, console, on_share = told
-    log = KafkaLog(made.connections.kafka)
-    feeder = Feeder(settings.kafka, log, options.rate_per_s)
-    feeder.start()
-    ended = False
+    ended = held_up = False
 
     def on_turn(driver: Driver) -> None:
-        nonlocal ended
+        nonlocal ended, held_up
         if feeder.error is not None:
             raise feeder.error
         _act(made, journal, feeder.share, live.note)
         on_share(feeder.share)
+        guest.look()
         live.refresh()
-        happened = all(each.name in journal.done for each in EVENTS)
-        if feeder.done and happened and _all_read(driver, log):
+        if not feeder.done or any(each.name not in journal.done for each in EVENTS):
+            return
+        suspended = _suspended(driver)
+        if suspended and not held_up:
+            live.note(f"somebody suspended {', '.join(suspended)}: resume, and the report follows")
+        held_up = bool(suspended)
+        if not suspended and _all_read(driver, log):
             ended = True
             made.stop()
 
-    try:
-        with stopping_on_signals(made.stop), LiveTable(made.driver, console) as live:
-            made.run(on_turn)
-    finally:
-        feeder.stop()
-        log.close()
+    # Keys are of tenants that are there.
+    _act(made, journal, 0.0, lambda _: None)
+    with (
+        closing(KafkaLog(made.connections.kafka)) as log,
+        doors(made, settings, options.folder) as at,
+    ):
+        feeder = Feeder(
+            settings.kafka, log, options.rate_per_s, Poster(at.gateway_url, at.keys, log)
+        )
+        feeder.start()
+        try:
+            with stopping_on_signals(made.stop), LiveTable(made.driver, console) as live:
+                live.note(at.invitation)
+                guest = GuestBook(made, live.note)
+                made.run(on_turn)
+        finally:
+            feeder.stop()
     return ended
+
+
+def _suspended(driver: Driver) -> list[str]:
+    """Tenants that have a suspended stream."""
+    held = driver.board.streams.values()
+    return sorted({each.tenant.name for each in held if each.state.value == "suspended"} - {GUEST})
 
 
 def _act(made: Assembly, journal: Journal, share: float, tell: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from headrace.demo.visits import TENANTS
+from headrace.demo.visits import GUEST, TENANTS
 from headrace.errors import ConfigError
 from headrace.model.streams import State, Tenant
 from headrace.ports import Store
@@ -43,7 +43,7 @@ class Event:
 
 
 EVENTS = (
-    *(Event(f"start-{name}", 0.0, "add", name) for name in TENANTS if name != LATE),
+    *(Event(f"start-{name}", 0.0, "add", name) for name in (*TENANTS, GUEST) if name != LATE),
     Event("late", 0.25, "add", LATE),
     Event("pause", 0.35, "suspend", SUSPENDED),
     Event("go-on", 0.60, "resume", SUSPENDED),

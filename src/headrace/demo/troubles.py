@@ -17,6 +17,7 @@ from rich.console import Console
 
 from headrace.assembly import Assembly, assembled, stopping_on_signals
 from headrace.cycle.driver import Driver
+from headrace.demo import doors
 from headrace.demo.orders import CALM_S, QUIET, TROUBLE, Order, OrderFeeder, orders
 from headrace.demo.report import Check
 from headrace.kafka import KafkaLog, create_topics
@@ -61,7 +62,7 @@ class Delays:
 
 
 def run_troubles(
-    folder: Path, bootstrap_servers: str, master: str, console: Console
+    folder: Path, bootstrap_servers: str, master: str, console: Console, keys: Path
 ) -> list[Check]:
     """Run the second act from its beginning; an empty list if somebody stopped it.
 
@@ -70,15 +71,17 @@ def run_troubles(
         bootstrap_servers: a Kafka without the act's topics, or with those of an act that ended.
         master: Spark master.
         console: where the table is drawn.
+        keys: the folder in which the demo keeps its keys.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    settings = _settings(folder, bootstrap_servers, master)
+    settings = _settings(folder, bootstrap_servers, master, keys)
     create_topics(settings.kafka, {f"{name}.orders": 1 for name in (*QUIET, *TROUBLE)})
     console.print("\nSecond act: eight quiet tenants, and trouble with five others")
     with assembled(settings, folder, "headrace demo, second act") as made:
         for name in (*QUIET, *TROUBLE):
             made.store.add_tenant(Tenant(name))
-        delays = _drive(made, settings, console)
+        with doors.console(made, settings, keys):
+            delays = _drive(made, settings, console)
         if delays is None:
             return []
         log = KafkaLog(made.connections.kafka)
@@ -87,7 +90,7 @@ def run_troubles(
         return checks(orders(), made.store, sum(letters.values()), delays)
 
 
-def _settings(folder: Path, bootstrap_servers: str, master: str) -> Settings:
+def _settings(folder: Path, bootstrap_servers: str, master: str, keys: Path) -> Settings:
     return Settings.model_validate(
         {
             "module": "headrace.demo.orders_use_case",
@@ -96,6 +99,7 @@ def _settings(folder: Path, bootstrap_servers: str, master: str) -> Settings:
             "warehouse": folder / "warehouse",
             "master": master,
             "use_cases": {"to-crm": {"retries": 0, "handler_timeout": "2s"}},
+            **doors.sections(keys),
         }
     )
 

@@ -43,7 +43,7 @@ def react(table: pa.Table, context: SliceContext) -> pa.Table:
         {
             "to": f"sales@{context.tenant}.example.com",
             "subject": f"{visit['lead']} opened {visit['path']}",
-            "body": f"Lead {visit['lead']} opened {visit['path']} at {visit['at']}.",
+            "body": f"Lead {visit['lead']} opened {visit['path']} at {visit.get('at') or 'once'}.",
             "id": f"{partition}-{offset}",
         }
         for visit, partition, offset in zip(
@@ -111,5 +111,5 @@ def replicate(table: pa.Table, context: SliceContext) -> pa.Table:
         "bytes": pa.int64(),
     }
     for name, kind in types.items():
-        kept = kept.append_column(name, pa.array([visit[name] for visit in visits], kind))
+        kept = kept.append_column(name, pa.array([visit.get(name) for visit in visits], kind))
     return kept

@@ -11,7 +11,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
@@ -20,6 +20,8 @@ from headrace.ports import TopicPartition
 
 SECTIONS = ("articles", "blog", "files", "images", "presentations", "projects")
 TENANTS = (*SECTIONS, "home")
+#: whoever looks at the demo and posts visits of their own, which no check asks for
+GUEST = "guest"
 PARTITIONS = 2
 LANES = tuple(
     TopicPartition(f"{tenant}.visits", number) for tenant in TENANTS for number in range(PARTITIONS)
@@ -100,3 +102,15 @@ def read_visits() -> Iterator[Visit]:
     with file.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             yield parse(number, line)
+
+
+def unsent(visits: list[Visit], ends: Mapping[TopicPartition, int]) -> list[Visit]:
+    """The visits that are not in Kafka yet, in the order of the file."""
+    seen = dict.fromkeys(LANES, 0)
+    left = []
+    for visit in visits:
+        lane = TopicPartition(visit.topic, visit.partition)
+        if seen[lane] >= ends.get(lane, 0):
+            left.append(visit)
+        seen[lane] += 1
+    return left

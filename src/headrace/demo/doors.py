@@ -1,0 +1,138 @@
+"""The doors of the demo: a gateway that visits come in by, a console to look at and to act.
+
+They run in threads beside the driver and end with it. Their secret and their keys are kept in the
+demo's folder, in files for its owner alone, so that a link that logged in once goes on doing so in
+the second act and after a kill; the stores know only digests of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from headrace.assembly import Assembly
+from headrace.console.opening import console_app, console_listening, console_serving, login_link
+from headrace.cycle.clock import SystemClock
+from headrace.demo.poster import POSTED
+from headrace.demo.visits import GUEST
+from headrace.doors.door import listening_of
+from headrace.doors.guard import Guard
+from headrace.doors.keys import digest_of, new_key, prefix_of
+from headrace.doors.secret import made_secret_file, secret_of
+from headrace.doors.serving import serving
+from headrace.embedded.addresses import refuse_taken_port
+from headrace.errors import ServerError
+from headrace.gateway.opening import gateway_of
+from headrace.model.credentials import Key, Role
+from headrace.operating.tools import KafkaTools
+from headrace.ports import Keys
+from headrace.settings import Settings
+
+CONSOLE_PORT = 8600
+GATEWAY_PORT = 8601
+_OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Where they are."""
+
+    #: logs a browser in
+    console_link: str
+    gateway_url: str
+    #: of senders, by tenant
+    keys: dict[str, str]
+    folder: Path
+
+    @property
+    def invitation(self) -> str:
+        """What to look at, and what to type."""
+        return f"console  {self.console_link}\nor type  {self.curl}"
+
+    @property
+    def curl(self) -> str:
+        """A line that posts a visit of the guest."""
+        near = os.path.relpath(_key_file(self.folder, GUEST))
+        return (
+            f'curl {self.gateway_url}/v1/events/visit -H "Authorization: Bearer $(cat {near})" '
+            """--json '{"lead": "me", "path": "/projects/keynav/"}'"""
+        )
+
+
+@contextmanager
+def doors(made: Assembly, settings: Settings, folder: Path) -> Iterator[Doors]:
+    """Open both, for the driver's store.
+
+    Raises:
+        ServerError: one of them could not start.
+    """
+    secret, store = secret_of(settings), made.store
+    keys = {tenant: _key(store.keys, folder, tenant, secret) for tenant in (*POSTED, GUEST)}
+    # The partition of a lead is to be that of its visits that do not come this way.
+    kafka = {**settings.kafka, "partitioner": "consistent_random"}
+    gateway = gateway_of(
+        settings.model_copy(update={"kafka": kafka}), Guard(store.keys, secret), store
+    )
+    listening = listening_of(settings.doors, settings.gateway.host, settings.gateway.port)
+    with serving(gateway, listening) as url, console(made, settings, folder) as link:
+        yield Doors(link, url, keys, folder)
+
+
+@contextmanager
+def console(made: Assembly, settings: Settings, folder: Path) -> Iterator[str]:
+    """Open the console, for the driver's store; yields the link that logs in."""
+    operator = _key(made.store.keys, folder, _OPERATOR, secret_of(settings))
+    app = console_app(settings, made.store, KafkaTools(made.connections), SystemClock())
+    with console_serving(app, console_listening(settings)) as url:
+        yield login_link(url, operator)
+
+
+def sections(folder: Path) -> dict[str, object]:
+    """What the YAML file would say of them, and the secret that they need."""
+    schema = str(resources.files("headrace.demo") / "data" / "visit.schema.json")
+    return {
+        "doors": {"secret_file": made_secret_file(folder / "keys" / "secret")},
+        "console": {"port": _free(CONSOLE_PORT)},
+        "gateway": {
+            "port": _free(GATEWAY_PORT),
+            "types": {"visit": {"topic": "visits", "key": "/lead", "schema": schema}},
+            # The demo kills its broker, and a visit is not to be given up for that.
+            "delivery_timeout": "60s",
+        },
+    }
+
+
+def _free(port: int) -> int:
+    """The port if it is free, else 0, which chooses another."""
+    try:
+        refuse_taken_port(port, "the demo")
+    except ServerError:
+        return 0
+    return port
+
+
+def _key_file(folder: Path, name: str) -> Path:
+    return folder / "keys" / name
+
+
+def _key(keys: Keys, folder: Path, name: str, secret: bytes) -> str:
+    """The key of a tenant, or of the operator, known to the store; made if it is not there."""
+    file = _key_file(folder, name)
+    tenant = None if name == _OPERATOR else name
+    role = Role.OPERATOR if tenant is None else Role.SENDER
+    text, key = new_key(role, tenant, "made by the demo", secret, SystemClock().now_s())
+    if file.is_file():
+        text = file.read_text("utf-8").strip()
+        prefix = prefix_of(text)
+        assert prefix is not None, file
+        key = Key(prefix, digest_of(text, secret), role, tenant, key.label, key.created_at_s)
+    else:
+        with open(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as made:
+            made.write(text + "\n")
+    if keys.find(key.prefix) is None:
+        keys.add(key)
+    return text

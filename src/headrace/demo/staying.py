@@ -1,0 +1,72 @@
+"""After the report: the service stays up, so that somebody can look around and try things.
+
+Visits keep coming at a walking pace, each of a line of the file, to whichever tenant it is of.
+Nothing is checked any more: whoever looks may suspend, throttle and seek as they like.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+from rich.console import Console
+
+from headrace.assembly import assembled, stopping_on_signals
+from headrace.cycle.driver import Driver
+from headrace.demo.doors import doors
+from headrace.demo.guest import GuestBook
+from headrace.demo.visits import read_visits
+from headrace.kafka import producer_config
+from headrace.live import LiveTable
+from headrace.settings import Settings
+
+RATE_PER_S = 20.0
+
+
+def stay(settings: Settings, folder: Path, console: Console) -> None:
+    """Run the first act's service again, until Ctrl-C."""
+    console.print("\nThe service stays up for you to look around; Ctrl-C ends it. Starting ...")
+    with (
+        assembled(settings, folder, "headrace demo") as made,
+        doors(made, settings, folder) as at,
+        _visits_coming(settings.kafka),
+        stopping_on_signals(made.stop),
+        LiveTable(made.driver, console) as live,
+    ):
+        live.note(at.invitation)
+        guest = GuestBook(made, live.note)
+
+        def on_turn(_: Driver) -> None:
+            guest.look()
+            live.refresh()
+
+        made.run(on_turn)
+
+
+@contextmanager
+def _visits_coming(config: Mapping[str, str]) -> Iterator[None]:
+    """Send the file's visits again and again, meanwhile."""
+    over = threading.Event()
+
+    def send() -> None:
+        producer = Producer(producer_config(config))
+        for visit in itertools.cycle(list(read_visits())):
+            if over.wait(1 / RATE_PER_S):
+                break
+            producer.produce(
+                visit.topic, visit.as_json(), visit.lead.encode(), partition=visit.partition
+            )
+            producer.poll(0)
+        producer.flush(10)
+
+    thread = threading.Thread(target=send, name="visits", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(15)
