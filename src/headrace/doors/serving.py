@@ -16,7 +16,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -73,8 +73,8 @@ def serve(app: ASGIApp, listening: Listening) -> None:
         ConfigError: the address or the TLS files cannot be used.
         ServerError: the application could not start.
     """
-    listener = _bound(listening)
     server = _server(app, listening)
+    listener = _bound(listening)
     # uvicorn raises a signal again when it is done, for handlers that were there before it.
     before = {each: signal.signal(each, _done) for each in _SIGNALS}
     try:
@@ -94,15 +94,15 @@ def serving(app: ASGIApp, listening: Listening) -> Iterator[str]:
         ConfigError: the address or the TLS files cannot be used.
         ServerError: the application could not start.
     """
+    server = _server(app, listening)
     listener = _bound(listening)
     url = base_url(listening, listener.getsockname()[1])
-    server = _server(app, listening)
 
     def run() -> None:
-        try:
+        # That it could not start is told below, where somebody hears it.
+        with suppress(ServerError):
             _run(server, listener)
-        finally:
-            server.ready.set()
+        server.ready.set()
 
     thread = threading.Thread(target=run, name=f"door-{listening.port}", daemon=True)
     thread.start()

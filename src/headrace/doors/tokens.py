@@ -195,7 +195,10 @@ class Signers:
 
     def _read(self) -> jwt.PyJWKSet:
         if isinstance(self._source, Path):
-            return jwt.PyJWKSet.from_dict(json.loads(self._source.read_text(encoding="utf-8")))
+            published = json.loads(self._source.read_text(encoding="utf-8"))
+            if not isinstance(published, dict):
+                raise ValueError(f"{self._source} holds no JSON object")
+            return jwt.PyJWKSet.from_dict(published)
         client = jwt.PyJWKClient(self._source, cache_jwk_set=False, timeout=_ANSWER_WAIT_S)
         return client.get_jwk_set()
 

@@ -17,7 +17,7 @@ COMMANDS = [
 
 
 def test_there_are_groups_to_look_at():
-    groups = {"fleet", "quarantine", "store", "streams", "tenants", "use-cases"}
+    groups = {"fleet", "keys", "quarantine", "store", "streams", "tenants", "use-cases"}
     assert {name for name, _ in COMMANDS} == groups
 
 

@@ -1,0 +1,392 @@
+"""A door against clients that mean harm, on real sockets."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+import trustme
+from door_app import PATIENCE, made
+
+from headrace.doors.serving import Listening, Tls, serve, serving
+from headrace.errors import ConfigError, ServerError
+
+MEGABYTE = 1024 * 1024
+
+
+@pytest.fixture
+def url():
+    with serving(made(), Listening("127.0.0.1", 0, patience=PATIENCE)) as url:
+        yield url
+
+
+def opened(url, wait_s=10.0):
+    at = httpx.URL(url)
+    return socket.create_connection((at.host, at.port), timeout=wait_s)
+
+
+def all_of(connection):
+    """What comes until the other side closes; a reset is an end too."""
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def quick(url):
+    return httpx.get(f"{url}/quick", timeout=5).text == '"quick"'
+
+
+# slow and silent clients
+
+
+def test_a_client_that_sends_its_header_byte_by_byte_is_closed_and_others_are_served(url):
+    slow = [opened(url) for _ in range(30)]
+    begun_s = time.monotonic()
+    header = b"GET /quick HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"x" * 1000
+    stop = threading.Event()
+
+    def drip():
+        for at in range(len(header)):
+            for each in slow:
+                with contextlib.suppress(OSError):
+                    each.send(header[at : at + 1])
+            if stop.wait(0.05):
+                return
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    try:
+        assert all(quick(url) for _ in range(20))
+        answers = [all_of(each) for each in slow]
+        took_s = time.monotonic() - begun_s
+    finally:
+        stop.set()
+        dripping.join()
+        for each in slow:
+            each.close()
+    assert all(each.startswith(b"HTTP/1.1 408") for each in answers)
+    assert PATIENCE.header_s * 0.9 < took_s < 10 * PATIENCE.header_s
+
+
+@pytest.mark.parametrize("before", [b"", b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_client_that_says_nothing_more_is_closed(url, before):
+    with opened(url) as connection:
+        connection.sendall(before)
+        answer = all_of(connection)
+    assert (b"quick" in answer) is bool(before)
+
+
+def test_the_second_header_of_a_connection_has_a_deadline_too(url):
+    with opened(url) as connection:
+        connection.sendall(b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\nGET /quick HT")
+        answer = all_of(connection)
+    assert answer.count(b"HTTP/1.1 200") == 1
+
+
+def test_a_slow_answer_does_not_suffer_from_the_next_request_being_slow(url):
+    with opened(url) as connection:
+        both = b"GET /slow?wait_s=1 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /qu"
+        connection.sendall(both)
+        connection.sendall(b"ick HT")
+        answer = all_of(connection)
+    assert b'"slow"' in answer
+
+
+def test_a_body_that_comes_too_slowly_is_refused(url):
+    with opened(url) as connection:
+        header = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+        connection.sendall(header)
+        answer = all_of(connection)
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_connections_beyond_the_most_are_closed_unheard(url):
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(opened(url)) for _ in range(PATIENCE.most_connections)]
+        beyond = stack.enter_context(opened(url))
+        assert all_of(beyond) == b""
+        for each in held:
+            each.close()
+    assert quick(url)
+
+
+# large and deep requests
+
+
+@pytest.mark.parametrize("line", [b"GET /" + b"x" * 40_000, b"GET / HTTP/1.1\r\nX-A: "])
+def test_a_header_that_does_not_end_is_refused(url, line):
+    with opened(url) as connection:
+        connection.sendall(line)
+        with contextlib.suppress(OSError):
+            for _ in range(1000):
+                connection.sendall(b"x" * 10_000)
+        answer = all_of(connection)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431")
+    assert quick(url)
+
+
+def test_what_is_not_http_is_refused(url):
+    with opened(url) as connection:
+        connection.sendall(b"\x16\x03\x01 is not HTTP\r\n\r\n")
+        assert all_of(connection).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize("deep", ["[" * 900_000, '{"a":' * 150_000, "{" * 900_000])
+def test_json_that_is_nested_too_deep_is_refused(url, deep):
+    headers = {"Content-Type": "application/json"}
+    answer = httpx.post(f"{url}/body", content=deep, headers=headers)
+    assert answer.status_code in (400, 422)
+    assert quick(url)
+
+
+class Process:
+    """The server as a process."""
+
+    def __init__(self, drain_s=5.0):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("door_app.py"), str(self.port), str(drain_s)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self):
+        deadline_s = time.monotonic() + 60
+        while time.monotonic() < deadline_s:
+            with contextlib.suppress(httpx.TransportError):
+                assert quick(self.url)
+                return self
+        raise AssertionError("the server did not start")
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def memory(self):
+        return psutil.Process(self.process.pid).memory_info().rss
+
+
+@pytest.fixture(scope="module")
+def process():
+    with Process() as process:
+        yield process
+
+
+def sent_until_closed(connection, part, bytes_total):
+    sent = 0
+    with contextlib.suppress(OSError):
+        while sent < bytes_total:
+            connection.sendall(part)
+            sent += len(part)
+    return sent
+
+
+def test_a_gigabyte_that_is_announced_is_refused_before_it_comes(process):
+    before = process.memory()
+    with opened(process.url) as connection:
+        length = b"Content-Length: %d\r\n\r\n" % 1024**3
+        connection.sendall(b"POST /body HTTP/1.1\r\nHost: localhost\r\n" + length)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+        sent_until_closed(connection, b"x" * MEGABYTE, 1024**3)
+    assert process.memory() - before < 50 * MEGABYTE
+    assert quick(process.url)
+
+
+def test_a_gigabyte_in_chunks_is_refused_while_it_comes(process):
+    before = process.memory()
+    chunk = b"%x\r\n" % MEGABYTE + b"x" * MEGABYTE + b"\r\n"
+    begun_s = time.monotonic()
+    with opened(process.url) as connection:
+        coding = b"Transfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(b"POST /body HTTP/1.1\r\nHost: localhost\r\n" + coding)
+        connection.sendall(chunk * 2)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+        sent_until_closed(connection, chunk, 50 * 1024**3)
+    assert time.monotonic() - begun_s < 30, "it is not listened to for ever"
+    assert process.memory() - before < 50 * MEGABYTE
+    assert quick(process.url)
+
+
+def test_a_client_that_sends_a_little_too_much_reads_why(process):
+    answer = httpx.post(f"{process.url}/body", content=b"x" * 3 * MEGABYTE)
+    assert (answer.status_code, answer.json()["max_bytes"]) == (413, 1_000_000)
+
+
+def test_clients_that_do_not_read_their_answer_cost_bounded_memory_and_are_closed(process):
+    before = process.memory()
+    with contextlib.ExitStack() as stack:
+        for _ in range(50):
+            connection = stack.enter_context(opened(process.url))
+            connection.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert quick(process.url)
+        served = psutil.Process(process.process.pid)
+        deadline_s = time.monotonic() + 20
+        while time.monotonic() < deadline_s:
+            ours = [each for each in served.net_connections() if each.status == "ESTABLISHED"]
+            if len(ours) < 5:
+                break
+            time.sleep(0.1)
+        assert len(ours) < 5
+        assert process.memory() - before < 100 * MEGABYTE
+
+
+# the end
+
+
+def begun(process):
+    assert "begun\n" in iter(process.process.stdout.readline, "")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_to_end_answers_what_runs_and_lets_nobody_in(how):
+    answers = []
+    with Process() as process:
+        asking = threading.Thread(
+            target=lambda: answers.append(httpx.get(f"{process.url}/slow?wait_s=1.5", timeout=10))
+        )
+        asking.start()
+        begun(process)
+        process.process.send_signal(how)
+        time.sleep(0.5)
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{process.url}/quick")
+        asking.join()
+        assert process.process.wait(10) == 0
+        assert process.process.stdout.read() == "ended\n"
+    assert [(each.status_code, each.json()) for each in answers] == [(200, "slow")]
+
+
+def test_a_request_that_does_not_end_is_cancelled_after_the_drain():
+    with Process(drain_s=1.0) as process, opened(process.url, 30) as connection:
+        connection.sendall(b"GET /slow?wait_s=600 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        begun(process)
+        begun_s = time.monotonic()
+        process.process.send_signal(signal.SIGTERM)
+        assert process.process.wait(20) == 0
+        assert time.monotonic() - begun_s < 10
+
+
+def test_a_connection_that_is_idle_does_not_hold_up_the_end():
+    with Process(drain_s=30.0) as process, opened(process.url):
+        begun_s = time.monotonic()
+        os.kill(process.process.pid, signal.SIGTERM)
+        assert process.process.wait(20) == 0
+        assert time.monotonic() - begun_s < 10
+
+
+# TLS and addresses
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def tls(authority, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    made = authority.issue_cert("localhost", "127.0.0.1")
+    files = Tls(folder / "certificate.pem", folder / "key.pem")
+    made.private_key_pem.write_to_path(files.key_file)
+    for each in made.cert_chain_pems:
+        each.write_to_path(files.certificate_file, append=True)
+    return files
+
+
+def context_of(authority, **limits):
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    for name, value in limits.items():
+        setattr(context, name, value)
+    return context
+
+
+def test_tls_proves_who_the_server_is(authority, tls):
+    with serving(made(), Listening("127.0.0.1", 0, tls)) as url:
+        assert url.startswith("https://127.0.0.1:")
+        answer = httpx.get(f"{url}/quick", verify=context_of(authority))
+        assert answer.json() == "quick"
+        assert "Strict-Transport-Security" in answer.headers
+        with pytest.raises(httpx.ConnectError, match=r"self-signed|verify failed"):
+            httpx.get(f"{url}/quick")
+        plain = url.replace("https", "http")
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{plain}/quick")
+
+
+def test_old_tls_is_refused(authority, tls):
+    # Clients that still can are asked to, so that the server is the one that refuses.
+    old = context_of(authority)
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.warns(DeprecationWarning, match="TLSv1"):
+        old.minimum_version = ssl.TLSVersion.TLSv1
+    with (
+        serving(made(), Listening("127.0.0.1", 0, tls)) as url,
+        pytest.raises(httpx.ConnectError),
+    ):
+        httpx.get(f"{url}/quick", verify=old)
+
+
+def test_a_tls_client_that_sends_its_header_slowly_is_closed(authority, tls):
+    with (
+        serving(made(), Listening("127.0.0.1", 0, tls, patience=PATIENCE)) as url,
+        opened(url) as plain,
+        context_of(authority).wrap_socket(plain, server_hostname="localhost") as slow,
+    ):
+        slow.sendall(b"GET /quick HT")
+        assert all_of(slow).startswith(b"HTTP/1.1 408")
+
+
+def test_tls_files_that_cannot_be_used_are_named(tls, tmp_path):
+    missing = Tls(tmp_path / "no.pem", tls.key_file)
+    with (
+        pytest.raises(ConfigError, match=r"no\.pem"),
+        serving(made(), Listening("::1", 0, missing)),
+    ):
+        pass
+    wrong = Tls(tls.certificate_file, tls.certificate_file)
+    with pytest.raises(ConfigError, match="certificate and its key"):
+        serve(made(), Listening("127.0.0.1", 0, wrong))
+
+
+def test_an_address_that_is_taken_or_not_ours_is_named(url):
+    port = httpx.URL(url).port
+    with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: somebody listens there already"):
+        serve(made(), Listening("127.0.0.1", port))
+    with pytest.raises(ConfigError, match=r"192\.0\.2\.1:1"):
+        serve(made(), Listening("192.0.2.1", 1))
+    with pytest.raises(ConfigError, match="no address"):
+        serve(made(), Listening("not an address", 1))
+
+
+def test_ipv6_is_served_and_named_as_a_browser_takes_it():
+    with serving(made(), Listening("::1", 0)) as url:
+        assert url.startswith("http://[::1]:")
+        assert quick(url)
+
+
+def test_an_application_that_cannot_start_is_told():
+    async def broken(scope, receive, send):
+        assert scope["type"] == "lifespan"
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": json.dumps("no")})
+
+    with pytest.raises(ServerError, match="could not start"), serving(broken, Listening("::1", 0)):
+        pass

@@ -1,0 +1,104 @@
+"""Keys made at the terminal open doors, are shown once, and end when they are to."""
+
+import re
+
+import pytest
+
+from headrace.cli.servers import folder_of, remember
+from headrace.doors.guard import Guard
+from headrace.doors.problems import Problem
+from headrace.model.credentials import Role
+
+SECRET = "a secret of thirty-two characters"
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch):
+    monkeypatch.setenv("HEADRACE_SECRET", SECRET)
+
+
+@pytest.fixture
+def made(headrace):
+    """The key that a command prints: all of its standard output."""
+
+    def made(*words):
+        result = headrace("keys", *words)
+        assert result.exit_code == 0, result.output
+        assert re.fullmatch(r"hr_[0-9a-z]{8}_[\w-]{43}\n", result.stdout)
+        return result.stdout.strip()
+
+    return made
+
+
+def opens(store, text):
+    try:
+        return Guard(store.keys, SECRET.encode()).caller(f"Bearer {text}")
+    except Problem:
+        return None
+
+
+def test_a_key_opens_the_door_and_is_in_no_list(made, headrace, store):
+    text = made("create", "--role", "sender", "--tenant", "acme", "--label", "shop")
+    caller = opens(store, text)
+    assert (caller.role, caller.tenant) == (Role.SENDER, "acme")
+    listed = headrace("keys", "list").output
+    assert text not in listed
+    assert re.search(rf"{text[3:11]} +sender +acme +shop .* works", listed)
+    assert text[3:11] not in headrace("keys", "list", "--tenant", "bolt").output
+
+
+def test_a_key_works_as_long_as_it_was_made_for(made, headrace, store):
+    made("create", "--role", "viewer", "--expires", "720h")
+    key = store.keys.every()[0]
+    assert key.expires_at_s - key.created_at_s == 720 * 3600
+    assert "works until" in headrace("keys", "list").output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--role", "sender"), "needs a tenant"),
+        (("--role", "sender", "--tenant", "nobody"), "no tenant nobody"),
+        (("--role", "viewer", "--tenant", "acme"), "name none"),
+        (("--role", "king"), "operator"),
+        (("--role", "viewer", "--expires", "soon"), "a duration looks like"),
+    ],
+)
+def test_a_key_that_makes_no_sense_is_refused(headrace, store, words, told):
+    result = headrace("keys", "create", *words)
+    assert result.exit_code != 0
+    assert told in result.output
+    assert store.keys.every() == []
+
+
+def test_a_rotated_key_goes_on_for_the_overlap(made, headrace, store):
+    old = made("create", "--role", "operator")
+    new = made("rotate", old[3:11], "--overlap", "1h")
+    assert opens(store, old)
+    assert opens(store, new)
+    key = store.keys.find(old[3:11])
+    assert 3590 < key.expires_at_s - key.created_at_s < 3660
+    assert headrace("keys", "rotate", "nobody00").exit_code != 0
+
+
+def test_a_revoked_key_opens_nothing(made, headrace, store):
+    text = made("create", "--role", "operator")
+    assert "is revoked" in headrace("keys", "revoke", text[3:11]).output
+    assert opens(store, text) is None
+    assert "revoked 2" in headrace("keys", "list").output
+    result = headrace("keys", "revoke", "nobody00")
+    assert "no key nobody00" in result.output
+    assert result.exit_code != 0
+
+
+def test_without_a_secret_a_key_is_not_made_and_with_that_of_up_it_is(
+    headrace, store, config, monkeypatch
+):
+    monkeypatch.delenv("HEADRACE_SECRET")
+    result = headrace("keys", "create", "--role", "operator")
+    assert result.exit_code != 0
+    assert "HEADRACE_SECRET" in result.output
+    file = config.parent / "the-secret"
+    file.write_text(SECRET)
+    remember(folder_of(config.parent), {"secret_file": str(file)})
+    assert opens(store, headrace("keys", "create", "--role", "operator").stdout.strip())

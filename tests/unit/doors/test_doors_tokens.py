@@ -1,0 +1,290 @@
+"""Which tokens are believed, and what an issuer that does not answer means."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from structlog.testing import capture_logs
+
+from headrace.doors.guard import Guard
+from headrace.doors.problems import Problem
+from headrace.doors.tokens import Signers, TokenRules, Tokens
+from headrace.errors import ConfigError
+from headrace.model.credentials import Caller, Role
+
+ISSUER, AUDIENCE = "https://issuer.example", "headrace"
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+OTHER_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+@pytest.fixture(scope="module")
+def rsa_key():
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def jwk_of(key, kid, **more):
+    kinds = {ec.EllipticCurvePrivateKey: jwt.algorithms.ECAlgorithm}
+    kind = next(
+        (each for base, each in kinds.items() if isinstance(key, base)), jwt.algorithms.RSAAlgorithm
+    )
+    return {**json.loads(kind.to_jwk(key.public_key())), "kid": kid, **more}
+
+
+def publish(path, *keys):
+    path.write_text(json.dumps({"keys": keys}))
+    return path
+
+
+@pytest.fixture
+def published(tmp_path):
+    return publish(tmp_path / "jwks.json", jwk_of(EC_KEY, "k1"))
+
+
+@pytest.fixture
+def tokens(published):
+    return Tokens(TokenRules(ISSUER, AUDIENCE, published))
+
+
+def claims(**more):
+    given = {
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "sub": "ada",
+        "exp": time.time() + 300,
+        "role": "sender",
+        "tenant": "acme",
+        **more,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def token(key=EC_KEY, algorithm="ES256", kid="k1", **more):
+    return jwt.encode(claims(**more), key, algorithm, headers={"kid": kid} if kid else {})
+
+
+def refused(tokens, text):
+    return tokens.caller(text) is None
+
+
+def test_a_token_says_who_calls(tokens):
+    assert tokens.caller(token()) == Caller("jwt:ada", Role.SENDER, "acme")
+    assert tokens.caller(token(role="viewer")) == Caller("jwt:ada", Role.VIEWER)
+    assert tokens.caller(token(aud=["other", AUDIENCE])) is not None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"iss": "https://evil.example"},
+        {"iss": ISSUER + "/"},
+        {"aud": "other"},
+        {"exp": 1.0},
+        {"nbf": time.time() + 3600},
+        {"iat": time.time() + 3600},
+        {"iss": None},
+        {"aud": None},
+        {"exp": None},
+        {"sub": None},
+        {"sub": 7},
+        {"key": OTHER_KEY},
+        {"kid": "k2"},
+    ],
+    ids=str,
+)
+def test_a_token_with_something_wrong_is_refused(tokens, wrong):
+    assert refused(tokens, token(**wrong))
+
+
+def test_clocks_may_differ_a_little(published):
+    text = token(exp=time.time() - 10)
+    assert Tokens(TokenRules(ISSUER, AUDIENCE, published, leeway_s=30)).caller(text)
+    assert refused(Tokens(TokenRules(ISSUER, AUDIENCE, published, leeway_s=5)), text)
+
+
+def part(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def test_no_algorithm_but_the_pinned_ones_is_tried(tokens, published):
+    unsigned = f"{part({'alg': 'none', 'kid': 'k1'})}.{part(claims())}."
+    assert refused(tokens, unsigned)
+    # Signed with the public key as if it were a shared secret.
+    public = EC_KEY.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    signed = f"{part({'alg': 'HS256', 'kid': 'k1'})}.{part(claims())}"
+    mac = hmac.digest(public, signed.encode(), hashlib.sha256)
+    assert refused(tokens, f"{signed}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}")
+    only_rsa = Tokens(TokenRules(ISSUER, AUDIENCE, published, algorithms=("RS256",)))
+    assert refused(only_rsa, token())
+
+
+def test_an_algorithm_that_does_not_fit_the_key_is_refused(tmp_path, rsa_key):
+    published = publish(
+        tmp_path / "jwks.json",
+        jwk_of(EC_KEY, "k1"),
+        jwk_of(rsa_key, "r1"),
+        {"kty": "oct", "kid": "o1", "k": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"},
+    )
+    tokens = Tokens(TokenRules(ISSUER, AUDIENCE, published))
+    assert tokens.caller(token(rsa_key, "RS256", "r1")) is not None
+    assert refused(tokens, token(rsa_key, "RS256", "k1"))
+    assert refused(tokens, token(EC_KEY, "ES256", "r1"))
+    assert refused(tokens, token(EC_KEY, "ES256", "o1"))
+
+
+@pytest.mark.parametrize("algorithms", [("HS256",), ("none",), ("ES256", "HS512"), ()])
+def test_symmetric_algorithms_cannot_be_configured(algorithms, published):
+    with pytest.raises(ConfigError, match="choose from"):
+        TokenRules(ISSUER, AUDIENCE, published, algorithms=algorithms)
+
+
+def test_keys_by_an_address_in_the_token_are_not_looked_for(tokens):
+    text = jwt.encode(
+        claims(),
+        OTHER_KEY,
+        "ES256",
+        headers={"kid": "x", "jku": "https://evil.example/k", "jwk": jwk_of(OTHER_KEY, "x")},
+    )
+    assert refused(tokens, text)
+
+
+def test_a_key_for_encryption_signs_nothing(tmp_path):
+    published = publish(tmp_path / "jwks.json", jwk_of(EC_KEY, "k1", use="enc"))
+    assert refused(Tokens(TokenRules(ISSUER, AUDIENCE, published)), token())
+
+
+def test_without_a_key_id_the_issuer_has_to_have_one_key(tmp_path, tokens):
+    assert tokens.caller(token(kid=None)) is not None
+    several = publish(tmp_path / "2.json", jwk_of(EC_KEY, "k1"), jwk_of(OTHER_KEY, "k2"))
+    assert refused(Tokens(TokenRules(ISSUER, AUDIENCE, several)), token(kid=None))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "..", "a.b.c", "é.é.é", "x" * 20_000, part({"alg": []}) + ".e30.AA", "[" * 9000]
+)
+def test_what_is_no_token_is_refused(tokens, text):
+    assert refused(tokens, text)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"role": "king"}, "one role"),
+        ({"role": None}, "one role"),
+        ({"role": ["viewer", "operator"]}, "one role"),
+        ({"role": {"sender": 1}}, "one role"),
+        ({"tenant": None}, "no tenant"),
+        ({"tenant": "a/b"}, "no tenant"),
+        ({"tenant": ["acme"]}, "no tenant"),
+        ({"role": "tenant", "tenant": ""}, "no tenant"),
+    ],
+)
+def test_a_believed_token_without_role_or_tenant_is_told_so(tokens, wrong, told):
+    with pytest.raises(Problem, match=told) as caught:
+        tokens.caller(token(**wrong))
+    assert caught.value.status_code == 403
+
+
+def test_claims_can_have_other_names_and_stand_deeper(published):
+    rules = TokenRules(
+        ISSUER,
+        AUDIENCE,
+        published,
+        tenant_claim="https://acme.example/tenant",
+        role_claim="/realm/roles",
+    )
+    text = token(
+        realm={"roles": ["uma", "tenant"]}, **{"https://acme.example/tenant": "bolt", "role": "x"}
+    )
+    assert Tokens(rules).caller(text) == Caller("jwt:ada", Role.TENANT, "bolt")
+    with pytest.raises(Problem):
+        Tokens(rules).caller(token(realm="x"))
+
+
+def test_a_checked_token_is_remembered_for_a_moment(published):
+    now = [time.time()]
+    tokens = Tokens(TokenRules(ISSUER, AUDIENCE, published), lambda: now[0])
+    text = token(exp=now[0] + 3)
+    assert tokens.known(text) is None
+    caller = tokens.caller(text)
+    assert tokens.known(text) == caller
+    now[0] += 3
+    assert tokens.known(text) is None, "it expires while it is remembered"
+
+
+class Issuer:
+    """A file of keys, and time that is moved by hand."""
+
+    def __init__(self, path):
+        self.path, self.now_s = path, 1000.0
+        self.signers = Signers(path, lambda: self.now_s)
+
+
+@pytest.fixture
+def issuer(published):
+    return Issuer(published)
+
+
+def test_a_new_key_of_the_issuer_is_found_but_not_by_asking_each_time(issuer):
+    assert issuer.signers.find("k1")
+    publish(issuer.path, jwk_of(EC_KEY, "k2"))
+    assert issuer.signers.find("k2") is None, "made-up ids do not hammer the issuer"
+    issuer.now_s += 30
+    assert issuer.signers.find("k2")
+    assert issuer.signers.find("k1") is None, "a key that was taken back is not believed"
+
+
+def test_keys_are_asked_for_again_after_a_while(issuer):
+    assert issuer.signers.find("k1")
+    publish(issuer.path, jwk_of(EC_KEY, "k2"))
+    issuer.now_s += 299
+    assert issuer.signers.find("k1")
+    issuer.now_s += 1
+    assert issuer.signers.find("k1") is None
+
+
+def test_an_issuer_that_does_not_answer_leaves_its_last_keys_for_a_day(issuer):
+    assert issuer.signers.find("k1")
+    issuer.path.unlink()
+    with capture_logs() as logs:
+        for _ in range(100):
+            issuer.now_s += 800
+            assert issuer.signers.find("k1")
+    assert logs[0]["log_level"] == "warning"
+    issuer.now_s += 24 * 3600
+    with pytest.raises(Problem) as caught:
+        issuer.signers.find("k1")
+    assert caught.value.status_code == 503
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"keys": 1}', '{"keys": []}', "[]", '{"keys": [1]}'])
+def test_what_is_no_set_of_keys_is_none(issuer, text):
+    issuer.path.write_text(text)
+    with pytest.raises(Problem) as caught:
+        issuer.signers.find("k1")
+    assert caught.value.status_code == 503
+    assert caught.value.headers["Retry-After"] == "30"
+
+
+def test_the_guard_takes_tokens_only_where_an_issuer_is_configured(keys, published):
+    secret = b"a secret of thirty-two characters"
+    with pytest.raises(Problem) as caught:
+        Guard(keys, secret).caller(f"Bearer {token()}")
+    assert caught.value.status_code == 401
+    guard = Guard(keys, secret, tokens=TokenRules(ISSUER, AUDIENCE, published))
+    text = f"Bearer {token()}"
+    assert guard.known(text) is None
+    assert guard.caller(text) == guard.known(text) == Caller("jwt:ada", Role.SENDER, "acme")
+    for _ in range(10):
+        with pytest.raises(Problem):
+            guard.caller(f"Bearer {token(key=OTHER_KEY)}", address="9.9.9.9")
+    with pytest.raises(Problem) as caught:
+        guard.caller(f"Bearer {token(key=OTHER_KEY)}", address="9.9.9.9")
+    assert caught.value.status_code == 429
