@@ -15,7 +15,9 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from headrace.doors.guard import calling, forbidden, own
 from headrace.doors.problems import Problem
@@ -95,6 +97,13 @@ class GuardedRoute(APIRoute):
             return await handle(request)
 
         return entered
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or say which methods there are: each has a route of its own."""
+        if scope["method"] not in (self.methods or ()):
+            there = (method for method, path in RULES if path == self.path)
+            raise HTTPException(405, headers={"Allow": ", ".join(there)})
+        await super().handle(scope, receive, send)
 
 
 async def _enter(request: Request, rule: Roles) -> None:

@@ -12,7 +12,6 @@ from headrace.console.desk import AtDesk
 from headrace.console.problems import not_there, refusals
 from headrace.console.shapes import KeyAsked, KeyRow, Listed, NewKey, Prefix, RotateAsked
 from headrace.doors.keys import new_key, rotate
-from headrace.doors.problems import Problem
 from headrace.errors import ConfigError
 from headrace.model.credentials import Key, Role
 
@@ -44,14 +43,10 @@ def list_keys(
 )
 def create_key(desk: AtDesk, asked: KeyAsked) -> Response:
     """Make a key; the answer is the only time it is shown."""
-    bound = asked.role in (Role.TENANT, Role.SENDER)
-    if bound is (asked.tenant is None):
-        needs = "needs a tenant" if bound else "is for all tenants; leave the tenant out"
-        raise Problem(422, "invalid", f"a key of role {asked.role} {needs}")
     now_s = desk.clock.now_s()
     expires_at_s = None if asked.expires_in_s is None else now_s + asked.expires_in_s
     text, key = new_key(
-        asked.role, asked.tenant, asked.label, desk.secret, now_s, expires_at_s=expires_at_s
+        Role(asked.role), asked.tenant, asked.label, desk.secret, now_s, expires_at_s=expires_at_s
     )
     desk.store.keys.add(key)
     return answer({"key": text, **_row(key)}, 201)

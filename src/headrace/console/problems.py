@@ -9,7 +9,7 @@ from headrace.doors.problems import Problem, problem_responses
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Those that any route behind a credential may answer with, and these."""
-    return problem_responses(*sorted({401, 403, 422, 429, 503, *statuses}))
+    return problem_responses(*sorted({400, 401, 403, 422, 429, 503, *statuses}))
 
 
 def not_there(what: str, name: object) -> Problem:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Generic, Literal, TypeVar
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headrace.model.credentials import Role
 from headrace.model.records import FailureState
@@ -24,8 +24,16 @@ TenantName = Annotated[
 UseCaseName = Annotated[
     str, Path(pattern=r"^[a-z][a-z0-9-]{0,62}(~[0-9]{1,9})?$", max_length=73, examples=["score"])
 ]
+
+
+def _whole(value: object) -> object:
+    """JSON has one kind of number: 1.0 is a whole one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 #: the largest number that both databases have room for
-Offset = Annotated[int, Field(ge=0, lt=2**63)]
+Offset = Annotated[Whole, Field(ge=0, lt=2**63)]
 FailureNumber = Annotated[int, Path(ge=1, lt=2**63, examples=[7])]
 Prefix = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,32}$", examples=["k3v9x2ab"])]
 
@@ -37,9 +45,9 @@ class Shape(BaseModel):
 
 
 class Asked(BaseModel):
-    """A request."""
+    """A request. Nothing is guessed: that false is offset 0 would be an expensive guess."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Listed(Shape, Generic[T]):
@@ -223,7 +231,7 @@ class RedriveAsked(Asked):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"dry_run": True}]})
 
-    limit: int = Field(default=10_000, ge=1, le=100_000, description="The most of this time.")
+    limit: Whole = Field(default=10_000, ge=1, le=100_000, description="The most of this time.")
     dry_run: bool = Field(default=False, description="Only count, send nothing.")
 
 
@@ -434,8 +442,13 @@ class NewKey(KeyRow):
     key: str
 
 
-class KeyAsked(Asked):
-    """The key to make."""
+class _KeyAsked(Asked):
+    label: str = Field(min_length=1, max_length=100)
+    expires_in_s: float | None = Field(default=None, gt=0, le=10 * 366 * 86_400)
+
+
+class KeyOfTenant(_KeyAsked):
+    """A key that is to belong to a tenant."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -443,14 +456,18 @@ class KeyAsked(Asked):
         }
     )
 
-    role: Role
-    tenant: str | None = Field(
-        default=None,
-        pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
-        description="Of roles tenant and sender; null for the others.",
-    )
-    label: str = Field(min_length=1, max_length=100)
-    expires_in_s: float | None = Field(default=None, gt=0, le=10 * 366 * 86_400)
+    role: Literal["tenant", "sender"]
+    tenant: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+
+
+class KeyForAll(_KeyAsked):
+    """A key that is to be for all tenants."""
+
+    role: Literal["operator", "viewer"]
+    tenant: None = None
+
+
+KeyAsked = Annotated[KeyOfTenant | KeyForAll, Field(discriminator="role")]
 
 
 class RotateAsked(Asked):

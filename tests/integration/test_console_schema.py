@@ -1,0 +1,113 @@
+"""The control API keeps to its OpenAPI document, whatever is sent to it, by an operator and a tenant.
+
+Requests are made up from the document, sensible ones and others, and sent to a real server on a
+SQLite store. No answer may be a 500, of another shape than the document says, or a yes to what the
+document forbids.
+"""
+
+import time
+from contextlib import closing, nullcontext
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+
+from headrace.console.api import Parts, create_app
+from headrace.cycle.clock import SystemClock
+from headrace.doors.guard import Guard
+from headrace.doors.keys import new_key
+from headrace.doors.serving import Listening, serving
+from headrace.kafka.redrive import Redriven
+from headrace.model.credentials import Role
+from headrace.model.receipts import SliceError
+from headrace.model.records import Deployment, Failure, LaneStart
+from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.store import open_store
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.log_twin import LogTwin, Row
+from headrace.testing.store_twin import StoreTwin
+
+pytestmark = pytest.mark.slow
+SECRET = b"0123456789abcdef0123456789abcdef"
+#: it never ends; tests of its own look at it
+ENDLESS = "/v1/live"
+
+
+class Tools:
+    """Kafka in memory; nothing to send back."""
+
+    def __init__(self):
+        self.kafka = LogTwin()
+        self.kafka.create_topic("acme.visits", 2)
+        for partition in (0, 1):
+            self.kafka.append("acme.visits", partition, [Row(b"{}")] * 9)
+
+    def log(self):
+        return nullcontext(self.kafka)
+
+    def letters(self):
+        return nullcontext(DeadLettersTwin())
+
+    def send_back(self, stream, topic, *, limit, dry_run):
+        return Redriven(0, (), 0)
+
+
+def filled(store):
+    store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+    for tenant in ("acme", "bolt"):
+        store.add_tenant(Tenant(tenant))
+        store.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
+        error = SliceError(False, "HandlerError", "no JSON", offset=3, raw_value=b"\xff\0")
+        piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 3, 9, 1)
+        store.keep_failure(Failure(piece, error, 5.0))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """URL of a server, and a key of each role."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('console')}/store.db"
+    with closing(open_store(url)) as store:
+        filled(store)
+        keys = {}
+        for role, tenant in ((Role.OPERATOR, None), (Role.TENANT, "acme")):
+            keys[role], key = new_key(role, tenant, "", SECRET, time.time())
+            store.keys.add(key)
+        guard = Guard(store.keys, SECRET)
+        app = create_app(Parts(store, Tools(), guard, SECRET, SystemClock()))
+        with serving(app, Listening("127.0.0.1", 0, drain_s=1)) as base:
+            yield base, keys
+
+
+def document():
+    """What an app says of itself; it needs no store to say it."""
+    guard = Guard(None, SECRET)
+    return create_app(Parts(StoreTwin(), Tools(), guard, SECRET, SystemClock())).openapi()
+
+
+schema = schemathesis.openapi.from_dict(document()).exclude(path=ENDLESS)
+some = settings(
+    max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+
+
+@schema.parametrize()
+@some
+def test_an_operator_is_answered_as_the_document_says(case, service):
+    ask(case, service, Role.OPERATOR)
+
+
+@schema.parametrize()
+@some
+def test_a_tenant_is_answered_as_the_document_says(case, service):
+    ask(case, service, Role.TENANT)
+
+
+def ask(case, service, role):
+    base, keys = service
+    if case.meta.generation.mode.is_positive:
+        # Cursors and versions come from answers; made-up ones are refused, and rightly so.
+        case.query.pop("cursor", None)
+        for name in ("If-Match", "If-None-Match"):
+            case.headers.pop(name, None)
+    headers = {"Authorization": f"Bearer {keys[role]}"}
+    case.call_and_validate(base_url=base, headers=headers, timeout=10)
