@@ -1,4 +1,4 @@
-"""The control API keeps to its OpenAPI document, whatever is sent to it, by an operator and a tenant.
+"""The control API keeps to its OpenAPI document, whatever an operator or a tenant sends.
 
 Requests are made up from the document, sensible ones and others, and sent to a real server on a
 SQLite store. No answer may be a 500, of another shape than the document says, or a yes to what the

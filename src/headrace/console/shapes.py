@@ -31,9 +31,9 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-#: the largest number that both databases have room for
-Offset = Annotated[Whole, Field(ge=0, lt=2**63)]
+#: below the largest number that both databases have room for
+Offset = Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_whole)]
+Many = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_whole)]
 FailureNumber = Annotated[int, Path(ge=1, lt=2**63, examples=[7])]
 Prefix = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,32}$", examples=["k3v9x2ab"])]
 
@@ -231,7 +231,7 @@ class RedriveAsked(Asked):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"dry_run": True}]})
 
-    limit: Whole = Field(default=10_000, ge=1, le=100_000, description="The most of this time.")
+    limit: Many = Field(default=10_000, description="The most of this time.")
     dry_run: bool = Field(default=False, description="Only count, send nothing.")
 
 
