@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,10 +19,17 @@ from headrace.cli.console import (
     settings_and_folder,
     shown_errors,
 )
-from headrace.console.opening import console_app, console_listening, first_key, login_link
+from headrace.console.opening import (
+    console_app,
+    console_listening,
+    console_serving,
+    first_key,
+    login_link,
+)
 from headrace.cycle.clock import SystemClock
 from headrace.doors.secret import secret_of
 from headrace.doors.serving import base_url, serve
+from headrace.errors import ConfigError
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Store
 from headrace.settings import Settings
@@ -67,6 +77,30 @@ def console(
             listening = console_listening(settings)
             tell(settings, store, base_url(listening, listening.port), insecure=insecure)
             serve(app, listening)
+
+
+@contextmanager
+def consoled(settings: Settings, folder: Path) -> Iterator[str]:
+    """Serve the console in a thread beside something else; yields its URL.
+
+    If its port is taken, and nobody asked for that one, it listens on another.
+
+    Raises:
+        ConfigError: it cannot listen where the settings say, or the secret is missing.
+        ServerError: it could not start.
+    """
+    tools, chosen = KafkaTools(connections_of(settings, folder)), settings.console
+    with closing(open_store(settings.store_url())) as store, ExitStack() as stack:
+        app = console_app(settings, store, tools, SystemClock())
+        listening = console_listening(settings)
+        try:
+            url = stack.enter_context(console_serving(app, listening))
+        except ConfigError:
+            if "port" in chosen.model_fields_set:
+                raise
+            url = stack.enter_context(console_serving(app, replace(listening, port=0)))
+        tell(settings, store, url, insecure=False)
+        yield url
 
 
 def with_address(settings: Settings, host: str | None, port: int | None) -> Settings:

@@ -21,6 +21,7 @@ from headrace.cli.console import (
     settings_and_folder,
     shown_errors,
 )
+from headrace.cli.console_server import consoled
 from headrace.cli.servers import folder_of, remember, with_addresses
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
@@ -97,18 +98,23 @@ def up(
             "one that is there, or SQLite."
         ),
     ] = None,
+    with_console: Annotated[
+        bool, typer.Option("--console/--no-console", help="Serve the console too.")
+    ] = True,
 ) -> None:
     """Start what the YAML file does not name, then run a driver, and stay.
 
     Kafka, a mail server and a store keep their data in .headrace/up beside the YAML file, and the
     other commands find them there. `headrace up --store postgres` tries, on this machine, the
-    store that a cluster needs.
+    store that a cluster needs. The console is served too; the first start prints a link to it.
     """
     configure_logs(log_level)
     with shown_errors(), ExitStack() as stack:
         settings, base = read_settings(config), config.resolve().parent
         settings = _with_servers(settings, folder_of(base), store, stack)
         settings = _with_options(settings, master, name)
+        if with_console:
+            stack.enter_context(consoled(settings, base))
         _drive(settings, base, Pulse(driver_name(settings)))
 
 

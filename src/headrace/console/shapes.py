@@ -216,7 +216,7 @@ class PositionsAsked(Asked):
     model_config = ConfigDict(json_schema_extra={"examples": [{"offsets": {"0": 23}}]})
 
     offsets: dict[Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")], Offset] = Field(
-        min_length=1
+        min_length=1, json_schema_extra={"additionalProperties": False}
     )
 
 
