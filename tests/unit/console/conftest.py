@@ -26,7 +26,10 @@ SECRET = b"0123456789abcdef0123456789abcdef"
 
 @pytest.fixture(autouse=True)
 def _quiet_logs():
-    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    structlog.configure(
+        processors=[structlog.processors.KeyValueRenderer()],
+        logger_factory=structlog.ReturnLoggerFactory(),
+    )
     yield
     structlog.reset_defaults()
 

@@ -1,0 +1,122 @@
+"""Failures by HTTP: the record as it came, and each way to go on."""
+
+import pytest
+
+from headrace.errors import BrokerUnavailable
+from headrace.model.records import FailureState
+from headrace.model.streams import State, StreamId
+
+ACME = StreamId("score", "acme")
+
+
+def state(store, number):
+    return store.failure(number).state
+
+
+def at(store, partition=0):
+    found = store.load_positions([ACME])
+    return next(each.next_offset for each in found if each.lane.partition == partition)
+
+
+def test_a_failure_is_shown_with_its_record_byte_for_byte(api, fail):
+    shown = api.get(f"/v1/failures/{fail()}", "tenant").json()
+    assert shown["traceback"] == "Traceback ..."
+    assert shown["record"] == {
+        "key": {"text": "k", "base64": "aw=="},
+        "value": {"text": None, "base64": "/3s="},
+        "headers": [
+            {"name": "h", "text": "1", "base64": "MQ=="},
+            {"name": "n", "text": None, "base64": None},
+        ],
+    }
+
+
+def test_a_viewer_does_not_see_the_record(api, fail):
+    shown = api.get(f"/v1/failures/{fail()}", "viewer").json()
+    assert shown["record"] is None
+    assert shown["offset"] == 3
+
+
+def test_a_failure_without_a_record_has_none(api, fail):
+    assert api.get(f"/v1/failures/{fail(offset=None)}").json()["record"] is None
+
+
+def test_a_foreign_failure_reads_like_one_that_is_not_there(api, fail):
+    number = fail("bolt")
+    for path in ("", "/retry", "/skip"):
+        method = "POST" if path else "GET"
+        foreign = api(method, f"/v1/failures/{number}{path}", "tenant")
+        missing = api(method, f"/v1/failures/{number + 1}{path}", "tenant")
+        assert foreign.status_code == missing.status_code == 404
+        assert foreign.text.replace(str(number), "*") == missing.text.replace(str(number + 1), "*")
+
+
+def test_a_list_goes_on_behind_its_cursor_and_knows_states(api, store, fail):
+    first, second = fail(), fail("bolt")
+    store.retry_failure(first)
+    third = fail()
+    page = api.get("/v1/failures?limit=2").json()
+    assert [each["id"] for each in page["items"]] == [first, second]
+    rest = api.get(f"/v1/failures?cursor={page['next']}").json()
+    assert [each["id"] for each in rest["items"]] == [third]
+    assert [each["id"] for each in api.items("/v1/failures?state=open")] == [second, third]
+    assert [each["id"] for each in api.items("/v1/failures?state=retried")] == [first]
+    assert [each["id"] for each in api.items("/v1/failures?tenant=bolt")] == [second]
+    assert api.items("/v1/failures?use_case=none") == []
+
+
+def test_a_retry_lets_the_lane_go_on_at_the_record(api, store, fail):
+    number = fail()
+    answer = api("POST", f"/v1/failures/{number}/retry", "tenant").json()
+    assert answer["failure"]["state"] == "retried"
+    assert (answer["next_offset"], answer["suspended"]) == (3, None)
+    assert state(store, number) is FailureState.RETRIED
+    again = api("POST", f"/v1/failures/{number}/retry")
+    assert again.status_code == 409
+    assert "not open any more" in again.json()["detail"]
+
+
+def test_a_skip_keeps_the_record_first_and_then_moves_the_lane(api, store, tools, fail):
+    number = fail()
+    answer = api("POST", f"/v1/failures/{number}/skip", "tenant").json()
+    assert answer["next_offset"] == at(store) == 4
+    (letter,) = tools.kept.letters
+    assert (letter.error.offset, letter.error.raw_value, letter.attempts) == (3, b"\xff{", 4)
+    assert state(store, number) is FailureState.SKIPPED
+
+
+def test_a_record_that_is_not_safe_is_not_skipped(api, store, tools, fail):
+    number = fail()
+    tools.kept.fail_next(BrokerUnavailable("down"))
+    assert api("POST", f"/v1/failures/{number}/skip").status_code == 503
+    assert (at(store), state(store, number)) == (3, FailureState.OPEN)
+
+
+def test_a_whole_slice_is_skipped_only_if_that_is_meant(api, store, tools, fail):
+    number = fail(offset=None)
+    refused = api("POST", f"/v1/failures/{number}/skip")
+    assert refused.status_code == 409
+    assert at(store) == 3
+    answer = api("POST", f"/v1/failures/{number}/skip", json={"whole_slice": True})
+    assert answer.json()["next_offset"] == 9
+    assert tools.kept.letters == []
+
+
+def test_a_skip_from_elsewhere_leaves_nothing_behind(api, store, tools, fail):
+    number = fail()
+    store.data.positions[ACME][0] = store.data.positions[ACME][1]
+    store.data.positions[ACME].pop(0)
+    assert api("POST", f"/v1/failures/{number}/skip").status_code == 409
+    assert tools.kept.letters == []
+
+
+def test_who_goes_on_is_told_that_the_stream_stands_still_all_the_same(api, store, fail):
+    number = fail()
+    store.set_stream_state(ACME, State.SUSPENDED, "use case stopped")
+    answer = api("POST", f"/v1/failures/{number}/retry").json()
+    assert answer["suspended"] == "use case stopped"
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", str(2**63)])
+def test_a_number_that_is_none_is_refused(api, number):
+    assert api.get(f"/v1/failures/{number}").status_code == 422

@@ -1,0 +1,164 @@
+"""Keys are shown once; every attempt to change something is noted, whatever came of it."""
+
+import pytest
+
+from headrace.console.audit import without_secrets
+from headrace.errors import StoreUnavailable
+
+
+def noted(store):
+    return [(each.action, each.tenant, each.status) for each in store.audit.changes()]
+
+
+# --- keys --------------------------------------------------------------------------------------
+
+
+def test_a_new_key_works_and_is_never_shown_again(api):
+    body = {"role": "tenant", "tenant": "bolt", "label": "ops", "expires_in_s": 60}
+    made = api("POST", "/v1/keys", json=body)
+    assert made.status_code == 201
+    key = made.json()["key"]
+    me = api.get("/v1/me", None, headers={"Authorization": f"Bearer {key}"})
+    assert me.json()["tenant"] == "bolt"
+    assert key not in api.get("/v1/keys").text
+    listed = next(each for each in api.items("/v1/keys") if each["label"] == "ops")
+    assert "digest" not in listed
+    assert listed["expires_at_s"] == listed["created_at_s"] + 60
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"role": "sender", "label": "x"}, 422),
+        ({"role": "operator", "tenant": "acme", "label": "x"}, 422),
+        ({"role": "king", "label": "x"}, 422),
+        ({"role": "viewer", "label": ""}, 422),
+        ({"role": "viewer", "label": "x", "expires_in_s": 0}, 422),
+        ({"role": "sender", "tenant": "nobody", "label": "x"}, 404),
+    ],
+)
+def test_a_key_that_cannot_be_is_not_made(api, store, body, status):
+    before = len(store.keys.every())
+    assert api("POST", "/v1/keys", json=body).status_code == status
+    assert len(store.keys.every()) == before
+
+
+def test_a_key_that_is_rotated_works_on_for_a_while(api, clock):
+    old = api.keys["viewer"]
+    fresh = api("POST", f"/v1/keys/{old[3:11]}/rotate", json={"overlap_s": 60}).json()["key"]
+    for text, passed, status in ((old, 0, 200), (fresh, 0, 200), (old, 61, 401), (fresh, 0, 200)):
+        clock.move(passed)
+        shown = {"Authorization": f"Bearer {text}"}
+        assert api.get("/v1/me", None, headers=shown).status_code == status
+
+
+def test_a_key_that_is_revoked_ends_and_stays_listed(api, clock):
+    path = f"/v1/keys/{api.keys['viewer'][3:11]}"
+    for _ in range(2):
+        assert api("DELETE", path).status_code == 204
+    clock.move(6)
+    assert api.get("/v1/me", "viewer").status_code == 401
+    ended = [each for each in api.items("/v1/keys") if each["revoked_at_s"] is not None]
+    assert [each["label"] for each in ended] == ["viewer"]
+
+
+def test_the_last_key_of_an_operator_is_not_revoked(api):
+    path = f"/v1/keys/{api.keys['operator'][3:11]}"
+    assert api("DELETE", path).status_code == 409
+    assert api("POST", "/v1/keys", json={"role": "operator", "label": "b"}).status_code == 201
+    assert api("DELETE", path).status_code == 204
+
+
+def test_a_key_that_is_not_there_is_404(api):
+    assert api("DELETE", "/v1/keys/00000000").status_code == 404
+    assert api("POST", "/v1/keys/00000000/rotate").status_code == 404
+
+
+def test_keys_come_in_pages_and_by_tenant(api):
+    first = api.get("/v1/keys?limit=4").json()
+    second = api.get(f"/v1/keys?limit=4&cursor={first['next']}").json()
+    prefixes = [each["prefix"] for each in first["items"] + second["items"]]
+    assert len(set(prefixes)) == len(prefixes) == 5
+    assert {each["tenant"] for each in api.items("/v1/keys?tenant=acme")} == {"acme"}
+
+
+# --- audit -------------------------------------------------------------------------------------
+
+
+def test_every_attempt_is_noted_with_its_outcome(api, store, fail):
+    number = fail("bolt")
+    api("PUT", "/v1/tenants/acme", json={"weight": 2})
+    api("PUT", "/v1/tenants/acme", json={"weight": -2})
+    api("POST", "/v1/tenants/bolt/suspend", "tenant")
+    api("DELETE", "/v1/tenants/acme", "viewer")
+    api("POST", f"/v1/failures/{number}/retry")
+    assert noted(store) == [
+        (f"POST /v1/failures/{number}/retry", "bolt", 200),
+        ("DELETE /v1/tenants/acme", "acme", 403),
+        ("POST /v1/tenants/bolt/suspend", "bolt", 404),
+        ("PUT /v1/tenants/acme", "acme", 422),
+        ("PUT /v1/tenants/acme", "acme", 200),
+    ]
+    first = store.audit.changes()[-1]
+    assert first.who == f"key:{api.keys['operator'][3:11]}"
+    assert first.detail == '{"weight":2}'
+
+
+def test_a_mere_look_is_not_noted(api, store):
+    api.get("/v1/tenants")
+    api.get("/v1/tenants", "sender")
+    assert noted(store) == []
+
+
+def test_what_nobody_tries_fills_no_log_of_the_store(api, store):
+    api("POST", "/v1/session", None, json={"key": "hr_wrong"})
+    api("DELETE", "/v1/tenants/acme", None)
+    assert noted(store) == []
+
+
+def test_the_key_that_begins_a_session_is_not_noted(api, store):
+    api("POST", "/v1/session", None, json={"key": api.keys["viewer"]})
+    (line,) = store.audit.changes()
+    assert (line.action, line.status) == ("POST /v1/session", 200)
+    assert line.who == f"key:{api.keys['viewer'][3:11]}"
+    assert api.keys["viewer"] not in line.detail
+
+
+def test_what_breaks_inside_is_noted_too(api, store, monkeypatch):
+    monkeypatch.setattr(store, "set_tenant_state", lambda name, state: 1 // 0)
+    assert api("POST", "/v1/tenants/acme/suspend").status_code == 500
+    assert noted(store) == [("POST /v1/tenants/acme/suspend", "acme", 500)]
+
+
+def test_a_log_that_cannot_be_written_does_not_make_the_answer_a_lie(api, store, monkeypatch):
+    def down(change):
+        raise StoreUnavailable("locked")
+
+    monkeypatch.setattr(store.audit, "note", down)
+    assert api("PUT", "/v1/tenants/acme", json={"weight": 2}).status_code == 200
+
+
+def test_the_log_is_read_newest_first_in_pages_and_by_tenant(api):
+    for weight in (1, 2, 3):
+        api("PUT", "/v1/tenants/acme", json={"weight": weight})
+    api("POST", "/v1/tenants/bolt/suspend")
+    first = api.get("/v1/audit?limit=2", "viewer").json()
+    assert [each["tenant"] for each in first["items"]] == ["bolt", "acme"]
+    second = api.get(f"/v1/audit?limit=2&cursor={first['next']}").json()
+    assert [each["detail"] for each in second["items"]] == ['{"weight":2}', '{"weight":1}']
+    assert second["next"] is None
+    assert {each["tenant"] for each in api.items("/v1/audit?tenant=acme")} == {"acme"}
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        (b"", ""),
+        (b'{"key":"hr_x","a":[{"Token":1}]}', '{"key":"…","a":[{"Token":"…"}]}'),
+        (b"no JSON hr_x", ""),
+        (b"[" * 5000, ""),
+        (b'"' + b"x" * 9000 + b'"', ""),
+    ],
+)
+def test_nothing_secret_is_kept_of_a_body(body, kept):
+    assert without_secrets(body) == kept

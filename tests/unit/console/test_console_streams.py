@@ -1,0 +1,168 @@
+"""Streams by HTTP: where they are, and what a person does to them."""
+
+import pytest
+from told import figures, report
+
+from headrace.errors import BrokerUnavailable
+from headrace.model.streams import State, StreamId
+
+ACME = StreamId("score", "acme")
+PATH = "/v1/streams/acme/score"
+
+
+def state(store):
+    return next(each.state for each in store.streams() if each.id == ACME)
+
+
+def offsets(store):
+    return {each.lane.partition: each.next_offset for each in store.load_positions([ACME])}
+
+
+def test_a_stream_is_shown_with_its_lanes_and_what_stops_them(api, store, clock, fail):
+    number = fail()
+    store.statistics.publish(report(figures(), at_s=clock.now_s()))
+    shown = api.get(PATH).json()
+    assert shown["figures"]["records_total"] == 100
+    assert shown["lanes"] == [
+        {"partition": 0, "next_offset": 3, "end": 9, "failure": number},
+        {"partition": 1, "next_offset": 3, "end": None, "failure": None},
+    ]
+
+
+def test_streams_come_in_pages_by_tenant_and_use_case(api, store):
+    first = api.get("/v1/streams?limit=1").json()
+    assert [each["tenant"] for each in first["items"]] == ["acme"]
+    second = api.get(f"/v1/streams?limit=1&cursor={first['next']}").json()
+    assert [each["tenant"] for each in second["items"]] == ["bolt"]
+    assert second["next"] is None
+
+
+def test_a_stream_of_a_suspended_tenant_is_suspended(api, store):
+    store.set_tenant_state("acme", State.SUSPENDED)
+    assert [each["tenant"] for each in api.items("/v1/streams?state=suspended")] == ["acme"]
+    assert [each["tenant"] for each in api.items("/v1/streams?tenant=bolt")] == ["bolt"]
+    assert api.items("/v1/streams?use_case=none") == []
+
+
+def test_suspend_and_resume_are_done_to_the_stream_alone(api, store):
+    for _ in range(2):
+        assert api("POST", f"{PATH}/suspend", "tenant").json()["state"] == "suspended"
+    assert state(store) is State.SUSPENDED
+    assert {each.state for each in store.tenants()} == {State.ACTIVE}
+    assert api("POST", f"{PATH}/resume", "tenant").json()["state"] == "active"
+
+
+def test_to_resume_retries_what_failed(api, store, fail):
+    fail()
+    api("POST", f"{PATH}/resume")
+    assert store.failures(only_open=True) == []
+
+
+def test_the_state_can_be_put_and_the_same_again_changes_nothing(api, store, fail):
+    etag = api.get(PATH).headers["etag"]
+    body = {"json": {"state": "suspended"}}
+    assert api("PUT", PATH, headers={"If-Match": etag}, **body).status_code == 200
+    before = store.revision()
+    assert api("PUT", PATH, **body).status_code == 200
+    assert store.revision() == before
+    assert api("PUT", PATH, headers={"If-Match": etag}, **body).status_code == 412
+
+
+def test_a_seek_moves_the_lanes_it_names_and_no_other(api, store):
+    answer = api("PUT", f"{PATH}/positions", json={"offsets": {"0": 7}})
+    assert answer.json() == {"offsets": {"0": 7}}
+    assert offsets(store) == {0: 7, 1: 3}
+
+
+def test_a_seek_lets_a_stopped_lane_go_on(api, store, fail):
+    fail()
+    api("PUT", f"{PATH}/positions", json={"offsets": {"0": 3}})
+    assert store.failures(only_open=True) == []
+
+
+@pytest.mark.parametrize("wanted", [{"0": 10}, {"7": 0}, {"0": 1, "1": 99}])
+def test_a_seek_to_where_the_log_is_not_does_nothing_at_all(api, store, wanted):
+    answer = api("PUT", f"{PATH}/positions", json={"offsets": wanted})
+    assert answer.status_code == 409
+    assert "holds offsets" in answer.json()["detail"]
+    assert offsets(store) == {0: 3, 1: 3}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"offsets": {}}, {"offsets": {"0": -1}}, {"offsets": {"x": 1}}, {"offsets": {"0": False}}],
+)
+def test_offsets_that_are_none_are_refused(api, store, body):
+    assert api("PUT", f"{PATH}/positions", json=body).status_code == 422
+    assert offsets(store) == {0: 3, 1: 3}
+
+
+def test_a_tenant_may_not_seek(api, store):
+    answer = api("PUT", f"{PATH}/positions", "tenant", json={"offsets": {"0": 7}})
+    assert answer.status_code == 403
+    assert offsets(store) == {0: 3, 1: 3}
+
+
+def test_dead_letters_are_sent_back_up_to_a_limit(api, tools):
+    answer = api("POST", f"{PATH}/redrive", "tenant", json={"limit": 5, "dry_run": True})
+    assert answer.json() == {"sent": 7, "refused": ["offset 3: too often"], "left": 2}
+    assert api("POST", f"{PATH}/redrive").status_code == 200
+    assert tools.redriven == [
+        (ACME, "acme.visits", 5, True),
+        (ACME, "acme.visits", 10_000, False),
+    ]
+
+
+def test_kafka_that_does_not_answer_is_503_and_says_no_more(api, tools, store):
+    tools.down = True
+    answer = api("POST", f"{PATH}/redrive")
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"]
+    tools.kafka.down = True
+    assert api("PUT", f"{PATH}/positions", json={"offsets": {"0": 7}}).status_code == 503
+    assert offsets(store) == {0: 3, 1: 3}
+
+
+def test_more_redrives_than_there_is_room_for_are_told_to_come_again(app, api, tools):
+    app.state.desk.at_kafka.total_tokens = 1
+    real = tools.send_back
+    inner = []
+
+    def slow(*args, **more):
+        inner.append(api("POST", f"{PATH}/redrive").status_code)
+        return real(*args, **more)
+
+    tools.send_back = slow
+    assert api("POST", f"{PATH}/redrive").status_code == 200
+    assert inner == [503]
+
+
+def test_nothing_of_a_removed_stream_goes_on(api, store):
+    store.set_stream_state(ACME, State.REMOVED)
+    assert api("POST", f"{PATH}/redrive").status_code == 409
+    assert api("PUT", f"{PATH}/positions", json={"offsets": {"0": 7}}).status_code == 409
+    assert api("POST", f"{PATH}/resume").status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "", None),
+        ("PUT", "", {"state": "active"}),
+        ("POST", "/suspend", None),
+        ("PUT", "/positions", {"offsets": {"0": 1}}),
+        ("POST", "/redrive", None),
+    ],
+)
+def test_a_stream_that_nobody_added_is_404(api, method, path, body):
+    assert api(method, f"/v1/streams/acme/other{path}", json=body).status_code == 404
+
+
+def test_a_store_that_does_not_answer_is_503(api, store, monkeypatch):
+    def down():
+        raise BrokerUnavailable("10.0.0.7 is down")
+
+    monkeypatch.setattr(store, "streams", down)
+    answer = api.get(PATH)
+    assert answer.status_code == 503
+    assert "10.0.0.7" not in answer.text
