@@ -75,17 +75,7 @@ class Parts:
 
 
 def create_app(parts: Parts) -> FastAPI:
-    """The app, to be served by `doors.serving`; closes nothing that it was given."""
-    watcher = Watcher(parts.store, parts.clock)
-    desk = Desk(
-        parts.store,
-        parts.tools,
-        parts.secret,
-        parts.clock,
-        watcher,
-        anyio.CapacityLimiter(AT_KAFKA),
-        parts.secure_cookie,
-    )
+    """The app, to be served behind a door (`doors.door`); closes nothing that it was given."""
     app = FastAPI(
         title="Headrace control API",
         version=version("headrace"),
@@ -96,16 +86,30 @@ def create_app(parts: Parts) -> FastAPI:
         lifespan=_living,
         redirect_slashes=False,
     )
-    app.state.desk = desk
-    app.state.guard = parts.guard
-    app.state.live = Live(watcher, parts.most_clients)
-    app.state.sparks = SparkKeeper(parts.store.statistics)
     app.state.pages = static.read_pages()
     install_problems(app)
     for router in _ROUTERS:
         app.include_router(router)
-    app.add_middleware(Audited, desk=desk)
+    app.add_middleware(Audited)
+    equip(app, parts)
     return app
+
+
+def equip(app: FastAPI, parts: Parts) -> None:
+    """Give an app its parts, or others, before it is served."""
+    watcher = Watcher(parts.store, parts.clock)
+    app.state.desk = Desk(
+        parts.store,
+        parts.tools,
+        parts.secret,
+        parts.clock,
+        watcher,
+        anyio.CapacityLimiter(AT_KAFKA),
+        parts.secure_cookie,
+    )
+    app.state.guard = parts.guard
+    app.state.live = Live(watcher, parts.most_clients)
+    app.state.sparks = SparkKeeper(parts.store.statistics)
 
 
 @asynccontextmanager

@@ -40,10 +40,9 @@ _MOST_BYTES = 8_192
 class Audited:
     """ASGI middleware that notes changes."""
 
-    def __init__(self, app: ASGIApp, desk: Desk) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         """Stand around ``app``."""
         self._app = app
-        self._desk = desk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, and note it if it was to change something."""
@@ -80,9 +79,10 @@ class Audited:
         if not isinstance(caller, Caller):
             log.warning("change refused", action=action, status=status, client=scope.get("client"))
             return
+        desk: Desk = scope["app"].state.desk
         tenant = scope["state"].get("concerns") or scope.get("path_params", {}).get("tenant")
         change = Change(
-            at_s=self._desk.clock.now_s(),
+            at_s=desk.clock.now_s(),
             who=caller.name,
             action=action,
             tenant=tenant or caller.tenant,
@@ -91,7 +91,7 @@ class Audited:
         )
         log.info("change", who=change.who, action=action, tenant=change.tenant, status=status)
         try:
-            await run_in_threadpool(self._desk.store.audit.note, change)
+            await run_in_threadpool(desk.store.audit.note, change)
         except HeadraceError as error:
             # What was asked has been done or refused by now; to say otherwise would be a lie.
             log.error("change not noted in the store", action=action, error=str(error))

@@ -7,7 +7,7 @@ import httpx
 import pytest
 import structlog
 
-from headrace.console.api import Parts, create_app
+from headrace.console.api import Parts, create_app, equip
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.errors import BrokerUnavailable
@@ -119,9 +119,22 @@ class Api:
 
 
 @pytest.fixture
-def app(store, tools, clock):
+def parts(store, tools, clock):
     guard = Guard(store.keys, SECRET, clock=clock.now_s)
-    return create_app(Parts(store, tools, guard, SECRET, clock))
+    return Parts(store, tools, guard, SECRET, clock)
+
+
+@pytest.fixture(scope="session")
+def built():
+    """One app for all tests, since to build it takes longer than most of them."""
+    store = StoreTwin()
+    return create_app(Parts(store, ToolsTwin(), Guard(store.keys, SECRET), SECRET, FakeClock()))
+
+
+@pytest.fixture
+def app(built, parts):
+    equip(built, parts)
+    return built
 
 
 @pytest.fixture

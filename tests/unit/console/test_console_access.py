@@ -4,6 +4,7 @@ import pytest
 from fastapi import APIRouter
 
 from headrace.console.access import OPEN, RULES, GuardedRoute, routes_of, sees
+from headrace.console.api import create_app
 from headrace.model.credentials import Caller, Role
 
 FILLED = {"tenant": "acme", "use_case": "score", "number": "1", "prefix": "00000000", "path": "x"}
@@ -17,14 +18,15 @@ def test_the_table_names_every_route_and_no_other(app):
     assert sorted(routes_of(app)) == sorted(RULES)
 
 
-def test_a_route_that_nobody_declared_is_refused_to_everybody(app, api):
+def test_a_route_that_nobody_declared_is_refused_to_everybody(parts, api):
     router = APIRouter(route_class=GuardedRoute)
 
     @router.get("/v1/forgotten")
     def forgotten():
         return "open to all"
 
-    app.include_router(router)
+    api.app = create_app(parts)
+    api.app.include_router(router)
     for who in ("operator", None):
         assert api.get("/v1/forgotten", who).status_code == 403
 
