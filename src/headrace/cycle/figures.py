@@ -111,21 +111,22 @@ class Figures:
         return track.figures
 
     def _make(self, track: _Track, held: HeldStream, state: str, now: _Now) -> None:
-        lag, late_s = held.lag_records, 0.0
-        came = _came(track, held.lanes)
+        lag, came = held.lag_records, _came(track, held.lanes)
+        late_s = {}
         if lag:
-            late_s = max(
-                _late_s(track, partition, lane, now) for partition, lane in held.lanes.items()
-            )
+            late_s = {
+                number: _late_s(track, number, lane, now) for number, lane in held.lanes.items()
+            }
         elif track.looks:
             track.looks = {}
+        latest_s = max(late_s.values(), default=0.0)
         track.ends = {partition: lane.end for partition, lane in held.lanes.items()}
         name = held.stream.id
         meter = self.reporter.meter(name) if lag or came else self.reporter.meters.get(name)
         if meter is None:
             meter = _NOTHING
         else:
-            _count(meter, now.now_s, came, lag, late_s)
+            _count(meter, now.now_s, came, lag, latest_s)
         recent = meter.recent(now.now_s)
         if (meter.version, _newest(recent)) != track.delay_of:
             self._stale.setdefault(name)
@@ -136,7 +137,7 @@ class Figures:
             topic=held.stream.topic,
             state=state,
             lag_records=lag,
-            lag_s=late_s,
+            lag_s=latest_s,
             in_per_s=sum(each.records_in for each in recent) / now.span_s,
             out_per_s=sum(each.records_out for each in recent) / now.span_s,
             delay=track.delay,
@@ -147,7 +148,7 @@ class Figures:
             lost_records_total=meter.lost_records,
             wave=shown_wave(held, meter),
             note=shown_note(held, meter),
-            lanes=_lanes(track.figures.lanes, held.lanes),
+            lanes=_lanes(track.figures.lanes, held.lanes, late_s),
         )
 
     def _read_spreads(self, now_s: float) -> None:
@@ -215,16 +216,22 @@ def _count(meter: Meter, now_s: float, came: int, lag: int, late_s: float) -> No
         window.lag_s = max(window.lag_s, late_s)
 
 
-def _lanes(before: tuple[LaneFigures, ...], lanes: dict[int, Lane]) -> tuple[LaneFigures, ...]:
-    """The lanes' figures; of those that did not move the same as before."""
-    if len(before) == len(lanes) and all(
-        (each.partition, each.position, each.end, each.failure)
-        == (partition, lane.position, lane.end, lane.failure)
-        for each, (partition, lane) in zip(before, lanes.items(), strict=True)
+def _lanes(
+    before: tuple[LaneFigures, ...], lanes: dict[int, Lane], late_s: dict[int, float]
+) -> tuple[LaneFigures, ...]:
+    """The lanes' figures; if none of them moved the same as before."""
+    if (
+        not late_s
+        and len(before) == len(lanes)
+        and all(
+            (each.partition, each.position, each.end, each.failure, each.lag_s)
+            == (partition, lane.position, lane.end, lane.failure, 0.0)
+            for each, (partition, lane) in zip(before, lanes.items(), strict=True)
+        )
     ):
         return before
     return tuple(
-        LaneFigures(partition, lane.position, lane.end, lane.failure)
+        LaneFigures(partition, lane.position, lane.end, lane.failure, late_s.get(partition, 0.0))
         for partition, lane in lanes.items()
     )
 

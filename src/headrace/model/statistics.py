@@ -39,6 +39,8 @@ class LaneFigures:
     end: int
     #: number of the open failure it is stopped at
     failure: int | None = None
+    #: how long ago its log ended where the position is now; 0 without lag
+    lag_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

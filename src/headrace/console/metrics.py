@@ -1,0 +1,296 @@
+"""What Prometheus is told: drivers' reports, in its own format, when it asks.
+
+Each driver is a process of its own, and a fleet of them comes and goes; whoever scraped them all
+would have to find them first. But what they tell is in the store already. So one page shows all of
+it, read when it is scraped, at most once a second however many ask.
+
+Thousands of tenants make hundreds of thousands of series, and a Prometheus that falls over shows
+nothing at all. So only so many tenants have series of their own, those that were seen first; the
+others are summed up under the name ``_other``.
+
+Not here: what the metrics mean (``metric_list.py``), and who may read them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from headrace.console.metric_list import COUNTER, METRICS
+from headrace.errors import StoreUnavailable
+from headrace.model.statistics import Report, Spread, StreamFigures, UseCaseFigures
+from headrace.model.streams import StreamId
+from headrace.policies.reports import is_lost, newest
+from headrace.ports import Statistics
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+#: tenants with series of their own
+MOST_TENANTS = 2_000
+#: the name that all others share; no tenant can have it
+OTHER = "_other"
+_CACHED_S = 1.0
+
+_Family = GaugeMetricFamily | CounterMetricFamily
+
+
+class Metrics:
+    """The page that Prometheus scrapes. Safe in several threads."""
+
+    def __init__(
+        self,
+        statistics: Statistics,
+        *,
+        group_prefix: str = "headrace.",
+        most_tenants: int = MOST_TENANTS,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        """Read from ``statistics``; groups are named as the mirror of positions names them."""
+        self._collector = _Drivers(statistics, group_prefix, most_tenants, now_s)
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self._collector)
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._page: tuple[float, bytes] = (float("-inf"), b"")
+
+    def exposition(self) -> bytes:
+        """The page, in the text format; at most a second old. Its type is ``CONTENT_TYPE``."""
+        with self._lock:
+            if abs(self._now_s() - self._page[0]) >= _CACHED_S:
+                self._page = (self._now_s(), generate_latest(self._registry))
+            return self._page[1]
+
+
+class _Samples:
+    """The families of one scrape."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, _Family] = {}
+        for each in METRICS:
+            make = CounterMetricFamily if each.kind == COUNTER else GaugeMetricFamily
+            text = f"{each.meaning} Unit: {each.unit}."
+            self._families[each.name] = make(each.name, text, labels=each.labels)
+
+    def add(self, name: str, value: float, *labels: str) -> None:
+        """A sample, with its labels in the order of the declaration."""
+        self._families[name].add_metric(labels, value)
+
+    def add_spread(self, name: str, spread: Spread, *labels: str, edges: bool = True) -> None:
+        """A sample for each quantile that is known; with the smallest and largest if wanted."""
+        told = {"0.5": spread.p50_s, "0.95": spread.p95_s, "0.99": spread.p99_s}
+        if edges:
+            told |= {"0": spread.min_s, "1": spread.max_s}
+        for quantile, value_s in told.items():
+            if value_s is not None:
+                self.add(name, value_s, *labels, quantile)
+
+    def families(self) -> Iterator[Metric]:
+        """Those that have samples."""
+        return (each for each in self._families.values() if each.samples)
+
+
+@dataclass(slots=True)
+class _Rest:
+    """What streams of tenants beyond the cap come to together, of one use case."""
+
+    lag_records: int = 0
+    lag_s: float = 0.0
+    in_per_s: float = 0.0
+    task_share: float = 0.0
+    throttled: int = 0
+    stopped: int = 0
+    active: int = 0
+    p50_s: float | None = None
+    p95_s: float | None = None
+    p99_s: float | None = None
+
+    def add(self, each: StreamFigures) -> None:
+        self.lag_records += each.lag_records
+        self.lag_s = max(self.lag_s, each.lag_s)
+        self.in_per_s += each.in_per_s
+        self.task_share += each.task_share
+        self.throttled += each.throttled
+        self.stopped += _stopped(each)
+        self.active += each.state == "active"
+        self.p50_s = _larger(self.p50_s, each.delay.p50_s)
+        self.p95_s = _larger(self.p95_s, each.delay.p95_s)
+        self.p99_s = _larger(self.p99_s, each.delay.p99_s)
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Counters of many streams as one that never falls, whichever of them begin at 0 again."""
+
+    total: float = 0.0
+    _last: dict[StreamId, int] = field(default_factory=dict)
+
+    def add(self, stream: StreamId, value: int) -> None:
+        before = self._last.get(stream, 0)
+        self.total += value - before if value >= before else value
+        self._last[stream] = value
+
+
+class _Drivers(Collector):
+    """Makes samples of reports; called by the registry, one scrape at a time."""
+
+    def __init__(
+        self,
+        statistics: Statistics,
+        group_prefix: str,
+        most_tenants: int,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._statistics, self._prefix = statistics, group_prefix
+        self._most_tenants, self._now_s = most_tenants, now_s
+        #: tenants with series of their own: who is in stays in, or series would come and go
+        self._own: dict[str, None] = {}
+        #: by metric and use case
+        self._sums: defaultdict[tuple[str, str], _Sum] = defaultdict(_Sum)
+
+    def collect(self) -> Iterable[Metric]:
+        """The samples of this moment."""
+        samples = _Samples()
+        try:
+            reports = self._statistics.reports()
+        except StoreUnavailable:
+            samples.add("headrace_statistics_up", 0)
+            return samples.families()
+        samples.add("headrace_statistics_up", 1)
+        told = {name: each.figures for name, each in newest(reports).items()}
+        self._choose({name.tenant for name in told}, samples)
+        self._streams(told, samples)
+        self._groups(told.values(), samples)
+        for report in reports:
+            _driver(report, reports, self._now_s(), samples)
+            for each in report.use_cases:
+                _use_case(report.driver, each, samples)
+        return samples.families()
+
+    def _choose(self, tenants: set[str], samples: _Samples) -> None:
+        for gone in self._own.keys() - tenants:
+            del self._own[gone]
+        for name in sorted(tenants - self._own.keys())[: self._most_tenants - len(self._own)]:
+            self._own[name] = None
+        samples.add("headrace_tenants", len(tenants))
+        samples.add("headrace_tenants_summed", len(tenants) - len(self._own))
+
+    def _streams(self, told: Mapping[StreamId, StreamFigures], samples: _Samples) -> None:
+        rest: defaultdict[str, _Rest] = defaultdict(_Rest)
+        #: two use cases may read one topic, and a series is shown once
+        ends: dict[tuple[str, str], int] = {}
+        for name, each in sorted(told.items()):
+            if name.tenant in self._own:
+                _stream(each, samples)
+                _lanes(each, self._prefix + name.use_case, samples)
+                for lane in each.lanes:
+                    place = (each.topic, str(lane.partition))
+                    ends[place] = max(lane.end, ends.get(place, -1))
+            else:
+                rest[name.use_case].add(each)
+                for metric, value in _counters(each):
+                    self._sums[metric, name.use_case].add(name, value)
+        for place, end in ends.items():
+            if end >= 0:
+                samples.add("kafka_topic_partition_current_offset", end, *place)
+        for use_case, found in rest.items():
+            _other(use_case, found, samples)
+        for (metric, use_case), total in self._sums.items():
+            samples.add(metric, total.total, OTHER, use_case)
+
+    def _groups(self, told: Iterable[StreamFigures], samples: _Samples) -> None:
+        by_group: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        for each in told:
+            by_group[self._prefix + each.stream.use_case] += [
+                (max(0, lane.end - lane.position), lane.lag_s) for lane in each.lanes
+            ]
+        for group, lags in by_group.items():
+            most, most_s = (
+                max((lag for lag, _ in lags), default=0),
+                max((s for _, s in lags), default=0.0),
+            )
+            samples.add("kafka_consumergroup_group_max_lag", most, group)
+            samples.add("kafka_consumergroup_group_max_lag_seconds", most_s, group)
+            samples.add("kafka_consumergroup_group_sum_lag", sum(lag for lag, _ in lags), group)
+
+
+def _stream(each: StreamFigures, samples: _Samples) -> None:
+    labels = (each.stream.tenant, each.stream.use_case)
+    samples.add("headrace_stream_lag_records", each.lag_records, *labels)
+    samples.add("headrace_stream_lag_seconds", each.lag_s, *labels)
+    samples.add("headrace_stream_incoming_records_per_second", each.in_per_s, *labels)
+    samples.add_spread("headrace_stream_delay_seconds", each.delay, *labels, edges=False)
+    samples.add("headrace_stream_task_share", each.task_share, *labels)
+    samples.add("headrace_stream_throttled", each.throttled, *labels)
+    samples.add("headrace_stream_stopped_lanes", _stopped(each), *labels)
+    samples.add("headrace_stream_active", each.state == "active", *labels)
+    for name, value in _counters(each):
+        samples.add(name, value, *labels)
+
+
+def _other(use_case: str, rest: _Rest, samples: _Samples) -> None:
+    labels = (OTHER, use_case)
+    delay = Spread(0, None, rest.p50_s, rest.p95_s, rest.p99_s, None)
+    samples.add("headrace_stream_lag_records", rest.lag_records, *labels)
+    samples.add("headrace_stream_lag_seconds", rest.lag_s, *labels)
+    samples.add("headrace_stream_incoming_records_per_second", rest.in_per_s, *labels)
+    samples.add_spread("headrace_stream_delay_seconds", delay, *labels, edges=False)
+    samples.add("headrace_stream_task_share", rest.task_share, *labels)
+    samples.add("headrace_stream_throttled", rest.throttled, *labels)
+    samples.add("headrace_stream_stopped_lanes", rest.stopped, *labels)
+    samples.add("headrace_stream_active", rest.active, *labels)
+
+
+def _counters(each: StreamFigures) -> Iterator[tuple[str, int]]:
+    yield "headrace_stream_records_total", each.records_total
+    yield "headrace_stream_dead_letters_total", each.dead_letters_total
+    yield "headrace_stream_lost_records_total", each.lost_records_total
+
+
+def _lanes(each: StreamFigures, group: str, samples: _Samples) -> None:
+    for lane in each.lanes:
+        place = (each.topic, str(lane.partition))
+        samples.add("kafka_consumergroup_current_offset", lane.position, group, *place)
+        if lane.end < 0:
+            continue  # nobody knows
+        lag = max(0, lane.end - lane.position)
+        samples.add("kafka_consumergroup_lag", lag, group, *place)
+        samples.add("kafka_consumergroup_group_lag", lag, group, *place)
+        samples.add("kafka_consumergroup_group_lag_seconds", lane.lag_s, group, *place)
+
+
+def _driver(report: Report, reports: list[Report], now_s: float, samples: _Samples) -> None:
+    name = report.driver
+    samples.add("headrace_driver_up", not is_lost(report, reports, now_s), name)
+    samples.add("headrace_driver_report_age_seconds", max(0.0, now_s - report.at_s), name)
+    samples.add("headrace_driver_start_time_seconds", report.started_at_s, name)
+    samples.add("headrace_driver_streams", len(report.streams), name)
+    samples.add("headrace_driver_slots", report.slots, name)
+    samples.add("headrace_driver_slots_target", report.slots_target, name)
+    samples.add("headrace_driver_slots_busy", report.slots_busy, name)
+    samples.add("headrace_driver_executors", report.executors, name)
+
+
+def _use_case(driver: str, each: UseCaseFigures, samples: _Samples) -> None:
+    labels = (driver, each.use_case)
+    samples.add("headrace_use_case_waves_total", each.waves_total, *labels)
+    samples.add_spread("headrace_use_case_processing_seconds", each.processing, *labels)
+    samples.add_spread("headrace_use_case_scheduling_seconds", each.scheduling, *labels)
+    samples.add_spread("headrace_use_case_delay_seconds", each.delay, *labels)
+    samples.add("headrace_use_case_records_per_second", each.records_per_s, *labels)
+    samples.add("headrace_use_case_incoming_bytes_per_second", each.bytes_in_per_s, *labels)
+    if each.pace_per_s is not None:
+        samples.add("headrace_use_case_pace_records_per_second", each.pace_per_s, *labels)
+
+
+def _stopped(each: StreamFigures) -> int:
+    return sum(lane.failure is not None for lane in each.lanes)
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    return max((each for each in (one, other) if each is not None), default=None)

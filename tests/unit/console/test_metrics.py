@@ -1,0 +1,168 @@
+"""What a scrape shows, and that it shows what is declared."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.console.metric_list import COUNTER, METRICS, page
+from headrace.console.metrics import OTHER, Metrics
+from headrace.errors import StoreUnavailable
+from headrace.model.statistics import LaneFigures
+from headrace.model.streams import StreamId
+from headrace.testing.statistics_contract import report_of
+from headrace.testing.statistics_twin import StatisticsTwin
+
+ROOT = Path(__file__).parents[3]
+ACME, BOLT, CORE = (StreamId("score", name) for name in ("acme", "bolt", "core"))
+NOW_S = 100.0
+LABELS = {each.name: each.labels for each in METRICS}
+
+
+def scraped(*reports, now_s=NOW_S, metrics=None, **options):
+    """Samples by name and labels."""
+    told = StatisticsTwin()
+    for each in reports:
+        told.publish(each)
+    metrics = metrics or Metrics(told, now_s=lambda: now_s, **options)
+    return samples_of(metrics.exposition())
+
+
+def samples_of(text):
+    found = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for each in family.samples:
+            key = (each.name, tuple(each.labels[label] for label in LABELS[each.name]))
+            assert key not in found, f"{key} is shown twice, and Prometheus takes none of it"
+            found[key] = each.value
+    return found
+
+
+def told(at_s=NOW_S, *streams, **values):
+    found = report_of("one", at_s, *streams)
+    return replace(found, streams=tuple(replace(each, **values) for each in found.streams))
+
+
+def test_a_scrape_shows_every_declared_metric_with_its_labels_and_nothing_else():
+    text = scraped_text(report_of("one", NOW_S, ACME, BOLT), most_tenants=1)
+    shown = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for each in family.samples:
+            shown[each.name] = (family.type, set(each.labels))
+    assert shown == {each.name: (each.kind, set(each.labels)) for each in METRICS}
+
+
+def scraped_text(*reports, **options):
+    statistics = StatisticsTwin()
+    for each in reports:
+        statistics.publish(each)
+    return Metrics(statistics, now_s=lambda: NOW_S, **options).exposition()
+
+
+def test_names_end_in_their_units_and_counters_in_total():
+    for each in METRICS:
+        assert each.name.endswith("_total") == (each.kind == COUNTER), each.name
+        assert each.meaning.endswith("."), each.name
+        if each.unit == "seconds" and each.name.startswith("headrace_"):
+            assert each.name.endswith("_seconds"), each.name
+
+
+def test_the_page_of_the_documentation_is_the_list():
+    assert (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8") == page()
+
+
+def test_lag_is_told_under_the_names_that_lag_tools_know():
+    lanes = (LaneFigures(0, 7, 12, None, 4.5), LaneFigures(1, 4, -1))
+    found = scraped(told(NOW_S, ACME, lanes=lanes))
+    place = ("headrace.score", "acme.visits", "0")
+    assert found["kafka_consumergroup_lag", place] == 5
+    assert found["kafka_consumergroup_group_lag", place] == 5
+    assert found["kafka_consumergroup_group_lag_seconds", place] == 4.5
+    assert found["kafka_consumergroup_current_offset", place] == 7
+    assert found["kafka_topic_partition_current_offset", place[1:]] == 12
+    assert ("kafka_consumergroup_lag", (*place[:2], "1")) not in found, "nobody knows its end"
+    assert found["kafka_consumergroup_group_sum_lag", ("headrace.score",)] == 5
+    assert found["kafka_consumergroup_group_max_lag_seconds", ("headrace.score",)] == 4.5
+
+
+def test_two_use_cases_of_one_topic_show_its_end_once():
+    other = StreamId("mail", "acme")
+    found = scraped(told(NOW_S, ACME, other))
+    assert found["kafka_topic_partition_current_offset", ("acme.visits", "0")] == 9
+
+
+def test_tenants_beyond_the_cap_are_summed_up_and_a_metric_says_how_many():
+    report = told(NOW_S, ACME, BOLT, CORE, lag_records=3, lag_s=2.0, records_total=5)
+    found = scraped(report, most_tenants=1)
+    assert found["headrace_stream_lag_records", ("acme", "score")] == 3
+    assert ("headrace_stream_lag_records", ("bolt", "score")) not in found
+    assert found["headrace_stream_lag_records", (OTHER, "score")] == 6
+    assert found["headrace_stream_lag_seconds", (OTHER, "score")] == 2.0
+    assert found["headrace_stream_records_total", (OTHER, "score")] == 10
+    assert (found["headrace_tenants", ()], found["headrace_tenants_summed", ()]) == (3, 2)
+    assert not any("bolt.visits" in labels for _, labels in found)
+    lags = [value for (name, _), value in found.items() if name.endswith("group_sum_lag")]
+    assert lags == [6], "the sum of a group is of all its tenants"
+
+
+def test_a_summed_counter_does_not_fall_when_one_of_its_streams_begins_at_0_again():
+    statistics, clock = StatisticsTwin(), [NOW_S]
+    metrics = Metrics(statistics, most_tenants=1, now_s=lambda: clock[0])
+    totals = []
+    for bolt, core in ((10, 5), (2, 7), (4, 7)):
+        report = told(NOW_S, ACME, BOLT, CORE)
+        streams = [replace(each, records_total=10) for each in report.streams]
+        streams[1:] = [
+            replace(streams[1], records_total=bolt),
+            replace(streams[2], records_total=core),
+        ]
+        statistics.publish(replace(report, streams=tuple(streams)))
+        clock[0] += 5.0
+        found = samples_of(metrics.exposition())
+        totals.append(found["headrace_stream_records_total", (OTHER, "score")])
+    assert totals == [15, 19, 21]
+
+
+def test_who_has_series_keeps_them_when_others_come():
+    statistics, clock = StatisticsTwin(), [NOW_S]
+    metrics = Metrics(statistics, most_tenants=1, now_s=lambda: clock[0])
+    for streams in ((BOLT,), (ACME, BOLT)):
+        statistics.publish(told(NOW_S, *streams))
+        clock[0] += 5.0
+        found = samples_of(metrics.exposition())
+        assert ("headrace_stream_lag_records", ("bolt", "score")) in found
+
+
+@pytest.mark.parametrize(("age_s", "up"), [(2.0, 1.0), (16.0, 0.0)])
+def test_a_driver_that_is_silent_is_not_up(age_s, up):
+    found = scraped(told(NOW_S - age_s, ACME))
+    assert found["headrace_driver_up", ("one",)] == up
+    assert found["headrace_driver_report_age_seconds", ("one",)] == age_s
+
+
+def test_a_store_that_does_not_answer_is_told_and_the_scrape_succeeds():
+    class Down(StatisticsTwin):
+        def reports(self):
+            raise StoreUnavailable("nobody there")
+
+    metrics = Metrics(Down(), now_s=lambda: NOW_S)
+    assert samples_of(metrics.exposition()) == {("headrace_statistics_up", ()): 0}
+
+
+def test_many_scrapes_within_a_second_read_the_store_once():
+    class Counting(StatisticsTwin):
+        asked = 0
+
+        def reports(self):
+            self.asked += 1
+            return super().reports()
+
+    statistics, clock = Counting(), [NOW_S]
+    metrics = Metrics(statistics, now_s=lambda: clock[0])
+    for _ in range(5):
+        metrics.exposition()
+    assert statistics.asked == 1
+    clock[0] += 1.0
+    metrics.exposition()
+    assert statistics.asked == 2
