@@ -35,6 +35,7 @@ from headrace.console.audit import Audited
 from headrace.console.desk import Desk
 from headrace.console.history import SparkKeeper
 from headrace.console.live import Live
+from headrace.console.metrics import Metrics
 from headrace.console.watcher import Watcher
 from headrace.doors.guard import Doorkeeper
 from headrace.doors.problems import install_problems
@@ -72,6 +73,8 @@ class Parts:
     #: the cookie of a session goes over TLS alone
     secure_cookie: bool = False
     most_clients: int = 1000
+    #: what names of consumer groups begin with, as the mirror of positions has them
+    group_prefix: str = "headrace."
 
 
 def create_app(parts: Parts) -> FastAPI:
@@ -110,6 +113,9 @@ def equip(app: FastAPI, parts: Parts) -> None:
     app.state.guard = parts.guard
     app.state.live = Live(watcher, parts.most_clients)
     app.state.sparks = SparkKeeper(parts.store.statistics)
+    app.state.metrics = Metrics(
+        parts.store.statistics, group_prefix=parts.group_prefix, now_s=parts.clock.now_s
+    )
 
 
 @asynccontextmanager

@@ -7,6 +7,8 @@ from fastapi import APIRouter, Request, Response
 from headrace.console.access import GuardedRoute
 from headrace.console.answers import answer
 from headrace.console.desk import AtDesk
+from headrace.console.metrics import CONTENT_TYPE, Metrics
+from headrace.console.problems import refusals
 from headrace.console.shapes import Health
 from headrace.doors.problems import problem_responses
 
@@ -24,6 +26,24 @@ def readyz(desk: AtDesk) -> Response:
     """Whether the store answers too."""
     desk.store.revision()
     return answer({"status": "ok"})
+
+
+@router.get(
+    "/metrics",
+    responses={
+        200: {
+            "description": "Prometheus text format; docs/metrics.md has every metric.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+        **refusals(),
+    },
+    response_class=Response,
+)
+def show_metrics(request: Request) -> Response:
+    """What drivers tell, as Prometheus scrapes it; at most a second old."""
+    metrics = request.app.state.metrics
+    assert isinstance(metrics, Metrics), "the app was made with one"
+    return Response(metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
 
 @router.get("/v1/openapi.json", include_in_schema=False)

@@ -61,6 +61,7 @@ def console_app(
             clock,
             secure_cookie=settings.doors.tls is not None,
             most_clients=chosen.most_clients,
+            group_prefix=settings.driver.mirror_prefix,
         )
     )
     # A live view is a request that does not end.
