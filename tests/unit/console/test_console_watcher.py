@@ -1,0 +1,188 @@
+"""One look for everybody, at most once a second, and what it makes of what drivers tell."""
+
+import threading
+
+import pytest
+from told import DELAY, figures, of_use_case, report, wave
+
+from headrace.console import rows
+from headrace.console.watcher import Watcher
+from headrace.errors import StoreUnavailable
+from headrace.model.statistics import LaneFigures, Spread
+from headrace.model.streams import State
+
+
+class Counting:
+    """A store that counts its calls."""
+
+    def __init__(self, store):
+        self.store, self.calls = store, []
+
+    def __getattr__(self, name):
+        self.calls.append(name)
+        return getattr(self.store, name)
+
+
+@pytest.fixture
+def counted(store):
+    return Counting(store)
+
+
+@pytest.fixture
+def watcher(counted, clock):
+    return Watcher(counted, clock)
+
+
+def looks(counted):
+    return counted.calls.count("revision")
+
+
+def test_many_who_look_within_a_second_cost_one_look(watcher, counted, clock):
+    assert len({id(watcher.look()) for _ in range(50)}) == 1
+    assert looks(counted) == 1
+    clock.move(1.0)
+    watcher.look()
+    assert looks(counted) == 2
+
+
+def test_those_who_come_while_somebody_looks_wait_for_what_is_seen(watcher, counted, store):
+    begun, go_on = threading.Event(), threading.Event()
+    real = store.streams
+
+    def slow():
+        begun.set()
+        assert go_on.wait(5)
+        return real()
+
+    store.streams = slow
+    seen = []
+    first = threading.Thread(target=lambda: seen.append(watcher.look()))
+    first.start()
+    assert begun.wait(5)
+    others = [threading.Thread(target=lambda: seen.append(watcher.look())) for _ in range(5)]
+    for each in others:
+        each.start()
+    go_on.set()
+    for each in (first, *others):
+        each.join()
+    assert len({id(each) for each in seen}) == 1
+    assert looks(counted) == 1
+
+
+def test_what_was_changed_through_this_door_is_seen_at_once(watcher, store):
+    watcher.look()
+    store.set_weight("acme", 7.0)
+    assert watcher.look().tenant_of["acme"].weight == 1.0
+    assert watcher.changed().tenant_of["acme"].weight == 7.0
+    assert watcher.look().tenant_of["acme"].weight == 7.0
+
+
+def test_a_look_that_began_before_a_change_is_not_believed_after_it(watcher, store):
+    real = store.streams
+
+    def changed_meanwhile():
+        store.streams = real
+        store.set_weight("acme", 7.0)
+        watcher._version = object()  # as `changed` does, in another thread
+        return real()
+
+    store.streams = changed_meanwhile
+    watcher.look()
+    assert watcher.look().tenant_of["acme"].weight == 7.0
+
+
+def test_tenants_and_failures_are_read_only_when_the_revision_moved(watcher, counted, clock, fail):
+    for _ in range(3):
+        watcher.look()
+        clock.move(2)
+    assert counted.calls.count("tenants") == counted.calls.count("failures") == 1
+    fail()
+    watcher.look()
+    assert counted.calls.count("tenants") == counted.calls.count("failures") == 2
+
+
+def test_an_open_failure_is_an_alert(watcher, fail):
+    fail()
+    (alert,) = watcher.look().alert_rows
+    assert (alert["kind"], alert["tenant"]) == ("quarantined", "acme")
+
+
+def test_figures_that_are_a_minute_old_are_not_shown(watcher, store, clock):
+    store.statistics.publish(report(figures(), at_s=clock.now_s(), use_cases=(of_use_case(),)))
+    clock.move(59)
+    assert watcher.look().tenant_rows["acme"]["figures"] is not None
+    assert watcher.look().use_case_rows["score"]["figures"] is not None
+    clock.move(2)
+    assert watcher.look().tenant_rows["acme"]["figures"] is None
+    assert watcher.look().use_case_rows["score"]["figures"] is None
+
+
+def test_of_two_drivers_who_told_last_is_believed(watcher, store, clock):
+    now_s = clock.now_s()
+    store.statistics.publish(report(figures(lag_records=1), driver="z-old", at_s=now_s - 9))
+    store.statistics.publish(report(figures(lag_records=2), driver="a-new", at_s=now_s))
+    snapshot = watcher.look()
+    assert snapshot.tenant_rows["acme"]["figures"]["lag_records"] == 2
+    assert [each["driver"] for each in snapshot.summary["drivers"]] == ["a-new", "z-old"]
+
+
+def test_the_summary_counts_what_is_there(watcher, store, clock):
+    store.set_tenant_state("bolt", State.REMOVED)
+    told = report(figures(), at_s=clock.now_s() - 16)
+    store.statistics.publish(told)
+    summary = watcher.look().summary
+    assert (summary["tenants_total"], summary["streams_total"]) == (1, 1)
+    assert (summary["lag_records"], summary["in_per_s"], summary["out_per_s"]) == (4, 2.0, 3.0)
+    assert [each["lost"] for each in summary["drivers"]] == [True]
+    assert summary["alerts_total"] == 1
+
+
+def test_waves_of_all_drivers_come_newest_first(watcher, store, clock):
+    store.statistics.publish(report(driver="a", waves=(wave("a2", 5.0), wave("a1", 1.0))))
+    store.statistics.publish(report(driver="b", waves=(wave("b1", 3.0),)))
+    assert [each["wave"] for each in watcher.look().wave_rows] == ["a2", "b1", "a1"]
+
+
+def test_a_store_that_does_not_answer_is_asked_again_by_the_next(watcher, store):
+    real, store.revision = store.revision, lambda: (_ for _ in ()).throw(StoreUnavailable)
+    with pytest.raises(StoreUnavailable):
+        watcher.look()
+    store.revision = real
+    assert watcher.look().tenants
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+
+def test_several_streams_are_summed_and_of_times_the_worst_is_shown(store):
+    late = Spread(5, 0.05, 1.0, 0.3, 0.6, 0.8)
+    two = [
+        figures(lanes=(LaneFigures(0, 1, 2, 9), LaneFigures(1, 1, 2))),
+        figures(use_case="copy", lag_s=9.0, state="suspended 1/4", note="look", delay=late),
+    ]
+    shown = rows.tenant_row(store.tenants()[0], two, 3)["figures"]
+    assert (shown["lag_records"], shown["lag_s"], shown["in_per_s"]) == (8, 9.0, 4.0)
+    assert (shown["state"], shown["note"], shown["streams_total"]) == ("suspended 1/4", "look", 3)
+    assert (shown["task_share"], shown["failures_open"]) == (0.5, 1)
+    assert shown["delay"] == {
+        "count": 15, "min_s": 0.05, "p50_s": 1.0, "p95_s": 0.4, "p99_s": 0.6, "max_s": 0.9,
+    }  # fmt: skip
+
+
+def test_a_spread_of_nothing_does_not_count():
+    assert rows.worst([Spread(), DELAY]) == DELAY
+    assert rows.worst([]) == rows.worst([Spread(), Spread()]) == Spread()
+
+
+def test_bytes_that_no_sink_tells_are_none_and_not_nothing(store):
+    deployment = store.deployments()[0]
+    untold = rows.use_case_row(deployment, [of_use_case(), of_use_case()])["figures"]
+    assert (untold["bytes_out_per_s"], untold["pace_per_s"]) == (None, None)
+    told = rows.use_case_row(deployment, [of_use_case(bytes_out_per_s=2.0), of_use_case()])
+    assert told["figures"]["bytes_out_per_s"] == 2.0
+    assert told["figures"]["records_per_s"] == 10.0
+
+
+def test_nothing_that_may_be_secret_is_shown_of_a_use_case(store):
+    shown = rows.use_case_row(store.deployments()[0], [])
+    assert shown.keys().isdisjoint({"options", "module"})
