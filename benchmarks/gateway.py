@@ -135,10 +135,10 @@ def _event(number: int) -> bytes:
             "lead": f"lead-{number:05}",
             "page": f"/products/{number}/details",
             "at": "2026-11-21T20:18:51Z",
-            "agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/129.0 Safari/537.36",
+            "agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/129.0",
             "referrer": "https://www.example.com/search?q=headrace+kafka+spark",
             "screen": {"width": 1920, "height": 1080},
-            "seconds": number / 7,
+            "seconds": number / 4,
         }
     )
 

@@ -99,9 +99,7 @@ class _Desk:
         try:
             kind = self._intake.kind(name)
             with self._room.taken(tenant, self._expected_bytes(request)):
-                asked = events.Request(
-                    dict(request.headers), await request.body(), request.query_params.get("key")
-                )
+                asked = events.Request(_headers(request), await request.body(), _key(request))
                 taken = await self._intake.take(tenant, kind, asked)
         except events.Refused as refused:
             raise problem_of(refused) from refused
@@ -118,6 +116,15 @@ class _Desk:
         # The HTTP parser has refused what is no number.
         announced = request.headers.get("content-length")
         return self._max_body_bytes if announced is None else int(announced)
+
+
+def _headers(request: Request) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.raw}
+
+
+def _key(request: Request) -> str | None:
+    # A query is seldom there, and costs a parser.
+    return request.query_params.get("key") if request.scope["query_string"] else None
 
 
 class _Readiness:

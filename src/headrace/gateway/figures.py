@@ -23,6 +23,7 @@ class Figures:
 
     def __init__(self, room: Room) -> None:
         self._registry = CollectorRegistry()
+        self._lines: dict[tuple[Counter | str, ...], Counter] = {}
         self._requests = Counter(
             "headrace_gateway_requests",
             "Requests with events, by HTTP status.",
@@ -56,18 +57,25 @@ class Figures:
 
     def answered(self, status: int, seconds: float) -> None:
         """A request has its answer."""
-        self._requests.labels(str(status)).inc()
+        self._of(self._requests, str(status)).inc()
         self._seconds.observe(seconds)
 
     def took(self, kind: str, body_bytes: int, outcomes: Sequence[Stored | Fault]) -> None:
         """The events of a request have their fate."""
-        stored = sum(1 for each in outcomes if isinstance(each, Stored))
-        failed = sum(1 for each in outcomes if isinstance(each, Fault) and each.status == 503)
-        refused = len(outcomes) - stored - failed
+        faults = [each for each in outcomes if isinstance(each, Fault)]
+        failed = sum(1 for each in faults if each.status == 503)
+        stored, refused = len(outcomes) - len(faults), len(faults) - failed
         for result, count in (("stored", stored), ("failed", failed), ("refused", refused)):
             if count:
-                self._events.labels(kind, result).inc(count)
-        self._bytes.labels(kind).inc(body_bytes)
+                self._of(self._events, kind, result).inc(count)
+        self._of(self._bytes, kind).inc(body_bytes)
+
+    def _of(self, counter: Counter, *labels: str) -> Counter:
+        """One line of a counter; to look it up each time is dear."""
+        found = self._lines.get((counter, *labels))
+        if found is None:
+            found = self._lines[counter, *labels] = counter.labels(*labels)
+        return found
 
     def exposition(self) -> bytes:
         """Everything, in Prometheus' text format."""

@@ -81,6 +81,7 @@ class _Reader:
         self._limits = limits
         self._key = _common_key(request)
         self._trace = trace_headers(request)
+        self._is_plain = not kind.looks_inside
         self._plain = [("content-type", JSON.encode()), *self._trace]
 
     def one(self, read_it: Callable[[], Item]) -> Batch:
@@ -138,26 +139,23 @@ class _Reader:
 
     def event(self, text: bytes, value: Any, envelope: Envelope | Fault | None = None) -> Item:
         """One event; ``value`` is its text, parsed."""
-        fault = self._out_of_bounds(text, value)
-        if fault is None and isinstance(envelope, Fault):
-            fault = envelope
-        if fault is not None:
-            return fault
-        assert not isinstance(envelope, Fault)
-        if envelope is None and not self._kind.looks_inside:
+        # Called for each event of a batch, and nearly all are plain ones within bounds.
+        if len(text) > self._limits.item_bytes:
+            return self._too_large(text)
+        if is_deeper(text, value, self._limits.depth):
+            return Fault(422, "too-deep", f"more than {self._limits.depth} levels of JSON")
+        if envelope is None and self._is_plain:
             return Event(text, self._key, self._plain)
+        return self._looked_at(text, value, envelope)
+
+    def _looked_at(self, text: bytes, value: Any, envelope: Envelope | Fault | None) -> Item:
+        if isinstance(envelope, Fault):
+            return envelope
         key = self._kind.fault_of(value) or self._key_of(value, envelope)
         if isinstance(key, Fault):
             return key
         headers = self._plain if envelope is None else [*envelope.headers(), *self._trace]
         return Event(text, key, headers)
-
-    def _out_of_bounds(self, text: bytes, value: Any) -> Fault | None:
-        if len(text) > self._limits.item_bytes:
-            return self._too_large(text)
-        if is_deeper(text, value, self._limits.depth):
-            return Fault(422, "too-deep", f"more than {self._limits.depth} levels of JSON")
-        return None
 
     def _key_of(self, value: Any, envelope: Envelope | None) -> bytes | Fault | None:
         if self._key is not None:

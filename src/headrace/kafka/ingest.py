@@ -195,11 +195,15 @@ class _Waiting:
 
     def told(self, number: int, error: KafkaError | None, message: Any) -> None:
         """The client knows what became of a record."""
+        # Called for each record, and a good part of what one costs.
         if error is None:
             self._results[number] = Stored(message.partition(), message.offset())
         else:
             self._results[number] = self._owner._translated(error, self._topic)
-        self._ended(1)
+        self._left -= 1
+        self._owner._under_way -= 1
+        if self._left == 0:
+            self._ended(0)
 
     def failed(self, number: int, error: HeadraceError) -> None:
         """A record was not taken by the client."""
