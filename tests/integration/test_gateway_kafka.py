@@ -2,9 +2,13 @@
 
 import json
 import os
+import re
+import shutil
 import signal
+import subprocess
 import threading
 import uuid
+from pathlib import Path
 
 import httpx
 import pytest
@@ -213,6 +217,38 @@ def test_it_is_ready_and_shows_its_figures(client, gateway):
     assert client.get("/readyz").status_code == 200
     with gateway.client("operator") as operator:
         assert "headrace_gateway_events_total" in operator.get("/metrics").text
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+@pytest.mark.parametrize("number", range(len(blocks("sh"))))
+def test_the_commands_of_the_docs_send_events(gateway, new, number):
+    command = blocks("sh")[number].replace("http://localhost:8601", gateway.url)
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env={**os.environ, "KEY": gateway.keys["acme"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    told = json.loads(done.stdout)
+    assert told["topic"] == gateway.topic()
+    assert len(new()) == told.get("accepted", 1)
+
+
+def test_the_python_of_the_docs_sends_events(gateway, new, monkeypatch):
+    monkeypatch.setenv("KEY", gateway.keys["acme"])
+    monkeypatch.setenv("GATEWAY", gateway.url)
+    (code,) = blocks("python")
+    exec(code, {})
+    assert len(new()) == 2
 
 
 @pytest.fixture
