@@ -14,6 +14,7 @@ BENCHMARKS = {
     "planner": "one turn of the planner over 10,000 lanes",
     "reader": "the slice reader against the bare Kafka client",
     "gateway": "events acknowledged over HTTP against a bare producer, and singles at 2,000/s",
+    "statistics": "what it costs a driver with 1,000 tenants to tell how it fares",
     "commit": "positions committed in PostgreSQL against raw transactions of the same rows",
     "many_lanes": "a round over many small topics against Spark's Kafka source",
     "drain": "a backlog of a million records against Spark's Kafka source and the bare client",

@@ -1,10 +1,11 @@
 """What a driver tells of its streams, made anew only where something happened.
 
 Of a thousand streams most do nothing at a given moment, and to describe each of them every other
-second would cost a driver more than to run them. So what was told of a stream is kept with a mark
-of what it was made of, and told again as long as the mark is the same. Percentiles are the dearest
-part: they are read again where new delays came, but of so many streams at a time at most, those
-that wait longest first; they tell of the last half-minute or more, so some seconds do not matter.
+second would cost a driver more than to run them. So what was told of a stream is told again as long
+as nothing happened to it. Of those where something did, so many at a time are described anew, those
+that wait longest first: with up to 250 busy streams every report has all of them, with a thousand
+one in four, and no figure is older than 8 s. What a person has to see at once, a state, a failure,
+an error, does not wait.
 
 Also here: rates of what came in, which nobody but the observer of ends knows, and how late a stream
 is (`policies/lateness.py`). Publishing is `telling.py`'s matter.
@@ -12,7 +13,7 @@ is (`policies/lateness.py`). Publishing is `telling.py`'s matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,10 +26,34 @@ from headrace.policies.history import FRESH_SPAN_S
 from headrace.policies.lateness import Look, lag_s, remembered
 from headrace.policies.sketches import packed, spread_of
 
-#: streams whose percentiles are read again in one go
-SPREADS_AT_ONCE = 250
+#: streams described anew in one report, besides those that cannot wait
+AT_ONCE = 250
 _NO_DELAYS = Spread()
 _NO_LOOKS: tuple[Look, ...] = ()
+
+
+class Minute(NamedTuple):
+    """What was counted of a stream in a minute that is over."""
+
+    stream: StreamId
+    windows: list[Window]
+    from_s: float
+
+    def point(self) -> Point:
+        """The same as history keeps it; may be asked in another thread, as nothing changes it."""
+        sketch = merged_of(self.windows)
+        return Point(
+            stream=self.stream,
+            from_s=self.from_s,
+            span_s=FRESH_SPAN_S,
+            lag_records=max(each.lag_records for each in self.windows),
+            lag_s=max(each.lag_s for each in self.windows),
+            records_in=sum(each.records_in for each in self.windows),
+            records_out=sum(each.records_out for each in self.windows),
+            task_s=sum(each.task_s for each in self.windows),
+            delay=spread_of(sketch),
+            sketch=packed(sketch),
+        )
 
 
 class _Now(NamedTuple):
@@ -36,8 +61,6 @@ class _Now(NamedTuple):
 
     now_s: float
     steady_s: float
-    #: when the last one was
-    before_s: float
     #: of all streams, lately
     task_s: float
     #: how long "lately" is
@@ -49,16 +72,19 @@ class _Track:
     """What the last look saw of a stream."""
 
     figures: StreamFigures
-    #: what they were made of
+    #: what a person has to see at once
+    urgent: tuple[object, ...] = ()
+    #: what else the figures were made of
     mark: tuple[object, ...] = ()
     #: they change without anything happening: a lag grows older, a rate fades
     restless: bool = True
+    #: when it was last seen to be as described
+    seen_s: float = 0.0
     #: ends by partition
     ends: dict[int, int] = field(default_factory=dict)
     #: of partitions that lag
     looks: dict[int, tuple[Look, ...]] = field(default_factory=dict)
-    delay: Spread = _NO_DELAYS
-    #: what the delay was read from: the meter's version, and its window
+    #: what its delay was read from: the meter's version, and its windows
     delay_of: tuple[int, int] = (0, 0)
 
 
@@ -69,98 +95,96 @@ class Figures:
     board: Board
     reporter: Reporter
     _tracks: dict[StreamId, _Track] = field(default_factory=dict)
-    #: streams with new delays, those that wait longest first
-    _stale: dict[StreamId, None] = field(default_factory=dict)
-    _looked_at_s: float | None = None
+    #: streams to describe anew, those that wait longest first
+    _due: dict[StreamId, None] = field(default_factory=dict)
 
     def look(self, now_s: float, steady_s: float) -> tuple[StreamFigures, ...]:
         """Every stream held, in no order, as of now; called every second or two."""
-        before_s = now_s if self._looked_at_s is None else self._looked_at_s
         everyone = self.reporter.all
         everyone.window(now_s)  # from the first look on there is something to count
         task_s = sum(each.task_s for each in everyone.recent(now_s))
-        now = _Now(now_s, steady_s, before_s, task_s, everyone.span_s(now_s))
-        self._looked_at_s = now_s
-        self._read_spreads(now_s)
-        tracks = self._tracks
-        for name in [name for name in tracks if name not in self.board.streams]:
+        now = _Now(now_s, steady_s, task_s, everyone.span_s(now_s))
+        tracks, streams = self._tracks, self.board.streams
+        for name in [name for name in tracks if name not in streams]:
             del tracks[name]
-        return tuple(self._one(name, held, now) for name, held in self.board.streams.items())
+        for name, held in streams.items():
+            self._scan(name, held, now)
+        for name in list(self._due)[:AT_ONCE]:
+            del self._due[name]
+            if name in streams:
+                self._describe(tracks[name], streams[name], now)
+        return tuple(each.figures for each in tracks.values())
 
-    def points(self, from_s: float) -> Iterator[Point]:
+    def minutes(self, from_s: float) -> list[Minute]:
         """What happened in the minute that began then, of streams with anything to say."""
         first = int(from_s // WINDOW_S)
+        found = []
         for name, meter in self.reporter.meters.items():
-            windows = [each for each in meter.windows if each.number in (first, first + 1)]
-            if not all(each.is_empty for each in windows):
-                yield _point(name, windows, from_s)
+            windows = [
+                each
+                for each in meter.windows
+                if first <= each.number <= first + 1 and not each.is_empty
+            ]
+            if windows:
+                found.append(Minute(name, windows, from_s))
+        return found
 
-    def _one(self, name: StreamId, held: HeldStream, now: _Now) -> StreamFigures:
+    def _scan(self, name: StreamId, held: HeldStream, now: _Now) -> None:
+        """Note whether anything happened to a stream; what cannot wait is described at once."""
+        meter = self.reporter.meters.get(name, _NOTHING)
+        urgent = (shown_state(held, now.steady_s), shown_note(held, meter))
         track = self._tracks.get(name)
-        lanes = held.lanes
-        state = shown_state(held, now.steady_s)
-        meter = self.reporter.meters.get(name)
-        version = meter.version if meter is not None else 0
-        mark = (state, version, shown_note(held, meter or _NOTHING), *_ends(lanes))
-        if track is not None and track.mark == mark and not track.restless:
-            return track.figures
-        if track is None:
-            track = self._tracks[name] = _Track(_nothing(held))
-        track.mark = mark
-        self._make(track, held, state, now)
-        return track.figures
-
-    def _make(self, track: _Track, held: HeldStream, state: str, now: _Now) -> None:
-        lag, came = held.lag_records, _came(track, held.lanes)
-        late_s = {}
-        if lag:
-            late_s = {
-                number: _late_s(track, number, lane, now) for number, lane in held.lanes.items()
-            }
-        elif track.looks:
-            track.looks = {}
-        latest_s = max(late_s.values(), default=0.0)
-        track.ends = {partition: lane.end for partition, lane in held.lanes.items()}
-        name = held.stream.id
-        meter = self.reporter.meter(name) if lag or came else self.reporter.meters.get(name)
-        if meter is None:
-            meter = _NOTHING
+        if track is None or track.urgent != urgent:
+            if track is None:
+                track = self._tracks[name] = _Track(_nothing(held))
+            self._describe(track, held, now)
+        elif track.restless or track.mark != (meter.version, *_ends(held.lanes)):
+            self._due.setdefault(name)
         else:
-            _count(meter, now.now_s, came, lag, latest_s)
+            track.seen_s = now.now_s
+
+    def _describe(self, track: _Track, held: HeldStream, now: _Now) -> None:
+        name, lanes = held.stream.id, held.lanes
+        lag, came = held.lag_records, _came(track.ends, lanes)
+        late_s = _late_s(track, lanes, now) if lag else {}
+        latest_s = max(late_s.values(), default=0.0)
+        meter = (
+            self.reporter.meter(name) if lag or came else self.reporter.meters.get(name, _NOTHING)
+        )
+        if lag or came:
+            _count(meter.window(now.now_s), came, lag, latest_s)
+        if not lag:
+            track.looks = {}
         recent = meter.recent(now.now_s)
-        if (meter.version, _newest(recent)) != track.delay_of:
-            self._stale.setdefault(name)
-        task_s = sum(each.task_s for each in recent)
-        track.restless = bool(lag) or bool(recent and not all(each.is_empty for each in recent))
+        incoming = outgoing = 0
+        task_s = 0.0
+        for each in recent:
+            incoming += each.records_in
+            outgoing += each.records_out
+            task_s += each.task_s
+        state, note = shown_state(held, now.steady_s), shown_note(held, meter)
+        track.urgent, track.mark = (state, note), (meter.version, *_ends(lanes))
+        track.restless = bool(lag or incoming or outgoing or task_s)
+        track.seen_s = now.now_s
+        track.ends = {partition: lane.end for partition, lane in lanes.items()}
         track.figures = StreamFigures(
             stream=name,
             topic=held.stream.topic,
             state=state,
             lag_records=lag,
             lag_s=latest_s,
-            in_per_s=sum(each.records_in for each in recent) / now.span_s,
-            out_per_s=sum(each.records_out for each in recent) / now.span_s,
-            delay=track.delay,
+            in_per_s=incoming / now.span_s,
+            out_per_s=outgoing / now.span_s,
+            delay=_delay(track, meter, recent),
             throttled=held.throttled and lag > 0,
             task_share=task_s / now.task_s if now.task_s > 0 else 0.0,
             records_total=meter.records_total,
             dead_letters_total=meter.dead_letters,
             lost_records_total=meter.lost_records,
             wave=shown_wave(held, meter),
-            note=shown_note(held, meter),
-            lanes=_lanes(track.figures.lanes, held.lanes, late_s),
+            note=note,
+            lanes=_lanes(lanes, late_s),
         )
-
-    def _read_spreads(self, now_s: float) -> None:
-        """Read percentiles of some streams again, before anything is made of them."""
-        for name in list(self._stale)[:SPREADS_AT_ONCE]:
-            del self._stale[name]
-            track, meter = self._tracks.get(name), self.reporter.meters.get(name)
-            if track is not None and meter is not None:
-                recent = meter.recent(now_s)
-                track.delay = spread_of(merged_of(recent))
-                track.delay_of = (meter.version, _newest(recent))
-                track.mark = ()
 
 
 _NOTHING = Meter()
@@ -172,81 +196,57 @@ def _nothing(held: HeldStream) -> StreamFigures:
     return StreamFigures(held.stream.id, topic, "", *told)
 
 
-def _ends(lanes: dict[int, Lane]) -> Iterator[object]:
-    for lane in lanes.values():
-        yield lane.position
-        yield lane.end
-        yield lane.failure
-        yield lane.wave
+def _ends(lanes: Mapping[int, Lane]) -> list[object]:
+    return [
+        told
+        for each in lanes.values()
+        for told in (each.position, each.end, each.failure, each.wave)
+    ]
 
 
-def _newest(recent: list[Window]) -> int:
-    return sum(each.number for each in recent)
+def _delay(track: _Track, meter: Meter, recent: list[Window]) -> Spread:
+    """Its percentiles; they are the dearest part, so they are read only if there is a new delay."""
+    version = (meter.version, sum(each.number for each in recent))
+    if version == track.delay_of:
+        return track.figures.delay
+    track.delay_of = version
+    return spread_of(merged_of(recent))
 
 
-def _came(track: _Track, lanes: dict[int, Lane]) -> int:
+def _came(before: Mapping[int, int], lanes: Mapping[int, Lane]) -> int:
     """Records that came since the last look, as far as the ends are known."""
     came = 0
     for partition, lane in lanes.items():
-        before = track.ends.get(partition, -1)
-        if 0 <= before < lane.end:
-            came += lane.end - before
+        end = before.get(partition, -1)
+        if 0 <= end < lane.end:
+            came += lane.end - end
     return came
 
 
-def _late_s(track: _Track, partition: int, lane: Lane, now: _Now) -> float:
-    if not lane.lag_records:
-        track.looks.pop(partition, None)
-        return 0.0
-    looks = track.looks.get(partition, _NO_LOOKS)
-    before = track.ends.get(partition, -1)
-    if not looks and before >= 0:
-        # It had no lag at the last look, whenever its end was learned.
-        looks = (Look(now.before_s, before),)
-    looks = remembered(looks, Look(now.now_s, lane.end), lane.position)
-    track.looks[partition] = looks
-    return lag_s(looks, lane.position)
+def _late_s(track: _Track, lanes: Mapping[int, Lane], now: _Now) -> dict[int, float]:
+    """How late each lane that lags is."""
+    late_s, looks = {}, {}
+    for partition, lane in lanes.items():
+        if not lane.lag_records:
+            continue
+        seen, before = track.looks.get(partition, _NO_LOOKS), track.ends.get(partition, -1)
+        if not seen and before >= 0:
+            # It had no lag when it was seen last, whenever that end was learned.
+            seen = (Look(track.seen_s, before),)
+        looks[partition] = remembered(seen, Look(now.now_s, lane.end), lane.position)
+        late_s[partition] = lag_s(looks[partition], lane.position)
+    track.looks = looks
+    return late_s
 
 
-def _count(meter: Meter, now_s: float, came: int, lag: int, late_s: float) -> None:
-    if came or lag:
-        window = meter.window(now_s)
-        window.records_in += came
-        window.lag_records = max(window.lag_records, lag)
-        window.lag_s = max(window.lag_s, late_s)
+def _count(window: Window, came: int, lag: int, late_s: float) -> None:
+    window.records_in += came
+    window.lag_records = max(window.lag_records, lag)
+    window.lag_s = max(window.lag_s, late_s)
 
 
-def _lanes(
-    before: tuple[LaneFigures, ...], lanes: dict[int, Lane], late_s: dict[int, float]
-) -> tuple[LaneFigures, ...]:
-    """The lanes' figures; if none of them moved the same as before."""
-    if (
-        not late_s
-        and len(before) == len(lanes)
-        and all(
-            (each.partition, each.position, each.end, each.failure, each.lag_s)
-            == (partition, lane.position, lane.end, lane.failure, 0.0)
-            for each, (partition, lane) in zip(before, lanes.items(), strict=True)
-        )
-    ):
-        return before
+def _lanes(lanes: Mapping[int, Lane], late_s: Mapping[int, float]) -> tuple[LaneFigures, ...]:
     return tuple(
         LaneFigures(partition, lane.position, lane.end, lane.failure, late_s.get(partition, 0.0))
         for partition, lane in lanes.items()
-    )
-
-
-def _point(stream: StreamId, windows: list[Window], from_s: float) -> Point:
-    sketch = merged_of(windows)
-    return Point(
-        stream=stream,
-        from_s=from_s,
-        span_s=FRESH_SPAN_S,
-        lag_records=max(each.lag_records for each in windows),
-        lag_s=max(each.lag_s for each in windows),
-        records_in=sum(each.records_in for each in windows),
-        records_out=sum(each.records_out for each in windows),
-        task_s=sum(each.task_s for each in windows),
-        delay=spread_of(sketch),
-        sketch=packed(sketch),
     )

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import structlog
 
-from headrace.cycle.figures import Figures
+from headrace.cycle.figures import Figures, Minute
 from headrace.errors import HeadraceError
-from headrace.model.statistics import Point, Report
+from headrace.model.statistics import Report
 from headrace.policies.history import FRESH_SPAN_S, began_s
 from headrace.ports import Clock, Statistics
 
@@ -67,10 +67,15 @@ class Teller:
         mail = _Mail(self._report(self._facts, now_s))
         minute_s = began_s(now_s, FRESH_SPAN_S)
         if minute_s > self._minute_s:
-            mail.points = [*self._figures.points(minute_s - FRESH_SPAN_S)]
+            mail.minutes = self._figures.minutes(minute_s - FRESH_SPAN_S)
             mail.thin_at_s = now_s
             self._minute_s = minute_s
         self._post.put(mail)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is still to be written."""
+        return self._post.is_busy
 
     def leave(self) -> None:
         """The driver has given its streams back: its report is forgotten, nobody shall miss it."""
@@ -80,7 +85,7 @@ class Teller:
         """Tell for the last time, if it ever did, and wait until it is written down."""
         if self._facts is None:
             return
-        mail = _Mail(points=[*self._figures.points(self._minute_s)])
+        mail = _Mail(minutes=self._figures.minutes(self._minute_s))
         if self._has_left:
             mail.forget = self._name
         else:
@@ -115,7 +120,7 @@ class _Mail:
     """What is to be written down."""
 
     report: Report | None = None
-    points: list[Point] = field(default_factory=list)
+    minutes: list[Minute] = field(default_factory=list)
     thin_at_s: float | None = None
     #: driver whose report is to be dropped
     forget: str | None = None
@@ -131,8 +136,9 @@ class _Post:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._in_trouble = False
-        #: points that the store did not take; read by the thread alone
-        self._left: list[Point] = []
+        self._writing = False
+        #: what the store did not take; touched by the thread alone
+        self._left: list[Minute] = []
 
     def put(self, mail: _Mail) -> None:
         """Have it written; what still waits is taken along, but an older report is dropped."""
@@ -144,6 +150,11 @@ class _Post:
                     target=self._run, name="headrace-teller", daemon=True
                 )
                 self._thread.start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something waits, or is being written."""
+        return self._waiting is not None or self._writing
 
     def close(self) -> None:
         """Wait until everything is written, but not for ever."""
@@ -158,22 +169,24 @@ class _Post:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting is not None or self._closed)
                 mail, self._waiting = self._waiting, None
+                self._writing = mail is not None
             if mail is None:
                 return
-            mail.points = [*self._left, *mail.points][-MOST_POINTS:]
+            mail.minutes = [*self._left, *mail.minutes][-MOST_POINTS:]
             self._left = []
             try:
                 self._write(mail)
                 self._in_trouble = False
             except HeadraceError as error:
                 self._trouble(mail, error)
+            self._writing = False
 
     def _write(self, mail: _Mail) -> None:
         if mail.report is not None:
             self._statistics.publish(mail.report)
-        if mail.points:
-            self._statistics.keep(mail.points)
-            mail.points = []
+        if mail.minutes:
+            self._statistics.keep([each.point() for each in mail.minutes])
+            mail.minutes = []
         if mail.thin_at_s is not None:
             self._statistics.thin(mail.thin_at_s)
         if mail.forget is not None:
@@ -183,14 +196,14 @@ class _Post:
         if not self._in_trouble:
             log.warning("statistics not written; they go on by themselves", error=str(error))
         self._in_trouble = True
-        # A minute is not told again, so its points wait for the next report to take them along.
-        self._left = mail.points
+        # A minute is not told again, so it waits for the next report to take it along.
+        self._left = mail.minutes
 
 
 def _together(older: _Mail, newer: _Mail) -> _Mail:
     return _Mail(
         newer.report or older.report,
-        [*older.points, *newer.points][-MOST_POINTS:],
+        [*older.minutes, *newer.minutes][-MOST_POINTS:],
         newer.thin_at_s or older.thin_at_s,
         newer.forget,
     )
