@@ -17,7 +17,7 @@ from headrace.cycle.meters import Meter
 from headrace.cycle.timeline import Timeline
 from headrace.cycle.use_case_meters import UseCaseMeter
 from headrace.model.receipts import Receipt
-from headrace.model.streams import Order, StreamId
+from headrace.model.streams import Order, State, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, WaveResult
 
@@ -121,15 +121,17 @@ def shown_state(held: HeldStream, now_s: float) -> str:
 
     ``now_s`` is of the steady clock.
     """
-    if held.state.value != "active":
+    if held.state is not State.ACTIVE:
         return held.state.value
     if held.waiting:
         return "waiting"
-    lanes = held.lanes.values()
-    stopped = sum(lane.failure is not None for lane in lanes)
+    stopped, troubled = 0, False
+    for lane in held.lanes.values():
+        stopped += lane.failure is not None
+        troubled |= bool(lane.tries or lane.attempts or lane.not_before_s > now_s)
     if stopped:
-        whole = stopped == len(lanes) or held.deployment.order is Order.STREAM
-        return "suspended" if whole else f"suspended {stopped}/{len(lanes)}"
-    if any(lane.tries or lane.attempts or lane.not_before_s > now_s for lane in lanes):
+        whole = stopped == len(held.lanes) or held.deployment.order is Order.STREAM
+        return "suspended" if whole else f"suspended {stopped}/{len(held.lanes)}"
+    if troubled:
         return "retrying"
     return "throttled" if held.throttled and held.lag_records else "active"

@@ -12,6 +12,7 @@ and neither is a reason to show nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ from headrace.policies.history import (
 )
 from headrace.store.database import Database
 from headrace.store.pairs import matching
-from headrace.store.report_form import packed, unpacked
+from headrace.store.report_form import Packer, unpacked
 from headrace.store.schema import points as point_rows
 from headrace.store.schema import reports as report_rows
 
@@ -43,10 +44,13 @@ class SqlStatistics:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        #: by driver: of one at most, but in a test
+        self._packers: defaultdict[str, Packer] = defaultdict(Packer)
 
     def publish(self, report: Report) -> None:
         """Replace what this driver told before."""
-        row = {"driver": report.driver, "at_s": report.at_s, "report": packed(report)}
+        told = self._packers[report.driver].packed(report)
+        row = {"driver": report.driver, "at_s": report.at_s, "report": told}
         with self._database.write() as connection:
             _put(connection, report_rows, [row])
 
