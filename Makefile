@@ -37,6 +37,7 @@ unit: setup
 	.venv/bin/pytest tests/unit -q $(ARGS)
 
 test: lint ## lint, then all tests, the quick ones first
+	@scripts/setup-tests
 	.venv/bin/pytest tests/unit tests/contract tests/integration tests/e2e tests/faults \
 		-m "not matrix" --durations=20 $(ARGS)
 
