@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 
 import pytest
 
@@ -48,9 +49,16 @@ class Visit:
     def enter(self, key, page=""):
         """Log in by link, and go to a page."""
         self.page.goto(f"{self.address}/#key={key}")
-        self.page.get_by_role("navigation", name="Pages").wait_for()
+        self.page.locator("main h1").wait_for()
         if page:
             self.go(page)
+
+    def until(self, claim, arg=None):
+        """Wait for JavaScript to be true; the page's own waiting is refused by its CSP."""
+        until = time.monotonic() + 20
+        while not self.page.evaluate(claim, arg):
+            assert time.monotonic() < until, claim
+            self.page.wait_for_timeout(30)
 
     def go(self, page):
         """Open a page by its address."""

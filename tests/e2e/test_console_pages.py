@@ -35,11 +35,12 @@ def moving():
         yield world, address
 
 
-def settled(page):
+def settled(somebody):
     """Wait until nothing says that it loads."""
-    page.locator("main h1").wait_for()
-    page.wait_for_function("!document.querySelector('.is-loading, .is-waiting')")
-    page.wait_for_function("[...document.querySelectorAll('.chart-place')].every(x => x.querySelector('canvas'))")
+    somebody.page.locator("main h1").wait_for()
+    somebody.until("!document.querySelector('.is-loading, .is-waiting')")
+    charts = "[...document.querySelectorAll('.chart-place')]"
+    somebody.until(f"{charts}.every(each => each.querySelector('canvas'))")
 
 
 def violations(page):
@@ -55,7 +56,7 @@ def violations(page):
 def test_a_page_opens_without_errors_and_axe_finds_nothing(visit, still, name, theme):
     somebody = visit(still, theme)
     somebody.enter("hr_operator", name)
-    settled(somebody.page)
+    settled(somebody)
     assert violations(somebody.page) == []
     assert somebody.troubles == []
 
@@ -101,7 +102,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(visit, still):
     somebody.enter("hr_operator")
     for name in PAGES:
         somebody.go(name)
-        settled(somebody.page)
+        settled(somebody)
         assert somebody.page.evaluate("document.documentElement.scrollWidth") <= 390, name
 
 
@@ -150,6 +151,10 @@ def test_a_senders_key_is_told_where_it_belongs(visit, still):
 # -- the table -----------------------------------------------------------------------------------
 
 
+#: what the column of rates in shows, in JavaScript
+INS = "[...document.querySelectorAll('tr[data-place] td:nth-child(6)')].map(each => each.innerText)"
+
+
 def column(page, title):
     """What a column shows, row by row."""
     names = page.locator("[data-table] th").all_inner_texts()
@@ -178,7 +183,7 @@ def test_search_and_state_narrow_the_table_together(visit, still):
     page = somebody.page
     page.get_by_role("button", name=re.compile("^throttled")).click()
     names = page.locator("[data-table] tbody a")
-    page.wait_for_function("document.querySelectorAll('[data-table] tbody a').length < 20")
+    somebody.until("document.querySelectorAll('[data-table] tbody a').length < 20")
     assert names.count() == 11
     page.get_by_role("searchbox", name="Search tenants").fill("delta")
     assert all("delta" in each for each in names.all_inner_texts())
@@ -209,7 +214,7 @@ def test_the_keyboard_reaches_everything(visit, still):
     page.keyboard.press("k")
     assert page.evaluate(focused) == column(page, "tenant")[1]
     page.keyboard.press("End")
-    page.wait_for_function("document.activeElement.closest('tr')?.dataset.place === '999'")
+    somebody.until("document.activeElement.closest('tr')?.dataset.place === '999'")
     last = page.evaluate(focused)
     page.keyboard.press("Enter")
     page.get_by_role("heading", name=last).wait_for()
@@ -248,9 +253,7 @@ def test_figures_change_by_themselves_and_a_suspended_tenant_says_so(visit, movi
     page = somebody.page
     page.locator("[data-table] tbody a").first.wait_for()
     before = column(page, "in")
-    page.wait_for_function(
-        "before => [...document.querySelectorAll('[data-table] tbody tr[data-place] td:nth-child(6)')]"
-        ".map(x => x.innerText).join() !== before", arg=",".join(before))  # fmt: skip
+    somebody.until(f"before => {INS}.some((each, place) => each !== before[place])", before)
     world.set_state("cedar-00", "suspended")
     row = page.get_by_role("row", name=re.compile("^cedar-00"))
     row.get_by_text("suspended").wait_for()
@@ -265,12 +268,11 @@ def test_the_order_is_held_while_somebody_points(visit, moving):
     page.get_by_role("columnheader", name="in", exact=True).get_by_role("button").click()
     page.locator("[data-table] tbody a").nth(3).hover()
     names, figures = column(page, "tenant"), column(page, "in")
-    page.wait_for_function(
-        "before => [...document.querySelectorAll('[data-table] tbody tr[data-place] td:nth-child(6)')]"
-        ".filter((x, i) => x.innerText !== before[i]).length > 12", arg=figures)  # fmt: skip
+    some = f"before => {INS}.filter((each, place) => each !== before[place]).length > 12"
+    somebody.until(some, figures)
     assert column(page, "tenant") == names
     page.mouse.move(5, 5)
-    page.wait_for_function("!document.querySelector('.held')")
+    somebody.until("!document.querySelector('.held')")
 
 
 def test_a_lost_connection_is_shown_and_comes_back(visit):
@@ -304,9 +306,9 @@ def test_a_thousand_rows_change_in_less_than_fifty_milliseconds(visit):
             metrics = cdp.send("Performance.getMetrics")["metrics"]
             return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
 
-        page.wait_for_function("window.updates >= 2")
+        somebody.until("window.updates >= 2")
         began, seen = busy_s(), page.evaluate("window.updates")
-        page.wait_for_function(f"window.updates >= {seen + 8}", timeout=30000)
+        somebody.until(f"window.updates >= {seen + 8}")
         updates = page.evaluate("window.updates") - seen
         assert (busy_s() - began) / updates < 0.050
 
@@ -333,7 +335,7 @@ def test_retry_says_where_the_lane_goes_on(visit, moving):
     dialog.get_by_role("button", name="Retry").click()
     dialog.get_by_text("Failure 7 is closed").wait_for()
     somebody.page.keyboard.press("Escape")
-    somebody.page.wait_for_function("!document.querySelector('.failure')")
+    somebody.until("!document.querySelector('.failure')")
     assert world.failures[7]["state"] == "retried"
     assert somebody.troubles == []
 
@@ -446,7 +448,7 @@ def test_a_new_key_is_shown_once(visit, moving):
     somebody.enter("hr_operator", "keys")
     page = somebody.page
     dialog = asked(page, "New key…")
-    dialog.get_by_label("Tenant").fill("acme-00")
+    dialog.get_by_role("textbox", name="Tenant").fill("acme-00")
     dialog.get_by_label("Label").fill("shop")
     dialog.get_by_role("button", name="Create").click()
     shown = page.get_by_role("dialog", name="The new key").get_by_label("Key", exact=True)

@@ -105,9 +105,9 @@ function Header({ me, route, leave, onHelp }) {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); focusMain(); }}>Skip to content</a>
     <a class="brand" href="#/" aria-label="Headrace, start"><svg viewBox="0 0 24 24" aria-hidden="true">
       <path d="M2 7h12M2 12h8.5M2 17h15" /><path class="gate" d="M19.5 3v6M19.5 13v8" /></svg>Headrace</a>
-    <nav aria-label="Pages">${shown.map((each) => html`<a key=${each.name} href=${`#/${each.name}`}
+    ${shown.length > 0 && html`<nav aria-label="Pages">${shown.map((each) => html`<a key=${each.name} href=${`#/${each.name}`}
       aria-current=${route.page === each.name ? "page" : undefined}>${each.title}
-      ${each.name === "alerts" && html`<${AlertCount} />`}</a>`)}</nav>
+      ${each.name === "alerts" && html`<${AlertCount} />`}</a>`)}</nav>`}
     <div class="top-end"><${LiveMark} />
       <button class="icon-button" onClick=${onHelp} aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)">
         <svg viewBox="0 0 16 16" aria-hidden="true"><rect x="1" y="4" width="14" height="9" rx="1.5" /><path

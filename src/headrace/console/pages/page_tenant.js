@@ -15,6 +15,7 @@ import {
   useLoaded, useState,
 } from "./ui.js";
 
+const change = (me) => me.role === "operator" || me.role === "tenant";
 const query = (tenant, more = "") => `?tenant=${encodeURIComponent(tenant)}&limit=1000${more}`;
 
 function Figures({ row }) {
@@ -74,11 +75,11 @@ function StreamCard({ row, me, ask, tick }) {
   return html`<article class="card stream" aria-label=${`Stream ${row.tenant}/${row.use_case}`}>
     <header><h3>${row.use_case}</h3><${State} of=${one.state !== "active" ? one.state : now ? now.state : ""} />
       <span class="pale">${row.topic}</span>
-      <div class="card-end">
+      ${change(me) && html`<div class="card-end">
         <button class="button" onClick=${() => ask(stopped ? "resume" : "suspend", one)}>${stopped ? "Resume" : "Suspend"}</button>
         ${me.role === "operator" && html`<button class="button" disabled=${!one.lanes || !one.lanes.length}
           onClick=${() => ask("seek", one)}>Seek…</button>`}
-        <button class="button" onClick=${() => ask("redrive", one)}>Redrive…</button></div></header>
+        <button class="button" onClick=${() => ask("redrive", one)}>Redrive…</button></div>`}</header>
     ${(one.reason || (now && now.note)) && html`<p class="notice"><${Shape} of="warning" /> ${one.reason || now.note}</p>`}
     ${now && html`<dl class="facts"><dt>lag</dt><dd><${Count} of=${now.lag_records} /></dd><dt>behind</dt><dd><${Span}
       of=${now.lag_s} /></dd><dt>in</dt><dd><${Rate} of=${now.in_per_s} /></dd><dt>out</dt><dd><${Rate} of=${now.out_per_s} /></dd>
@@ -100,8 +101,6 @@ function Asked({ asked, me, close, done }) {
   if (asked.what === "seek") return html`<${Seek} of=${asked.of} lanes=${asked.of.lanes} done=${done} onClose=${close} />`;
   return html`<${DIALOGS[asked.what]} of=${asked.of} me=${me} done=${done} onClose=${close} />`;
 }
-
-const change = (me) => me.role === "operator" || me.role === "tenant";
 
 function Title({ row, me, ask }) {
   const suspended = row.state === "suspended";

@@ -7,7 +7,7 @@
    The whole table is one stop of the Tab key; arrows or j and k move inside it, Enter opens. The
    true number of rows is told to readers of screens. Rows all have one height. */
 
-import { Component, html, useEffect, useRef, useState } from "./ui.js";
+import { Component, html, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 
 const ROW_PX = 36;
 const SPARE = 6;
@@ -120,7 +120,7 @@ export function Table({ label, columns, rows, id, start, stamp, tall = true }) {
     moved.current = true;
     setPlace(next);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!moved.current) return;
     const link = region.current.querySelector(`tr[data-place="${current}"] [data-go]`);
     if (link) {

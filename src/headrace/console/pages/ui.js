@@ -14,7 +14,7 @@ import { ago, count, moment, percent, plural, rate, span, text } from "./format.
 import { listen } from "./live.js";
 
 export { Component, h, render } from "./vendor/preact.js";
-export { useCallback, useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
+export { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 
 const parse = htm.bind(h);
 const spaced = new WeakMap();
