@@ -56,6 +56,8 @@ def fake(world: World, *, turn_s: float = 2.0, part: float = 0.35) -> FastAPI:
         role = asked["key"].removeprefix("hr_")
         if role not in ROLES:
             return refused(401, "this key opens nothing", "unauthorized")
+        if role == "sender":
+            return refused(403, "a sender may not do this", "forbidden")
         response.set_cookie("headrace_session", role, httponly=True, samesite="strict")
         return me_of(role)
 
@@ -139,8 +141,7 @@ def changing(app, world):
     def go_on(number: int, what: str):
         if world.failures[number]["state"] != "open":
             return refused(409, f"failure {number} is not open any more", "conflict")
-        world.close_failure(number, {"retry": "retried", "skip": "skipped"}[what])
-        return world.failures[number]
+        return world.close_failure(number, {"retry": "retried", "skip": "skipped"}[what])
 
     @app.post("/v1/keys", status_code=201)
     def create(asked: dict):

@@ -355,8 +355,10 @@ class World:
             record = {
                 "key": in_bytes(b"4711"),
                 "value": in_bytes(value),
-                "headers": [["content-type", in_bytes(b"application/json")],
-                            ["trace", in_bytes(bytes(range(240, 256)))]],
+                "headers": [
+                    {"name": "content-type", **in_bytes(b"application/json")},
+                    {"name": "trace", **in_bytes(bytes(range(240, 256)))},
+                ],
             }
         return found | {"traceback": TRACEBACK, "record": record}
 
@@ -378,6 +380,11 @@ class World:
         row = self.tenants[self.failures[number]["tenant"]]
         row["figures"] = row["figures"] | {"state": "active", "note": ""}
         self._count_failures()
+        return {
+            "failure": self.failures[number],
+            "next_offset": 307_001 + (state == "skipped"),
+            "suspended": None,
+        }
 
     def history(self, tenant, from_s, until_s):
         """Points a minute apart for two hours, then ten."""

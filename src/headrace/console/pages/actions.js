@@ -37,18 +37,23 @@ export function Resume({ of, done, onClose }) {
       onClose=${onClose}>
     <p>${of.use_case ? html`${stream(of)} goes on at its positions`
       : html`The streams of <b class="name">${of.tenant}</b> go on at their positions`}, within a turn of the driver.</p>
-    <ul><li>Nothing is skipped. What waited is read in order.</li><li>A lane with an open failure still waits for
-      retry or skip${!of.use_case && ", and a stream that was suspended by itself stays so"}.</li>${of.reason && html`<li>It was suspended because: ${of.reason}</li>`}</ul><//>`;
+    <ul><li>Nothing is skipped. What waited is read in order.</li><li>${of.use_case
+      ? "What failed in it is retried: each of its stopped lanes goes on at its record."
+      : "A stream that was suspended by itself stays so, and a lane with an open failure waits for retry or skip."}</li>${of.reason && html`<li>It was suspended because: ${of.reason}</li>`}</ul><//>`;
 }
 
 const lane = (failure) => html`partition <b>${failure.partition}</b> of <b class="name">${failure.topic}</b>`;
 
+/** What the API says of a failure that was decided about. */
+const GoesOn = ({ of }) => html`The lane goes on at offset <b class="num">${exact(of.next_offset)}</b>.${of.suspended
+  && html` Its stream is suspended all the same (${of.suspended}): resume it too.`}`;
+
 export function Retry({ failure, done, onClose }) {
   const from = failure.offset ?? failure.from_offset;
   const act = async () => {
-    await post(path("failures", failure.id, "retry"));
+    const decided = await post(path("failures", failure.id, "retry"));
     done();
-    return html`<p>Failure ${failure.id} is closed. The lane goes on at offset <b class="num">${exact(from)}</b>.</p>`;
+    return html`<p>Failure ${failure.id} is closed. <${GoesOn} of=${decided} /></p>`;
   };
   return html`<${Confirm} title=${`Retry failure ${failure.id}?`} verb="Retry" act=${act} onClose=${onClose}>
     <p>${stream(failure)}, ${lane(failure)}, goes on at offset <b class="num">${exact(from)}</b>: the record that failed is
@@ -62,9 +67,9 @@ export function Skip({ failure, done, onClose }) {
   const next = named ? failure.offset + 1 : failure.until_offset;
   const [agreed, agree] = useState(named);
   const act = async () => {
-    await post(path("failures", failure.id, "skip"), { whole_slice: !named });
+    const decided = await post(path("failures", failure.id, "skip"), { whole_slice: !named });
     done();
-    return html`<p>The lane goes on at offset <b class="num">${exact(next)}</b>.${named
+    return html`<p><${GoesOn} of=${decided} />${named
       && html` The record is in <b class="name">${failure.topic}.dlq</b>.`}</p>`;
   };
   return html`<${Confirm} title=${`Skip ${named ? "the record" : "the slice"} of failure ${failure.id}?`} verb="Skip"
@@ -114,8 +119,8 @@ export function Redrive({ of, done, onClose }) {
         <dd class="num">${there.left}</dd><dt>refused</dt><dd class="num">${there.refused.length}</dd></dl>
         <${Refusals} of=${there.refused} />`
       : html`<${Loading} what="how many there are" />`}
-    <label class="field">The most to send <input type="number" name="limit" min="1" step="1" value=${limit}
-      placeholder="all" onInput=${(event) => setLimit(event.target.value)} /></label><//>`;
+    <label class="field">The most to send <input type="number" name="limit" min="1" max="100000" step="1" value=${limit}
+      placeholder="10,000" onInput=${(event) => setLimit(event.target.value)} /></label><//>`;
 }
 
 const Refusals = ({ of }) => of.length > 0 && html`<details class="refusals"><summary>Why ${plural(of.length, "letter")}
@@ -142,7 +147,7 @@ export function Seek({ of, lanes, done, onClose }) {
       <th scope="col" class="is-num">log ends at</th><th scope="col">move to</th><th scope="col">what that does</th></tr></thead>
       <tbody>${lanes.map((each) => html`<tr key=${each.partition}><td class="is-num">${each.partition}</td>
         <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
-        <td><input type="number" min="0" max=${each.end >= 0 ? each.end : undefined} step="1" aria-label=${`Move partition ${each.partition} to`}
+        <td><input type="number" min="0" max=${each.end ?? undefined} step="1" aria-label=${`Move partition ${each.partition} to`}
           value=${targets[each.partition]} onInput=${(event) => set({ ...targets, [each.partition]: event.target.value })} /></td>
         <td>${moved.includes(each) && effect(each)}</td></tr>`)}</tbody></table></div>
     <ul><li>Read again means handled again: effects of a use case that is not exactly-once are made twice.</li>

@@ -25,7 +25,7 @@ const PAGES = [
   { name: "use-cases", title: "Use cases", roles: ["operator", "viewer"], show: UseCases, key: "u" },
   { name: "alerts", title: "Alerts", roles: ["operator", "viewer"], show: Alerts, key: "a" },
   { name: "keys", title: "Keys", roles: ["operator"], show: Keys, key: "k" },
-  { name: "audit", title: "Audit", roles: ["operator"], show: Audit, key: "l" },
+  { name: "audit", title: "Audit", roles: ["operator", "viewer"], show: Audit, key: "l" },
 ];
 
 /** Where the address leads: {page, name}. */
@@ -221,7 +221,7 @@ function App() {
       const me = await get("/v1/me");
       forget();
       set({ me, error: null, known: true });
-      if (me.role !== "sender") connect(still);
+      connect(still);
     } catch (error) {
       set({ me: null, error: error.status === 401 ? null : error, known: true });
     }
@@ -246,14 +246,11 @@ function App() {
       await remove("/v1/session");
     } finally {
       forget();
-      set({ me: null, error: null, known: true });
+      await enter();
     }
   };
   if (!state.known) return html`<main><${Loading} what="the console" /></main>`;
   if (!state.me) return html`<${Login} error=${state.error} enter=${enter} />`;
-  if (state.me.role === "sender") return html`<main class="alone"><h1>Headrace</h1><${Empty}
-    title="This key sends events"><p>It opens the ingest gateway and nothing here. Log in with another key.</p>
-    <button class="button is-main" onClick=${leave}>Log out</button><//></main>`;
   return html`<${Inside} me=${state.me} leave=${leave} />`;
 }
 

@@ -26,9 +26,9 @@ export function hexOf(bytes) {
 }
 
 function Bytes({ name, of, group }) {
-  const [how, setHow] = useState(of && of.text !== null ? "text" : "hex");
+  const [how, setHow] = useState(of.text !== null ? "text" : "hex");
   const [full, setFull] = useState(false);
-  if (!of) return html`<div class="raw"><div class="raw-head"><h4>${name}</h4><span class="pale">none</span></div></div>`;
+  if (of.base64 === null) return html`<div class="raw"><div class="raw-head"><h4>${name}</h4><span class="pale">none</span></div></div>`;
   const bytes = raw(of.base64);
   const long = bytes.length > MOST;
   const shown = how === "hex" ? hexOf(full ? bytes : bytes.slice(0, MOST / 4)) : full ? of.text : of.text.slice(0, MOST);
@@ -47,17 +47,12 @@ function Detail({ failure, me }) {
   const { record } = one;
   return html`<div class="detail">
     ${record ? html`<${Bytes} name="key" group=${failure.id} of=${record.key} /><${Bytes} name="value" group=${failure.id} of=${record.value} />
-        ${headersOf(record).map(([name, value], index) => html`<${Bytes} key=${index} group=${`${failure.id} ${index}`} name=${`header ${name}`} of=${value} />`)}`
+        ${record.headers.map((each, index) => html`<${Bytes} key=${index} group=${`${failure.id} ${index}`}
+          name=${`header ${each.name}`} of=${each} />`)}`
       : html`<p class="notice"><${Shape} of="unknown" /> ${me.role === "viewer"
         ? "Raw records are shown to operators and to the tenant itself." : "No single record is named; the whole slice failed."}</p>`}
     ${one.traceback && html`<div class="raw"><div class="raw-head"><h4>stack</h4></div><pre tabindex="0" aria-label="stack">${one.traceback}</pre></div>`}
   </div>`;
-}
-
-function headersOf({ headers }) {
-  if (!headers) return [];
-  if (!Array.isArray(headers)) return Object.entries(headers);
-  return headers.map((each) => (Array.isArray(each) ? each : [each.name || each.key, each.value ?? each]));
 }
 
 function One({ failure, me, ask }) {

@@ -98,4 +98,4 @@ export const plural = (number, one, many = `${one}s`) =>
 
 /** Whole number with its thousands, exact however large: offsets are compared digit by digit. */
 export const exact = (value) =>
-  value === null || value === undefined || value < 0 ? ABSENT : whole.format(value);
+  value === null || value === undefined ? ABSENT : whole.format(value);

@@ -15,6 +15,7 @@ export function Login({ error, enter }) {
       await post("/v1/session", { key: new FormData(form).get("key").trim() });
       await enter();
     } catch (refused) {
+      if (refused.status === 403) refused.advice = "A sender's key opens the ingest gateway and nothing here: log in with another.";
       if (refused.status === 401) refused.advice = "Check that you pasted all of it, and that it was not revoked.";
       set({ busy: false, error: refused });
       form.elements.key.select();

@@ -43,15 +43,15 @@ function limitsInWords({ weight, throttle }) {
 
 // -- streams and lanes ----------------------------------------------------------------------------
 
-/** How much of what the log held since the page was opened is done; a bar that fills. */
+const lagOf = (lane) => (lane.end === null ? null : Math.max(0, lane.end - lane.next_offset));
+
+/** The lag of a lane against the longest of its stream. */
 function LaneBar({ lane, most }) {
-  const lag = lane.end < 0 ? 0 : Math.max(0, lane.end - lane.next_offset);
+  const lag = lagOf(lane) || 0;
   const wide = most > 0 ? (lag / most) * 100 : 0;
   return html`<svg class="lane-bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="share-all"
     width="100" height="8" /><rect class=${lane.failure ? "lane-stopped" : "share-part"} width=${wide} height="8" /></svg>`;
 }
-
-const lagOf = (lane) => (lane.end < 0 ? null : Math.max(0, lane.end - lane.next_offset));
 
 function Lanes({ lanes }) {
   const most = Math.max(...lanes.map((each) => lagOf(each) || 0));
@@ -102,12 +102,13 @@ function Asked({ asked, me, close, done }) {
   return html`<${DIALOGS[asked.what]} of=${asked.of} me=${me} done=${done} onClose=${close} />`;
 }
 
-function Title({ row, me, ask }) {
+function Title({ name, row, me, ask }) {
+  const crumb = me.role !== "tenant" && html`<a class="crumb" href="#/tenants">Tenants</a>`;
+  if (!row) return html`<div class="head">${crumb}<h1 tabindex="-1">${name}</h1></div>`;
   const suspended = row.state === "suspended";
   const of = { tenant: row.name, use_case: null };
   const state = row.state !== "active" ? row.state : row.figures ? row.figures.state : "active";
-  return html`<div class="head">${me.role !== "tenant" && html`<a class="crumb" href="#/tenants">Tenants</a>`}
-    <h1 tabindex="-1">${row.name}</h1><${State} of=${state} />
+  return html`<div class="head">${crumb}<h1 tabindex="-1">${row.name}</h1><${State} of=${state} />
     <span class="pale">${limitsInWords(row)}</span>
     ${change(me) && html`<div class="card-end">
       ${me.role === "operator" && html`<button class="button" onClick=${() => ask("limits", row)}>Limits…</button>`}
@@ -129,11 +130,12 @@ export function Tenant({ name, me }) {
   const [row, setRow] = useState(null);
   useEffect(() => { if (seen) setRow(seen); }, [seen]);
   useEffect(() => { if (loaded.data) setRow(loaded.data); }, [loaded.data]);
-  if (loaded.error && loaded.error.status === 404) return html`<div class="head"><h1 tabindex="-1">${name}</h1></div>
+  const title = html`<${Title} name=${name} row=${row} me=${me} ask=${ask} />`;
+  if (loaded.error && loaded.error.status === 404) return html`${title}
     <${Empty} title="There is no such tenant"><p>It may have been removed. <a href="#/tenants">See all tenants</a></p><//>`;
-  if (!row) return html`<div class="head"><h1 tabindex="-1">${name}</h1></div>${loaded.error
+  if (!row) return html`${title}${loaded.error
     ? html`<${Problem} error=${loaded.error} again=${loaded.again} />` : html`<${Loading} what=${name} />`}`;
-  return html`<${Title} row=${row} me=${me} ask=${ask} />
+  return html`${title}
     <${Figures} row=${row} />
     <${History} tenant=${name} row=${row} />
     <${Failures} tenant=${name} me=${me} tick=${tick} done=${done} />
