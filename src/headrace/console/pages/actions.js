@@ -45,7 +45,8 @@ export function Resume({ of, done, onClose }) {
 const lane = (failure) => html`partition <b>${failure.partition}</b> of <b class="name">${failure.topic}</b>`;
 
 /** What the API says of a failure that was decided about. */
-const GoesOn = ({ of }) => html`The lane goes on at offset <b class="num">${exact(of.next_offset)}</b>.${of.suspended
+const GoesOn = ({ of }) => html`The lane goes on${of.next_offset !== null
+  && html` at offset <b class="num">${exact(of.next_offset)}</b>`}.${of.suspended
   && html` Its stream is suspended all the same (${of.suspended}): resume it too.`}`;
 
 export function Retry({ failure, done, onClose }) {

@@ -5,6 +5,14 @@
 import { post } from "./api.js";
 import { html, Problem, useState } from "./ui.js";
 
+const ADVICE = {
+  401: "Check that you pasted all of it, and that it was not revoked.",
+  403: "A sender's key opens the ingest gateway and nothing here: log in with another.",
+};
+
+/** What to do about a key that opened nothing. */
+const told = (error) => error && { message: error.message, advice: ADVICE[error.status] || error.advice };
+
 export function Login({ error, enter }) {
   const [state, set] = useState({ busy: false, error });
   const go = async (event) => {
@@ -15,8 +23,6 @@ export function Login({ error, enter }) {
       await post("/v1/session", { key: new FormData(form).get("key").trim() });
       await enter();
     } catch (refused) {
-      if (refused.status === 403) refused.advice = "A sender's key opens the ingest gateway and nothing here: log in with another.";
-      if (refused.status === 401) refused.advice = "Check that you pasted all of it, and that it was not revoked.";
       set({ busy: false, error: refused });
       form.elements.key.select();
     }
@@ -30,7 +36,7 @@ export function Login({ error, enter }) {
     <input id="key" name="key" type="password" autocomplete="current-password" spellcheck="false" required
       autofocus placeholder="hr_…" aria-describedby="key-hint" />
     <button class="button is-main is-wide" disabled=${state.busy}>${state.busy ? "Logging in…" : "Log in"}</button>
-    <${Problem} error=${state.error} />
+    <${Problem} error=${told(state.error)} />
     <p class="hint" id="key-hint">The first start of <code>headrace console</code> prints an operator's key with a link.
       <code>headrace keys create</code> makes another.</p>
   </form></main>`;
