@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from headrace.model.credentials import Role
 from headrace.settings_fields import STRICT, Seconds
+
+Algorithm = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]
+_HERE = (("http", "localhost"), ("http", "127.0.0.1"))
 
 
 class JwtSettings(BaseModel):
@@ -26,17 +32,25 @@ class JwtSettings(BaseModel):
     #: what claim aud has to name
     audience: str = Field(min_length=1)
     #: where the issuer publishes its keys (JWKS): https, or http on this machine
-    jwks_url: str | None = Field(default=None, pattern=r"^(https://|http://(localhost|127\.)).+")
+    jwks_url: str | None = None
     #: file that holds them
     jwks_file: Path | None = None
     #: asymmetric ones alone
-    algorithms: list[str] = Field(default=["RS256", "ES256"], min_length=1)
+    algorithms: list[Algorithm] = Field(default=["RS256", "ES256"], min_length=1)
     #: by how much clocks may differ
     leeway: Seconds = Field(default="30s")  # type: ignore[assignment]
     #: claim, or JSON pointer such as /realm_access/roles, that names the tenant
     tenant_claim: str = Field(default="tenant", min_length=1)
     #: the same for the role: operator, viewer, tenant or sender
     role_claim: str = Field(default="role", min_length=1)
+
+    @field_validator("jwks_url")
+    @classmethod
+    def _is_safe(cls, value: str | None) -> str | None:
+        url = urlsplit(value or "https://none")
+        if url.scheme != "https" and (url.scheme, url.hostname) not in _HERE:
+            raise ValueError("write https://..., or http:// with localhost or 127.0.0.1")
+        return value
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

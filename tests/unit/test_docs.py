@@ -13,6 +13,7 @@ from headrace.cli.app import app
 from headrace.cli.servers import folder_of, remember
 from headrace.model.streams import LaneId, Slice
 from headrace.settings import read_settings
+from headrace.settings_doors import DoorsSettings
 from headrace.spark.handling import handle
 from headrace.testing.records import records
 from headrace.use_cases import UseCase
@@ -154,3 +155,12 @@ def test_tables_of_records_have_the_columns_that_the_guide_names():
     )
     assert re.findall(r"`(\w+)`", told.group(1)) == records([]).column_names
     assert isinstance(records([]), pa.Table)
+
+
+def test_each_yaml_file_of_the_security_page_is_one(tmp_path):
+    texts = blocks(ROOT / "docs" / "security.md", "yaml")
+    assert len(texts) == 3
+    for text in texts:
+        path = tmp_path / "headrace.yaml"
+        path.write_text(text)
+        assert read_settings(path, {}).doors != DoorsSettings()

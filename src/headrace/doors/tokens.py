@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jwt
 import structlog
@@ -29,12 +29,11 @@ from headrace.doors.problems import Problem
 from headrace.doors.remembered import Remembered
 from headrace.errors import ConfigError
 from headrace.model.credentials import Caller, Role
+from headrace.settings_doors import Algorithm
 
 log = structlog.get_logger(__name__)
 
-ALGORITHMS = frozenset(
-    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
-)
+ALGORITHMS: frozenset[str] = frozenset(get_args(Algorithm))
 _MOST_CHARACTERS = 16_000
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _REMEMBERED_S = 5.0
@@ -197,7 +196,7 @@ class Signers:
         if isinstance(self._source, Path):
             published = json.loads(self._source.read_text(encoding="utf-8"))
             if not isinstance(published, dict):
-                raise ValueError(f"{self._source} holds no JSON object")
+                raise jwt.PyJWKSetError(f"{self._source} holds no JSON object")
             return jwt.PyJWKSet.from_dict(published)
         client = jwt.PyJWKClient(self._source, cache_jwk_set=False, timeout=_ANSWER_WAIT_S)
         return client.get_jwk_set()

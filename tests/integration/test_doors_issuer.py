@@ -1,0 +1,83 @@
+"""Keys of an issuer that are read over HTTP."""
+
+import json
+import threading
+import time
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from structlog.testing import capture_logs
+
+from headrace.doors.problems import Problem
+from headrace.doors.serving import Listening, serving
+from headrace.doors.tokens import Signers, TokenRules, Tokens
+from headrace.model.credentials import Caller, Role
+
+KEY = ec.generate_private_key(ec.SECP256R1())
+JWK = {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(KEY.public_key())), "kid": "k1"}
+
+
+class Issuer:
+    """An ASGI application that publishes keys, and counts who asks."""
+
+    def __init__(self):
+        self.asked, self.status = 0, 200
+        self.headers = [(b"content-type", b"application/json")]
+        self.body = json.dumps({"keys": [JWK]}).encode()
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "http":
+            self.asked += 1
+            start = {"status": self.status, "headers": self.headers}
+            await send({"type": "http.response.start", **start})
+            await send({"type": "http.response.body", "body": self.body})
+
+
+@pytest.fixture
+def issuer():
+    issuer = Issuer()
+    with serving(issuer, Listening("127.0.0.1", 0)) as issuer.url:
+        yield issuer
+
+
+def token(kid="k1"):
+    claims = {"iss": "i", "aud": "a", "sub": "ada", "role": "viewer", "exp": time.time() + 60}
+    return jwt.encode(claims, KEY, "ES256", headers={"kid": kid})
+
+
+def test_the_issuer_is_asked_once_for_many_tokens(issuer):
+    tokens = Tokens(TokenRules("i", "a", issuer.url))
+    assert tokens.caller(token()) == Caller("jwt:ada", Role.VIEWER)
+    for at in range(50):
+        assert tokens.caller(token(f"made-up-{at}")) is None
+    assert issuer.asked == 1
+
+
+def test_many_that_come_at_once_at_the_start_all_wait_for_the_one_that_asks(issuer):
+    signers, found = Signers(issuer.url), []
+    asking = [threading.Thread(target=lambda: found.append(signers.find("k1"))) for _ in range(20)]
+    for each in asking:
+        each.start()
+    for each in asking:
+        each.join()
+    assert [each is not None for each in found] == [True] * 20
+    assert issuer.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        (500, [], b"{}"),
+        (302, [(b"location", b"http://169.254.169.254/")], b""),
+        (200, [], b"<html>"),
+        (200, [], b'{"keys": []}'),
+    ],
+)
+def test_an_answer_that_is_no_set_of_keys_opens_nothing(issuer, status, headers, body):
+    issuer.status, issuer.headers, issuer.body = status, headers, body
+    with capture_logs() as logs, pytest.raises(Problem) as caught:
+        Signers(issuer.url).find("k1")
+    assert caught.value.status_code == 503
+    assert logs[0]["log_level"] == "warning"
+    assert issuer.asked == 1
