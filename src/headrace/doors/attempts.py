@@ -45,10 +45,11 @@ class Attempts:
             if not self._limiter.test(item, *names):
                 raise self._wait(item, names)
 
-    def failed(self, address: str, prefix: str) -> None:
-        """Count a wrong credential."""
+    def failed(self, address: str, prefix: str, *, is_guess: bool = True) -> None:
+        """Count a wrong credential, or one that has ended, which only counts for itself."""
         for item, names in self._counted(address, prefix):
-            self._limiter.hit(item, *names)
+            if is_guess or item is self._same:
+                self._limiter.hit(item, *names)
 
     def _counted(self, address: str, prefix: str) -> list[tuple[RateLimitItem, tuple[str, ...]]]:
         network = _network(address)

@@ -5,31 +5,24 @@ an issuer signed (``tokens``), and a session cookie, which is a signed note that
 a key. A fourth, the certificate that a trusted proxy saw, works only where it is configured
 (``proxies``). The tenant comes from the credential alone, never from the request.
 
-An answer must not tell whether a key exists. So one with an unknown prefix is compared as well,
-with a digest that nothing has; a wrong key always costs the same look into the store; and all
-refusals read the same. Whoever shows a key that was right a moment ago is not slowed by neighbours
-at its address who guess.
-
-A key that was checked is remembered for some seconds, so a revoked one works as much longer.
+Whether a key is right is said by ``key_ring``, which also keeps those who guess waiting.
 """
 
 from __future__ import annotations
 
 import hmac
-import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from headrace.doors.attempts import Attempts
-from headrace.doors.keys import digest_of, prefix_of
+from headrace.doors.key_ring import KeyRing, Shown, unauthorized, unknown_credential
+from headrace.doors.keys import digest_of, is_prefix, prefix_of
 from headrace.doors.problems import Problem
-from headrace.doors.remembered import Remembered
-from headrace.doors.tokens import TokenRules, Tokens
+from headrace.doors.tokens import TokenRules, Tokens, token_name
 from headrace.model.credentials import Caller, Key, Role
 from headrace.ports import Keys
 
@@ -39,9 +32,6 @@ SESSION_S = 12 * 3600
 CHANGE_HEADER = "X-Headrace"
 #: where ``proxies`` puts who a certificate stands for
 CERTIFIED = "headrace.certified"
-#: how long a key that was checked is believed
-REMEMBERED_S = 5.0
-_NOTHING_HAS_IT = secrets.token_bytes(32)
 _READING = ("GET", "HEAD", "OPTIONS")
 
 
@@ -50,14 +40,6 @@ class Doorkeeper(Protocol):
 
     async def of(self, request: Request) -> Caller:
         """Who sends this request; raises ``Problem``."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Credential:
-    """A key's prefix, with a way to see whether a digest is that of the key that was shown."""
-
-    prefix: str
-    fits: Callable[[bytes], bool]
 
 
 class Guard:
@@ -81,12 +63,11 @@ class Guard:
             clock: seconds since 1970.
             attempts: counts wrong credentials.
         """
-        self._keys = keys
         self._secret = secret
         self._tokens = None if tokens is None else Tokens(tokens, clock)
         self._clock = clock
         self._attempts = attempts or Attempts()
-        self._remembered: Remembered[Key] = Remembered()
+        self._ring = KeyRing(keys, clock, self._attempts)
 
     async def of(self, request: Request) -> Caller:
         """Who sends this request; ``request.state.caller`` from then on.
@@ -116,15 +97,9 @@ class Guard:
         bearer = _bearer(authorization)
         if self._tokens is not None and bearer is not None and prefix_of(bearer) is None:
             return self._tokens.known(bearer)
-        credential = self._credential(bearer, cookie)
-        if credential is None:
-            return None
-        now_s = self._clock()
-        found = self._remembered.get(credential.prefix)
-        if found is None or now_s - found[1] >= REMEMBERED_S:
-            return None
-        key = found[0]
-        return _caller(key) if credential.fits(key.digest) and key.works(now_s) else None
+        shown = self._shown(bearer, cookie)
+        key = None if shown is None else self._ring.known(shown)
+        return None if key is None else _caller(key)
 
     def caller(
         self, authorization: str | None, cookie: str | None = None, *, address: str = ""
@@ -143,10 +118,10 @@ class Guard:
         """
         bearer = _bearer(authorization)
         if authorization is None and cookie is None:
-            raise _unauthorized("show an API key: 'Authorization: Bearer hr_...'")
+            raise unauthorized("show an API key: 'Authorization: Bearer hr_...'")
         if self._tokens is not None and bearer is not None and prefix_of(bearer) is None:
             return self._by_token(self._tokens, bearer, address)
-        return _caller(self._checked(self._credential(bearer, cookie), address))
+        return _caller(self._key(self._shown(bearer, cookie), address))
 
     def session(self, text: str, *, address: str = "") -> tuple[Caller, str]:
         """Begin a session by an API key: who that is, and the value of the cookie.
@@ -154,53 +129,41 @@ class Guard:
         Raises:
             Problem: as ``caller``.
         """
-        key = self._checked(self._credential(text, None), address)
+        key = self._key(self._of_key(text), address)
         ends_at_s = int(self._clock()) + SESSION_S
         signature = self._signature(key.prefix, ends_at_s, key.digest)
         return _caller(key), f"{key.prefix}.{ends_at_s}.{signature}"
 
-    def _checked(self, credential: _Credential | None, address: str) -> Key:
-        prefix = "" if credential is None else credential.prefix
-        # Who shows what was right a moment ago is nobody who guesses, and is not made to wait.
-        was_right = credential is not None and self._was_right(credential)
-        if not was_right:
-            self._attempts.check(address, prefix)
-        if credential is not None:
-            key, now_s = self._keys.find(prefix), self._clock()
-            fits = credential.fits(_NOTHING_HAS_IT if key is None else key.digest)
-            if fits and key is not None and key.works(now_s):
-                self._remembered.put(prefix, key, now_s)
-                return key
-        if was_right:
-            self._remembered.drop(prefix)
-        self._attempts.failed(address, prefix)
-        raise _unauthorized("this credential is not known, or does not work any more")
-
-    def _was_right(self, credential: _Credential) -> bool:
-        found = self._remembered.get(credential.prefix)
-        return found is not None and credential.fits(found[0].digest)
+    def _key(self, shown: Shown | None, address: str) -> Key:
+        if shown is not None:
+            return self._ring.checked(shown, address)
+        # Nothing that could be a key; it costs the store nothing, but it is counted.
+        self._attempts.check(address, "")
+        self._attempts.failed(address, "")
+        raise unknown_credential()
 
     def _by_token(self, tokens: Tokens, text: str, address: str) -> Caller:
-        self._attempts.check(address, "token")
+        name = token_name(text)
+        self._attempts.check(address, name)
         caller = tokens.caller(text)
         if caller is None:
-            self._attempts.failed(address, "token")
-            raise _unauthorized("this credential is not known, or does not work any more")
+            self._attempts.failed(address, name)
+            raise unknown_credential()
         return caller
 
-    def _credential(self, bearer: str | None, cookie: str | None) -> _Credential | None:
+    def _shown(self, bearer: str | None, cookie: str | None) -> Shown | None:
         if bearer is not None:
             return self._of_key(bearer)
         return None if cookie is None else self._of_session(cookie)
 
-    def _of_key(self, text: str) -> _Credential | None:
+    def _of_key(self, text: str) -> Shown | None:
         prefix = prefix_of(text)
         if prefix is None:
             return None
         digest = digest_of(text, self._secret)
-        return _Credential(prefix, lambda known: hmac.compare_digest(digest, known))
+        return Shown(prefix, lambda known: hmac.compare_digest(digest, known))
 
-    def _of_session(self, cookie: str) -> _Credential | None:
+    def _of_session(self, cookie: str) -> Shown | None:
         prefix, _, rest = cookie.partition(".")
         ends, _, signature = rest.partition(".")
         if not (ends.isascii() and ends.isdigit() and len(ends) <= 12 and signature.isascii()):
@@ -211,7 +174,7 @@ class Guard:
             expected = self._signature(prefix, ends_at_s, digest)
             return hmac.compare_digest(signature, expected) and self._clock() < ends_at_s
 
-        return _Credential(prefix, fits) if prefix.isalnum() and prefix.isascii() else None
+        return Shown(prefix, fits) if is_prefix(prefix) else None
 
     def _signature(self, prefix: str, ends_at_s: int, digest: bytes) -> str:
         # With the digest in it, a session ends with its key even if another gets the same prefix.
@@ -266,7 +229,3 @@ def _bearer(authorization: str | None) -> str | None:
 def _refuse_forged(request: Request) -> None:
     if request.method not in _READING and CHANGE_HEADER not in request.headers:
         raise Problem(403, "forged", f"a change by a session needs the header '{CHANGE_HEADER}: 1'")
-
-
-def _unauthorized(detail: str) -> Problem:
-    return Problem(401, "unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})

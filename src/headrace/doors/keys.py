@@ -20,7 +20,8 @@ from headrace.errors import ConfigError, UnknownName
 from headrace.model.credentials import Key, Role
 from headrace.ports import Keys
 
-_FORM = re.compile(r"hr_([0-9a-z]{8})_[0-9A-Za-z_-]{43}", re.ASCII)
+_PREFIX = re.compile(r"[0-9a-z]{8}")
+_FORM = re.compile(rf"hr_({_PREFIX.pattern})_[0-9A-Za-z_-]{{43}}")
 _PREFIX_LETTERS = string.digits + string.ascii_lowercase
 _PREFIX_CHARACTERS = 8
 _SECRET_BYTES = 32
@@ -94,6 +95,11 @@ def prefix_of(text: str) -> str | None:
     """The prefix of what looks like a key; None if it does not."""
     match = _FORM.fullmatch(text)
     return match[1] if match else None
+
+
+def is_prefix(text: str) -> bool:
+    """Whether a text could be the prefix of a key."""
+    return _PREFIX.fullmatch(text) is not None
 
 
 def digest_of(text: str, secret: bytes) -> bytes:

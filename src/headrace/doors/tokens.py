@@ -25,6 +25,7 @@ from typing import Any, get_args
 import jwt
 import structlog
 
+from headrace.doors.key_ring import unauthorized
 from headrace.doors.problems import Problem
 from headrace.doors.remembered import Remembered
 from headrace.errors import ConfigError
@@ -84,7 +85,7 @@ class Tokens:
 
     def known(self, text: str) -> Caller | None:
         """The caller of a token that was checked a moment ago; None says nothing."""
-        found = self._remembered.get(_name(text))
+        found = self._remembered.get(token_name(text))
         if found is None:
             return None
         (caller, expires_at_s), at_s = found
@@ -95,14 +96,14 @@ class Tokens:
         """Who a token stands for; None if it is not to be believed.
 
         Raises:
-            Problem: 403, it is to be believed but names no role or tenant; 503, the issuer's keys
-                are not known at the moment.
+            Problem: 401, it was to be believed until it expired; 403, it is, but names no role or
+                tenant; 503, the issuer's keys are not known at the moment.
         """
         claims = self._claims(text)
         if claims is None:
             return None
         caller = self._caller_of(claims)
-        self._remembered.put(_name(text), (caller, float(claims["exp"])), self._clock())
+        self._remembered.put(token_name(text), (caller, float(claims["exp"])), self._clock())
         return caller
 
     def _claims(self, text: str) -> dict[str, Any] | None:
@@ -123,8 +124,14 @@ class Tokens:
                 audience=self._rules.audience,
                 issuer=self._rules.issuer,
                 leeway=self._rules.leeway_s,
-                options={"require": ["exp", "iss", "aud", "sub"]},
+                options={
+                    "require": ["exp", "iss", "aud", "sub"],
+                    "enforce_minimum_key_length": True,
+                },
             )
+        except jwt.ExpiredSignatureError as exc:
+            # Its signature was right, so it is no guess.
+            raise unauthorized("the token has expired") from exc
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
             return None
         return claims
@@ -202,7 +209,8 @@ class Signers:
         return client.get_jwk_set()
 
 
-def _name(text: str) -> str:
+def token_name(text: str) -> str:
+    """What a token is remembered and counted by."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
+from headrace.errors import StoreUnavailable
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
 from headrace.testing.store_twin import StoreTwin
@@ -27,9 +28,17 @@ class CountedKeys:
     def __init__(self, keys):
         self._keys = keys
         self.looked_up = []
+        self.down = False
+        #: called in the middle of a look, once
+        self.meanwhile = None
 
     def find(self, prefix):
         self.looked_up.append(prefix)
+        if self.down:
+            raise StoreUnavailable
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
         return self._keys.find(prefix)
 
 

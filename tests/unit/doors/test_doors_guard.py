@@ -8,8 +8,10 @@ from asking import Asking
 from fastapi import Depends, FastAPI
 
 from headrace.doors.attempts import Attempts
-from headrace.doors.guard import REMEMBERED_S, SESSION_COOKIE, SESSION_S, Guard, allowed, own
+from headrace.doors.guard import SESSION_COOKIE, SESSION_S, Guard, allowed, own
+from headrace.doors.key_ring import REMEMBERED_S, USABLE_S
 from headrace.doors.problems import Problem, install_problems
+from headrace.errors import StoreUnavailable
 from headrace.model.credentials import Caller, Role
 from headrace.model.streams import State
 
@@ -97,6 +99,43 @@ def test_a_key_of_a_removed_tenant_opens_nothing_of_the_next_of_its_name(guard, 
     assert refusal(guard, bearer(text)).status_code == 401
 
 
+def test_while_the_store_does_not_answer_a_key_that_was_right_stays_good_for_a_while(
+    guard, give, keys, clock
+):
+    text, _ = give()
+    caller = guard.caller(bearer(text))
+    keys.down = True
+    clock.now_s += USABLE_S - 1
+    assert guard.caller(bearer(text)) == caller
+    with pytest.raises(StoreUnavailable):
+        guard.caller(bearer(give()[0]))
+    clock.now_s += 1
+    with pytest.raises(StoreUnavailable):
+        guard.caller(bearer(text))
+    keys.down = False
+    assert guard.caller(bearer(text)) == caller
+
+
+def test_while_the_store_does_not_answer_a_key_still_expires(guard, give, keys, clock):
+    text, _ = give(lives_s=20.0)
+    guard.caller(bearer(text))
+    keys.down = True
+    clock.now_s += 20.0
+    with pytest.raises(StoreUnavailable):
+        guard.caller(bearer(text))
+
+
+def test_of_many_that_show_a_key_one_looks_it_up_and_the_others_go_on(give, keys, guard, clock):
+    text, _ = give()
+    caller = guard.caller(bearer(text))
+    clock.now_s += REMEMBERED_S
+    others = []
+    keys.meanwhile = lambda: others.append(guard.caller(bearer(text)))
+    assert guard.caller(bearer(text)) == caller
+    assert others == [caller]
+    assert len(keys.looked_up) == 2
+
+
 # brute force
 
 
@@ -131,6 +170,18 @@ def test_a_neighbour_who_guesses_does_not_lock_out_who_was_let_in(keys, give, cl
         refusal(guard, bearer(altered(text)), address="9.9.9.9")
     clock.now_s += 100 * REMEMBERED_S
     assert guard.caller(bearer(text), address="9.9.9.9").role is Role.OPERATOR
+
+
+def test_who_still_uses_a_key_that_has_ended_waits_with_it_and_not_with_the_next(
+    keys, give, store, clock
+):
+    attempts = Attempts(per_minute=3, of_one_key_per_minute=2)
+    guard = Guard(keys, SECRET, clock=clock, attempts=attempts)
+    old, key = give()
+    store.keys.revoke(key.prefix, clock())
+    statuses = [refusal(guard, bearer(old), address="9.9.9.9").status_code for _ in range(5)]
+    assert statuses == [401, 401, 429, 429, 429]
+    assert guard.caller(bearer(give()[0]), address="9.9.9.9").role is Role.OPERATOR
 
 
 def test_no_credential_at_all_is_no_guess(guard):

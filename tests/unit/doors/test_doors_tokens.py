@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import time
+import warnings
 
 import jwt
 import pytest
@@ -84,7 +85,6 @@ def test_a_token_says_who_calls(tokens):
         {"iss": "https://evil.example"},
         {"iss": ISSUER + "/"},
         {"aud": "other"},
-        {"exp": 1.0},
         {"nbf": time.time() + 3600},
         {"iat": time.time() + 3600},
         {"iss": None},
@@ -101,10 +101,27 @@ def test_a_token_with_something_wrong_is_refused(tokens, wrong):
     assert refused(tokens, token(**wrong))
 
 
+def test_a_token_that_has_expired_is_told_so_if_it_was_right(tokens):
+    with pytest.raises(Problem, match="the token has expired") as caught:
+        tokens.caller(token(exp=1.0))
+    assert caught.value.status_code == 401
+    assert refused(tokens, token(exp=1.0, key=OTHER_KEY))
+
+
+def test_an_issuers_key_that_is_too_short_is_not_believed(tmp_path):
+    short = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    published = publish(tmp_path / "jwks.json", jwk_of(short, "r1"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        text = token(short, "RS256", "r1")
+    assert refused(Tokens(TokenRules(ISSUER, AUDIENCE, published)), text)
+
+
 def test_clocks_may_differ_a_little(published):
     text = token(exp=time.time() - 10)
     assert Tokens(TokenRules(ISSUER, AUDIENCE, published, leeway_s=30)).caller(text)
-    assert refused(Tokens(TokenRules(ISSUER, AUDIENCE, published, leeway_s=5)), text)
+    with pytest.raises(Problem, match="expired"):
+        Tokens(TokenRules(ISSUER, AUDIENCE, published, leeway_s=5)).caller(text)
 
 
 def part(value):
@@ -282,9 +299,16 @@ def test_the_guard_takes_tokens_only_where_an_issuer_is_configured(keys, publish
     text = f"Bearer {token()}"
     assert guard.known(text) is None
     assert guard.caller(text) == guard.known(text) == Caller("jwt:ada", Role.SENDER, "acme")
-    for _ in range(10):
-        with pytest.raises(Problem):
-            guard.caller(f"Bearer {token(key=OTHER_KEY)}", address="9.9.9.9")
-    with pytest.raises(Problem) as caught:
-        guard.caller(f"Bearer {token(key=OTHER_KEY)}", address="9.9.9.9")
-    assert caught.value.status_code == 429
+    made_up = f"Bearer {token(key=OTHER_KEY)}"
+    assert status_of(guard, made_up, 11) == [401] * 10 + [429]
+    expired = f"Bearer {token(exp=1.0)}"
+    assert status_of(guard, expired, 50) == [401] * 50, "who comes late does not guess"
+
+
+def status_of(guard, shown, times):
+    statuses = []
+    for _ in range(times):
+        with pytest.raises(Problem) as caught:
+            guard.caller(shown, address="9.9.9.9")
+        statuses.append(caught.value.status_code)
+    return statuses

@@ -1,0 +1,129 @@
+"""Whether a key is right: looked up in the store, remembered for a moment.
+
+An answer must not tell whether a key exists. So one with an unknown prefix is compared as well,
+with a digest that nothing has; a wrong key always costs the same look into the store; and all
+refusals read the same.
+
+A key that was right is believed for some seconds, so a revoked one works as much longer. After that
+it is looked up again, by one of those who show it while the others go on; and while the store does
+not answer it stays good for some minutes, so that events still come in. Whoever shows it is not
+slowed by neighbours at the same address who guess.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from headrace.doors.attempts import Attempts
+from headrace.doors.problems import Problem
+from headrace.doors.remembered import Remembered
+from headrace.errors import StoreUnavailable
+from headrace.model.credentials import Key
+from headrace.ports import Keys
+
+log = structlog.get_logger(__name__)
+
+#: how long a key that was right is believed
+REMEMBERED_S = 5.0
+#: the same while the store does not answer
+USABLE_S = 300.0
+_NOTHING_HAS_IT = secrets.token_bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A credential that a key stands behind."""
+
+    #: of the key
+    prefix: str
+    #: whether a digest is that of the key that was shown; takes the same time for every digest
+    fits: Callable[[bytes], bool]
+
+
+class KeyRing:
+    """Looks keys up. Safe in several threads."""
+
+    def __init__(self, keys: Keys, clock: Callable[[], float], attempts: Attempts) -> None:
+        """Take where keys are, the time in seconds since 1970, and who counts failures."""
+        self._keys = keys
+        self._clock = clock
+        self._attempts = attempts
+        self._remembered: Remembered[Key] = Remembered()
+        self._asked_for: set[str] = set()
+        self._lock = threading.Lock()
+
+    def known(self, shown: Shown) -> Key | None:
+        """The key, if it was right a moment ago; None says nothing."""
+        now_s = self._clock()
+        found = self._remembered.get(shown.prefix)
+        if found is None or now_s - found[1] >= REMEMBERED_S:
+            return None
+        key = found[0]
+        return key if shown.fits(key.digest) and key.works(now_s) else None
+
+    def checked(self, shown: Shown, address: str) -> Key:
+        """The key, if it is right; looks into the store.
+
+        Raises:
+            Problem: 401, or 429 if too many wrong ones came from this address.
+            StoreUnavailable: nobody can say.
+        """
+        found = self._remembered.get(shown.prefix)
+        if found is not None and shown.fits(found[0].digest):
+            return self._again(*found)
+        self._attempts.check(address, shown.prefix)
+        key, now_s = self._keys.find(shown.prefix), self._clock()
+        fits = shown.fits(_NOTHING_HAS_IT if key is None else key.digest)
+        if key is not None and fits and key.works(now_s):
+            self._remembered.put(key.prefix, key, now_s)
+            return key
+        # Who still uses a key that has ended is a nuisance, but nobody who guesses.
+        self._attempts.failed(address, shown.prefix, is_guess=key is None or not fits)
+        raise unknown_credential()
+
+    def _again(self, key: Key, at_s: float) -> Key:
+        """Look up a key that was right at ``at_s``."""
+        now_s = self._clock()
+        is_usable = now_s - at_s < USABLE_S and key.works(now_s)
+        if not self._begin(key.prefix) and is_usable:
+            return key
+        try:
+            found = self._keys.find(key.prefix)
+        except StoreUnavailable as error:
+            if not is_usable:
+                raise
+            log.warning("keys are believed without the store", error=str(error))
+            return key
+        finally:
+            self._end(key.prefix)
+        if found is None or found.digest != key.digest or not found.works(now_s):
+            self._remembered.drop(key.prefix)
+            raise unknown_credential()
+        self._remembered.put(found.prefix, found, now_s)
+        return found
+
+    def _begin(self, prefix: str) -> bool:
+        with self._lock:
+            if prefix in self._asked_for:
+                return False
+            self._asked_for.add(prefix)
+            return True
+
+    def _end(self, prefix: str) -> None:
+        with self._lock:
+            self._asked_for.discard(prefix)
+
+
+def unknown_credential() -> Problem:
+    """The refusal of a credential, in the same words whatever is wrong with it."""
+    return unauthorized("this credential is not known, or does not work any more")
+
+
+def unauthorized(detail: str) -> Problem:
+    """A 401."""
+    return Problem(401, "unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
