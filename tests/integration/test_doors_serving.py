@@ -122,6 +122,13 @@ def test_connections_beyond_the_most_are_closed_unheard(url):
     assert quick(url)
 
 
+def test_more_connections_are_possible_than_files_are_by_default():
+    with Process(files=64) as process, contextlib.ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(opened(process.url))
+        assert quick(process.url)
+
+
 # large and deep requests
 
 
@@ -154,12 +161,14 @@ def test_json_that_is_nested_too_deep_is_refused(url, deep):
 class Process:
     """The server as a process."""
 
-    def __init__(self, drain_s=5.0):
+    def __init__(self, drain_s=5.0, files=1024):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
+        app = str(Path(__file__).with_name("door_app.py"))
+        command = [sys.executable, app, str(self.port), str(drain_s)]
         self.process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("door_app.py"), str(self.port), str(drain_s)],
+            ["bash", "-c", f'ulimit -Sn {files}; exec "$@"', "bash", *command],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -4,6 +4,9 @@ SIGTERM and Ctrl-C drain: nobody new is let in, requests that run are answered f
 ``drain_s``, then they are cancelled. The same server runs in a thread for those who have
 something else to do in the foreground (``serving``).
 
+A connection is a file to the system, and many systems allow a process 1,024 of them unless it asks
+for more, so it asks.
+
 The socket is bound before anything starts, so that an address which is taken is an error with a
 name, and port 0 can be told.
 """
@@ -11,6 +14,7 @@ name, and port 0 can be told.
 from __future__ import annotations
 
 import errno
+import resource
 import signal
 import socket
 import ssl
@@ -22,14 +26,19 @@ from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 
+import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
 from headrace.doors.protocol import Patience, with_patience
 from headrace.errors import ConfigError, ServerError
 
+log = structlog.get_logger(__name__)
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _START_WAIT_S = 30.0
+#: files of a process besides its connections
+_OTHER_FILES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,7 @@ def _run(server: _Server, listener: socket.socket) -> None:
 
 
 def _server(app: ASGIApp, listening: Listening) -> _Server:
+    _make_room(listening.patience.most_connections + _OTHER_FILES)
     tls = listening.tls
     context = None if tls is None else _context(tls)
     config = uvicorn.Config(
@@ -155,6 +165,17 @@ def _server(app: ASGIApp, listening: Listening) -> _Server:
         ssl_context_factory=None if context is None else lambda _config, _default: context,
     )
     return _Server(config)
+
+
+def _make_room(files: int) -> None:
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if now == unlimited or now >= files:
+        return
+    wanted = files if most == unlimited else min(files, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    if wanted < files:
+        log.warning("fewer connections are possible than allowed", files=wanted, wanted=files)
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
