@@ -61,7 +61,10 @@ def test_each_alert_fires_when_it_should_and_not_before():
 def test_every_alert_is_played():
     played = yaml.safe_load(PLAYED.read_text("utf-8"))["tests"]
     fired = {
-        each["alertname"] for test in played for each in test["alert_rule_test"] if each["exp_alerts"]
+        each["alertname"]
+        for test in played
+        for each in test["alert_rule_test"]
+        if each["exp_alerts"]
     }
     assert fired == {each["alert"] for each in rules()}
 

@@ -1,0 +1,102 @@
+"""A record is never skipped before it is safe, and a refused skip leaves nothing behind."""
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.errors import BrokerUnavailable, ConfigError, UnknownName
+from headrace.model.receipts import SliceError
+from headrace.model.records import Deployment, Failure, FailureState, LaneStart
+from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
+from headrace.operating.quarantine import (
+    check_skip,
+    consequence,
+    live_stream,
+    next_offset,
+    offsets,
+    retry,
+    skip,
+    suspended,
+)
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.store_twin import StoreTwin
+
+ACME = StreamId("score", "acme")
+
+
+@pytest.fixture
+def store():
+    store = StoreTwin()
+    store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+    store.add_tenant(Tenant("acme"))
+    store.start_lanes([LaneStart(ACME, "id", {0: 3})])
+    return store
+
+
+@pytest.fixture
+def fail(store):
+    def keep(**error):
+        given = {"temporary": False, "code": "HandlerError", "message": "no", "offset": 3}
+        piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, 1)
+        failure = Failure(piece, SliceError(**given | error), 5.0, 4)
+        return store.failure(store.keep_failure(failure))
+
+    return keep
+
+
+def test_a_skipped_record_is_kept_before_the_lane_moves(store, fail):
+    failure, letters = fail(), DeadLettersTwin()
+    letters.fail_next(BrokerUnavailable("down"))
+    with pytest.raises(BrokerUnavailable):
+        skip(store, letters, failure)
+    assert next_offset(store, failure) == 3
+    skip(store, letters, failure)
+    assert [each.error.offset for each in letters.letters] == [3]
+    assert next_offset(store, failure) == 4
+
+
+def test_a_retried_lane_stays_at_its_record(store, fail):
+    failure = fail()
+    retry(store, failure)
+    assert store.failure(failure.id).state is FailureState.RETRIED
+    assert next_offset(store, failure) == 3
+
+
+def test_each_reason_not_to_skip_is_named_before_anything_is_done(store, fail):
+    failure = fail()
+    check_skip(store, failure, whole_slice=False)
+    nameless = replace(failure, error=replace(failure.error, offset=None))
+    with pytest.raises(ConfigError, match="names no record"):
+        check_skip(store, nameless, whole_slice=False)
+    check_skip(store, nameless, whole_slice=True)
+    store.seek(ACME, {0: 5})
+    with pytest.raises(ConfigError, match="reads next at 5"):
+        check_skip(store, failure, whole_slice=False)
+    with pytest.raises(ConfigError, match="not open any more"):
+        check_skip(store, store.failure(failure.id), whole_slice=False)
+
+
+def test_nothing_of_a_removed_stream_is_skipped(store, fail):
+    failure = fail()
+    store.set_stream_state(ACME, State.REMOVED)
+    with pytest.raises(ConfigError, match="was removed"):
+        check_skip(store, failure, whole_slice=False)
+    with pytest.raises(UnknownName):
+        live_stream(store, StreamId("score", "nobody"))
+
+
+def test_what_a_skip_passes_over_is_said_in_a_sentence(fail):
+    failure = fail()
+    assert consequence(failure).endswith(
+        "offset 3 of acme.visits[0], which is kept in acme.visits.dlq"
+    )
+    nameless = replace(failure, error=replace(failure.error, offset=None))
+    assert "passes over 6 offsets" in consequence(nameless)
+    assert (offsets(failure), offsets(nameless)) == ("3", "3..9")
+
+
+def test_streams_that_stand_still_all_the_same_are_found(store, fail):
+    failure = fail()
+    assert list(suspended(store, [failure])) == []
+    store.set_stream_state(ACME, State.SUSPENDED)
+    assert [each.id for each in suspended(store, [failure])] == [ACME]
