@@ -21,6 +21,7 @@ from types import FrameType
 
 import structlog
 
+from headrace import tracing
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.cycle.loading import LoadedModule, digest_of, find_module, load_module
@@ -234,7 +235,10 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         {name: settings.of_use_case(name).priority for name in module.use_cases},
     )
     letters = KafkaDeadLettersFactory()
-    tools = Tools(connections, KafkaReaderFactory(), SqlPositionsFactory(), letters)
+    traces = tracing.opened("headrace-driver")
+    tools = Tools(
+        connections, KafkaReaderFactory(), SqlPositionsFactory(), letters, traces is not None
+    )
     engine = SparkEngine(session, tools)
     dead_letters = letters.open(connections)
     mirror = mirror_of(settings.driver, connections)
@@ -250,6 +254,7 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         name=driver_name(settings),
         lease_s=settings.driver.lease,
     )
+    driver.reporter.tracing = traces
     made = Assembly(driver, store, engine, connections, settings.driver.drain_timeout)
     try:
         _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections.database_url)
@@ -267,6 +272,8 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         log_of_kafka.close()
         store.close()
         session.stop()
+        if traces is not None:
+            traces.close()
         # What stays frozen is never freed, and libraries call it a leak when Python ends.
         gc.unfreeze()
 

@@ -20,6 +20,7 @@ from headrace.model.receipts import Receipt
 from headrace.model.streams import Order, State, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, WaveResult
+from headrace.tracing import Tracing
 
 _NOTHING = Meter()
 
@@ -50,6 +51,8 @@ class Reporter:
     all: Meter = field(default_factory=Meter)
     use_cases: dict[str, UseCaseMeter] = field(default_factory=dict)
     timeline: Timeline = field(default_factory=Timeline)
+    #: told of committed slices; None: nobody wants traces
+    tracing: Tracing | None = None
 
     def meter(self, stream: StreamId) -> Meter:
         """The stream's meter, made at first use."""
@@ -69,6 +72,8 @@ class Reporter:
         delays = meter.add(receipt, now_s)
         self.all.window(now_s).task_s += receipt.seconds
         self._use_case(receipt.slice.lane.use_case).add(receipt, delays, now_s)
+        if self.tracing is not None and receipt.traceparents:
+            self.tracing.committed(receipt, wave, now_s)
 
     def returned(self, result: WaveResult, now_s: float) -> None:
         """A wave came back and is settled, whatever became of it."""

@@ -7,9 +7,11 @@ than all the rest. So what they look like is told to OpenAPI by hand (`openapi`)
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -23,7 +25,9 @@ from headrace.gateway import events, openapi
 from headrace.gateway.answers import Answer, answer_of, problem_of
 from headrace.gateway.figures import Figures
 from headrace.gateway.intake import Intake, Records, Rules, Topics
+from headrace.gateway.rates import Room
 from headrace.model.credentials import Caller, Role
+from headrace.tracing import RequestSpan, Tracing
 
 #: who sends events; operators and viewers belong to no tenant
 SENDERS = (Role.SENDER, Role.TENANT)
@@ -46,6 +50,7 @@ def gateway_app(
     max_body_bytes: int,
     *,
     is_removed: Callable[[str], bool] = lambda _: False,
+    tracing: Tracing | None = None,
 ) -> FastAPI:
     """The application, without the door that has to be put around it (`doors.door`).
 
@@ -55,6 +60,7 @@ def gateway_app(
         topics: which topics there are; closed with it.
         max_body_bytes: room that is kept for a body of unknown length.
         is_removed: whether a tenant was removed.
+        tracing: told of requests; closed with the application.
     """
     figures = Figures(rules.room)
 
@@ -65,42 +71,36 @@ def gateway_app(
         finally:
             await records.close()
             topics.close()
+            if tracing is not None:
+                await asyncio.to_thread(tracing.close)
 
     app = FastAPI(**openapi.DESCRIPTION, lifespan=lifespan)
-    desk = _Desk(Intake(rules, records, topics), rules, figures, max_body_bytes, is_removed)
+    intake = Intake(rules, records, topics)
+    desk = _Desk(intake, rules.room, figures, max_body_bytes, is_removed, tracing)
     _add_routes(app, desk, figures, _Readiness(topics))
     return app
 
 
+@dataclass(frozen=True, slots=True)
 class _Desk:
     """Takes a request that has a caller."""
 
-    def __init__(
-        self,
-        intake: Intake,
-        rules: Rules,
-        figures: Figures,
-        max_body_bytes: int,
-        is_removed: Callable[[str], bool],
-    ) -> None:
-        self._intake = intake
-        self._room = rules.room
-        self._figures = figures
-        self._max_body_bytes = max_body_bytes
-        self._is_removed = is_removed
+    intake: Intake
+    room: Room
+    figures: Figures
+    max_body_bytes: int
+    is_removed: Callable[[str], bool]
+    tracing: Tracing | None
 
     async def answer(self, request: Request, caller: Caller, name: str) -> Answer:
         """Take the events of a request; ``Problem`` if it is refused as a whole."""
         tenant = caller.tenant
         if caller.role not in SENDERS or tenant is None:
             raise Problem(403, "forbidden", "only keys of a tenant send events")
-        if self._is_removed(tenant):
+        if self.is_removed(tenant):
             raise Problem(403, "forbidden", "this tenant was removed")
         try:
-            kind = self._intake.kind(name)
-            with self._room.taken(tenant, self._expected_bytes(request)):
-                asked = events.Request(_headers(request), await request.body(), _key(request))
-                taken = await self._intake.take(tenant, kind, asked)
+            return await self._taken(request, tenant, name)
         except events.Refused as refused:
             raise problem_of(refused) from refused
         except BrokerUnavailable as error:
@@ -109,13 +109,36 @@ class _Desk:
             ) from error
         except ClientDisconnect as gone:
             raise Problem(400, "bad-request", "the request ended before its body did") from gone
-        self._figures.took(name, len(asked.body), taken.outcomes)
-        return answer_of(taken)
+
+    async def _taken(self, request: Request, tenant: str, name: str) -> Answer:
+        kind = self.intake.kind(name)
+        headers = _headers(request)
+        with (
+            self.room.taken(tenant, self._expected_bytes(request)),
+            self._span(name, tenant, headers) as span,
+        ):
+            if span is not None:
+                headers.pop("tracestate", None)
+                headers |= span.headers()
+            asked = events.Request(headers, await request.body(), _key(request))
+            taken = await self.intake.take(tenant, kind, asked)
+            answer = answer_of(taken)
+            if span is not None:
+                span.answered(answer.status, taken.topic, len(taken.outcomes))
+        self.figures.took(name, len(asked.body), taken.outcomes)
+        return answer
+
+    def _span(
+        self, name: str, tenant: str, headers: dict[str, str]
+    ) -> AbstractContextManager[RequestSpan | None]:
+        if self.tracing is None:
+            return nullcontext()
+        return self.tracing.request(name, tenant, headers)
 
     def _expected_bytes(self, request: Request) -> int:
         # The HTTP parser has refused what is no number.
         announced = request.headers.get("content-length")
-        return self._max_body_bytes if announced is None else int(announced)
+        return self.max_body_bytes if announced is None else int(announced)
 
 
 def _headers(request: Request) -> dict[str, str]:

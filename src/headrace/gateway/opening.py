@@ -24,6 +24,7 @@ from headrace.kafka.ingest_topics import IngestTopics
 from headrace.ports import Store
 from headrace.settings import Settings
 from headrace.settings_gateway import GatewaySettings, RateSettings
+from headrace.tracing import opened
 
 
 def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
@@ -46,7 +47,14 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
     partitions = None if chosen.create_topics is None else chosen.create_topics.partitions
     topics = IngestTopics(config, partitions)
     removed = RemovedTenants(store)
-    app = gateway_app(rules, records, topics, chosen.request_bytes, is_removed=removed)
+    app = gateway_app(
+        rules,
+        records,
+        topics,
+        chosen.request_bytes,
+        is_removed=removed,
+        tracing=opened("headrace-gateway"),
+    )
     bounds = door.Limits(chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
     door.install_door(app, guard, settings.doors, chosen.host, bounds)
     return app

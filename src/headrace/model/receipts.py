@@ -52,4 +52,6 @@ class Receipt:
     timestamps_s: tuple[float, ...] = ()
     #: records of it that went to the dead letters; they count among ``records``
     dead_letters: int = 0
+    #: of some of its records, where traces are wanted: W3C ``traceparent`` headers
+    traceparents: tuple[str, ...] = ()
     error: SliceError | None = None

@@ -63,6 +63,8 @@ class Tools:
     reader: ReaderFactory
     positions: PositionsFactory
     dead_letters: DeadLettersFactory
+    #: receipts are to carry the places of records in traces
+    traced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,7 @@ class SparkEngine:
             positions=self.tools.positions,
             dead_letters=self.tools.dead_letters,
             timeout_s=deployment.handler_timeout_s,
+            traced=self.tools.traced,
         )
         self._deployed[use_case.name] = _Deployed(use_case, work)
 

@@ -19,9 +19,12 @@ from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import Slice
 from headrace.ports import Written
 from headrace.spark.portions import Portion
+from headrace.tracing import MOST_LINKS
 
 #: timestamps a receipt carries at most
 SAMPLES = 32
+#: records of a portion whose headers are looked at for traces
+_TRACED_ROWS = 100
 
 
 @dataclass(slots=True)
@@ -36,13 +39,15 @@ class _Line:
     stopped: bool = False
     error: SliceError | None = None
     timestamps_s: list[float] = field(default_factory=list)
+    traceparents: list[str] = field(default_factory=list)
 
 
 class Tally:
     """The figures of one bin, by planned slice."""
 
-    def __init__(self, slices: Sequence[Slice], started_s: float) -> None:
-        """Start with nothing reached."""
+    def __init__(self, slices: Sequence[Slice], started_s: float, *, traced: bool = False) -> None:
+        """Start with nothing reached; ``traced`` keeps some records' places in traces."""
+        self._traced = traced
         self._lines = {each: _Line(each.from_offset) for each in slices}
         self._started_s = started_s
         self._own_s = 0.0
@@ -91,6 +96,9 @@ class Tally:
             line.bytes += portion.records.nbytes // len(portion.planned)
             line.timestamps_s += stamps
             stamps = []
+            if self._traced and len(line.traceparents) < MOST_LINKS:
+                wanted = MOST_LINKS - len(line.traceparents)
+                line.traceparents += traceparents_of(portion.records, wanted)
         if portion.error is not None:
             self.stop(portion, portion.error)
 
@@ -118,6 +126,7 @@ class Tally:
                 seconds=line.own_s + shared_s * (1 + line.records) / weight,
                 timestamps_s=tuple(_thin(line.timestamps_s, SAMPLES)),
                 dead_letters=line.dead_letters,
+                traceparents=tuple(line.traceparents),
                 error=line.error,
             )
             for planned, line in self._lines.items()
@@ -132,6 +141,20 @@ def sample_s(records: pa.Table, most: int) -> list[float]:
         column = column.take(pa.array([index * (rows - 1) // (most - 1) for index in range(most)]))
     stamps: list[int] = pc.cast(column, pa.int64()).to_pylist()  # type: ignore[assignment]
     return [each / 1000 for each in stamps]
+
+
+def traceparents_of(records: pa.Table, most: int) -> list[str]:
+    """Up to ``most`` different ``traceparent`` headers of the first records."""
+    column = records["headers"].slice(0, _TRACED_ROWS)
+    found: dict[str, None] = {}
+    if column.null_count < len(column):
+        for headers in column:
+            for each in headers.as_py() or ():
+                if each["key"] == "traceparent" and each["value"] is not None:
+                    found[each["value"].decode("ascii", "replace")] = None
+            if len(found) >= most:
+                break
+    return list(found)[:most]
 
 
 def _thin(values: list[float], most: int) -> list[float]:

@@ -71,6 +71,8 @@ class Work:
     dead_letters: DeadLettersFactory
     #: seconds one call of the handler may take
     timeout_s: float = 30.0
+    #: receipts are to carry the places of records in traces
+    traced: bool = False
 
     def load(self) -> UseCase:
         """The use case itself, unpickled once per worker and version."""
@@ -132,7 +134,7 @@ def run_bin(
     started = time.monotonic()
     use_case = work.load()
     clients = clients or kept(work)
-    tally = Tally(planned.slices, started)
+    tally = Tally(planned.slices, started, traced=work.traced)
     try:
         site = Site(work.connections, clients.positions, wave_id, planned.fence)
         writer = _sink(use_case).open(site)
