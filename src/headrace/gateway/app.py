@@ -31,10 +31,11 @@ from headrace.tracing import RequestSpan, Tracing
 
 #: who sends events; operators and viewers belong to no tenant
 SENDERS = (Role.SENDER, Role.TENANT)
+SEEING = (Role.OPERATOR, Role.VIEWER)
 #: who may do what, by method and path; None: anybody, also without a credential
 ACCESS: dict[tuple[str, str], tuple[Role, ...] | None] = {
     ("POST", openapi.EVENTS_PATH): SENDERS,
-    ("GET", "/metrics"): (Role.OPERATOR, Role.VIEWER),
+    ("GET", "/metrics"): SEEING,
     ("GET", "/livez"): None,
     ("GET", "/readyz"): None,
     ("GET", openapi.OPENAPI_PATH): None,
@@ -184,7 +185,7 @@ def _add_routes(app: FastAPI, desk: _Desk, figures: Figures, readiness: _Readine
 
     @app.get("/metrics", tags=["service"], responses=problem_responses(401, 403, 429))
     async def metrics(
-        _: Annotated[Caller, Depends(allowed(Role.OPERATOR, Role.VIEWER))],
+        _: Annotated[Caller, Depends(allowed(*SEEING))],
     ) -> Response:
         """Counters of this process, for Prometheus."""
         return Response(figures.exposition(), media_type=CONTENT_TYPE_LATEST)

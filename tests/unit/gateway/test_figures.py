@@ -1,0 +1,42 @@
+"""Every metric of the gateway is documented, with its labels."""
+
+import re
+from pathlib import Path
+
+from headrace.gateway.events import Fault
+from headrace.gateway.figures import Figures
+from headrace.gateway.rates import Room
+from headrace.kafka.ingest import Stored
+
+DOCS = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
+
+
+def shown(text):
+    """Names and labels of a scrape."""
+    found = {}
+    for name, labels in re.findall(
+        r"^(headrace_\w+?)(?:_bucket|_sum|_count)?(?:{(.*)})? ", text, re.MULTILINE
+    ):
+        own = {each for each in re.findall(r"(\w+)=", labels) if each != "le"}
+        found.setdefault(name, set()).update(own)
+    return {name: own for name, own in found.items() if not name.endswith("_created")}
+
+
+def test_what_is_shown_is_what_the_docs_say():
+    figures = Figures(Room(10))
+    figures.answered(202, 0.1)
+    figures.took("visit", 100, [Stored(0, 0), Fault(422, "a", "b"), Fault(503, "a", "b")])
+    documented = {
+        name: set(re.findall(r"`(\w+)`", labels))
+        for name, labels in re.findall(r"^\| `(headrace_\w+)` \| (.*?) \|", DOCS, re.MULTILINE)
+    }
+    assert shown(figures.exposition().decode()) == documented
+
+
+def test_events_are_counted_by_their_fate():
+    figures = Figures(Room(10))
+    figures.took("visit", 100, [Stored(0, 0)] * 3 + [Fault(503, "a", "b")])
+    text = figures.exposition().decode()
+    assert 'headrace_gateway_events_total{result="stored",type="visit"} 3.0' in text
+    assert 'headrace_gateway_events_total{result="failed",type="visit"} 1.0' in text
+    assert 'result="refused"' not in text
