@@ -84,7 +84,6 @@ def test_an_event_is_where_the_answer_says(client, new):
     )
     assert (record.key(), record.value()) == (b"ada", b'{"page":"/"}')
     assert dict(record.headers()) == {
-        "content-type": b"application/json",
         "traceparent": PARENT.encode(),
         "idempotency-key": b"k1",
     }
