@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Annotated
 
 import typer
 
+from headrace.assembly import calm_garbage_collection
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -75,9 +77,12 @@ def gateway(
             listening = listening_of(settings.doors, chosen.host, chosen.port, drain_s)
             where = f"{chosen.host}:{chosen.port}"
             err.print(f"gateway at {where}, {', '.join(chosen.types)}", highlight=False)
+            # Full collections over all that is loaded would stop every request for long.
+            calm_garbage_collection()
             serve(app, listening)
         finally:
             store.close()
+            gc.unfreeze()
         err.print("drained", highlight=False)
 
 
