@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -75,16 +76,42 @@ def print_table(table: Table) -> None:
     (out if out.is_terminal else Console(width=_PIPE_COLUMNS)).print(table)
 
 
-def configure_logs(level: str = "INFO") -> None:
-    """Logs to stderr: readable on a terminal, one JSON object a line elsewhere."""
-    tty = sys.stderr.isatty()
-    shape = structlog.dev.ConsoleRenderer() if tty else structlog.processors.JSONRenderer()
+class LogFormat(StrEnum):
+    """How lines of the log look."""
+
+    AUTO = "auto"  #: readable on a terminal, JSON elsewhere
+    JSON = "json"  #: one object a line
+    PRETTY = "pretty"
+
+
+LevelOption = Annotated[
+    str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
+]
+FormatOption = Annotated[
+    LogFormat,
+    typer.Option(
+        envvar="LOG_FORMAT",
+        help="How lines of the log look: one JSON object each, pretty for people, or auto: pretty "
+        "on a terminal and JSON elsewhere.",
+    ),
+]
+
+
+def configure_logs(level: str = "INFO", form: LogFormat = LogFormat.AUTO) -> None:
+    """Logs to stderr, for every command in the same way; fields are those of ``log_fields``."""
+    pretty = sys.stderr.isatty() if form is LogFormat.AUTO else form is LogFormat.PRETTY
+    colours = sys.stderr.isatty()
+    shape = (
+        structlog.dev.ConsoleRenderer(colors=colours)
+        if pretty
+        else structlog.processors.JSONRenderer()
+    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
+            *([] if pretty else [structlog.processors.format_exc_info]),
             shape,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(

@@ -14,6 +14,9 @@ from headrace.assembly import connections_of
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
+    FormatOption,
+    LevelOption,
+    LogFormat,
     configure_logs,
     err,
     settings_and_folder,
@@ -35,7 +38,6 @@ from headrace.ports import Store
 from headrace.settings import Settings
 from headrace.store import open_store
 
-Level = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")]
 Host = Annotated[
     str | None, typer.Option(help="Address to listen on; overrides YAML.", show_default=False)
 ]
@@ -57,7 +59,8 @@ def console(
     host: Host = None,
     port: Port = None,
     insecure: Insecure = False,
-    log_level: Level = "INFO",
+    log_level: LevelOption = "INFO",
+    log_format: FormatOption = LogFormat.AUTO,
 ) -> None:
     """Serve the console: pages for operators, the control API under /v1, and /metrics.
 
@@ -67,7 +70,7 @@ def console(
 
     Example: `headrace console`, or `headrace console --host 0.0.0.0 --port 443` with TLS
     """
-    configure_logs(log_level)
+    configure_logs(log_level, log_format)
     with shown_errors():
         settings, folder = settings_and_folder(config)
         settings = with_address(settings, host, port)

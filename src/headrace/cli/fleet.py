@@ -18,6 +18,9 @@ from headrace.assembly import connections_of, driver_name
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
+    FormatOption,
+    LevelOption,
+    LogFormat,
     configure_logs,
     err,
     out,
@@ -26,7 +29,7 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.failure_text import printable, when
-from headrace.cli.running import HealthHost, HealthPort, Level, Master, Name
+from headrace.cli.running import HealthHost, HealthPort, Master, Name
 from headrace.errors import ConfigError
 from headrace.fleet import state_file
 from headrace.fleet.state_file import FleetView
@@ -61,7 +64,8 @@ def supervise_(  # noqa: PLR0913 - options of a command
     ] = 1,
     name: Name = None,
     master: Master = None,
-    log_level: Level = "INFO",
+    log_level: LevelOption = "INFO",
+    log_format: FormatOption = LogFormat.AUTO,
     health_port: HealthPort = 0,
     health_host: HealthHost = "127.0.0.1",
     console: Annotated[
@@ -77,12 +81,13 @@ def supervise_(  # noqa: PLR0913 - options of a command
     Exits with 0 when all have drained, with 1 when one had to be killed or all were given up, and
     with 2 if the configuration is wrong.
     """
-    configure_logs(log_level)
+    configure_logs(log_level, log_format)
     with shown_errors():
         settings, folder = settings_and_folder(config)
         connections_of(settings, folder)
         base = name or driver_name(settings)
-        options = ["--config", str(config.resolve()), "--log-level", log_level]
+        options = ["--config", str(config.resolve())]
+        options += ["--log-level", log_level, "--log-format", log_format.value]
         if master is not None:
             options += ["--master", master]
         wanted = Wanted(

@@ -11,6 +11,9 @@ from headrace.assembly import calm_garbage_collection
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
+    FormatOption,
+    LevelOption,
+    LogFormat,
     configure_logs,
     err,
     settings_and_folder,
@@ -47,9 +50,8 @@ def gateway(
             "only.",
         ),
     ] = False,
-    log_level: Annotated[
-        str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
-    ] = "INFO",
+    log_level: LevelOption = "INFO",
+    log_format: FormatOption = LogFormat.AUTO,
 ) -> None:
     """Take events over HTTP into the topics of tenants, until SIGTERM or Ctrl-C.
 
@@ -64,7 +66,7 @@ def gateway(
 
     SIGTERM drains: nobody new is let in, what is under way is stored and answered.
     """
-    configure_logs(log_level)
+    configure_logs(log_level, log_format)
     with shown_errors():
         settings, _ = settings_and_folder(config)
         settings = _with_options(settings, host, port)

@@ -15,6 +15,9 @@ from headrace.assembly import Assembly, assembled, driver_name, stopping_on_sign
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
+    FormatOption,
+    LevelOption,
+    LogFormat,
     configure_logs,
     err,
     out,
@@ -50,7 +53,6 @@ HealthPort = Annotated[
 HealthHost = Annotated[
     str, typer.Option(help="The address of that port; anything but loopback lets others ask.")
 ]
-Level = Annotated[str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")]
 
 
 class StoreKind(Enum):
@@ -60,10 +62,12 @@ class StoreKind(Enum):
     POSTGRES = "postgres"
 
 
-def run(
+def run(  # noqa: PLR0913 - options of a command
+    *,
     config: ConfigOption = DEFAULT_CONFIG,
     master: Master = None,
-    log_level: Level = "INFO",
+    log_level: LevelOption = "INFO",
+    log_format: FormatOption = LogFormat.AUTO,
     name: Name = None,
     health_port: HealthPort = 0,
     health_host: HealthHost = "127.0.0.1",
@@ -74,7 +78,7 @@ def run(
 
     `spark-submit --master yarn $(python -c "import headrace.__main__ as m; print(m.__file__)") run`
     """
-    configure_logs(log_level)
+    configure_logs(log_level, log_format)
     with shown_errors(), ExitStack() as stack:
         settings, folder = settings_and_folder(config)
         settings = _with_options(settings, master, name)
@@ -88,7 +92,8 @@ def run(
 def up(
     config: ConfigOption = DEFAULT_CONFIG,
     master: Master = None,
-    log_level: Level = "INFO",
+    log_level: LevelOption = "INFO",
+    log_format: FormatOption = LogFormat.AUTO,
     name: Name = None,
     store: Annotated[
         StoreKind | None,
@@ -108,7 +113,7 @@ def up(
     other commands find them there. `headrace up --store postgres` tries, on this machine, the
     store that a cluster needs. The console is served too; the first start prints a link to it.
     """
-    configure_logs(log_level)
+    configure_logs(log_level, log_format)
     with shown_errors(), ExitStack() as stack:
         settings, base = read_settings(config), config.resolve().parent
         settings = _with_servers(settings, folder_of(base), store, stack)

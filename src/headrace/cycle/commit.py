@@ -21,6 +21,7 @@ from headrace.cycle.fences import Fences
 from headrace.cycle.observe import Observer
 from headrace.cycle.report import Reporter
 from headrace.errors import HandlerHung
+from headrace.log_fields import of_slice, of_wave
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Order, StreamId
@@ -183,7 +184,7 @@ class Committer:
                 continue
             here = _as_of(lane.position, receipt, error)
             if here is None:
-                log.info("error of a slice that its lane left", slice=str(receipt.slice))
+                log.info("error of a slice that its lane left", **of_slice(receipt.slice))
             elif error.code in ABOUT_THE_LOG:
                 self.failing.lost([receipt.slice], error)
                 self.observer.doubt(held, lane, f"{error.message}; checking why")
@@ -210,7 +211,7 @@ class Committer:
         """Nobody knows what was done: ask the store, then wait, or look for the culprit."""
         wave = result.wave
         self.observer.reload_positions({piece.lane.stream for piece in wave.slices})
-        log.warning("wave failed", wave=wave.id, error=error.message, again=intended)
+        log.warning("wave failed", **of_wave(wave), error=error.message, again=intended)
         flight = self.board.flights.get(wave.id)
         if flight is not None and flight.cancelled:
             error = replace(error, temporary=False, code=HandlerHung.__name__, message=_HUNG)

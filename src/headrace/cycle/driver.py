@@ -33,6 +33,7 @@ from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
 from headrace.cycle.telling import Facts, Teller
 from headrace.errors import BrokerUnavailable, StoreUnavailable
+from headrace.log_fields import of_wave
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
@@ -294,7 +295,7 @@ class Driver:
         for wave in self.parts.store.pending_intents(self.name):
             if wave.use_case in self._use_cases and wave.id not in known:
                 self.committer.replays.append((now_s, wave))
-                log.info("recorded wave found; it runs again unchanged", wave=wave.id)
+                log.info("recorded wave found; it runs again unchanged", **of_wave(wave))
 
     def _start(self) -> None:
         now_s = self.parts.clock.monotonic_s()

@@ -17,6 +17,7 @@ import structlog
 from headrace.cycle.board import Board, HeldStream, Lane
 from headrace.cycle.report import Reporter
 from headrace.errors import HeadraceError
+from headrace.log_fields import of_slice, of_wave
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Order, Slice
@@ -124,7 +125,7 @@ class Failing:
             held.most_records = error.offset - receipt.reached
         else:
             lane.stop_before = error.offset
-        log.info("slice is cut short", slice=str(receipt.slice), offset=error.offset)
+        log.info("slice is cut short", **of_slice(receipt.slice), offset=error.offset)
 
     def died(self, wave: Wave, error: SliceError, *, recorded: bool) -> None:
         """A wave killed its worker, or had to be ended, and nobody knows at which slice.
@@ -150,7 +151,7 @@ class Failing:
                 lane.suspect_until = piece.until_offset
         log.warning(
             "one stream hurts its neighbours; they run in parts until it is found",
-            wave=wave.id,
+            **of_wave(wave),
             streams=len(streams),
             parts=len(set(labels.values())),
         )
@@ -181,7 +182,7 @@ class Failing:
             lane.suspect_until = max(piece.until_offset, lane.suspect_until or 0)
         log.warning(
             "slice held back",
-            slice=str(piece),
+            **of_slice(piece),
             tries=lane.tries,
             attempts=lane.attempts,
             error=error.message,
@@ -197,7 +198,7 @@ class Failing:
         lane.suspect_until = None
         log.error(
             "use case stopped" if stop_use_case else "lane stopped",
-            slice=str(piece),
+            **of_slice(piece),
             offset=error.offset,
             error=error.message,
             failure=lane.failure,
@@ -211,7 +212,7 @@ class Failing:
             self.dead_letters.keep([DeadLetter(piece, error, verdict.history.attempts)])
         except HeadraceError as trouble:
             # The lane may not go on without it: the record is tried again, and then set aside.
-            log.warning("dead letter not kept", slice=str(piece), error=str(trouble))
+            log.warning("dead letter not kept", **of_slice(piece), error=str(trouble))
             lane.not_before_s = self.clock.monotonic_s() + self.wait_s(lane.tries, error)
             lane.tries += 1
             return
@@ -223,7 +224,7 @@ class Failing:
         meter.last_error = error.message
         lane.tries = lane.attempts = 0
         lane.letters = verdict.history.letters
-        log.warning("record set aside", slice=str(piece), offset=error.offset, error=error.message)
+        log.warning("record set aside", **of_slice(piece), offset=error.offset, error=error.message)
 
     def _remember(
         self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane

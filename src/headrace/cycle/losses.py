@@ -23,6 +23,7 @@ import structlog
 from headrace.cycle.board import Board, HeldStream
 from headrace.cycle.report import Reporter
 from headrace.errors import OffsetOutOfRange, TopicRecreated
+from headrace.log_fields import of_stream
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, StreamId
@@ -108,7 +109,7 @@ class Losses:
             for number, each in sorted(found.items())
         ]
         for each in errors:
-            log.error("stream suspended", stream=str(held.stream.id), reason=_shown(each))
+            log.error("stream suspended", **of_stream(held.stream.id), why=_shown(each))
         more = f" (and {len(errors) - 1} more partitions)" if len(errors) > 1 else ""
         reason = f"{_shown(errors[0])}{more}"
         self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
@@ -148,7 +149,7 @@ class Losses:
         meter.lost_records += sum(each.size for each in found.values() if each.unread)
         for each in failures:
             meter.last_error = _shown(each.error)
-            log.warning("lost records skipped", stream=str(stream), what=meter.last_error)
+            log.warning("lost records skipped", **of_stream(stream), error=meter.last_error)
 
 
 def _error(lost: Lost, message: str) -> SliceError:

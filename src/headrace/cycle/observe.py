@@ -21,6 +21,7 @@ from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
 from headrace.cycle.reruns import Reruns
 from headrace.cycle.topics import Topics
+from headrace.log_fields import of_stream
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
 from headrace.policies.leases import Share
@@ -129,7 +130,7 @@ class Observer:
                 return False
             if not self._let_go(held, "it changed hands, or was taken up anew"):
                 return False
-            log.info("stream is held by another driver or anew", stream=str(stream.id))
+            log.info("stream is held by another driver or anew", **of_stream(stream.id))
         return ours or stream.id in share.take
 
     def _hold(self, new: list[StreamId], now_s: float) -> dict[StreamId, int]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import structlog
 
 from headrace.cycle.board import Board
+from headrace.log_fields import of_wave
 from headrace.model.records import Deployment
 from headrace.policies.watchdog import limit_s
 from headrace.ports import Engine
@@ -37,6 +38,6 @@ def end_overdue(
             flight.since_s = now_s  # it waits for an executor
             continue
         seconds = now_s - flight.since_s
-        log.warning("wave overdue; it is ended", use_case=wave.use_case, wave=name, seconds=seconds)
+        log.warning("wave overdue; it is ended", **of_wave(wave), seconds=seconds)
         flight.cancelled = True
         engine.cancel(name)

@@ -22,6 +22,7 @@ import structlog
 from headrace.cycle.board import Board
 from headrace.cycle.lags import seek_target
 from headrace.errors import ConfigError, UnknownName
+from headrace.log_fields import of_stream
 from headrace.model.records import Deployment
 from headrace.model.streams import (
     RERUN_MARK,
@@ -157,5 +158,5 @@ class Reruns:
                 if held is not None:
                     self.store.set_stream_state(name, State.REMOVED, _DONE)
                     self.store.deploy(replace(held.deployment, until={}))
-                    log.info("rerun done", stream=str(name))
+                    log.info("rerun done", **of_stream(name))
                 self._running.remove(name)

@@ -73,7 +73,9 @@ class Scaling:
         load = Load(now_s, seconds, cost * busy_s, cost * backlog_s, coming=coming)
         before, self.scale = self.scale.slots, scaled(self.scale, load, self.limits)
         if before != self.scale.slots:
-            log.info("slots", before=before, now=self.scale.slots, backlog_s=round(backlog_s, 2))
+            log.info(
+                "slots", slots_before=before, slots=self.scale.slots, backlog_s=round(backlog_s, 2)
+            )
         return True
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -146,9 +148,9 @@ class _Post:
             self._waiting = mail if self._waiting is None else _together(self._waiting, mail)
             self._changed.notify()
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="headrace-teller", daemon=True
-                )
+                # With what log lines of this process are bound to, such as the driver's name.
+                run = partial(copy_context().run, self._run)
+                self._thread = threading.Thread(target=run, name="headrace-teller", daemon=True)
                 self._thread.start()
 
     @property

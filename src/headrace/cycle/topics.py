@@ -23,6 +23,7 @@ from headrace.cycle.ends import Ends
 from headrace.cycle.losses import Losses
 from headrace.cycle.sweep import Sweep
 from headrace.errors import BrokerUnavailable, StoreUnavailable
+from headrace.log_fields import of_stream
 from headrace.model.records import LaneStart
 from headrace.model.streams import StreamId
 from headrace.ports import Log, Store, TopicInfo, TopicPartition
@@ -130,7 +131,9 @@ class Topics:
         stream = held.stream
         if info is None:
             if held.waiting is None:
-                log.warning("topic is not there; waiting for it", topic=stream.topic)
+                log.warning(
+                    "topic is not there; waiting for it", **of_stream(stream.id), topic=stream.topic
+                )
             self._wait(held, f"topic {stream.topic} is not there yet")
             return
         held.waiting = None

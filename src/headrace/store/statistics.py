@@ -4,7 +4,9 @@ Figures are not exact, and must not be in the way of what is. So a report is one
 driver replaces, history is written once a minute, and what is merged is merged in many short
 transactions rather than a long one: a driver's commits wait behind each of them on SQLite.
 
-History of 1,000 streams that are busy all day is 252,000 rows. MEASURED
+History is bounded: a stream that is busy all day has 252 rows. Measured in SQLite, index and all,
+1,000 of them take 67 MB with 3 records a minute each (270 bytes a row), 135 MB with 30, and 178 MB
+with 600 or more, where the sketch of a row is full.
 
 A row that this version cannot read is passed over: another version wrote it, or a disk broke it,
 and neither is a reason to show nothing.
