@@ -4,6 +4,9 @@
    table that sorts itself anew under the pointer cannot be clicked. So only the rows in sight are
    drawn, and while the pointer or the focus is on a row the order is held; the values go on.
 
+   A place in the table keeps its elements and shows another row when the order changes: to move or
+   make elements costs several times as much as to change their text.
+
    The whole table is one stop of the Tab key; arrows or j and k move inside it, Enter opens. The
    true number of rows is told to readers of screens. Rows all have one height. */
 
@@ -154,7 +157,7 @@ export function Table({ label, columns, rows, id, start, stamp, tall = true }) {
           onFocusOut=${() => setTimeout(release)}>
         ${first > 0 && html`<tr key="above" aria-hidden="true"><td colspan=${columns.length} class="is-gap"
           style=${{ height: `${first * ROW_PX}px` }}></td></tr>`}
-        ${shown.slice(first, until).map((row, index) => html`<${Row} key=${id(row)} row=${row} columns=${columns}
+        ${shown.slice(first, until).map((row, index) => html`<${Row} key=${first + index} row=${row} columns=${columns}
           place=${first + index} current=${first + index === current} stamp=${stamp} />`)}
         ${until < shown.length && html`<tr key="below" aria-hidden="true"><td colspan=${columns.length} class="is-gap"
           style=${{ height: `${(shown.length - until) * ROW_PX}px` }}></td></tr>`}
