@@ -143,6 +143,8 @@ class World:
             stopped = state.startswith("suspended ")
             lag_s, lag_records = now["lag_s"], now["lag_records"]
             fresh = self._figures("active" if stopped else state, rate)
+            if stopped:
+                fresh |= {"lag_records": lag_records + 1, "lag_s": lag_s + 1}
             row["figures"] = fresh | {"failures_open": opens, "state": state, "note": now["note"]}
             if state != "active":
                 row["figures"]["lag_s"] = max(1.0, lag_s * self.chance.uniform(0.97, 1.03))
@@ -233,13 +235,20 @@ class World:
     def _turn_waves(self):
         now = time.time()
         for wave in [each for each in self.waves if each["ended_at_s"] is None]:
-            wave["ended_at_s"] = now
-            for each in wave["bins"]:
-                each["outcome"] = "done"
+            if self.chance.random() < 0.4:
+                wave["ended_at_s"] = now - self.chance.random()
+                for each in wave["bins"]:
+                    each["outcome"] = "yielded" if self.chance.random() < 0.1 else "done"
+        busy = {
+            (each["driver"], bin_["slot"])
+            for each in self.waves
+            if each["ended_at_s"] is None
+            for bin_ in each["bins"]
+        }
         for driver in self.drivers:
             for slots in ((0, 1), (2,), (3,)):
-                if self.chance.random() < 0.8:
-                    wave = self._wave(driver, slots, now - self.chance.random(), None)
+                if (driver, slots[0]) not in busy and self.chance.random() < 0.7:
+                    wave = self._wave(driver, slots, now - self.chance.random() / 2, None)
                     wave["error"] = ""
                     for each in wave["bins"]:
                         each["outcome"] = "running"

@@ -79,7 +79,7 @@ function options(Plot, { lines, unit, group, high, whole }, wide) {
 function Legend({ lines, columns, unit, at }) {
   const place = at === null ? columns[0].length - 1 : at;
   const when = columns[0][place];
-  return html`<div class="legend"><span class="legend-when">${at === null || when === undefined ? "now" : moment(when)}</span>
+  return html`<div class="legend"><span class="legend-when">${at === null || when === undefined ? "latest" : moment(when)}</span>
     ${lines.map((line, index) => {
       const value = columns[index + 1][place];
       return html`<span class="legend-one" key=${line.name}><svg class="legend-mark" viewBox="0 0 18 6" aria-hidden="true"><line x1="0"
@@ -126,7 +126,7 @@ export function Chart({ title, lines, columns, unit, group = "page", high = 150,
   });
   return html`<figure class="chart" role="group" aria-label=${title}>
     <figcaption><h3>${title}</h3><${Legend} lines=${lines} columns=${columns} unit=${unit} at=${at} /></figcaption>
-    <div class="chart-place" ref=${place} role="img" aria-label=${`${title}, now: ${words.join(", ")}`}></div>
+    <div class="chart-place" ref=${place} role="img" aria-label=${`${title}, latest: ${words.join(", ")}`}></div>
     ${columns[0].length < 2 && html`<p class="chart-none">Nothing to draw yet: a point comes each minute.</p>`}
   </figure>`;
 }
