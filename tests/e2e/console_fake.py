@@ -171,7 +171,7 @@ def living(app, world, turn_s, part):
             while True:
                 yield event("tenants", {"whole": whole, "items": rows, "gone": []})
                 yield event("drivers", world.summary())
-                yield event("waves", {"items": world.waves if whole else world.waves[:20]})
+                yield event("waves", {"items": world.waves if whole else world.waves[:80]})
                 yield event("use-cases", {"items": world.use_cases()})
                 yield event("alerts", listed(world.alerts()))
                 whole = False

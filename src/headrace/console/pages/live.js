@@ -93,11 +93,15 @@ function onSummary(summary) {
   changed("summary");
 }
 
-/** Those that ended are kept for as long as the timeline can show, whatever the driver forgot. */
-function onWaves({ whole, items }) {
+/** Those that ended stay for as long as the timeline can show, also when their driver forgets them;
+ * one that is gone while it ran has no end that anybody knows. */
+function onWaves({ whole, items, gone }) {
   if (whole) live.waves = new Map();
   for (const wave of items) live.waves.set(wave.wave, wave);
   const oldest = Date.now() / 1000 - WAVES_S;
+  for (const name of gone || []) {
+    if (live.waves.has(name) && live.waves.get(name).ended_at_s === null) live.waves.delete(name);
+  }
   for (const [key, wave] of live.waves) {
     if (wave.ended_at_s !== null && wave.ended_at_s < oldest) live.waves.delete(key);
   }
