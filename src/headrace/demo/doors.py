@@ -56,7 +56,8 @@ class Doors:
     @property
     def curl(self) -> str:
         """A line that posts a visit of the guest."""
-        near = os.path.relpath(_key_file(self.folder, GUEST))
+        file, here = _key_file(self.folder, GUEST), Path.cwd()
+        near = file.relative_to(here) if file.is_relative_to(here) else file
         return (
             f'curl {self.gateway_url}/v1/events/visit -H "Authorization: Bearer $(cat {near})" '
             """--json '{"lead": "me", "path": "/projects/keynav/"}'"""

@@ -130,6 +130,7 @@ def settings_of(folder: Path, bootstrap_servers: str, smtp_url: str, master: str
             "smtp_url": smtp_url,
             "warehouse": folder / "warehouse",
             "master": master,
+            "driver": {"name": "demo"},
             **sections(folder),
         }
     )

@@ -98,6 +98,7 @@ def _settings(folder: Path, bootstrap_servers: str, master: str, keys: Path) -> 
             "database_url": f"sqlite:///{folder / 'headrace.db'}",
             "warehouse": folder / "warehouse",
             "master": master,
+            "driver": {"name": "demo"},
             "use_cases": {"to-crm": {"retries": 0, "handler_timeout": "2s"}},
             **doors.sections(keys),
         }
