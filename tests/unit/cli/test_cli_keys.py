@@ -1,13 +1,17 @@
 """Keys made at the terminal open doors, are shown once, and end when they are to."""
 
 import re
+from contextlib import ExitStack
 
 import pytest
 
-from headrace.cli.servers import folder_of, remember
+from headrace.cli.running import _with_servers
+from headrace.cli.servers import completed, folder_of, remember
 from headrace.doors.guard import Guard
 from headrace.doors.problems import Problem
+from headrace.doors.secret import secret_of
 from headrace.model.credentials import Role
+from headrace.settings import read_settings
 
 SECRET = "a secret of thirty-two characters"
 
@@ -102,3 +106,14 @@ def test_without_a_secret_a_key_is_not_made_and_with_that_of_up_it_is(
     file.write_text(SECRET)
     remember(folder_of(config.parent), {"secret_file": str(file)})
     assert opens(store, headrace("keys", "create", "--role", "operator").stdout.strip())
+
+
+def test_up_makes_a_secret_unless_one_is_named_and_the_other_commands_find_it(config, monkeypatch):
+    config.write_text(f"{config.read_text()}smtp_url: smtp://127.0.0.1:1\n")
+    settings, folder = read_settings(config), folder_of(config.parent)
+    with ExitStack() as stack:
+        assert not _with_servers(settings, folder, None, stack).doors.secret_file
+        monkeypatch.delenv("HEADRACE_SECRET")
+        started = _with_servers(settings, folder, None, stack)
+    assert started.doors.secret_file == folder / "secret"
+    assert secret_of(completed(settings, config.parent)) == secret_of(started)
