@@ -89,7 +89,8 @@ def run(  # noqa: PLR0913 - options of a command
         _drive(settings, folder, pulse)
 
 
-def up(
+def up(  # noqa: PLR0913 - options of a command
+    *,
     config: ConfigOption = DEFAULT_CONFIG,
     master: Master = None,
     log_level: LevelOption = "INFO",
