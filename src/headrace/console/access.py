@@ -10,17 +10,21 @@ Which rows of a list a tenant sees is the route's own work, with `sees`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute, iter_route_contexts
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from headrace.doors.guard import calling, forbidden, own
-from headrace.doors.problems import Problem
+from headrace.doors.problems import Problem, too_many
 from headrace.model.credentials import Caller, Role
 
 Roles = frozenset[Role]
@@ -34,6 +38,11 @@ SEEING: Roles = frozenset({Role.OPERATOR, Role.VIEWER})
 OWN_SEEING: Roles = SEEING | {Role.TENANT}
 #: whoever may change something, a tenant what is its own
 OWN_DOING: Roles = frozenset({Role.OPERATOR, Role.TENANT})
+
+#: methods that change nothing
+LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
+#: of one tenant; operators and their scripts may change as much as they like
+CHANGES_PER_MINUTE = 300
 
 _STREAM = "/v1/streams/{tenant}/{use_case}"
 
@@ -110,9 +119,34 @@ async def _enter(request: Request, rule: Roles) -> None:
     caller = await calling(request)
     if caller.role not in rule:
         raise forbidden(caller)
+    if caller.role is Role.TENANT and request.method not in LOOKS:
+        patience: Patience = request.app.state.patience
+        patience.count(caller)
     tenant = request.path_params.get("tenant")
     if tenant is not None:
         own(caller, str(tenant))
+
+
+class Patience:
+    """How much a tenant may try to change in a minute, since each attempt is a line in the log."""
+
+    def __init__(self, per_minute: int = CHANGES_PER_MINUTE) -> None:
+        """Take how many."""
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._item = RateLimitItemPerMinute(per_minute)
+
+    def count(self, caller: Caller) -> None:
+        """Count an attempt of a tenant, by whichever of its keys.
+
+        Raises:
+            Problem: 429, there were too many.
+        """
+        name = str(caller.tenant)
+        if not self._limiter.hit(self._item, name):
+            ends_at_s = self._limiter.get_window_stats(self._item, name).reset_time
+            raise too_many(
+                "this tenant has tried to change too much in a minute", ends_at_s - time.time()
+            )
 
 
 def entered_by(request: Request) -> Caller:

@@ -31,6 +31,7 @@ from headrace.console import (
     streams,
     tenants,
 )
+from headrace.console.access import Patience
 from headrace.console.audit import Audited
 from headrace.console.desk import Desk
 from headrace.console.history import SparkKeeper
@@ -111,6 +112,7 @@ def equip(app: FastAPI, parts: Parts) -> None:
         parts.secure_cookie,
     )
     app.state.guard = parts.guard
+    app.state.patience = Patience()
     app.state.live = Live(watcher, parts.most_clients)
     app.state.sparks = SparkKeeper(parts.store.statistics)
     app.state.metrics = Metrics(

@@ -2,8 +2,8 @@
 
 A route that notes for itself can be forgotten. So this stands around the app: whatever is not a
 mere look is noted with who asked, what for, and how it was answered, before the answer goes out.
-Attempts of nobody (401) are logged instead: anybody can make them, and the log in the store keeps
-only so many lines.
+Attempts of nobody (401), and those beyond what a tenant may try in a minute (429), are logged
+instead: anybody can make them, and the log in the store keeps only so many lines.
 
 Bodies are noted without what is secret in them, and cut if they are long.
 """
@@ -19,7 +19,7 @@ from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headrace.console.access import GuardedRoute
+from headrace.console.access import LOOKS, GuardedRoute
 from headrace.console.answers import PageAsked
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import refusals
@@ -31,7 +31,6 @@ from headrace.model.credentials import Caller, Change
 log = structlog.get_logger(__name__)
 router = APIRouter(route_class=GuardedRoute, tags=["audit"])
 
-_LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _SECRETS = frozenset({"key", "secret", "token", "password"})
 #: of a body; those of this API are far shorter
 _MOST_BYTES = 8_192
@@ -46,7 +45,7 @@ class Audited:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, and note it if it was to change something."""
-        if scope["type"] != "http" or scope["method"] in _LOOKS:
+        if scope["type"] != "http" or scope["method"] in LOOKS:
             await self._app(scope, receive, send)
             return
         body = bytearray()
@@ -76,7 +75,7 @@ class Audited:
     async def _note(self, scope: Scope, status: int, body: bytes) -> None:
         action = f"{scope['method']} {scope['path']}"
         caller = scope["state"].get("caller")
-        if not isinstance(caller, Caller):
+        if not isinstance(caller, Caller) or status == 429:
             log.warning("change refused", action=action, status=status, client=scope.get("client"))
             return
         desk: Desk = scope["app"].state.desk

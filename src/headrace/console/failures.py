@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-import anyio
 from fastapi import APIRouter, Body, Query, Request, Response
 
 from headrace.console.access import Entered, GuardedRoute, sees
 from headrace.console.answers import PageAsked, answer
+from headrace.console.asked import FailureNumber, SkipAsked
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import not_there, refusals
 from headrace.console.rows import failure_row, record_row
-from headrace.console.shapes import (
-    Decided,
-    FailureNumber,
-    FailureRow,
-    FailureWhole,
-    Listed,
-    SkipAsked,
-)
+from headrace.console.shapes import Decided, FailureRow, FailureWhole, Listed
 from headrace.errors import UnknownName
 from headrace.model.credentials import Caller, Role
 from headrace.model.records import Failure, FailureState
@@ -92,7 +85,7 @@ async def skip_failure(
             skip(desk.store, letters, failure)
         return _decided(desk, failure)
 
-    return await anyio.to_thread.run_sync(decide, limiter=desk.at_kafka)
+    return await desk.with_kafka(decide)
 
 
 def _own(request: Request, desk: Desk, caller: Caller, number: int) -> Failure:

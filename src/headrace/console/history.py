@@ -9,10 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from headrace.console.access import Entered, GuardedRoute, sees
 from headrace.console.answers import answer
+from headrace.console.asked import TenantName
 from headrace.console.desk import AtDesk
 from headrace.console.problems import no_tenant, refusals
 from headrace.console.rows import spread_row
-from headrace.console.shapes import History, Sparks, TenantName
+from headrace.console.shapes import History, Sparks
 from headrace.model.statistics import Point
 from headrace.model.streams import StreamId
 from headrace.ports import Statistics

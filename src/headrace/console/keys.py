@@ -8,9 +8,10 @@ from fastapi import APIRouter, Response
 
 from headrace.console.access import GuardedRoute
 from headrace.console.answers import PageAsked, Row, answer
+from headrace.console.asked import KeyAsked, Prefix, RotateAsked
 from headrace.console.desk import AtDesk
 from headrace.console.problems import not_there, refusals
-from headrace.console.shapes import KeyAsked, KeyRow, Listed, NewKey, Prefix, RotateAsked
+from headrace.console.shapes import KeyRow, Listed, NewKey
 from headrace.doors.keys import new_key, rotate
 from headrace.errors import ConfigError
 from headrace.model.credentials import Key, Role

@@ -8,17 +8,11 @@ from fastapi import APIRouter, Query, Response
 
 from headrace.console.access import Entered, GuardedRoute, sees
 from headrace.console.answers import PageAsked, answer
+from headrace.console.asked import UseCaseName
 from headrace.console.desk import AtDesk
 from headrace.console.problems import not_there, refusals
 from headrace.console.rows import Values
-from headrace.console.shapes import (
-    AlertRow,
-    Listed,
-    Summary,
-    UseCaseName,
-    UseCaseRow,
-    WaveRow,
-)
+from headrace.console.shapes import AlertRow, Listed, Summary, UseCaseRow, WaveRow
 from headrace.model.statistics import Severity
 
 router = APIRouter(route_class=GuardedRoute, tags=["overview"])

@@ -7,9 +7,10 @@ from starlette.concurrency import run_in_threadpool
 
 from headrace.console.access import Entered, GuardedRoute
 from headrace.console.answers import answer
-from headrace.console.desk import AtDesk
+from headrace.console.asked import SessionAsked
+from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import refusals
-from headrace.console.shapes import Me, SessionAsked
+from headrace.console.shapes import Me
 from headrace.doors.guard import SESSION_COOKIE, SESSION_S, Guard, forbidden
 from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller, Role
@@ -35,17 +36,17 @@ async def begin_session(request: Request, desk: AtDesk, asked: SessionAsked) -> 
         max_age=SESSION_S,
         httponly=True,
         samesite="strict",
-        secure=desk.secure_cookie,
+        secure=_over_tls(request, desk),
     )
     return response
 
 
 @router.delete("/v1/session", status_code=204, responses=refusals())
-async def end_session(desk: AtDesk) -> Response:
+async def end_session(request: Request, desk: AtDesk) -> Response:
     """Take the cookie back from this browser."""
     response = Response(status_code=204)
     response.delete_cookie(
-        SESSION_COOKIE, httponly=True, samesite="strict", secure=desk.secure_cookie
+        SESSION_COOKIE, httponly=True, samesite="strict", secure=_over_tls(request, desk)
     )
     return response
 
@@ -54,6 +55,10 @@ async def end_session(desk: AtDesk) -> Response:
 async def show_me(caller: Entered) -> Response:
     """Who calls, with which role."""
     return _me(caller)
+
+
+def _over_tls(request: Request, desk: Desk) -> bool:
+    return desk.secure_cookie or request.url.scheme == "https"
 
 
 def _me(caller: Caller) -> Response:

@@ -1,15 +1,14 @@
-"""What the OpenAPI document promises of requests and answers.
+"""What the OpenAPI document promises of answers.
 
-Requests are read with these models, and what they do not name is refused. Answers are not: they are
-written as plain values (`rows`), and these models only describe them.
+Answers are written as plain values (`rows`); these models only describe them, and the tests hold
+the one to the other. What may be asked is in `asked`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
-from fastapi import Path
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.model.credentials import Role
 from headrace.model.records import FailureState
@@ -18,36 +17,11 @@ from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State
 
 T = TypeVar("T")
 
-TenantName = Annotated[
-    str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", max_length=63, examples=["acme"])
-]
-UseCaseName = Annotated[
-    str, Path(pattern=r"^[a-z][a-z0-9-]{0,62}(~[0-9]{1,9})?$", max_length=73, examples=["score"])
-]
-
-
-def _whole(value: object) -> object:
-    """JSON has one kind of number: 1.0 is a whole one."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-#: below the largest number that both databases have room for
-Offset = Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_whole)]
-Many = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_whole)]
-FailureNumber = Annotated[int, Path(ge=1, lt=2**63, examples=[7])]
-Prefix = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,32}$", examples=["k3v9x2ab"])]
-
 
 class Shape(BaseModel):
     """An answer."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class Asked(BaseModel):
-    """A request. Nothing is guessed: that false is offset 0 would be an expensive guess."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Listed(Shape, Generic[T]):
@@ -56,9 +30,6 @@ class Listed(Shape, Generic[T]):
     items: list[T]
     #: to be given as ``cursor`` for the next page
     next: str | None = Field(description="`cursor` of the next page; null: this is the last one.")
-
-
-# --- tenants ---------------------------------------------------------------------------------
 
 
 class ThrottleShape(Shape):
@@ -95,28 +66,6 @@ class TenantRow(Shape):
     figures: TenantFigures | None
 
 
-class ThrottleAsked(Asked):
-    """A limit; what is left out is no limit."""
-
-    records_per_s: float | None = Field(default=None, gt=0)
-    bytes_per_s: float | None = Field(default=None, gt=0)
-    burst_s: float = Field(default=1.0, gt=0, description="How many seconds' worth at once.")
-
-
-class TenantAsked(Asked):
-    """What a tenant is to be; what is left out stays as it is."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"weight": 2.0, "throttle": {"records_per_s": 500, "burst_s": 5}}]
-        }
-    )
-
-    state: Literal["active", "suspended"] | None = None
-    weight: float | None = Field(default=None, gt=0)
-    throttle: ThrottleAsked | None = None
-
-
 class HistoryPoint(Shape):
     """One span of one stream."""
 
@@ -150,9 +99,6 @@ class Sparks(Shape):
     from_s: float
     span_s: float
     tenants: dict[str, SparkLine]
-
-
-# --- streams ---------------------------------------------------------------------------------
 
 
 class StreamShape(Shape):
@@ -202,37 +148,10 @@ class StreamWhole(StreamRow):
     lanes: list[LaneRow]
 
 
-class StreamAsked(Asked):
-    """What a stream is to be."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"state": "suspended"}]})
-
-    state: Literal["active", "suspended"]
-
-
-class PositionsAsked(Asked):
-    """Where lanes are to read next, by partition."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"offsets": {"0": 23}}]})
-
-    offsets: dict[Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")], Offset] = Field(
-        min_length=1, json_schema_extra={"additionalProperties": False}
-    )
-
-
 class Positions(Shape):
     """Where lanes read next, by partition."""
 
     offsets: dict[str, int]
-
-
-class RedriveAsked(Asked):
-    """How many dead letters to send back."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"dry_run": True}]})
-
-    limit: Many = Field(default=10_000, description="The most of this time.")
-    dry_run: bool = Field(default=False, description="Only count, send nothing.")
 
 
 class Redriven(Shape):
@@ -241,9 +160,6 @@ class Redriven(Shape):
     sent: int = Field(description="Sent back; with `dry_run` those that would have been.")
     refused: list[str] = Field(description="Why a letter stays where it is, a sentence each.")
     left: int = Field(description="Beyond the limit, for the next time.")
-
-
-# --- failures --------------------------------------------------------------------------------
 
 
 class FailureRow(Shape):
@@ -292,15 +208,6 @@ class FailureWhole(FailureRow):
     record: RecordRow | None
 
 
-class SkipAsked(Asked):
-    """How to pass over a failure."""
-
-    whole_slice: bool = Field(
-        default=False,
-        description="Also a slice in which no single record is to blame; it is kept nowhere.",
-    )
-
-
 class Decided(Shape):
     """What became of a failure."""
 
@@ -309,9 +216,6 @@ class Decided(Shape):
     suspended: str | None = Field(
         description="Why its stream stands still all the same; null: it goes on."
     )
-
-
-# --- use cases, waves, alerts ----------------------------------------------------------------
 
 
 class UseCaseShape(Shape):
@@ -407,15 +311,6 @@ class Summary(Shape):
     alerts_total: int
 
 
-# --- callers, keys, audit --------------------------------------------------------------------
-
-
-class SessionAsked(Asked):
-    """A key, to be exchanged for a cookie."""
-
-    key: str = Field(min_length=1, max_length=4096)
-
-
 class Me(Shape):
     """Who calls."""
 
@@ -440,40 +335,6 @@ class NewKey(KeyRow):
     """A new key; it is never shown again."""
 
     key: str
-
-
-class _KeyAsked(Asked):
-    label: str = Field(min_length=1, max_length=100)
-    expires_in_s: float | None = Field(default=None, gt=0, le=10 * 366 * 86_400)
-
-
-class KeyOfTenant(_KeyAsked):
-    """A key that is to belong to a tenant."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"role": "sender", "tenant": "acme", "label": "shop front end"}]
-        }
-    )
-
-    role: Literal["tenant", "sender"]
-    tenant: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
-
-
-class KeyForAll(_KeyAsked):
-    """A key that is to be for all tenants."""
-
-    role: Literal["operator", "viewer"]
-    tenant: None = None
-
-
-KeyAsked = Annotated[KeyOfTenant | KeyForAll, Field(discriminator="role")]
-
-
-class RotateAsked(Asked):
-    """For how long the old key works on."""
-
-    overlap_s: float = Field(default=86_400.0, ge=0, le=366 * 86_400)
 
 
 class ChangeRow(Shape):

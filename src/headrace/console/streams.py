@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-import anyio
 from fastapi import APIRouter, Body, Query, Response
 
 from headrace.console.access import Entered, GuardedRoute, sees
@@ -16,23 +15,18 @@ from headrace.console.answers import (
     check_match,
     etag_of,
 )
-from headrace.console.desk import AtDesk, Desk
-from headrace.console.problems import not_there, refusals
-from headrace.console.rows import Values
-from headrace.console.shapes import (
-    Listed,
-    Positions,
+from headrace.console.asked import (
     PositionsAsked,
     RedriveAsked,
-    Redriven,
     StreamAsked,
-    StreamRow,
-    StreamWhole,
     TenantName,
     UseCaseName,
 )
+from headrace.console.desk import AtDesk, Desk
+from headrace.console.problems import not_there, refusals
+from headrace.console.rows import Values
+from headrace.console.shapes import Listed, Positions, Redriven, StreamRow, StreamWhole
 from headrace.console.watcher import Snapshot
-from headrace.doors.problems import Problem
 from headrace.model.streams import State, Stream, StreamId
 from headrace.operating.quarantine import live_stream
 from headrace.operating.seeking import seek
@@ -126,7 +120,7 @@ async def put_positions(
         desk.watcher.changed()
         return answer({"offsets": {str(number): offset for number, offset in offsets.items()}})
 
-    return await anyio.to_thread.run_sync(decide, limiter=desk.at_kafka)
+    return await desk.with_kafka(decide)
 
 
 @router.post(f"{_STREAM}/redrive", response_model=Redriven, responses=refusals(404, 409))
@@ -141,20 +135,13 @@ async def redrive_stream(
     What is left beyond the limit waits for the next time; the same request again goes on there.
     """
     how = asked or RedriveAsked()
-    if desk.at_kafka.available_tokens < 1:
-        raise Problem(
-            503,
-            "busy",
-            "as many redrives as can run at once are running; try again when one is done",
-            headers={"Retry-After": "5"},
-        )
 
     def decide() -> Response:
         found = live_stream(desk.store, _known(desk, StreamId(use_case, tenant)).id)
         done = desk.tools.send_back(found.id, found.topic, limit=how.limit, dry_run=how.dry_run)
         return answer({"sent": done.sent, "refused": list(done.refused), "left": done.left})
 
-    return await anyio.to_thread.run_sync(decide, limiter=desk.at_kafka)
+    return await desk.with_kafka(decide)
 
 
 def _set_state(desk: Desk, stream: StreamId, state: State) -> Response:

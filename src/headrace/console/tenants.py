@@ -17,10 +17,11 @@ from headrace.console.answers import (
     check_match,
     etag_of,
 )
+from headrace.console.asked import TenantAsked, TenantName
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import no_tenant, refusals
 from headrace.console.rows import Values, changeable
-from headrace.console.shapes import Listed, TenantAsked, TenantName, TenantRow
+from headrace.console.shapes import Listed, TenantRow
 from headrace.console.watcher import Snapshot
 from headrace.doors.problems import Problem
 from headrace.model.streams import State, Tenant, Throttle

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.console.access import Patience
 from headrace.console.audit import without_secrets
 from headrace.errors import StoreUnavailable
 
@@ -114,6 +115,18 @@ def test_what_nobody_tries_fills_no_log_of_the_store(api, store):
     api("POST", "/v1/session", None, json={"key": "hr_wrong"})
     api("DELETE", "/v1/tenants/acme", None)
     assert noted(store) == []
+
+
+def test_a_tenant_cannot_wash_the_log_away(app, api, store):
+    app.state.patience = Patience(per_minute=3)
+    path = "/v1/tenants/acme/suspend"
+    answers = [api("POST", path, "tenant") for _ in range(5)]
+    assert [each.status_code for each in answers] == [200, 200, 200, 429, 429]
+    assert int(answers[-1].headers["retry-after"]) > 0
+    assert len(noted(store)) == 3
+    assert api("POST", "/v1/tenants/bolt/suspend", "bolt").status_code == 200
+    assert api("POST", path).status_code == 200
+    assert api.get("/v1/tenants/acme", "tenant").status_code == 200
 
 
 def test_the_key_that_begins_a_session_is_not_noted(api, store):

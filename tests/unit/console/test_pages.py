@@ -52,7 +52,7 @@ def test_nothing_is_inline():
 def test_dark_colours_are_the_same_by_choice_and_by_preference():
     css = (PAGES / "base.css").read_text()
     chosen = re.search(r':root\[data-theme="dark"\] \{(.*?)\}', css, re.DOTALL)[1]
-    preferred = re.search(r':root:not\(\[data-theme[^{]*\{(.*?)\}', css, re.DOTALL)[1]
+    preferred = re.search(r":root:not\(\[data-theme[^{]*\{(.*?)\}", css, re.DOTALL)[1]
     assert chosen.split() == preferred.split()
 
 

@@ -1,0 +1,139 @@
+"""What may be asked: bodies and paths of requests.
+
+What these models do not name is refused, and nothing is guessed: that `false` is offset 0 would be
+an expensive guess. What is answered is in `shapes`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import Path
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+TenantName = Annotated[
+    str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", max_length=63, examples=["acme"])
+]
+
+UseCaseName = Annotated[
+    str, Path(pattern=r"^[a-z][a-z0-9-]{0,62}(~[0-9]{1,9})?$", max_length=73, examples=["score"])
+]
+
+
+def _whole(value: object) -> object:
+    """JSON has one kind of number: 1.0 is a whole one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+#: below the largest number that both databases have room for
+Offset = Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_whole)]
+
+Many = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_whole)]
+
+FailureNumber = Annotated[int, Path(ge=1, lt=2**63, examples=[7])]
+
+Prefix = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,32}$", examples=["k3v9x2ab"])]
+
+
+class Asked(BaseModel):
+    """A request."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+
+class ThrottleAsked(Asked):
+    """A limit; what is left out is no limit."""
+
+    records_per_s: float | None = Field(default=None, gt=0)
+    bytes_per_s: float | None = Field(default=None, gt=0)
+    burst_s: float = Field(default=1.0, gt=0, description="How many seconds' worth at once.")
+
+
+class TenantAsked(Asked):
+    """What a tenant is to be; what is left out stays as it is."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"weight": 2.0, "throttle": {"records_per_s": 500, "burst_s": 5}}]
+        }
+    )
+
+    state: Literal["active", "suspended"] | None = None
+    weight: float | None = Field(default=None, gt=0)
+    throttle: ThrottleAsked | None = None
+
+
+class StreamAsked(Asked):
+    """What a stream is to be."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"state": "suspended"}]})
+
+    state: Literal["active", "suspended"]
+
+
+class PositionsAsked(Asked):
+    """Where lanes are to read next, by partition."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"offsets": {"0": 23}}]})
+
+    offsets: dict[Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")], Offset] = Field(
+        min_length=1, json_schema_extra={"additionalProperties": False}
+    )
+
+
+class RedriveAsked(Asked):
+    """How many dead letters to send back."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"dry_run": True}]})
+
+    limit: Many = Field(default=10_000, description="The most of this time.")
+    dry_run: bool = Field(default=False, description="Only count, send nothing.")
+
+
+class SkipAsked(Asked):
+    """How to pass over a failure."""
+
+    whole_slice: bool = Field(
+        default=False,
+        description="Also a slice in which no single record is to blame; it is kept nowhere.",
+    )
+
+
+class SessionAsked(Asked):
+    """A key, to be exchanged for a cookie."""
+
+    key: str = Field(min_length=1, max_length=4096)
+
+
+class _KeyAsked(Asked):
+    label: str = Field(min_length=1, max_length=100)
+    expires_in_s: float | None = Field(default=None, gt=0, le=10 * 366 * 86_400)
+
+
+class KeyOfTenant(_KeyAsked):
+    """A key that is to belong to a tenant."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"role": "sender", "tenant": "acme", "label": "shop front end"}]
+        }
+    )
+
+    role: Literal["tenant", "sender"]
+    tenant: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+
+
+class KeyForAll(_KeyAsked):
+    """A key that is to be for all tenants."""
+
+    role: Literal["operator", "viewer"]
+    tenant: None = None
+
+
+KeyAsked = Annotated[KeyOfTenant | KeyForAll, Field(discriminator="role")]
+
+
+class RotateAsked(Asked):
+    """For how long the old key works on."""
+
+    overlap_s: float = Field(default=86_400.0, ge=0, le=366 * 86_400)
