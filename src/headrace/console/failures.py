@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request, Response
@@ -17,9 +18,21 @@ from headrace.console.shapes import Decided, FailureRow, FailureWhole, Listed
 from headrace.errors import UnknownName
 from headrace.model.credentials import Caller, Role
 from headrace.model.records import Failure, FailureState
-from headrace.operating.quarantine import check_skip, next_offset, retry, skip, suspended
+from headrace.model.streams import StreamId
+from headrace.operating.quarantine import (
+    check_skip,
+    next_offset,
+    number_of,
+    retry,
+    skip,
+    suspended,
+)
+from headrace.ports import Store
 
 router = APIRouter(route_class=GuardedRoute, tags=["failures"])
+
+#: failures read at once
+_AT_ONCE = 1001
 
 
 @router.get("/v1/failures", response_model=Listed[FailureRow], responses=refusals())
@@ -33,18 +46,45 @@ def list_failures(
 ) -> Response:
     """Failures, oldest first; a tenant sees its own."""
     after = paging.after(int)
-    only_open = state is FailureState.OPEN
+    of_tenant = caller.tenant or tenant
+    streams = [
+        each
+        for each in desk.watcher.look().stream_of
+        if each.tenant == of_tenant and use_case in (None, each.use_case)
+    ]
 
     def wanted() -> Iterator[Failure]:
-        for each in desk.store.failures(only_open=only_open, with_records=False):
+        only_open, first = state is FailureState.OPEN, 0 if after is None else int(after[0])
+        # Of one tenant there are few, and those of all others need not be read to find them.
+        found = (
+            _every(desk.store, None, first, only_open=only_open)
+            if of_tenant is None
+            else merge(
+                *(_every(desk.store, each, first, only_open=only_open) for each in streams),
+                key=number_of,
+            )
+        )
+        for each in found:
             lane = each.slice.lane
-            if after is not None and (each.id or 0) <= after[0]:
-                continue
             named = tenant in (None, lane.tenant) and use_case in (None, lane.use_case)
             if named and state in (None, each.state) and sees(caller, lane.tenant):
                 yield each
 
     return paging.page(wanted(), lambda each: [each.id], failure_row)
+
+
+def _every(
+    store: Store, stream: StreamId | None, after: int, *, only_open: bool
+) -> Iterator[Failure]:
+    """Failures behind an id, without records, as many at a time as anybody wants at once."""
+    while True:
+        found = store.failures(
+            stream, only_open=only_open, with_records=False, after=after, most=_AT_ONCE
+        )
+        yield from found
+        if len(found) < _AT_ONCE:
+            return
+        after = number_of(found[-1])
 
 
 @router.get("/v1/failures/{number}", response_model=FailureWhole, responses=refusals(404))
@@ -102,8 +142,7 @@ def _own(request: Request, desk: Desk, caller: Caller, number: int) -> Failure:
 
 def _decided(desk: Desk, before: Failure) -> Response:
     desk.watcher.changed()
-    assert before.id is not None, "it came from the store"
-    failure = desk.store.failure(before.id)
+    failure = desk.store.failure(number_of(before))
     stopped = next(suspended(desk.store, [failure]), None)
     why = None if stopped is None else stopped.reason or "it was suspended"
     return answer(

@@ -214,8 +214,10 @@ class Store(Protocol):
         *,
         only_open: bool = False,
         with_records: bool = True,
+        after: int = 0,
+        most: int | None = None,
     ) -> list[Failure]:
-        """Kept failures, oldest first.
+        """Kept failures, oldest first: those with an id above ``after``, ``most`` of them.
 
         Without records, which may be megabytes each, they have neither traceback nor key, value
         and headers.

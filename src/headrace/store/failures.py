@@ -8,7 +8,7 @@ passed over only together with the note that it was.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -21,7 +21,6 @@ from sqlalchemy import (
     literal,
     null,
     select,
-    true,
     update,
 )
 
@@ -62,16 +61,27 @@ def note(connection: Connection, failure: Failure) -> None:
     connection.execute(insert(failures).values(_row(failure) | {"state": failure.state.value}))
 
 
-def every(
-    connection: Connection, stream: StreamId | None, *, only_open: bool, with_records: bool = True
-) -> list[Failure]:
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which failures are wanted, and how much of each."""
+
+    only_open: bool
+    with_records: bool
+    #: an id, below all that are wanted
+    after: int
+    most: int | None
+
+
+def every(connection: Connection, stream: StreamId | None, part: Part) -> list[Failure]:
     """Kept failures of all streams or of one, oldest first."""
     if stream is not None:
         streams.check_known(connection, [stream])
-    wanted = true() if stream is None else of(failures, stream)
-    if only_open:
+    wanted = failures.c.id > part.after
+    if stream is not None:
+        wanted &= of(failures, stream)
+    if part.only_open:
         wanted &= failures.c.state == FailureState.OPEN.value
-    return _failures(connection, wanted, with_records=with_records)
+    return _failures(connection, wanted, most=part.most, with_records=part.with_records)
 
 
 def one(connection: Connection, number: int) -> Failure:
@@ -136,12 +146,19 @@ def _suspend_all(connection: Connection, failure: Failure) -> None:
 
 
 def _failures(
-    connection: Connection, wanted: ColumnElement[bool], *, with_records: bool = True
+    connection: Connection,
+    wanted: ColumnElement[bool],
+    *,
+    most: int | None = None,
+    with_records: bool = True,
 ) -> list[Failure]:
-    headers = _headers(connection, wanted) if with_records else {}
     columns = failures.c if with_records else _WITHOUT_RECORDS
-    asked = select(*columns).where(wanted).order_by(failures.c.id)
-    return [_failure(row, headers.get(row.id, ())) for row in connection.execute(asked)]
+    asked = select(*columns).where(wanted).order_by(failures.c.id).limit(most)
+    found = connection.execute(asked).all()
+    headers: dict[int, _Headers] = {}
+    if with_records and found:
+        headers = _headers(connection, wanted & (failures.c.id <= found[-1].id))
+    return [_failure(row, headers.get(row.id, ())) for row in found]
 
 
 def _row(failure: Failure) -> dict[str, Any]:

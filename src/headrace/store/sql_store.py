@@ -262,12 +262,13 @@ class SqlStore:
         *,
         only_open: bool = False,
         with_records: bool = True,
+        after: int = 0,
+        most: int | None = None,
     ) -> list[Failure]:
-        """Kept failures, oldest first."""
+        """Kept failures, oldest first: those with an id above ``after``, ``most`` of them."""
+        part = failures.Part(only_open, with_records, after, most)
         with self._database.read() as connection:
-            return failures.every(
-                connection, stream, only_open=only_open, with_records=with_records
-            )
+            return failures.every(connection, stream, part)
 
     def failure(self, number: int) -> Failure:
         """One kept failure."""

@@ -84,6 +84,9 @@ class FailuresContract:
             kept.append(replace(failure, id=store.keep_failure(failure)))
         assert store.failures() == kept
         assert store.failures(ACME) == [kept[0], kept[2]]
+        assert store.failures(most=2) == kept[:2]
+        assert store.failures(after=kept[0].id or 0, most=1) == kept[1:2]
+        assert store.failures(ACME, after=kept[0].id or 0) == kept[2:]
         store.retry_failure(kept[0].id or 0)
         assert store.failures(only_open=True) == kept[1:]
         assert store.failures(ACME, only_open=True) == [kept[2]]

@@ -229,11 +229,14 @@ class StoreTwin(DriversTwin):
         *,
         only_open: bool = False,
         with_records: bool = True,
+        after: int = 0,
+        most: int | None = None,
     ) -> list[Failure]:
-        """Kept failures, oldest first."""
+        """Kept failures, oldest first: those with an id above ``after``, ``most`` of them."""
         if stream is not None:
             self._stream(stream)
-        found = self.data.failures.every(stream, only_open=only_open)
+        kept = self.data.failures.every(stream, only_open=only_open)
+        found = [each for each in kept if (each.id or 0) > after][:most]
         return found if with_records else [without_record(each) for each in found]
 
     @alone

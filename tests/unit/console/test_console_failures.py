@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.console import failures
 from headrace.errors import BrokerUnavailable
 from headrace.model.records import FailureState
 from headrace.model.streams import State, StreamId
@@ -63,6 +64,31 @@ def test_a_list_goes_on_behind_its_cursor_and_knows_states(api, store, fail):
     assert [each["id"] for each in api.items("/v1/failures?state=retried")] == [first]
     assert [each["id"] for each in api.items("/v1/failures?tenant=bolt")] == [second]
     assert api.items("/v1/failures?use_case=none") == []
+
+
+def test_failures_of_others_are_not_read_to_find_those_of_one_tenant(api, store, fail, monkeypatch):
+    numbers = [fail(), fail("bolt"), fail(partition=1)]
+    asked, real = [], store.failures
+
+    def noted(stream=None, **more):
+        asked.append(stream)
+        return real(stream, **more)
+
+    api.items("/v1/tenants")
+    monkeypatch.setattr(store, "failures", noted)
+    listed = [each["id"] for each in api.items("/v1/failures", "tenant")]
+    assert listed == [numbers[0], numbers[2]]
+    assert api.items("/v1/failures?tenant=bolt", "tenant") == []
+    assert set(asked) == {ACME}
+
+
+def test_a_long_list_is_read_in_parts(api, store, fail, monkeypatch):
+    monkeypatch.setattr(failures, "_AT_ONCE", 2)
+    numbers = []
+    for _ in range(5):
+        numbers.append(fail())
+        store.retry_failure(numbers[-1])
+    assert [each["id"] for each in api.items("/v1/failures")] == numbers
 
 
 def test_a_retry_lets_the_lane_go_on_at_the_record(api, store, fail):
