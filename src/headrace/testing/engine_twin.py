@@ -54,6 +54,8 @@ class InProcessEngine:
     paused: bool = False
     #: what was started waits for an executor
     queued: bool = False
+    #: receipts carry the places of records in traces
+    traced: bool = False
     #: what happens to the next waves, one entry each; an empty list lets them run
     accidents: list[Literal["before", "after"] | None] = field(default_factory=list)
     #: told how long the driver is ready to wait
@@ -80,6 +82,7 @@ class InProcessEngine:
             positions=self.positions,
             dead_letters=self.dead_letters,
             timeout_s=deployment.handler_timeout_s,
+            traced=self.traced,
         )
 
     def start(self, wave: Wave) -> None:
