@@ -67,7 +67,8 @@ def is_binary(headers: Mapping[str, str]) -> bool:
 def of_headers(headers: Mapping[str, str], content_type: str) -> Envelope | Fault:
     """The envelope in the headers of a request."""
     attributes = {
-        name.removeprefix(_PREFIX): unquote(value)
+        # Servers read headers as Latin-1, whatever their bytes are.
+        name.removeprefix(_PREFIX): unquote(value.encode("latin-1").decode("utf-8", "replace"))
         for name, value in headers.items()
         if name.startswith(_PREFIX)
     }

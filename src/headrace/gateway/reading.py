@@ -67,7 +67,7 @@ def trace_headers(request: Request) -> list[Header]:
         return []
     state = request.headers.get("tracestate", "").strip()
     found = [("traceparent", parent.encode())]
-    if 0 < len(state) <= _MOST_TRACESTATE:
+    if 0 < len(state) <= _MOST_TRACESTATE and state.isascii():
         found.append(("tracestate", state.encode()))
     return found
 
@@ -216,10 +216,12 @@ def _wrong_media(media: str) -> Fault:
 
 
 def _common_key(request: Request) -> bytes | None:
-    said = request.headers.get("x-partition-key") or request.key
+    # Servers read headers as Latin-1, whatever their bytes are.
+    said = request.headers.get("x-partition-key", "").encode("latin-1")
+    said = said or (request.key or "").encode()
     if not said:
         return None
-    key = _sized(said.encode())
+    key = _sized(said)
     if isinstance(key, Fault):
         raise Refused(key)
     return key

@@ -3,7 +3,8 @@
 A producer that is given the name of a topic that is not there makes it, where brokers allow that,
 or keeps the record until it gives up. A stranger is to cause neither. So a topic is looked up
 before its first record, in a way that makes nothing, and known from then on; one that is missing is
-asked for again after a second.
+asked for again after a second. There is one look-up at a time, for all that were asked for
+meanwhile, so that a broker which does not answer makes nobody wait for longer than two.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 
 from headrace.errors import HeadraceError
@@ -42,24 +44,22 @@ class IngestTopics:
         self._log = KafkaLog(config, timeout_s)
         #: until when it is known to be there (True) or not
         self._known: dict[str, tuple[float, bool]] = {}
-        self._asked: dict[str, asyncio.Task[bool]] = {}
+        self._wanted: dict[str, asyncio.Future[bool]] = {}
+        self._looking: asyncio.Task[None] | None = None
         # Of its own: whoever else uses the loop's threads is not to wait for Kafka.
-        self._threads = ThreadPoolExecutor(2, "topics")
+        self._thread = ThreadPoolExecutor(1, "topics")
 
     async def is_there(self, topic: str) -> bool:
-        """Whether a topic is there; those who ask at the same time wait for one answer.
+        """Whether a topic is there.
 
         Raises:
             BrokerUnavailable: no broker answers.
+            ConfigError: it is missing, and we may not make it.
         """
         until_s, there = self._known.get(topic, (0.0, False))
         if time.monotonic() < until_s:
             return there
-        task = self._asked.get(topic)
-        if task is None:
-            task = self._asked[topic] = asyncio.ensure_future(self._learn(topic))
-            task.add_done_callback(lambda _: self._asked.pop(topic, None))
-        return await asyncio.shield(task)
+        return await self._answer(topic)
 
     def forget(self, topic: str) -> None:
         """A record was refused because the topic is gone."""
@@ -68,29 +68,61 @@ class IngestTopics:
     async def broker_answers(self) -> bool:
         """Whether anybody answers."""
         try:
-            await self._in_thread(_NOBODY)
+            await self._answer(_NOBODY)
         except HeadraceError:
             return False
         return True
 
     def close(self) -> None:
         """Give up connections."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._thread.shutdown(wait=True, cancel_futures=True)
         self._log.close()
 
-    async def _learn(self, topic: str) -> bool:
-        there = await self._in_thread(topic)
-        if not there and self._partitions is not None:
-            made = {topic: self._partitions}
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._threads, create_topics, self._config, made)
-            there = True
+    async def _answer(self, topic: str) -> bool:
+        answer = self._wanted.get(topic)
+        if answer is None:
+            answer = self._wanted[topic] = asyncio.get_running_loop().create_future()
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(self._look())
+        return await asyncio.shield(answer)
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._wanted:
+                asked, self._wanted = self._wanted, {}
+                try:
+                    there = await loop.run_in_executor(self._thread, self._there, asked.keys())
+                except HeadraceError as error:
+                    _tell(asked, error)
+                else:
+                    self._learn(asked, there)
+        finally:
+            self._looking = None
+
+    def _there(self, topics: AbstractSet[str]) -> set[str]:
+        """Which of these are there, or are now. In the thread."""
+        found = set(self._log.topics(topics))
+        missing = topics - found - {_NOBODY}
+        if missing and self._partitions is not None:
+            create_topics(self._config, dict.fromkeys(missing, self._partitions))
+            found |= missing
+        return found
+
+    def _learn(self, asked: Mapping[str, asyncio.Future[bool]], there: set[str]) -> None:
         if len(self._known) >= _MOST:
             self._known.clear()
-        self._known[topic] = (time.monotonic() + (_KNOWN_S if there else _MISSING_S), there)
-        return there
+        now_s = time.monotonic()
+        for topic, answer in asked.items():
+            is_there = topic in there
+            self._known[topic] = (now_s + (_KNOWN_S if is_there else _MISSING_S), is_there)
+            if not answer.done():
+                answer.set_result(is_there)
 
-    async def _in_thread(self, topic: str) -> bool:
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, self._log.topics, [topic])
-        return topic in found
+
+def _tell(asked: Mapping[str, asyncio.Future[bool]], error: HeadraceError) -> None:
+    for answer in asked.values():
+        if not answer.done():
+            answer.set_exception(error)
+            # Who asked may have gone away, and nobody else is to hear of it.
+            answer.exception()

@@ -120,7 +120,7 @@ def test_what_is_sent_in_an_array_is_what_is_stored(values):
                 "content-encoding",
             ]
         ),
-        st.text(max_size=20),
+        st.text(st.characters(max_codepoint=255), max_size=20),
     ),
     st.none() | st.text(max_size=5),
 )
@@ -182,6 +182,10 @@ def test_keys_are_looked_for_in_their_order():
     assert items(plain, structured, KEYED)[0].key == b"ada"
     assert items(plain, structured)[0].key == b"about"
     assert items(b"{}")[0].key is None
+
+
+def test_a_key_in_a_header_keeps_its_bytes():
+    assert items(b"{}", x_partition_key="ü".encode().decode("latin-1"))[0].key == "ü".encode()
 
 
 @pytest.mark.parametrize(("lead", "key"), [(7, b"7"), (True, b"true"), ("ü", "ü".encode())])
