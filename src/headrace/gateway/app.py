@@ -14,13 +14,14 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import structlog
 from fastapi import Depends, FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import ClientDisconnect
 
 from headrace.doors.guard import allowed, calling
 from headrace.doors.problems import Problem, problem_responses
-from headrace.errors import BrokerUnavailable
+from headrace.errors import HeadraceError
 from headrace.gateway import events, openapi
 from headrace.gateway.answers import Answer, answer_of, problem_of
 from headrace.gateway.figures import Figures
@@ -28,6 +29,8 @@ from headrace.gateway.intake import Intake, Records, Rules, Topics
 from headrace.gateway.rates import Room
 from headrace.model.credentials import Caller, Role
 from headrace.tracing import RequestSpan, Tracing
+
+log = structlog.get_logger(__name__)
 
 #: who sends events; operators and viewers belong to no tenant
 SENDERS = (Role.SENDER, Role.TENANT)
@@ -104,10 +107,10 @@ class _Desk:
             return await self._taken(request, tenant, name)
         except events.Refused as refused:
             raise problem_of(refused) from refused
-        except BrokerUnavailable as error:
-            raise Problem(
-                503, "unavailable", "Kafka does not answer", headers={"Retry-After": "1"}
-            ) from error
+        except HeadraceError as error:
+            # It names servers and settings, which are no sender's business.
+            log.warning("events could not be taken", tenant=tenant, error=str(error))
+            raise _away() from error
         except ClientDisconnect as gone:
             raise Problem(400, "bad-request", "the request ended before its body did") from gone
 
@@ -140,6 +143,10 @@ class _Desk:
         # The HTTP parser has refused what is no number.
         announced = request.headers.get("content-length")
         return self.max_body_bytes if announced is None else int(announced)
+
+
+def _away() -> Problem:
+    return Problem(503, "unavailable", "Kafka does not answer", headers={"Retry-After": "1"})
 
 
 def _headers(request: Request) -> dict[str, str]:
@@ -199,5 +206,5 @@ def _add_routes(app: FastAPI, desk: _Desk, figures: Figures, readiness: _Readine
     async def readyz() -> dict[str, Any]:
         """Whether events can be stored: Kafka answers."""
         if not await readiness.now():
-            raise Problem(503, "unavailable", "Kafka does not answer", headers={"Retry-After": "1"})
+            raise _away()
         return {"ready": True}

@@ -101,7 +101,7 @@ class Intake:
 
         Raises:
             Refused: nothing of it is taken.
-            BrokerUnavailable: nobody knows whether the topic is there.
+            HeadraceError: nobody knows whether the topic is there.
         """
         if not _TENANT.fullmatch(tenant):
             raise Refused(Fault(403, "no-tenant", "this credential names no tenant"))

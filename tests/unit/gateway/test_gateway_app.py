@@ -105,6 +105,20 @@ async def test_a_sender_is_told_what_it_is_not_given():
     assert records.stored == []
 
 
+@in_loop
+async def test_what_is_wrong_between_us_and_kafka_is_not_told_to_strangers():
+    rules, records, topics = parts()
+
+    async def refuse(_):
+        raise ConfigError("Kafka at secret:9092 refuses our credentials")
+
+    topics.is_there = refuse
+    async with client_of(rules, records, topics) as client:
+        answer = await client.post(VISITS, json={})
+    assert (answer.status_code, kind(answer)) == (503, "unavailable")
+    assert "secret" not in answer.text
+
+
 @pytest.mark.parametrize("who", ["operator", "viewer", "sender", "sender a.b", "sender A"])
 def test_who_has_no_tenant_sends_nothing(who):
     @in_loop
