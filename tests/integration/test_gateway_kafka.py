@@ -147,6 +147,14 @@ def test_each_form_of_a_cloudevent_makes_the_same_record(client, new):
         }
 
 
+def test_a_body_of_unknown_length_is_taken(client, new):
+    answer = client.post(
+        VISITS, content=iter([b'{"n":', b"1}"]), headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 202
+    assert [each.value() for each in new()] == [b'{"n":1}']
+
+
 def test_an_idempotency_key_makes_one_record(client, new):
     once = {"Idempotency-Key": uuid.uuid4().hex}
     first, again = (client.post(VISITS, json=[1, 2], headers=once) for _ in range(2))

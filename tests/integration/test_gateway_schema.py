@@ -84,7 +84,7 @@ def gateway():
     store.add_tenant(Tenant("acme"))
     text, key = new_key(Role.SENDER, "acme", "test", SECRET, time.time())
     store.keys.add(key)
-    app = gateway_app(rules_of(GATEWAY), Nowhere(), AllTopics(), 1_000_000)
+    app = gateway_app(rules_of(GATEWAY), Nowhere(), AllTopics())
     guard = Guard(store.keys, SECRET)
     door.install_door(app, guard, DoorsSettings(), "127.0.0.1", door.Limits(1_000_000))
     with serving(app, Listening("127.0.0.1", 0)) as url:

@@ -70,7 +70,7 @@ def post(kafka, store, name, told):
     store.keys.add(key)
     rules = rules_of(GatewaySettings.model_validate({"types": {"visit": {"topic": name}}}))
     records = Ingest(config, delivery_timeout_s=30.0, most_bytes=1 << 20)
-    app = gateway_app(rules, records, IngestTopics(config), 1 << 20, tracing=told[0])
+    app = gateway_app(rules, records, IngestTopics(config), tracing=told[0])
     guard = Guard(store.keys, SECRET)
     door.install_door(app, guard, DoorsSettings(), "127.0.0.1", door.Limits())
     with serving(app, Listening("127.0.0.1", 0)) as url:

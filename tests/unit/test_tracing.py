@@ -171,7 +171,7 @@ def posted(spans, headers, body):
     """What a record carries of a request, and the answer."""
     rules = rules_of(GatewaySettings.model_validate({"types": {"visit": {"topic": "visits"}}}))
     records = Records()
-    app = gateway_app(rules, records, Topics(), 1000, tracing=spans)
+    app = gateway_app(rules, records, Topics(), tracing=spans)
     door.install_door(app, Doorkeeper(), DoorsSettings(hosts=["x"]), "127.0.0.1", door.Limits())
 
     async def play():

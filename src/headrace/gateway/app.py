@@ -26,7 +26,7 @@ from headrace.gateway import events, openapi
 from headrace.gateway.answers import Answer, answer_of, problem_of
 from headrace.gateway.figures import Figures
 from headrace.gateway.intake import Intake, Records, Rules, Topics
-from headrace.gateway.rates import Room
+from headrace.gateway.rates import Room, Share
 from headrace.model.credentials import Caller, Role
 from headrace.tracing import RequestSpan, Tracing
 
@@ -51,7 +51,6 @@ def gateway_app(
     rules: Rules,
     records: Records,
     topics: Topics,
-    max_body_bytes: int,
     *,
     is_removed: Callable[[str], bool] = lambda _: False,
     tracing: Tracing | None = None,
@@ -62,7 +61,6 @@ def gateway_app(
         rules: what is taken.
         records: where events go; closed when the application ends.
         topics: which topics there are; closed with it.
-        max_body_bytes: room that is kept for a body of unknown length.
         is_removed: whether a tenant was removed.
         tracing: told of requests; closed with the application.
     """
@@ -80,7 +78,7 @@ def gateway_app(
 
     app = FastAPI(**openapi.DESCRIPTION, lifespan=lifespan)
     intake = Intake(rules, records, topics)
-    desk = _Desk(intake, rules.room, figures, max_body_bytes, is_removed, tracing)
+    desk = _Desk(intake, rules.room, figures, is_removed, tracing)
     _add_routes(app, desk, figures, _Readiness(topics))
     return app
 
@@ -92,7 +90,6 @@ class _Desk:
     intake: Intake
     room: Room
     figures: Figures
-    max_body_bytes: int
     is_removed: Callable[[str], bool]
     tracing: Tracing | None
 
@@ -118,13 +115,13 @@ class _Desk:
         kind = self.intake.kind(name)
         headers = _headers(request)
         with (
-            self.room.taken(tenant, self._expected_bytes(request)),
+            self.room.taken(tenant, _announced_bytes(request)) as share,
             self._span(name, tenant, headers) as span,
         ):
             if span is not None:
                 headers.pop("tracestate", None)
                 headers |= span.headers()
-            asked = events.Request(headers, await request.body(), _key(request))
+            asked = events.Request(headers, await _body(request, share), _key(request))
             taken = await self.intake.take(tenant, kind, asked)
             answer = answer_of(taken)
             if span is not None:
@@ -139,10 +136,21 @@ class _Desk:
             return nullcontext()
         return self.tracing.request(name, tenant, headers)
 
-    def _expected_bytes(self, request: Request) -> int:
-        # The HTTP parser has refused what is no number.
-        announced = request.headers.get("content-length")
-        return self.max_body_bytes if announced is None else int(announced)
+
+def _announced_bytes(request: Request) -> int:
+    # The HTTP parser has refused what is no number.
+    return int(request.headers.get("content-length", 0))
+
+
+async def _body(request: Request, share: Share) -> bytes:
+    """The body; room for one of unknown length is taken as it comes."""
+    if "content-length" in request.headers:
+        return await request.body()
+    chunks = []
+    async for each in request.stream():
+        share.grow(len(each))
+        chunks.append(each)
+    return b"".join(chunks)
 
 
 def _away() -> Problem:

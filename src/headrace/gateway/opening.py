@@ -51,7 +51,6 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
         rules,
         records,
         topics,
-        chosen.request_bytes,
         is_removed=removed,
         tracing=opened("headrace-gateway"),
     )

@@ -102,27 +102,49 @@ class Room:
         self.taken_bytes = 0
 
     @contextmanager
-    def taken(self, tenant: str, amount: int) -> Iterator[None]:
-        """Take so many bytes until the block ends.
+    def taken(self, tenant: str, amount: int) -> Iterator[Share]:
+        """Take so many bytes, or more by and by, until the block ends.
 
         Who has nothing under way is let in with any amount, if there is anything left at all.
 
         Raises:
             TooMuch: there is no room.
         """
-        own = self._taken[tenant]
-        full = self.taken_bytes > 0 and self.taken_bytes + amount > self._most
-        if full or (own > 0 and own + amount > self._most_of_tenant):
+        share = Share(self, tenant)
+        try:
+            share.grow(amount)
+            yield share
+        finally:
+            self._give_back(tenant, share.bytes)
+
+    def _take(self, tenant: str, amount: int, own: int) -> None:
+        """Take more for somebody who has ``own`` bytes already."""
+        others, others_of_tenant = self.taken_bytes - own, self._taken[tenant] - own
+        full = others > 0 and self.taken_bytes + amount > self._most
+        if full or (others_of_tenant > 0 and self._taken[tenant] + amount > self._most_of_tenant):
             raise TooMuch(
                 Fault(503, "busy", "too much is under way at the moment; send it again"),
                 BUSY_RETRY_S,
             )
         self._taken[tenant] += amount
         self.taken_bytes += amount
-        try:
-            yield
-        finally:
-            self.taken_bytes -= amount
-            self._taken[tenant] -= amount
-            if not self._taken[tenant]:
-                del self._taken[tenant]
+
+    def _give_back(self, tenant: str, amount: int) -> None:
+        self.taken_bytes -= amount
+        self._taken[tenant] -= amount
+        if not self._taken[tenant]:
+            del self._taken[tenant]
+
+
+class Share:
+    """What one request has of the room."""
+
+    def __init__(self, room: Room, tenant: str) -> None:
+        self._room = room
+        self._tenant = tenant
+        self.bytes = 0
+
+    def grow(self, amount: int) -> None:
+        """Take more; ``TooMuch`` if there is none."""
+        self._room._take(self._tenant, amount, self.bytes)
+        self.bytes += amount

@@ -99,7 +99,7 @@ def parts(**changes):
 
 @asynccontextmanager
 async def client_of(rules, records, topics, **more):
-    app = gateway_app(rules, records, topics, 10_000, **more)
+    app = gateway_app(rules, records, topics, **more)
     install_door(
         app, Believing(), DoorsSettings(hosts=["gateway"]), "127.0.0.1", door.Limits(10_000)
     )

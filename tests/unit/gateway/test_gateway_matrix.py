@@ -25,9 +25,7 @@ from headrace.testing.store_twin import StoreTwin
 SECRET = b"0123456789abcdef0123456789abcdef"
 ROUTES = sorted(
     (method, each.path)
-    for each in iter_route_contexts(
-        gateway_app(rules(), FakeRecords(), FakeTopics(), 10_000).routes
-    )
+    for each in iter_route_contexts(gateway_app(rules(), FakeRecords(), FakeTopics()).routes)
     for method in each.methods or ()
     if method != "HEAD"
 )
@@ -56,7 +54,7 @@ class World:
             self.store.keys.add(key)
         self.guard = Guard(self.store.keys, SECRET)
         topics = FakeTopics("acme.visits", "bolt.visits")
-        self.app = gateway_app(rules(), self.records, topics, 10_000)
+        self.app = gateway_app(rules(), self.records, topics)
         limits = door.Limits(10_000)
         door.install_door(self.app, self.guard, DoorsSettings(), "0.0.0.0", limits)
 

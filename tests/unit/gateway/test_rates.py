@@ -78,6 +78,16 @@ def test_one_large_request_finds_room_when_nothing_else_is_there():
     assert room.taken_bytes == 0
 
 
+def test_a_body_of_unknown_length_takes_room_as_it_comes():
+    room = Room(100)
+    with room.taken("a", 0) as share, room.taken("b", 10):
+        share.grow(60)
+        with pytest.raises(TooMuch):
+            share.grow(60)
+        assert room.taken_bytes == 70
+    assert room.taken_bytes == 0
+
+
 def test_room_is_given_back_whatever_happens():
     room = Room(100)
     with pytest.raises(ValueError, match="x"), room.taken("a", 10):
