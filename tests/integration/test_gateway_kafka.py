@@ -205,9 +205,16 @@ def test_what_is_too_much_is_refused(client, new):
 def test_a_tenant_over_its_rate_waits_and_others_do_not(gateway, client):
     with gateway.client("slow") as slow:
         assert slow.post(VISITS, json=[1] * 5).status_code == 202
-        refused = slow.post(VISITS, json=1)
-    assert refused.status_code == 429
-    assert int(refused.headers["Retry-After"]) >= 1
+        answers = []
+
+        def refused():
+            # The window is of the wall clock, which may pass into the next one at any moment.
+            answers.append(slow.post(VISITS, json=[1] * 5))
+            return answers[-1].status_code == 429
+
+        until(refused, gateway.log)
+    assert int(answers[-1].headers["Retry-After"]) >= 1
+    assert len(answers) < 20
     assert client.post(VISITS, json=1).status_code == 202
 
 
