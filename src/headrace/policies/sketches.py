@@ -22,7 +22,7 @@ Sketch: TypeAlias = kll_floats_sketch
 
 #: of what is shown live: up to about 1,700 bytes
 FINE = 200
-#: of what is kept for a day: up to about 750 bytes
+#: of what is kept for a day: up to about 900 bytes
 COARSE = 64
 
 _SHARES = [0.5, 0.95, 0.99]
@@ -63,6 +63,6 @@ def unpacked(data: bytes) -> Sketch:
     if data:
         try:
             return Sketch.deserialize(data)
-        except (RuntimeError, ValueError):
+        except (RuntimeError, ValueError, IndexError):
             pass
     return Sketch(COARSE)

@@ -5,8 +5,8 @@ driver replaces, history is written once a minute, and what is merged is merged 
 transactions rather than a long one: a driver's commits wait behind each of them on SQLite.
 
 History is bounded: a stream that is busy all day has 252 rows. Measured in SQLite, index and all,
-1,000 of them take 67 MB with 3 records a minute each (270 bytes a row), 135 MB with 30, and 178 MB
-with 600 or more, where the sketch of a row is full.
+1,000 of them take 67 MB with 3 records a minute each (270 bytes a row), 135 MB with 30, 178 MB
+with 600, and never more than 260 MB: a full sketch has 900 bytes.
 
 A row that this version cannot read is passed over: another version wrote it, or a disk broke it,
 and neither is a reason to show nothing.

@@ -120,6 +120,12 @@ class EngineContract(ABC):
         assert reached == [("acme", 10), ("bolt", 10)]
         assert engine.finished(0.0) == []
 
+    def test_it_says_how_many_executors_it_has_and_where_its_pages_are(
+        self, engine: Engine
+    ) -> None:
+        assert engine.executors >= 1
+        assert engine.ui_url == "" or engine.ui_url.startswith("http")
+
     def test_more_waves_than_slots_all_come_back_once(self, engine: Engine) -> None:
         take(engine, _answer)
         names = [f"w{number}" for number in range(4 * engine.slots)]

@@ -1,0 +1,104 @@
+"""What is described anew, and what waits."""
+
+import pytest
+
+from headrace.cycle.board import Board, HeldStream, Lane
+from headrace.cycle.figures import AT_ONCE, Figures
+from headrace.cycle.report import Reporter
+from headrace.model.records import Deployment
+from headrace.model.streams import State, Stream, StreamId, Tenant
+
+START_S = 1_700_000_010.0
+DEPLOYMENT = Deployment("score", "m.py", "0" * 64, "{tenant}.visits")
+BUSY = 3 * AT_ONCE
+
+
+@pytest.fixture
+def board():
+    made = Board()
+    for number in range(BUSY):
+        name = StreamId("score", f"t{number:04}")
+        stream = Stream(name, f"{name.tenant}.visits")
+        held = HeldStream(stream, Tenant(name.tenant), DEPLOYMENT, 1, {0: Lane(5, 5)})
+        made.streams[name] = held
+    return made
+
+
+@pytest.fixture
+def figures(board):
+    return Figures(board, Reporter())
+
+
+def look(figures, after_s):
+    return {each.stream: each for each in figures.look(START_S + after_s, after_s)}
+
+
+def test_of_many_streams_that_changed_so_many_are_described_at_a_time_and_all_in_turn(
+    figures, board
+):
+    before = look(figures, 0.0)
+    for held in board.streams.values():
+        held.lanes[0].end = 7
+    for number in range(1, 4):
+        found = look(figures, 2.0 * number)
+        new = [name for name in found if found[name].lag_records == 2]
+        assert len(new) == number * AT_ONCE
+    assert all(before[name] is not found[name] for name in found)
+
+
+def test_a_stream_to_which_nothing_happened_is_told_as_the_very_same_value(figures, board):
+    look(figures, 0.0)
+    before = look(figures, 200.0)
+    found = look(figures, 400.0)
+    assert all(found[name] is before[name] for name in found)
+
+
+def test_a_state_or_an_error_does_not_wait_its_turn(figures, board):
+    look(figures, 0.0)
+    for held in board.streams.values():
+        held.lanes[0].end = 7
+    *_, last = board.streams.values()
+    last.lanes[0].failure = 3
+    *_, second = list(board.streams.values())[:-1]
+    second.tenant = Tenant(second.tenant.name, State.SUSPENDED)
+    found = look(figures, 2.0)
+    assert found[last.stream.id].state == "suspended"
+    assert found[second.stream.id].state == "suspended"
+
+
+def test_a_stream_that_is_not_held_any_more_is_not_told(figures, board):
+    look(figures, 0.0)
+    for held in board.streams.values():
+        held.lanes[0].end = 7
+    gone = next(iter(board.streams))
+    del board.streams[gone]
+    assert gone not in look(figures, 2.0)
+    assert len(look(figures, 4.0)) == BUSY - 1
+
+
+def test_a_lag_that_begins_after_an_hour_of_rest_is_not_an_hour_old(figures, board):
+    name, held = next(iter(board.streams.items()))
+    for number in range(5):
+        look(figures, 900.0 * number)
+    look(figures, 3602.0)
+    held.lanes[0].end = 9
+    found = look(figures, 3604.0)
+    assert 0.0 < found[name].lag_s <= 2.0
+
+
+def test_an_end_that_is_not_known_is_neither_lag_nor_something_that_came(figures, board):
+    name, held = next(iter(board.streams.items()))
+    look(figures, 0.0)
+    for after_s, end in ((2.0, -1), (4.0, 5)):
+        held.lanes[0].end = end
+        found = look(figures, after_s)
+        assert (found[name].lag_records, found[name].in_per_s) == (0, 0.0)
+
+
+def test_a_lane_that_was_sent_back_lags_and_nothing_came(figures, board):
+    name, held = next(iter(board.streams.items()))
+    look(figures, 0.0)
+    held.lanes[0].position = 0
+    found = look(figures, 2.0)
+    assert (found[name].lag_records, found[name].in_per_s) == (5, 0.0)
+    assert found[name].lanes[0].lag_s == found[name].lag_s
