@@ -8,6 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -19,6 +21,8 @@ from confluent_kafka.admin import AdminClient
 
 import headrace
 from headrace.kafka import create_topics, producer_config
+from headrace.model.statistics import Report
+from headrace.store import open_store
 from headrace.store.migrations import newest_version
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -103,6 +107,22 @@ class Service:
         connection.close()
         return found
 
+    def told(self, enough: Callable[[Report], bool]) -> Report:
+        """What the driver tells, as soon as it tells enough."""
+        deadline = time.monotonic() + 30
+        with closing(open_store(f"sqlite:///{self.folder}/store.db")) as store:
+            while True:
+                for report in store.statistics.reports():
+                    if enough(report):
+                        return report
+                assert time.monotonic() < deadline, store.statistics.reports()
+                time.sleep(0.1)
+
+    def log_lines(self) -> list[dict[str, object]]:
+        """The lines of the log that are JSON: Spark's are not."""
+        lines = self.log.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith('{"')]
+
     def until(self, rows: int, timeout_s: float = 60.0) -> list[tuple[str, str, int]]:
         deadline = time.monotonic() + timeout_s
         while len(self.rows()) < rows:
@@ -121,12 +141,32 @@ def ended(process: subprocess.Popen[bytes], service: Service) -> None:
     assert process.wait(60) == 0, service.log.read_text()
 
 
+def it_tells_of_acme(service: Service) -> None:
+    """Whoever reads the store sees what a driver does."""
+    told = service.told(lambda report: any(each.records_total == 2 for each in report.streams))
+    assert (told.slots, told.executors) == (2, 1)
+    assert told.streams[0].delay.p99_s is not None
+    ran = {tenant for wave in told.waves for each in wave.bins for tenant in each.tenants}
+    assert ran == {"acme"}
+
+
+def it_is_history(service: Service, records: int) -> None:
+    """A driver that has left is not missed, and what it did is remembered."""
+    with closing(open_store(f"sqlite:///{service.folder}/store.db")) as store:
+        assert store.statistics.reports() == []
+        points = store.statistics.history(None, 0.0, time.time())
+    assert sum(each.records_out for each in points) >= records
+    (stopped,) = [line for line in service.log_lines() if line["event"] == "lane stopped"]
+    assert (stopped["tenant"], stopped["stream"]) == ("acme", "acme/keep")
+
+
 def test_the_life_of_a_service(service):
     assert service.headrace("use-cases", "deploy").returncode == 0
     assert service.headrace("tenants", "add", "acme").returncode == 0
     service.send("acme", b"a", b"b")
     process = service.run()
     assert sorted(service.until(2)) == [("acme", "a", 1), ("acme", "b", 1)]
+    it_tells_of_acme(service)
 
     # a tenant is added while it runs, before its topic is there
     assert service.headrace("tenants", "add", "bolt").returncode == 0
@@ -182,6 +222,7 @@ def test_the_life_of_a_service(service):
     assert "drained" in service.log.read_text()
     values = sorted(value for _, value, _ in service.rows())
     assert values == ["a", "b", "c", "c", "d", "d", "e", "f", "g", "h"]
+    it_is_history(service, len(values))
 
 
 def driver_of(pid: int) -> psutil.Process:

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from headrace.model.statistics import Point, Report, Spread
@@ -38,7 +38,7 @@ from headrace.store.schema import points as point_rows
 from headrace.store.schema import reports as report_rows
 
 #: streams whose points are merged in one transaction
-_STREAMS_AT_ONCE = 100
+_STREAMS_AT_ONCE = 25
 
 
 class SqlStatistics:
@@ -98,10 +98,19 @@ class SqlStatistics:
         for some in _portions(sorted(due)):
             with self._database.write() as connection:
                 _merge(connection, some, old)
+        self._drop(dropped_before_s(now_s))
+
+    def _drop(self, before_s: float) -> None:
+        with self._database.read() as connection:
+            oldest_s = connection.scalar(select(func.min(point_rows.c.from_s)))
+        # A driver that was down for days finds many.
+        while oldest_s is not None and oldest_s < before_s:
+            oldest_s += OLD_SPAN_S
+            until_s = min(oldest_s, before_s)
+            with self._database.write() as connection:
+                connection.execute(delete(point_rows).where(point_rows.c.from_s < until_s))
         with self._database.write() as connection:
-            too_old = dropped_before_s(now_s)
-            connection.execute(delete(point_rows).where(point_rows.c.from_s < too_old))
-            connection.execute(delete(report_rows).where(report_rows.c.at_s < too_old))
+            connection.execute(delete(report_rows).where(report_rows.c.at_s < before_s))
 
 
 def _portions(streams: Sequence[StreamId]) -> Iterator[Sequence[StreamId]]:

@@ -220,6 +220,20 @@ def test_a_store_that_does_not_answer_is_logged_once_and_told_again_when_it_does
     assert len(down.reports()) == 1
 
 
+def test_a_minute_that_a_store_did_not_take_is_written_when_it_answers(world):
+    world.statistics = down = Down()
+    world.tenant("acme", records=3)
+    world.start()
+    world.turns(130, seconds=1.0)
+    _written(world)
+    assert down.history(None, 0.0, world.clock.wall_s) == []
+    down.down = False
+    world.turns(3, seconds=1.0)
+    _written(world)
+    (point,) = down.history(None, 0.0, world.clock.wall_s)
+    assert point.records_out == 3
+
+
 def test_a_driver_that_leaves_is_forgotten_and_one_that_only_stops_is_not(world):
     world.tenant("acme", records=3)
     world.start()
