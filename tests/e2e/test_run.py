@@ -156,6 +156,7 @@ def it_is_history(service: Service, records: int) -> None:
         assert store.statistics.reports() == []
         points = store.statistics.history(None, 0.0, time.time())
     assert sum(each.records_out for each in points) >= records
+    assert "drained" in service.log.read_text()
     (stopped,) = [line for line in service.log_lines() if line["event"] == "lane stopped"]
     assert (stopped["tenant"], stopped["stream"]) == ("acme", "acme/keep")
 
@@ -219,7 +220,6 @@ def test_the_life_of_a_service(service):
     verified = service.headrace("verify")
     assert verified.returncode == 0, verified.stderr
     ended(process, service)
-    assert "drained" in service.log.read_text()
     values = sorted(value for _, value, _ in service.rows())
     assert values == ["a", "b", "c", "c", "d", "d", "e", "f", "g", "h"]
     it_is_history(service, len(values))
