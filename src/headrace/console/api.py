@@ -76,6 +76,7 @@ class Parts:
     most_clients: int = 1000
     #: what names of consumer groups begin with, as the mirror of positions has them
     group_prefix: str = "headrace."
+    most_metric_tenants: int = 2000
 
 
 def create_app(parts: Parts) -> FastAPI:
@@ -116,7 +117,10 @@ def equip(app: FastAPI, parts: Parts) -> None:
     app.state.live = Live(watcher, parts.most_clients)
     app.state.sparks = SparkKeeper(parts.store.statistics)
     app.state.metrics = Metrics(
-        parts.store.statistics, group_prefix=parts.group_prefix, now_s=parts.clock.now_s
+        parts.store.statistics,
+        group_prefix=parts.group_prefix,
+        most_tenants=parts.most_metric_tenants,
+        now_s=parts.clock.now_s,
     )
 
 

@@ -62,6 +62,7 @@ def console_app(
             secure_cookie=settings.doors.tls is not None,
             most_clients=chosen.most_clients,
             group_prefix=settings.driver.mirror_prefix,
+            most_metric_tenants=chosen.most_metric_tenants,
         )
     )
     # A live view is a request that does not end.
