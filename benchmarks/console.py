@@ -169,7 +169,7 @@ def first_paints(browser: Browser, link: str, visits: int) -> dict[str, Any]:
     for _ in range(visits):
         context = browser.new_context(storage_state=logged_in, viewport=None)
         page = context.new_page()
-        page.goto(f"{link.split('#')[0]}#/tenants")
+        page.goto(f"{link.split('#', maxsplit=1)[0]}#/tenants")
         page.locator(ROW).first.wait_for()
         rows.append(page.evaluate("performance.now()") / 1000)
         name = "first-contentful-paint"

@@ -17,9 +17,10 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
-from conftest import ARGUMENTS, chromium  # noqa: E402 - found by the line above
-from console_fake import fake, served  # noqa: E402
+from console_fake import fake, served  # noqa: E402 - found by the line above
 from console_world import World  # noqa: E402
+
+from conftest import ARGUMENTS, chromium  # noqa: E402 - found by the line above
 
 IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 200_000

@@ -5,11 +5,17 @@ import shutil
 import time
 
 import pytest
+from console_fake import fake, served
+from console_world import World
 
-ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update "
-    "--disable-sync --no-first-run"
-).split()
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 
 
 def chromium():
@@ -81,3 +87,22 @@ def visit(browser):
     yield make
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="module")
+def still():
+    """Address of a made-up world that stands still once it was told, for many tests."""
+    world = World()
+    world.silent = {"driver-2"}
+    world.note("key:operator", "PUT /v1/tenants/acme-00", "acme-00", 200, '{"weight":2}')
+    world.note("key:viewer", "POST /v1/keys", None, 403)
+    with served(fake(world, turn_s=0)) as address:
+        yield address
+
+
+@pytest.fixture
+def moving():
+    """A small world for a test that changes it: (world, address)."""
+    world = World(tenants=24)
+    with served(fake(world, turn_s=0.5)) as address:
+        yield world, address

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
+from console_slots import use_cases
 from console_world import World
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
@@ -112,8 +113,8 @@ def reading(app, world):
     def failure(number: int):
         return world.failure(number)
 
-    app.get("/v1/sparks")(lambda: world.sparks())
-    app.get("/v1/use-cases")(lambda: listed(world.use_cases()))
+    app.get("/v1/sparks")(world.sparks)
+    app.get("/v1/use-cases")(lambda: listed(use_cases()))
     app.get("/v1/keys")(lambda: listed(world.keys))
     app.get("/v1/audit")(lambda: listed(world.audit))
 
@@ -171,8 +172,10 @@ def living(app, world, turn_s, part):
             while True:
                 yield event("tenants", {"whole": whole, "items": rows, "gone": []})
                 yield event("drivers", world.summary())
-                yield event("waves", {"items": world.waves if whole else world.waves[:80]})
-                yield event("use-cases", {"items": world.use_cases()})
+                yield event(
+                    "waves", {"items": world.slots.waves if whole else world.slots.waves[:80]}
+                )
+                yield event("use-cases", {"items": use_cases()})
                 yield event("alerts", listed(world.alerts()))
                 whole = False
                 await asyncio.sleep(turn_s or 3600)
@@ -190,7 +193,8 @@ def served(app, port=0):
     thread.start()
     until = time.monotonic() + 20
     while not server.started:
-        assert thread.is_alive() and time.monotonic() < until, "the fake did not start"
+        assert thread.is_alive(), "the fake ended"
+        assert time.monotonic() < until, "the fake did not start"
         time.sleep(0.01)
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"

@@ -10,28 +10,15 @@ import math
 import random
 import time
 
-USE_CASES = ("score", "visits", "mails")
+from console_slots import USE_CASES, Slots, spread
+
 NAMES = ("acme", "bolt", "cedar", "delta", "ember", "fjord", "grove", "harbor", "iris", "juniper")
 PATHS = ("pricing", "contact", "docs", "signup", "checkout")
-TRACEBACK = '''Traceback (most recent call last):
+TRACEBACK = """Traceback (most recent call last):
   File "/srv/use_cases/score.py", line 41, in score
     amount = Decimal(event["amount"])
 decimal.InvalidOperation: [<class 'decimal.ConversionSyntax'>]
-'''
-
-
-def spread(count, middle):
-    """Figures as a sketch gives them, around a median in seconds."""
-    if not count:
-        return dict.fromkeys(("min_s", "p50_s", "p95_s", "p99_s", "max_s")) | {"count": 0}
-    return {
-        "count": count,
-        "min_s": middle * 0.31,
-        "p50_s": middle,
-        "p95_s": middle * 2.6,
-        "p99_s": middle * 4.9,
-        "max_s": middle * 7.7,
-    }
+"""
 
 
 def in_bytes(raw):
@@ -51,8 +38,6 @@ class World:
         self.drivers = [f"driver-{number + 1}" for number in range(drivers)]
         self.silent = set()
         self.began_s = time.time() - 4000
-        self.waves_made = 0
-        self.waves = []
         self.audit = []
         self.keys = []
         self.tenants = {}
@@ -61,7 +46,7 @@ class World:
             self.tenants[name] = self._tenant(name, number)
         self.failures = {n: self._failure(n, name) for n, name in enumerate(self._failed(), 7)}
         self._count_failures()
-        self._past_waves()
+        self.slots = Slots(self.chance, self.drivers, sorted(self.tenants))
         for role, tenant, label in (
             ("operator", None, "first start"),
             ("viewer", None, "wall screen"),
@@ -151,7 +136,7 @@ class World:
                 row["figures"]["lag_records"] = int(lag_records * self.chance.uniform(0.97, 1.03))
             moved.append(row)
         self._shares()
-        self._turn_waves()
+        self.slots.turn()
         return moved
 
     def set_state(self, name, state):
@@ -163,7 +148,7 @@ class World:
         }
         return row
 
-    # -- drivers and waves -----------------------------------------------------------------------
+    # -- drivers -----------------------------------------------------------------------
 
     def summary(self):
         """The line on top."""
@@ -193,93 +178,6 @@ class World:
             "out_per_s": sum(each["out_per_s"] for each in rows),
             "alerts_total": len(self.alerts()),
         }
-
-    def _past_waves(self):
-        for driver in self.drivers:
-            for slots in ((0, 1), (2,), (3,)):
-                at = time.time() - 620
-                while at < time.time() - 2:
-                    took = self.chance.uniform(1.5, 6.0) * (2 if slots == (3,) else 1)
-                    self._wave(driver, slots, at, at + took)
-                    at += took + self.chance.expovariate(0.8)
-        self.waves.sort(key=lambda each: -each["started_at_s"])
-        del self.waves[500:]
-
-    def _wave(self, driver, slots, from_s, until_s):
-        self.waves_made += 1
-        draw = self.chance.random()
-        outcome = "failed" if draw < 0.02 else "yielded" if draw < 0.12 else "done"
-        names = self.chance.sample(sorted(self.tenants), min(8, len(self.tenants)))
-        total = self.chance.choice((1, 1, 4, 12, 60))
-        wave = {
-            "wave": f"w{self.waves_made}",
-            "driver": driver,
-            "use_case": USE_CASES[slots[0] % len(USE_CASES)],
-            "started_at_s": from_s,
-            "ended_at_s": until_s,
-            "bins": [
-                {
-                    "slot": slot,
-                    "tenants": names[:total],
-                    "tenants_total": total,
-                    "records": self.chance.randint(20, 900) * min(total, 12),
-                    "outcome": outcome if slot == slots[0] else "done",
-                }
-                for slot in slots
-            ],
-            "error": "PythonException: worker exited" if outcome == "failed" else "",
-        }
-        self.waves.insert(0, wave)
-        return wave
-
-    def _turn_waves(self):
-        now = time.time()
-        for wave in [each for each in self.waves if each["ended_at_s"] is None]:
-            if self.chance.random() < 0.4:
-                wave["ended_at_s"] = now - self.chance.random()
-                for each in wave["bins"]:
-                    each["outcome"] = "yielded" if self.chance.random() < 0.1 else "done"
-        busy = {
-            (each["driver"], bin_["slot"])
-            for each in self.waves
-            if each["ended_at_s"] is None
-            for bin_ in each["bins"]
-        }
-        for driver in self.drivers:
-            for slots in ((0, 1), (2,), (3,)):
-                if (driver, slots[0]) not in busy and self.chance.random() < 0.7:
-                    wave = self._wave(driver, slots, now - self.chance.random() / 2, None)
-                    wave["error"] = ""
-                    for each in wave["bins"]:
-                        each["outcome"] = "running"
-        del self.waves[500:]
-
-    def use_cases(self):
-        """All of them, with figures."""
-        kinds = {"score": (0.9, 0.04, 1.4), "visits": (0.35, 0.03, 0.6), "mails": (4.2, 0.05, 7.5)}
-        return [
-            {
-                "use_case": name,
-                "topic": f"{{tenant}}.{name}",
-                "order": "lane",
-                "guarantee": "exactly-once" if name != "mails" else "at-least-once",
-                "priority": "normal",
-                "bad_record": "suspend" if name == "score" else "dead-letter",
-                "digest": "8f14e45f",
-                "figures": {
-                    "use_case": name,
-                    "waves_total": 900,
-                    "processing": spread(900, kinds[name][0]),
-                    "scheduling": spread(900, kinds[name][1]),
-                    "delay": spread(51234, kinds[name][2]),
-                    "records_per_s": 900 + 120 * math.sin(time.time() / 20 + len(name)),
-                    "bytes_in_per_s": 412_345.0,
-                    "bytes_out_per_s": None if name == "mails" else 98_400.0,
-                    "pace_per_s": 950 + 40 * math.sin(time.time() / 31) if name == "mails" else None,
-                },
-            }
-            for name in USE_CASES
-        ]
 
     # -- streams, failures, history --------------------------------------------------------------
 
@@ -441,7 +339,7 @@ class World:
         now = time.time()
         quarantined = [
             ("quarantined", "warning", each["tenant"], each["use_case"], None, each["at_s"],
-             f"partition {each['partition']} waits at offset {each['from_offset']}: {each['message']}")
+             f"partition {each['partition']} waits at offset 307,001: {each['message']}")
             for each in self.failures.values()
             if each["state"] == "open"
         ]  # fmt: skip

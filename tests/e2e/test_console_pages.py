@@ -1,4 +1,4 @@
-"""The pages in a real browser, over a made-up world: every page, every state, every dialog.
+"""The pages in a real browser, over a made-up world: every page, every role, table and keyboard.
 
 The world is made up because a thousand tenants and every kind of alert are not to be had quickly
 from a real service; `test_console_service.py` has the real one.
@@ -16,25 +16,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PAGES = ("tenants", "tenants/acme-00", "waves", "use-cases", "alerts", "keys", "audit")
 
 
-@pytest.fixture(scope="module")
-def still():
-    """A world that stands still once it was told, for many tests."""
-    world = World()
-    world.silent = {"driver-2"}
-    world.note("key:operator", "PUT /v1/tenants/acme-00", "acme-00", 200, '{"weight":2}')
-    world.note("key:viewer", "POST /v1/keys", None, 403)
-    with served(fake(world, turn_s=0)) as address:
-        yield address
-
-
-@pytest.fixture
-def moving():
-    """A small world of its own for a test that changes it: (world, address)."""
-    world = World(tenants=24)
-    with served(fake(world, turn_s=0.5)) as address:
-        yield world, address
-
-
 def settled(somebody):
     """Wait until nothing says that it loads."""
     somebody.page.locator("main h1").wait_for()
@@ -45,7 +26,9 @@ def settled(somebody):
 
 def violations(page):
     found = Axe().run(page)
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found.response["violations"]]
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found.response["violations"]
+    ]
 
 
 # -- every page ----------------------------------------------------------------------------------
@@ -87,7 +70,9 @@ def test_a_link_with_a_key_leaves_no_key_behind(visit, still):
     assert somebody.page.evaluate("document.cookie + JSON.stringify(localStorage)") == "{}"
 
 
-@pytest.mark.parametrize("action", ["Retry…", "Skip…", "Seek…", "Redrive…", "Limits…", "Suspend tenant"])
+@pytest.mark.parametrize(
+    "action", ["Retry…", "Skip…", "Seek…", "Redrive…", "Limits…", "Suspend tenant"]
+)
 def test_axe_finds_nothing_in_a_dialog(visit, still, action):
     somebody = visit(still, "dark")
     somebody.enter("hr_operator", "tenants/acme-00")
@@ -159,7 +144,9 @@ def column(page, title):
     """What a column shows, row by row."""
     names = page.locator("[data-table] th").all_inner_texts()
     place = names.index(title) + 1
-    return page.locator(f"[data-table] tbody tr[data-place] td:nth-child({place})").all_inner_texts()
+    return page.locator(
+        f"[data-table] tbody tr[data-place] td:nth-child({place})"
+    ).all_inner_texts()
 
 
 def test_every_column_sorts_both_ways(visit, still):
@@ -167,7 +154,18 @@ def test_every_column_sorts_both_ways(visit, still):
     somebody.enter("hr_operator")
     page = somebody.page
     page.locator("[data-table] tbody a").first.wait_for()
-    for title in ("tenant", "state", "lag", "in", "out", "p50", "p95", "p99", "task share", "behind"):
+    for title in (
+        "tenant",
+        "state",
+        "lag",
+        "in",
+        "out",
+        "p50",
+        "p95",
+        "p99",
+        "task share",
+        "behind",
+    ):
         header = page.get_by_role("columnheader", name=title, exact=True)
         header.get_by_role("button").click()
         before = header.get_attribute("aria-sort")
@@ -240,7 +238,9 @@ def test_the_timeline_is_walked_by_arrows_and_told_in_words(visit, still):
         somebody.page.keyboard.press(key)
         heard.add(said.inner_text())
     assert len(heard) >= 4
-    assert all(re.match(r"(running|done|yielded|failed): \w+, .* of driver-\d", each) for each in heard)
+    assert all(
+        re.match(r"(running|done|yielded|failed): \w+, .* of driver-\d", each) for each in heard
+    )
 
 
 # -- live ----------------------------------------------------------------------------------------
@@ -311,153 +311,3 @@ def test_a_thousand_rows_change_in_less_than_fifty_milliseconds(visit):
         somebody.until(f"window.updates >= {seen + 8}")
         updates = page.evaluate("window.updates") - seen
         assert (busy_s() - began) / updates < 0.050
-
-
-# -- doing something -----------------------------------------------------------------------------
-
-
-def asked(page, button):
-    """Press a button; returns its dialog."""
-    page.get_by_role("button", name=button, exact=True).first.click()
-    dialog = page.get_by_role("dialog")
-    dialog.wait_for()
-    return dialog
-
-
-def test_retry_says_where_the_lane_goes_on(visit, moving):
-    world, address = moving
-    somebody = visit(address)
-    somebody.enter("hr_operator", "tenants/acme-00")
-    dialog = asked(somebody.page, "Retry…")
-    said = dialog.inner_text()
-    assert "acme-00/score" in said
-    assert "partition 1 of acme-00.score, goes on at offset 307,001" in said
-    dialog.get_by_role("button", name="Retry").click()
-    dialog.get_by_text("Failure 7 is closed").wait_for()
-    somebody.page.keyboard.press("Escape")
-    somebody.until("!document.querySelector('.failure')")
-    assert world.failures[7]["state"] == "retried"
-    assert somebody.troubles == []
-
-
-def test_skip_says_what_is_passed_over_and_where_it_is_kept(visit, moving):
-    world, address = moving
-    somebody = visit(address)
-    somebody.enter("hr_operator", "tenants/acme-00")
-    dialog = asked(somebody.page, "Skip…")
-    said = dialog.inner_text()
-    assert "passes over offset 307,001" in said
-    assert "The next one read is 307,002" in said
-    assert "acme-00.score.dlq" in said
-    dialog.get_by_role("button", name="Skip").click()
-    dialog.get_by_text("The lane goes on at offset").wait_for()
-    assert world.failures[7]["state"] == "skipped"
-
-
-def test_a_slice_without_a_named_record_is_skipped_only_on_purpose(visit, still):
-    somebody = visit(still)
-    somebody.enter("hr_operator", "tenants/bolt-20")
-    dialog = asked(somebody.page, "Skip…")
-    assert "kept nowhere but in Kafka" in dialog.inner_text()
-    button = dialog.get_by_role("button", name="Skip")
-    assert button.is_disabled()
-    dialog.get_by_role("checkbox", name="Pass over the whole slice").check()
-    assert button.is_enabled()
-
-
-def test_a_refusal_is_shown_with_what_to_do(visit, moving):
-    world, address = moving
-    somebody = visit(address)
-    somebody.enter("hr_operator", "tenants/acme-00")
-    dialog = asked(somebody.page, "Retry…")
-    world.failures[7]["state"] = "skipped"
-    dialog.get_by_role("button", name="Retry").click()
-    alert = dialog.get_by_role("alert")
-    alert.wait_for()
-    assert "failure 7 is not open any more" in alert.inner_text()
-    assert "Mend what it says" in alert.inner_text()
-
-
-def test_redrive_counts_before_it_sends(visit, moving):
-    _, address = moving
-    somebody = visit(address)
-    somebody.enter("hr_operator", "tenants/acme-00")
-    dialog = asked(somebody.page, "Redrive…")
-    dialog.get_by_role("button", name="Send 12 back").wait_for()
-    dialog.get_by_label("The most to send").fill("5")
-    dialog.get_by_role("button", name="Send 5 back").click()
-    dialog.get_by_text("5 dead letters").wait_for()
-    assert "7 left for the next time" in dialog.inner_text()
-
-
-def test_seek_says_of_each_lane_what_moving_it_does(visit, moving):
-    _, address = moving
-    somebody = visit(address)
-    somebody.enter("hr_operator", "tenants/acme-00")
-    dialog = asked(somebody.page, "Seek…")
-    dialog.get_by_label("Move partition 0 to").fill("299000")
-    assert "1,000 offsets are read again" in dialog.inner_text()
-    dialog.get_by_role("button", name="Move 1 lane").click()
-    dialog.get_by_text("1 lane moved").wait_for()
-
-
-def test_suspending_asks_first_and_gives_the_focus_back(visit, moving):
-    world, address = moving
-    somebody = visit(address)
-    somebody.enter("hr_operator", "tenants/bolt-00")
-    page = somebody.page
-    dialog = asked(page, "Suspend tenant")
-    page.keyboard.press("Escape")
-    assert world.tenants["bolt-00"]["state"] == "active"
-    assert page.evaluate("document.activeElement.textContent.trim()") == "Suspend tenant"
-    page.keyboard.press("Enter")
-    dialog.get_by_role("button", name="Suspend").click()
-    page.get_by_role("button", name="Resume tenant").click()
-    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
-    page.get_by_role("button", name="Suspend tenant").wait_for()
-    assert world.tenants["bolt-00"]["state"] == "active"
-
-
-def test_limits_are_kept_as_entered(visit, moving):
-    world, address = moving
-    somebody = visit(address)
-    somebody.enter("hr_operator", "tenants/bolt-00")
-    dialog = asked(somebody.page, "Limits…")
-    dialog.get_by_label("Records a second, at most").fill("50")
-    dialog.get_by_role("button", name="Save").click()
-    somebody.page.get_by_text("at most 50 records/s").wait_for()
-    assert world.tenants["bolt-00"]["throttle"]["bytes_per_s"] is None
-
-
-def test_a_record_is_shown_as_it_came_and_never_as_markup(visit, still):
-    somebody = visit(still)
-    somebody.enter("hr_operator", "tenants/acme-00")
-    page = somebody.page
-    page.get_by_role("button", name="Show record and stack").click()
-    value = page.locator("pre[aria-label=value]")
-    assert "<b>two</b>" in value.inner_text()
-    page.get_by_role("group", name="Show value as").get_by_text("hex").click()
-    assert value.inner_text().startswith("000000  7b 22 65")
-    assert "f0 f1 f2" in page.locator("pre[aria-label='header trace']").inner_text()
-    assert "InvalidOperation" in page.locator("pre[aria-label=stack]").inner_text()
-
-
-def test_a_new_key_is_shown_once(visit, moving):
-    _, address = moving
-    somebody = visit(address)
-    somebody.enter("hr_operator", "keys")
-    page = somebody.page
-    dialog = asked(page, "New key…")
-    dialog.get_by_role("textbox", name="Tenant").fill("acme-00")
-    dialog.get_by_label("Label").fill("new till")
-    dialog.get_by_role("button", name="Create").click()
-    shown = page.get_by_role("dialog", name="The new key").get_by_label("Key", exact=True)
-    key = shown.input_value()
-    assert key.startswith("hr_")
-    page.get_by_role("button", name="I have it").click()
-    page.get_by_role("cell", name="new till", exact=True).wait_for()
-    assert key not in page.content()
-    page.get_by_role("row", name=re.compile("new till")).get_by_role("button", name=re.compile("^Revoke")).click()
-    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
-    page.get_by_role("row", name=re.compile("new till")).get_by_text("revoked").wait_for()
-    assert somebody.troubles == []

@@ -93,9 +93,8 @@ class Service:
         wave = WaveFigures("w1", "score", now_s - 9, now_s - 4, bins)
         of_score = UseCaseFigures("score", 3, DELAY, DELAY, DELAY, 5.0, 50.0, None, None)
         streams = (figures("acme", now_s, **more), figures("bolt", now_s))
-        told = Report(
-            "one", now_s, now_s - 60, 2, 3, 1, 1, "http://127.0.0.1:4040", streams, (of_score,), (wave,)
-        )  # fmt: skip
+        spark = "http://127.0.0.1:4040"
+        told = Report("one", now_s, now_s - 60, 2, 3, 1, 1, spark, streams, (of_score,), (wave,))
         self.store.statistics.publish(told)
 
     def fail(self, **error):
@@ -107,7 +106,9 @@ class Service:
 
     def positions(self):
         stream = StreamId("score", "acme")
-        return {each.lane.partition: each.next_offset for each in self.store.load_positions([stream])}
+        return {
+            each.lane.partition: each.next_offset for each in self.store.load_positions([stream])
+        }
 
     def tenant(self, name):
         return next(each for each in self.store.tenants() if each.name == name)
@@ -193,7 +194,11 @@ def test_limits_are_changed_and_the_others_stay(service, operator):
     dialog.get_by_role("button", name="Save").click()
     operator.page.get_by_text("at most 5,000 B/s").wait_for()
     tenant = service.tenant("acme")
-    assert (tenant.weight, tenant.throttle.records_per_s, tenant.throttle.bytes_per_s) == (1, None, 5000)
+    assert (tenant.weight, tenant.throttle.records_per_s, tenant.throttle.bytes_per_s) == (
+        1,
+        None,
+        5000,
+    )
 
 
 def test_a_skipped_record_is_in_the_dead_letters_and_its_lane_goes_on(service, operator):
