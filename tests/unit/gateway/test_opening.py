@@ -1,0 +1,60 @@
+"""Settings become rules; what cannot be is said before anything is taken."""
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.gateway.opening import gateway_of, rules_of
+from headrace.gateway.rates import TooMuch
+from headrace.settings import Settings
+from headrace.settings_gateway import GatewaySettings
+from headrace.testing.store_twin import StoreTwin
+
+
+def settings(folder, **more):
+    types = {"form": {"topic": "forms", "schema": "form.json", "key": "/id"}}
+    return GatewaySettings.model_validate({"types": types, **more}).within(folder)
+
+
+def test_a_type_has_its_topic_key_and_schema(tmp_path):
+    (tmp_path / "form.json").write_text('{"required": ["id"]}')
+    kind = rules_of(settings(tmp_path)).types["form"]
+    assert kind.topic_of("acme") == "acme.forms"
+    assert kind.key == "/id"
+    assert kind.fault_of({}).kind == "not-valid"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(None, "cannot be read"), ("{", "is not JSON"), ("[]", "is no JSON Schema")]
+)
+def test_a_schema_that_cannot_be_used_is_named(tmp_path, text, said):
+    if text is not None:
+        (tmp_path / "form.json").write_text(text)
+    with pytest.raises(ConfigError, match=rf"form\.json {said}"):
+        rules_of(settings(tmp_path))
+
+
+def test_a_tenant_has_the_rate_of_all_or_its_own():
+    rates = rules_of(
+        GatewaySettings.model_validate(
+            {
+                "types": {"visit": {"topic": "visits"}},
+                "rate": {"records_per_s": 10, "bytes_per_s": "1k"},
+                "tenants": {"big": {"records_per_s": None, "bytes_per_s": None}},
+            }
+        )
+    ).rates
+    rates.spend_bytes("acme", 1024)
+    with pytest.raises(TooMuch):
+        rates.spend_bytes("acme", 1024)
+    rates.spend_bytes("big", 1_000_000_000)
+
+
+def test_limits_are_those_of_the_settings():
+    chosen = {"types": {"a": {"topic": "b"}}, "request_events": 3, "event_bytes": "2k", "depth": 4}
+    limits = rules_of(GatewaySettings.model_validate(chosen)).limits
+    assert (limits.items, limits.item_bytes, limits.depth) == (3, 2048, 4)
+
+
+def test_without_kafka_there_is_no_gateway():
+    with pytest.raises(ConfigError, match="no Kafka is named"):
+        gateway_of(Settings(module="m.py"), None, StoreTwin())

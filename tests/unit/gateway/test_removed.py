@@ -1,0 +1,64 @@
+"""A removed tenant is known within seconds, and a store that is away stops nobody."""
+
+import asyncio
+
+import pytest
+
+from headrace.errors import StoreUnavailable
+from headrace.gateway import removed
+from headrace.gateway.removed import RemovedTenants
+from headrace.model.streams import State, Tenant
+from headrace.testing.store_twin import StoreTwin
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(removed.time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def store():
+    made = StoreTwin()
+    made.add_tenant(Tenant("acme"))
+    return made
+
+
+async def looked(is_removed):
+    """Ask, and let the look that this begins come to its end."""
+    is_removed("acme")
+    while is_removed._task is not None:
+        await asyncio.sleep(0)
+    return is_removed("acme")
+
+
+def test_a_removed_tenant_is_known_within_seconds(store, clock):
+    async def play():
+        is_removed = RemovedTenants(store)
+        store.set_tenant_state("acme", State.REMOVED)
+        assert not await looked(is_removed)
+        clock[0] += 5
+        assert await looked(is_removed)
+        store.add_tenant(Tenant("acme"))
+        clock[0] += 5
+        assert not await looked(is_removed)
+
+    asyncio.run(play())
+
+
+def test_one_that_is_suspended_may_send(store):
+    store.set_tenant_state("acme", State.SUSPENDED)
+    assert not RemovedTenants(store)("acme")
+
+
+def test_without_the_store_what_it_said_last_holds(store, clock, monkeypatch):
+    store.set_tenant_state("acme", State.REMOVED)
+    is_removed = RemovedTenants(store)
+
+    def away():
+        raise StoreUnavailable
+
+    monkeypatch.setattr(store, "tenants", away)
+    clock[0] += 5
+    assert asyncio.run(looked(is_removed))
