@@ -78,7 +78,7 @@ class _Track:
     mark: tuple[object, ...] = ()
     #: they change without anything happening: a lag grows older, a rate fades
     restless: bool = True
-    #: when it was last seen to be as described
+    #: when it was last seen to be as described, by the steady clock
     seen_s: float = 0.0
     #: ends by partition
     ends: dict[int, int] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class Figures:
         elif track.restless or track.mark != (meter.version, *_ends(held.lanes)):
             self._due.setdefault(name)
         else:
-            track.seen_s = now.now_s
+            track.seen_s = now.steady_s
 
     def _describe(self, track: _Track, held: HeldStream, now: _Now) -> None:
         name, lanes = held.stream.id, held.lanes
@@ -165,7 +165,7 @@ class Figures:
         state, note = shown_state(held, now.steady_s), shown_note(held, meter)
         track.urgent, track.mark = (state, note), (meter.version, *_ends(lanes))
         track.restless = bool(lag or incoming or outgoing or task_s)
-        track.seen_s = now.now_s
+        track.seen_s = now.steady_s
         track.ends = {partition: lane.end for partition, lane in lanes.items()}
         track.figures = StreamFigures(
             stream=name,
@@ -233,7 +233,7 @@ def _late_s(track: _Track, lanes: Mapping[int, Lane], now: _Now) -> dict[int, fl
         if not seen and before >= 0:
             # It had no lag when it was seen last, whenever that end was learned.
             seen = (Look(track.seen_s, before),)
-        looks[partition] = remembered(seen, Look(now.now_s, lane.end), lane.position)
+        looks[partition] = remembered(seen, Look(now.steady_s, lane.end), lane.position)
         late_s[partition] = lag_s(looks[partition], lane.position)
     track.looks = looks
     return late_s

@@ -83,11 +83,14 @@ class Meter:
     def window(self, now_s: float) -> Window:
         """The window of this time, in seconds since 1970; begun if need be."""
         number = int(now_s // WINDOW_S)
+        if self.windows and number < self.windows[0].number - 1:
+            # The clock was set back, and what was counted lies in the future.
+            self.windows, self._since_s = [], now_s
         if not self.windows or self.windows[0].number < number:
             self._since_s = min(self._since_s, now_s)
             self.windows.insert(0, Window(number))
             del self.windows[_KEPT:]
-        # A clock that was set back goes on in the newest.
+        # A clock that was set back a little goes on in the newest.
         return self.windows[0]
 
     def recent(self, now_s: float) -> list[Window]:

@@ -68,7 +68,7 @@ class Teller:
         self._facts = facts()
         mail = _Mail(self._report(self._facts, now_s))
         minute_s = began_s(now_s, FRESH_SPAN_S)
-        if minute_s > self._minute_s:
+        if minute_s != self._minute_s:  # it may be an earlier one: clocks are set back
             mail.minutes = self._figures.minutes(minute_s - FRESH_SPAN_S)
             mail.thin_at_s = now_s
             self._minute_s = minute_s

@@ -62,7 +62,7 @@ class Timeline:
         # When it ran out, not when the driver came to look.
         ended_at_s = entry.started_at_s + result.seconds if result.seconds else now_s
         entry.result, entry.figures = result, None
-        self._ended.appendleft((min(ended_at_s, now_s), entry))
+        self._ended.appendleft((max(entry.started_at_s, min(ended_at_s, now_s)), entry))
 
     def figures(self, now_s: float) -> tuple[WaveFigures, ...]:
         """The waves of the last minutes, newest first."""

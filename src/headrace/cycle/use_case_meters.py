@@ -86,6 +86,8 @@ class UseCaseMeter:
         )
 
     def _count(self, now_s: float) -> _Count:
+        if self._counts and now_s < self._counts[0].began_s - 1.0:
+            self._counts = []  # the clock was set back
         counts = self._counts
         if not counts or now_s - counts[0].began_s >= _WINDOW_S:
             self._counts = [_Count(now_s), *counts[:1]]

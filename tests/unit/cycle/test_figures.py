@@ -86,6 +86,15 @@ def test_a_lag_that_begins_after_an_hour_of_rest_is_not_an_hour_old(figures, boa
     assert 0.0 < found[name].lag_s <= 2.0
 
 
+def test_a_clock_that_is_set_back_makes_no_lag_younger(figures, board):
+    name, held = next(iter(board.streams.items()))
+    figures.look(START_S, 0.0)
+    held.lanes[0].end = 9
+    figures.look(START_S + 2.0, 2.0)
+    found = {each.stream: each for each in figures.look(START_S - 3600.0, 10.0)}
+    assert 8.0 <= found[name].lag_s <= 10.0
+
+
 def test_an_end_that_is_not_known_is_neither_lag_nor_something_that_came(figures, board):
     name, held = next(iter(board.streams.items()))
     look(figures, 0.0)

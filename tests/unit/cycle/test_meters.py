@@ -51,11 +51,19 @@ def test_a_timestamp_stands_for_its_share_of_the_records_and_none_is_from_the_fu
     assert (delays.min(), delays.max(), delays.mean()) == (0.0, 2.0, 1.0)
 
 
-def test_a_clock_that_was_set_back_counts_on_in_the_newest_window():
+def test_a_clock_that_was_set_back_a_little_counts_on_in_the_newest_window():
     meter = Meter()
     meter.add(receipt(1), START_S + 30)
     meter.add(receipt(2), START_S)
     assert [each.records_out for each in meter.windows] == [3]
+
+
+def test_a_clock_that_was_set_back_by_an_hour_begins_anew():
+    meter = Meter()
+    meter.add(receipt(1000, START_S + 3600), START_S + 3600)
+    meter.add(receipt(10, START_S), START_S)
+    assert meter.rate_per_s(START_S + 10) == 1.0
+    assert meter.quantiles_s(START_S + 10, 1.0) == (0.0,)
 
 
 def test_only_so_many_windows_are_remembered():
