@@ -55,7 +55,9 @@ FIELDS = {
     "url": "where it is",
     "master": "Spark's master",
     "cores": "how many cores",
-    "processes": "process ids",
+    "processes": "how many processes",
+    "files": "how many files and connections this process may have open",
+    "wanted": "how many it should have",
 }
 
 
