@@ -8,38 +8,43 @@
 
 import { path, post, put, request } from "./api.js";
 import { exact } from "./format.js";
-import { Confirm, Loading, Problem, html, plural, useEffect, useState } from "./ui.js";
+import { Columns, Confirm, Loading, Problem, html, plural, useEffect, useState } from "./ui.js";
 
 const stream = (of) => html`<b class="name">${of.tenant}/${of.use_case}</b>`;
 
-/** What goes on when a tenant or one stream is suspended or resumed. `use_case` null: all of them. */
+/** The route that does it to one stream, or, where `use_case` is null, to the whole tenant. */
+const route = (of, what) => (of.use_case ? path("streams", of.tenant, of.use_case, what)
+  : path("tenants", of.tenant, what));
+
 export function Suspend({ of, done, onClose }) {
-  const where = of.use_case ? path("streams", of.tenant, of.use_case, "suspend") : path("tenants", of.tenant, "suspend");
   const act = async () => {
-    await post(where);
+    await post(route(of, "suspend"));
     done();
   };
   return html`<${Confirm} title=${of.use_case ? "Suspend this stream?" : "Suspend this tenant?"} verb="Suspend"
       danger act=${act} onClose=${onClose}>
-    <p>${of.use_case ? stream(of) : html`All streams of <b class="name">${of.tenant}</b>`} will be planned no more, from
+    <p>${of.use_case ? stream(of) : html`All streams of <b class="name">${of.tenant}
+        </b>`} will be planned no more, from
       the next turn of the driver on.</p>
     <ul><li>A slice that runs now ends and commits.</li><li>Positions are kept; records wait in Kafka, as long as the
       topic keeps them.</li><li>It stays so through restarts, until somebody resumes it.</li></ul><//>`;
 }
 
 export function Resume({ of, done, onClose }) {
-  const where = of.use_case ? path("streams", of.tenant, of.use_case, "resume") : path("tenants", of.tenant, "resume");
   const act = async () => {
-    await post(where);
+    await post(route(of, "resume"));
     done();
   };
-  return html`<${Confirm} title=${of.use_case ? "Resume this stream?" : "Resume this tenant?"} verb="Resume" act=${act}
+  return html`<${Confirm} title=${of.use_case ? "Resume this stream?" : "Resume this tenant?"} verb="Resume"
+      act=${act}
       onClose=${onClose}>
     <p>${of.use_case ? html`${stream(of)} goes on at its positions`
-      : html`The streams of <b class="name">${of.tenant}</b> go on at their positions`}, within a turn of the driver.</p>
+      : html`The streams of <b class="name">${of.tenant}
+          </b> go on at their positions`}, within a turn of the driver.</p>
     <ul><li>Nothing is skipped. What waited is read in order.</li><li>${of.use_case
       ? "What failed in it is retried: each of its stopped lanes goes on at its record."
-      : "A stream that was suspended by itself stays so, and a lane with an open failure waits for retry or skip."}</li>${of.reason && html`<li>It was suspended because: ${of.reason}</li>`}</ul><//>`;
+      : "A stream that was suspended by itself stays so, and a lane with an open failure waits for retry or skip."}
+          </li>${of.reason && html`<li>It was suspended because: ${of.reason}</li>`}</ul><//>`;
 }
 
 const lane = (failure) => html`partition <b>${failure.partition}</b> of <b class="name">${failure.topic}</b>`;
@@ -57,7 +62,8 @@ export function Retry({ failure, done, onClose }) {
     return html`<p>Failure ${failure.id} is closed. <${GoesOn} of=${decided} /></p>`;
   };
   return html`<${Confirm} title=${`Retry failure ${failure.id}?`} verb="Retry" act=${act} onClose=${onClose}>
-    <p>${stream(failure)}, ${lane(failure)}, goes on at offset <b class="num">${exact(from)}</b>: the record that failed is
+    <p>${stream(failure)}, ${lane(failure)}, goes on at offset <b class="num">${exact(from)}
+        </b>: the record that failed is
       handled again, after ${plural(failure.attempts, "attempt")} so far.</p>
     <ul><li>Mend its cause first: the use case, or what it depends on.</li><li>If it fails again, the lane stops here
       again, with a new failure.</li></ul><//>`;
@@ -76,14 +82,18 @@ export function Skip({ failure, done, onClose }) {
   return html`<${Confirm} title=${`Skip ${named ? "the record" : "the slice"} of failure ${failure.id}?`} verb="Skip"
       danger ready=${agreed} act=${act} onClose=${onClose}>
     ${named
-      ? html`<p>${stream(failure)} passes over offset <b class="num">${exact(failure.offset)}</b> of ${lane(failure)}. The
+      ? html`<p>${stream(failure)} passes over offset <b class="num">${exact(failure.offset)}
+          </b> of ${lane(failure)}. The
         next one read is <b class="num">${exact(next)}</b>.</p>
         <ul><li>The record is first kept, whole, in <b class="name">${failure.topic}.dlq</b>; Redrive sends it back
         later.</li><li>Records behind it are handled before it: the order of this lane has a gap here.</li></ul>`
-      : html`<p>No single record is to blame. ${stream(failure)} passes over all <b class="num">${exact(failure.until_offset - failure.from_offset)}</b> offsets from
-        <b class="num">${exact(failure.from_offset)}</b> up to <b class="num">${exact(next)}</b> of ${lane(failure)}.</p>
+      : html`<p>No single record is to blame. ${stream(failure)} passes over all <b class="num">
+          ${exact(failure.until_offset - failure.from_offset)}</b> offsets from
+        <b class="num">${exact(failure.from_offset)}</b> up to <b class="num">${exact(next)}
+            </b> of ${lane(failure)}.</p>
         <ul><li><b>They are kept nowhere but in Kafka</b>, as long as the topic keeps them.</li></ul>
-        <label class="check"><input type="checkbox" checked=${agreed} onChange=${(event) => agree(event.target.checked)} />
+        <label class="check"><input type="checkbox" checked=${agreed}
+            onChange=${(event) => agree(event.target.checked)} />
         Pass over the whole slice</label>`}<//>`;
 }
 
@@ -120,16 +130,22 @@ export function Redrive({ of, done, onClose }) {
         <dd class="num">${there.left}</dd><dt>refused</dt><dd class="num">${there.refused.length}</dd></dl>
         <${Refusals} of=${there.refused} />`
       : html`<${Loading} what="how many there are" />`}
-    <label class="field">The most to send <input type="number" name="limit" min="1" max="100000" step="1" value=${limit}
+    <label class="field">The most to send <input type="number" name="limit" min="1" max="100000" step="1"
+        value=${limit}
       placeholder="10,000" onInput=${(event) => setLimit(event.target.value)} /></label><//>`;
 }
 
-const Refusals = ({ of }) => of.length > 0 && html`<details class="refusals"><summary>Why ${plural(of.length, "letter")}
-  stay${of.length === 1 ? "s" : ""}</summary><ul>${of.slice(0, 50).map((why) => html`<li key=${why}>${why}</li>`)}</ul></details>`;
+const Refusals = ({ of }) => of.length > 0 && html`<details class="refusals">
+    <summary>Why ${plural(of.length, "letter")}
+  stay${of.length === 1 ? "s" : ""}</summary><ul>${of.slice(0, 50).map((why) => html`<li key=${why}>${why}</li>`)}
+      </ul></details>`;
+
+const MOVE = [["partition", "num"], ["reads next", "num"], ["log ends at", "num"], ["move to"], ["what that does"]];
 
 export function Seek({ of, lanes, done, onClose }) {
   const [targets, set] = useState(Object.fromEntries(lanes.map((each) => [each.partition, ""])));
-  const moved = lanes.filter((each) => targets[each.partition] !== "" && Number(targets[each.partition]) !== each.next_offset);
+  const moves = (each) => targets[each.partition] !== "" && Number(targets[each.partition]) !== each.next_offset;
+  const moved = lanes.filter(moves);
   const act = async () => {
     const offsets = Object.fromEntries(moved.map((each) => [String(each.partition), Number(targets[each.partition])]));
     await put(path("streams", of.tenant, of.use_case, "positions"), { offsets });
@@ -144,12 +160,13 @@ export function Seek({ of, lanes, done, onClose }) {
   return html`<${Confirm} title="Move positions?" verb=${`Move ${plural(moved.length, "lane")}`} danger
       ready=${moved.length > 0} act=${act} onClose=${onClose}>
     <p>The offset that ${stream(of)} reads next, by partition. Leave a lane empty to leave it where it is.</p>
-    <div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain"><thead><tr><th scope="col" class="is-num">partition</th><th scope="col" class="is-num">reads next</th>
-      <th scope="col" class="is-num">log ends at</th><th scope="col">move to</th><th scope="col">what that does</th></tr></thead>
+    <div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain"><${Columns} of=${MOVE} />
       <tbody>${lanes.map((each) => html`<tr key=${each.partition}><td class="is-num">${each.partition}</td>
         <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
-        <td><input type="number" min="0" max=${each.end ?? undefined} step="1" aria-label=${`Move partition ${each.partition} to`}
-          value=${targets[each.partition]} onInput=${(event) => set({ ...targets, [each.partition]: event.target.value })} /></td>
+        <td><input type="number" min="0" max=${each.end ?? undefined} step="1"
+            aria-label=${`Move partition ${each.partition} to`}
+          value=${targets[each.partition]}
+              onInput=${(event) => set({ ...targets, [each.partition]: event.target.value })} /></td>
         <td>${moved.includes(each) && effect(each)}</td></tr>`)}</tbody></table></div>
     <ul><li>Read again means handled again: effects of a use case that is not exactly-once are made twice.</li>
       <li>An open failure of a moved lane is over.</li></ul><//>`;
@@ -163,16 +180,23 @@ export function Limits({ row, onClose }) {
     const { etag } = await request("GET", path("tenants", row.name));
     await put(path("tenants", row.name), {
       weight: number("weight"),
-      throttle: { records_per_s: number("records_per_s"), bytes_per_s: number("bytes_per_s"), burst_s: number("burst_s") ?? 1 },
+      throttle: {
+        records_per_s: number("records_per_s"),
+        bytes_per_s: number("bytes_per_s"),
+        burst_s: number("burst_s") ?? 1,
+      },
     }, etag);
   };
   const field = (name, label, value, hint) => html`<label class="field">${label}
-    <input type="number" name=${name} min="0" step="any" value=${value ?? ""} placeholder="no limit" required=${name === "weight"} />
+    <input type="number" name=${name} min="0" step="any" value=${value ?? ""} placeholder="no limit"
+        required=${name === "weight"} />
     <small>${hint}</small></label>`;
   return html`<${Confirm} title=${`Limits of ${row.name}`} verb="Save" act=${act} onClose=${onClose}>
     <p>They hold from the next turn of the driver on, for all streams of this tenant together.</p>
-    ${field("weight", "Weight", row.weight, "Its share of task-seconds against the others when there is not enough for all; 1 is usual.")}
+    ${field("weight", "Weight", row.weight,
+      "Its share of task-seconds against the others when there is not enough for all; 1 is usual.")}
     ${field("records_per_s", "Records a second, at most", throttle.records_per_s, "Empty: no limit.")}
     ${field("bytes_per_s", "Bytes a second, at most", throttle.bytes_per_s, "Empty: no limit.")}
-    ${field("burst_s", "Burst, in seconds", throttle.burst_s, "How much of the limit may be taken at once after a quiet time.")}<//>`;
+    ${field("burst_s", "Burst, in seconds", throttle.burst_s,
+      "How much of the limit may be taken at once after a quiet time.")}<//>`;
 }

@@ -6,7 +6,7 @@
 
    Nothing here retries: a change is sent once, when somebody asked for it. */
 
-export class Refused extends Error {
+class Refused extends Error {
   constructor(status, message, advice, kind = "") {
     super(message);
     this.status = status;

@@ -9,7 +9,7 @@
 
 import { get, post, remove, whenEnded } from "./api.js";
 import { connect, forget, live } from "./live.js";
-import { html, render, Dialog, Empty, Loading, Problem, State, useEffect, useLive, useRef, useState } from "./ui.js";
+import { html, render, Dialog, Empty, Loading, State, useEffect, useLive, useRef, useState } from "./ui.js";
 import { Login } from "./page_login.js";
 import { Tenants } from "./page_tenants.js";
 import { Tenant } from "./page_tenant.js";
@@ -87,7 +87,8 @@ function ThemeSwitch() {
   };
   return html`<button class="icon-button" onClick=${flip} aria-label=${on ? "Light colours" : "Dark colours"}
     title=${on ? "Light colours" : "Dark colours"}><svg viewBox="0 0 16 16" aria-hidden="true">${on
-    ? html`<circle cx="8" cy="8" r="3" /><path d="M8 1v2M8 13v2M1 8h2M13 8h2M3 3l1.4 1.4M11.6 11.6L13 13M13 3l-1.4 1.4M4.4 11.6L3 13" />`
+    ? html`<circle cx="8" cy="8"
+        r="3" /><path d="M8 1v2M8 13v2M1 8h2M13 8h2M3 3l1.4 1.4M11.6 11.6L13 13M13 3l-1.4 1.4M4.4 11.6L3 13" />`
     : html`<path d="M13.5 9.5A6 6 0 0 1 6.5 2.5a6 6 0 1 0 7 7z" />`}</svg></button>`;
 }
 
@@ -96,7 +97,8 @@ function AlertCount() {
   const number = live.alerts ? live.alerts.length : 0;
   if (!number) return null;
   const critical = live.alerts.some((each) => each.severity === "critical");
-  return html`<span class=${`count ${critical ? "is-critical" : ""}`}>${number}<span class="unseen"> open</span></span>`;
+  return html`<span class=${`count ${critical ? "is-critical" : ""}`}>${number}<span class="unseen"> open</span>
+      </span>`;
 }
 
 function Header({ me, route, leave, onHelp }) {
@@ -105,7 +107,8 @@ function Header({ me, route, leave, onHelp }) {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); focusMain(); }}>Skip to content</a>
     <a class="brand" href="#/" aria-label="Headrace, start"><svg viewBox="0 0 24 24" aria-hidden="true">
       <path d="M2 7h12M2 12h8.5M2 17h15" /><path class="gate" d="M19.5 3v6M19.5 13v8" /></svg>Headrace</a>
-    ${shown.length > 0 && html`<nav aria-label="Pages">${shown.map((each) => html`<a key=${each.name} href=${`#/${each.name}`}
+    ${shown.length > 0 && html`<nav aria-label="Pages">${shown.map((each) => html`<a key=${each.name}
+        href=${`#/${each.name}`}
       aria-current=${route.page === each.name ? "page" : undefined}>${each.title}
       ${each.name === "alerts" && html`<${AlertCount} />`}</a>`)}</nav>`}
     <div class="top-end"><${LiveMark} />
@@ -141,7 +144,7 @@ function useShortcuts(me, on, help) {
     if (!on) return undefined;
     const typed = (event) => {
       const { target, key } = event;
-      const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) && target.type !== "radio" && target.type !== "checkbox";
+      const typing = target.matches?.("input:not([type=radio], [type=checkbox]), select, textarea");
       if (event.ctrlKey || event.metaKey || event.altKey || typing || document.querySelector("dialog[open]")) return;
       const led = performance.now() - gone.current < 1200;
       gone.current = key === "g" ? performance.now() : 0;

@@ -46,6 +46,7 @@ function options(Plot, { lines, unit, group, high, whole }, wide) {
   const ink = token("--ink-3");
   const grid = { stroke: token("--line"), width: 1 };
   const font = "11px Inter, system-ui, sans-serif";
+  const short = (mark) => text(unit(mark)).replace(/\.0+(?=\D|$)/, "");
   const axis = { stroke: ink, font, grid, ticks: { show: false } };
   return {
     width: wide,
@@ -60,7 +61,7 @@ function options(Plot, { lines, unit, group, high, whole }, wide) {
         [60, "{HH}:{mm}", null, null, null, null, null, null, 0],
         [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 0],
       ] },
-      { ...axis, space: 28, size: 58, incrs: whole ? WHOLE : undefined, values: (_, marks) => marks.map((each) => text(unit(each)).replace(/\.0+(?=\D|$)/, "")) },
+      { ...axis, space: 28, size: 58, incrs: whole ? WHOLE : undefined, values: (_, marks) => marks.map(short) },
     ],
     series: [{}, ...lines.map((line) => ({
       label: line.name,
@@ -79,11 +80,14 @@ function options(Plot, { lines, unit, group, high, whole }, wide) {
 function Legend({ lines, columns, unit, at }) {
   const place = at === null ? columns[0].length - 1 : at;
   const when = columns[0][place];
-  return html`<div class="legend"><span class="legend-when">${at === null || when === undefined ? "latest" : moment(when)}</span>
+  return html`<div class="legend"><span class="legend-when">
+      ${at === null || when === undefined ? "latest" : moment(when)}</span>
     ${lines.map((line, index) => {
       const value = columns[index + 1][place];
-      return html`<span class="legend-one" key=${line.name}><svg class="legend-mark" viewBox="0 0 18 6" aria-hidden="true"><line x1="0"
-        y1="3" x2="18" y2="3" style=${{ stroke: `var(${line.colour})` }} stroke-dasharray=${(DASHES[line.dash] || []).join(" ")}
+      return html`<span class="legend-one" key=${line.name}>
+          <svg class="legend-mark" viewBox="0 0 18 6" aria-hidden="true"><line x1="0"
+        y1="3" x2="18" y2="3" style=${{ stroke: `var(${line.colour})` }}
+            stroke-dasharray=${(DASHES[line.dash] || []).join(" ")}
         /></svg>${line.name} <b>${value === null || value === undefined ? ABSENT : text(unit(value))}</b></span>`;
     })}</div>`;
 }

@@ -28,11 +28,14 @@ export function hexOf(bytes) {
 function Bytes({ name, of, group }) {
   const [how, setHow] = useState(of.text !== null ? "text" : "hex");
   const [full, setFull] = useState(false);
-  if (of.base64 === null) return html`<div class="raw"><div class="raw-head"><h4>${name}</h4><span class="pale">none</span></div></div>`;
+  if (of.base64 === null) return html`<div class="raw"><div class="raw-head"><h4>${name}</h4>
+      <span class="pale">none</span></div></div>`;
   const bytes = raw(of.base64);
   const long = bytes.length > MOST;
-  const shown = how === "hex" ? hexOf(full ? bytes : bytes.slice(0, MOST / 4)) : full ? of.text : of.text.slice(0, MOST);
-  return html`<div class="raw"><div class="raw-head"><h4>${name}</h4><span class="pale">${plural(bytes.length, "byte")}</span>
+  const most = full ? undefined : MOST;
+  const shown = how === "hex" ? hexOf(bytes.slice(0, most && most / 4)) : of.text.slice(0, most);
+  return html`<div class="raw"><div class="raw-head"><h4>${name}</h4><span class="pale">
+      ${plural(bytes.length, "byte")}</span>
       <${Choice} name=${`${group} ${name}`} label=${`Show ${name} as`} options=${of.text === null ? [["hex", "hex"]]
         : [["text", "text"], ["hex", "hex"]]} value=${how} onChange=${setHow} />
       ${long && !full && html`<button class="button is-quiet" onClick=${() => setFull(true)}>Show all</button>`}</div>
@@ -46,12 +49,15 @@ function Detail({ failure, me }) {
   if (!one) return html`<${Loading} what="the record" />`;
   const { record } = one;
   return html`<div class="detail">
-    ${record ? html`<${Bytes} name="key" group=${failure.id} of=${record.key} /><${Bytes} name="value" group=${failure.id} of=${record.value} />
+    ${record ? html`<${Bytes} name="key" group=${failure.id} of=${record.key} />
+        <${Bytes} name="value" group=${failure.id} of=${record.value} />
         ${record.headers.map((each, index) => html`<${Bytes} key=${index} group=${`${failure.id} ${index}`}
           name=${`header ${each.name}`} of=${each} />`)}`
       : html`<p class="notice"><${Shape} of="unknown" /> ${me.role === "viewer"
-        ? "Raw records are shown to operators and to the tenant itself." : "No single record is named; the whole slice failed."}</p>`}
-    ${one.traceback && html`<div class="raw"><div class="raw-head"><h4>stack</h4></div><pre tabindex="0" aria-label="stack">${one.traceback}</pre></div>`}
+        ? "Raw records are shown to operators and to the tenant itself."
+        : "No single record is named; the whole slice failed."}</p>`}
+    ${one.traceback && html`<div class="raw"><div class="raw-head"><h4>stack</h4></div>
+        <pre tabindex="0" aria-label="stack">${one.traceback}</pre></div>`}
   </div>`;
 }
 
@@ -64,7 +70,8 @@ function One({ failure, me, ask }) {
     <header><span class="state is-critical"><${Shape} of="critical" />${failure.state}</span>
       <h3>${failure.code}</h3><span class="pale">${failure.use_case}, partition ${failure.partition}, ${where}, after
         ${plural(failure.attempts, "attempt")}, <${When} at=${failure.at_s} /></span>
-      ${may && html`<div class="card-end"><button class="button is-main" onClick=${() => ask("retry", failure)}>Retry…</button>
+      ${may && html`<div class="card-end"><button class="button is-main"
+          onClick=${() => ask("retry", failure)}>Retry…</button>
         <button class="button" onClick=${() => ask("skip", failure)}>Skip…</button></div>`}</header>
     <p class="failure-text">${failure.message}</p>
     <button class="button is-quiet" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>

@@ -72,7 +72,8 @@ export function History({ tenant, row }) {
       ${useCases.length > 1 && html`<label class="field is-inline">of <select value=${useCase}
         onChange=${(event) => setUseCase(event.target.value)}><option value="">all use cases</option>
         ${useCases.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select></label>`}
-      ${!useCase && useCases.length > 1 && html`<span class="pale">delay and seconds: of the worst use case</span>`}</div>
+      ${!useCase && useCases.length > 1 && html`<span class="pale">delay and seconds: of the worst use case</span>`}
+          </div>
     <${Problem} error=${loaded.error} again=${loaded.again} />
     <div class="charts">
       <${Chart} ...${frame} title="Delay" unit=${span} columns=${drawn("p50", "p95", "p99")} lines=${[

@@ -7,17 +7,21 @@ import { live } from "./live.js";
 import { Empty, Loading, Severity, When, html, plural, useLive } from "./ui.js";
 
 const STEPS = {
-  stalled: ["Stalled", "It has records to read, may run, and nothing moves. See which slots it waits for and its last error."],
-  "lag-growing": ["Lag is growing", "More comes in than is done. Raise its weight or its throttle, add executors, or mend what slows the use case."],
+  stalled: ["Stalled",
+    "It has records to read, may run, and nothing moves. See which slots it waits for and its last error."],
+  "lag-growing": ["Lag is growing",
+    "More comes in than is done. Raise its weight or throttle, add executors, or mend what slows the use case."],
   quarantined: ["Stopped at a record", "Look at the record, then retry it or skip it. Its lane waits until then."],
-  "driver-lost": ["A driver is silent", "Another one takes over when its lease ends. See that its process is started again."],
+  "driver-lost": ["A driver is silent",
+    "Another one takes over when its lease ends. See that its process is started again."],
 };
 const ORDER = { critical: 0, warning: 1 };
 
 const about = (each) => (each.tenant ? `${each.tenant}${each.use_case ? `/${each.use_case}` : ""}` : each.driver);
 
 function Row({ of }) {
-  const [where, said] = of.tenant ? [`#/tenants/${encodeURIComponent(of.tenant)}`, "Open tenant"] : ["#/waves", "See slots"];
+  const [where, said] = of.tenant ? [`#/tenants/${encodeURIComponent(of.tenant)}`, "Open tenant"]
+    : ["#/waves", "See slots"];
   return html`<li class="alert"><${Severity} of=${of.severity} /><span class="alert-name">${about(of)}</span>
     <span class="alert-text">${of.text}</span><span class="pale alert-when"><${When} at=${of.since_s} /></span>
     <a class="button is-small" href=${where} aria-label=${`${said} ${about(of)}`}>${said}</a></li>`;
@@ -38,11 +42,15 @@ export function Alerts() {
   return html`<div class="head"><h1 tabindex="-1">Alerts</h1>${found && found.length > 0 && html`<span class="pale">${
       plural(critical, "critical", "critical")}, ${plural(found.length - critical, "warning")}</span>`}</div>
     ${!found ? html`<${Loading} what="alerts" />` : !found.length
-      ? html`<${Empty} title="Nothing to do"><p>No stream stalls, no lag grows, no record waits for you, every driver is there.</p><//>`
+      ? html`<${Empty}
+          title="Nothing to do"><p>No stream stalls, no lag grows, no record waits for you, every driver is there.</p>
+          <//>`
       : grouped(found).map(([kind, alerts]) => {
         const [title, step] = STEPS[kind] || [kind, ""];
-        return html`<section key=${kind} class=${`card alert-group is-${alerts[0].severity}-edge`} aria-label=${title}>
+        return html`<section key=${kind} class=${`card alert-group is-${alerts[0].severity}-edge`}
+            aria-label=${title}>
           <header><h2>${title}</h2><p>${step}</p><span class="pale num">${alerts.length}</span></header>
-          <ul class="alert-rows">${alerts.map((each) => html`<${Row} key=${`${each.tenant} ${each.use_case} ${each.driver}`} of=${each} />`)}</ul></section>`;
+          <ul class="alert-rows">${alerts.map((each) => html`<${Row}
+              key=${`${each.tenant} ${each.use_case} ${each.driver}`} of=${each} />`)}</ul></section>`;
       })}`;
 }

@@ -37,7 +37,8 @@ export function Login({ error, enter }) {
       autofocus placeholder="hr_…" aria-describedby="key-hint" />
     <button class="button is-main is-wide" disabled=${state.busy}>${state.busy ? "Logging in…" : "Log in"}</button>
     <${Problem} error=${told(state.error)} />
-    <p class="hint" id="key-hint">The first start of <code>headrace console</code> prints an operator's key with a link.
+    <p class="hint"
+        id="key-hint">The first start of <code>headrace console</code> prints an operator's key with a link.
       <code>headrace keys create</code> makes another.</p>
   </form></main>`;
 }

@@ -11,7 +11,7 @@ import { Limits, Redrive, Resume, Seek, Suspend } from "./actions.js";
 import { Failures } from "./failures.js";
 import { History } from "./history.js";
 import {
-  Count, Empty, Loading, Num, Problem, Rate, Shape, Share, Span, State, Tile, html, plural, text, useEffect, useLive,
+  Columns, Count, Empty, Loading, Problem, Rate, Shape, Share, Span, State, Tile, html, plural, useEffect, useLive,
   useLoaded, useState,
 } from "./ui.js";
 
@@ -20,7 +20,8 @@ const query = (tenant, more = "") => `?tenant=${encodeURIComponent(tenant)}&limi
 
 function Figures({ row }) {
   const now = row.figures;
-  if (!now) return html`<p class="notice"><${Shape} of="unknown" /> No driver tells of this tenant: it has no stream yet,
+  if (!now) return html`<p class="notice"><${Shape}
+      of="unknown" /> No driver tells of this tenant: it has no stream yet,
     or no driver runs.</p>`;
   return html`<section class="strip" aria-label="Now">
     <${Tile} name="behind" note=${html`<${Count} of=${now.lag_records} /> records`}><${Span} of=${now.lag_s} /><//>
@@ -28,7 +29,8 @@ function Figures({ row }) {
     <${Tile} name="out" note="committed"><${Rate} of=${now.out_per_s} /><//>
     <${Tile} name="delay p50" note=${`of ${plural(now.delay.count, "record")}`}><${Span} of=${now.delay.p50_s} /><//>
     <${Tile} name="delay p95" note="19 of 20 were sooner"><${Span} of=${now.delay.p95_s} /><//>
-    <${Tile} name="delay p99" note=${html`at most <${Span} of=${now.delay.max_s} />`}><${Span} of=${now.delay.p99_s} /><//>
+    <${Tile} name="delay p99" note=${html`at most <${Span} of=${now.delay.max_s} />`}>
+        <${Span} of=${now.delay.p99_s} /><//>
     <${Tile} name="task share" note="of all task-seconds"><${Share} of=${now.task_share} /><//>
   </section>`;
 }
@@ -49,20 +51,25 @@ const lagOf = (lane) => (lane.end === null ? null : Math.max(0, lane.end - lane.
 function LaneBar({ lane, most }) {
   const lag = lagOf(lane) || 0;
   const wide = most > 0 ? (lag / most) * 100 : 0;
-  return html`<svg class="lane-bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="share-all"
-    width="100" height="8" /><rect class=${lane.failure ? "lane-stopped" : "share-part"} width=${wide} height="8" /></svg>`;
+  return html`<svg class="lane-bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="share-all"
+    width="100" height="8" /><rect class=${lane.failure ? "lane-stopped" : "share-part"} width=${wide} height="8" />
+        </svg>`;
 }
+
+const LANE = [["partition", "num"], ["reads next", "num"], ["log ends at", "num"], ["lag", "num"],
+  ["lag against the longest", "unseen"], ["stopped by"]];
 
 function Lanes({ lanes }) {
   const most = Math.max(...lanes.map((each) => lagOf(each) || 0));
-  return html`<div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain lanes"><thead><tr>
-    <th scope="col" class="is-num">partition</th><th scope="col" class="is-num">reads next</th><th scope="col"
-    class="is-num">log ends at</th><th scope="col" class="is-num">lag</th><th scope="col"><span class="unseen">lag against the longest</span></th>
-    <th scope="col">stopped by</th></tr></thead>
+  return html`<div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain lanes">
+      <${Columns} of=${LANE} />
     <tbody>${lanes.map((each) => html`<tr key=${each.partition}><td class="is-num">${each.partition}</td>
       <td class="is-num num">${exact(each.next_offset)}</td><td class="is-num num">${exact(each.end)}</td>
-      <td class="is-num num">${exact(lagOf(each))}</td><td class="lane-cell"><${LaneBar} lane=${each} most=${most} /></td>
-      <td>${each.failure ? html`<span class="state is-critical"><${Shape} of="critical" />failure ${each.failure}</span>` : html`<span class="pale">–</span>`}</td>
+      <td class="is-num num">${exact(lagOf(each))}</td><td class="lane-cell"><${LaneBar} lane=${each} most=${most} />
+          </td>
+      <td>${each.failure ? html`<span class="state is-critical"><${Shape} of="critical" />failure ${each.failure}
+          </span>` : html`<span class="pale">–</span>`}</td>
     </tr>`)}</tbody></table></div>`;
 }
 
@@ -76,20 +83,27 @@ function StreamCard({ row, me, ask, tick }) {
     <header><h3>${row.use_case}</h3><${State} of=${one.state !== "active" ? one.state : now ? now.state : ""} />
       <span class="pale">${row.topic}</span>
       ${change(me) && html`<div class="card-end">
-        <button class="button" onClick=${() => ask(stopped ? "resume" : "suspend", one)}>${stopped ? "Resume" : "Suspend"}</button>
+        <button class="button" onClick=${() => ask(stopped ? "resume" : "suspend", one)}>
+            ${stopped ? "Resume" : "Suspend"}</button>
         ${me.role === "operator" && html`<button class="button" disabled=${!one.lanes || !one.lanes.length}
           onClick=${() => ask("seek", one)}>Seek…</button>`}
         <button class="button" onClick=${() => ask("redrive", one)}>Redrive…</button></div>`}</header>
-    ${(one.reason || (now && now.note)) && html`<p class="notice"><${Shape} of="warning" /> ${one.reason || now.note}</p>`}
+    ${(one.reason || (now && now.note)) && html`<p class="notice"><${Shape} of="warning" /> ${one.reason || now.note}
+        </p>`}
     ${now && html`<dl class="facts"><dt>lag</dt><dd><${Count} of=${now.lag_records} /></dd><dt>behind</dt><dd><${Span}
-      of=${now.lag_s} /></dd><dt>in</dt><dd><${Rate} of=${now.in_per_s} /></dd><dt>out</dt><dd><${Rate} of=${now.out_per_s} /></dd>
-      <dt>delay p50 / p95 / p99</dt><dd><${Span} of=${now.delay.p50_s} /> / <${Span} of=${now.delay.p95_s} /> / <${Span}
-      of=${now.delay.p99_s} /></dd><dt>records done</dt><dd><${Count} of=${now.records_total} /></dd><dt>dead letters</dt>
-      <dd><${Count} of=${now.dead_letters_total} /></dd><dt>lost by Kafka</dt><dd><${Count} of=${now.lost_records_total} /></dd>
+      of=${now.lag_s} /></dd><dt>in</dt><dd><${Rate} of=${now.in_per_s} /></dd><dt>out</dt><dd>
+          <${Rate} of=${now.out_per_s} /></dd>
+      <dt>delay p50 / p95 / p99</dt><dd><${Span} of=${now.delay.p50_s} /> / <${Span}
+          of=${now.delay.p95_s} /> / <${Span}
+      of=${now.delay.p99_s} /></dd><dt>records done</dt><dd><${Count} of=${now.records_total} /></dd>
+          <dt>dead letters</dt>
+      <dd><${Count} of=${now.dead_letters_total} /></dd><dt>lost by Kafka</dt><dd>
+          <${Count} of=${now.lost_records_total} /></dd>
       <dt>held by</dt><dd>${one.holder || "nobody"}, epoch ${one.epoch}</dd></dl>`}
     <${Problem} error=${loaded.error} again=${loaded.again} />
     ${one.lanes ? (one.lanes.length ? html`<${Lanes} lanes=${one.lanes} />`
-      : html`<p class="pale">No lane yet: its topic has not been seen.</p>`) : !loaded.error && html`<${Loading} what="lanes" />`}
+      : html`<p class="pale">No lane yet: its topic has not been seen.</p>`) : !loaded.error && html`<${Loading}
+          what="lanes" />`}
   </article>`;
 }
 
@@ -98,7 +112,8 @@ const DIALOGS = { suspend: Suspend, resume: Resume, redrive: Redrive };
 function Asked({ asked, me, close, done }) {
   if (!asked) return null;
   if (asked.what === "limits") return html`<${Limits} row=${asked.of} onClose=${close} />`;
-  if (asked.what === "seek") return html`<${Seek} of=${asked.of} lanes=${asked.of.lanes} done=${done} onClose=${close} />`;
+  if (asked.what === "seek") return html`<${Seek} of=${asked.of} lanes=${asked.of.lanes} done=${done}
+      onClose=${close} />`;
   return html`<${DIALOGS[asked.what]} of=${asked.of} me=${me} done=${done} onClose=${close} />`;
 }
 
@@ -112,7 +127,8 @@ function Title({ name, row, me, ask }) {
     <span class="pale">${limitsInWords(row)}</span>
     ${change(me) && html`<div class="card-end">
       ${me.role === "operator" && html`<button class="button" onClick=${() => ask("limits", row)}>Limits…</button>`}
-      <button class=${`button ${suspended ? "is-main" : ""}`} onClick=${() => ask(suspended ? "resume" : "suspend", of)}>
+      <button class=${`button ${suspended ? "is-main" : ""}`}
+          onClick=${() => ask(suspended ? "resume" : "suspend", of)}>
         ${suspended ? "Resume tenant" : "Suspend tenant"}</button></div>`}</div>`;
 }
 
@@ -132,7 +148,8 @@ export function Tenant({ name, me }) {
   useEffect(() => { if (loaded.data) setRow(loaded.data); }, [loaded.data]);
   const title = html`<${Title} name=${name} row=${row} me=${me} ask=${ask} />`;
   if (loaded.error && loaded.error.status === 404) return html`${title}
-    <${Empty} title="There is no such tenant"><p>It may have been removed. <a href="#/tenants">See all tenants</a></p><//>`;
+    <${Empty} title="There is no such tenant"><p>It may have been removed. <a href="#/tenants">See all tenants</a></p>
+        <//>`;
   if (!row) return html`${title}${loaded.error
     ? html`<${Problem} error=${loaded.error} again=${loaded.again} />` : html`<${Loading} what=${name} />`}`;
   return html`${title}
@@ -142,8 +159,10 @@ export function Tenant({ name, me }) {
     <section aria-label="Streams"><h2>Streams</h2>
       ${streams.error && !streams.data ? html`<${Problem} error=${streams.error} again=${streams.again} />`
         : !streams.data ? html`<${Loading} what="streams" />`
-        : streams.data.length ? streams.data.map((each) => html`<${StreamCard} key=${each.use_case} row=${each} me=${me} ask=${ask} tick=${tick} />`)
-        : html`<${Empty} title="No stream yet"><p>A stream begins when a topic of this tenant appears for a use case.</p><//>`}
+        : streams.data.length ? streams.data.map((each) => html`<${StreamCard} key=${each.use_case} row=${each}
+            me=${me} ask=${ask} tick=${tick} />`)
+        : html`<${Empty}
+            title="No stream yet"><p>A stream begins when a topic of this tenant appears for a use case.</p><//>`}
     </section>
     <${Asked} asked=${asked} me=${me} close=${close} done=${done} />`;
 }

@@ -8,7 +8,7 @@ import { live } from "./live.js";
 import { count, percent, rate, span, text } from "./format.js";
 import { Table } from "./table.js";
 import {
-  Count, Empty, Loading, Num, Problem, Rate, Share, Shape, Span, Spark, State, Tile, html, kindOf, plural,
+  Count, Empty, Loading, Problem, Rate, Share, Shape, Span, Spark, State, Tile, html, kindOf, plural,
   useEffect, useLive, useMemo, useState,
 } from "./ui.js";
 
@@ -29,7 +29,8 @@ const columnsOf = (sparks, most) => [
     value: (row) => figures(row).lag_records, render: (row) => html`<${Count} of=${figures(row).lag_records} />` },
   { key: "lag_s", title: "behind", num: true, width: "7.5%", help: "How long ago the log ended where the position is",
     value: (row) => figures(row).lag_s, render: (row) => html`<${Span} of=${figures(row).lag_s} />` },
-  { key: "spark", title: "30 min", width: "108px", help: "Seconds behind over the last 30 minutes, each to its own scale",
+  { key: "spark", title: "30 min", width: "108px",
+    help: "Seconds behind over the last 30 minutes, each to its own scale",
     value: null, render: (row) => {
       const values = sparks.get(row.name);
       return values && html`<${Spark} values=${values} label=${`behind over 30 minutes: at most ${
@@ -42,13 +43,18 @@ const columnsOf = (sparks, most) => [
   ...["p50", "p95", "p99"].map((name) => ({
     key: name, title: name, num: true, width: "6.5%", help: `Delay from a record's timestamp to its effect, ${name}`,
     value: (row) => delay(row, `${name}_s`), render: (row) => html`<${Span} of=${delay(row, `${name}_s`)} />` })),
-  { key: "share", title: "task share", num: true, width: "10%", help: `Share of all task-seconds used; a bar is full at ${text(percent(most))}`,
+  { key: "share", title: "task share", num: true, width: "10%",
+    help: `Share of all task-seconds used; a bar is full at ${text(percent(most))}`,
     value: (row) => figures(row).task_share,
-    render: (row) => (row.figures ? html`<${Share} of=${figures(row).task_share} most=${most} />` : html`<span class="pale">–</span>`) },
+    render: (row) => (row.figures ? html`<${Share} of=${figures(row).task_share}
+        most=${most} />` : html`<span class="pale">–</span>`) },
 ];
 
-/** What fills a bar: the largest share, up to the next of 1, 1/2, 1/4 and so on, so that it rarely moves. */
-const fullBar = (rows) => 2 ** Math.ceil(Math.log2(Math.max(0.001, ...rows.map((row) => figures(row).task_share || 0))));
+/** What fills a bar: the largest share, up to the next of 1, 1/2, 1/4 and so on: it rarely moves. */
+function fullBar(rows) {
+  const largest = Math.max(0.001, ...rows.map((row) => figures(row).task_share || 0));
+  return 2 ** Math.ceil(Math.log2(largest));
+}
 
 /** The small lines, asked for once a minute: they have a point a minute. */
 function useSparks() {
@@ -124,19 +130,23 @@ export function Tenants({ me }) {
   return html`
     <div class="head"><h1 tabindex="-1">Tenants</h1>
       <div class="filters" role="group" aria-label="Show by state">
-        <button class=${`chip ${state ? "" : "is-on"}`} aria-pressed=${String(!state)} onClick=${() => setState("")}>all
+        <button class=${`chip ${state ? "" : "is-on"}`} aria-pressed=${String(!state)}
+            onClick=${() => setState("")}>all
           <b>${every.length}</b></button>
         ${STATES.filter((each) => counts.get(each) || each === state).map((each) => html`<button key=${each}
           class=${`chip ${state === each ? "is-on" : ""}`} aria-pressed=${String(state === each)}
-          onClick=${() => setState(state === each ? "" : each)}><${State} of=${each} /><b>${counts.get(each) || 0}</b></button>`)}
+          onClick=${() => setState(state === each ? "" : each)}><${State} of=${each} /><b>${counts.get(each) || 0}</b>
+              </button>`)}
       </div>
       <label class="search"><span class="unseen">Search tenants</span><input type="search" data-search value=${query}
         placeholder="Search tenants   /" onInput=${(event) => setQuery(event.target.value)}
         onKeyDown=${(event) => event.key === "Escape" && (query ? setQuery("") : event.target.blur())} /></label>
     </div>
     <${Strip} />
-    <${Body} rows=${rows} every=${every} columns=${columns} sparks=${sparks} clear=${() => { setQuery(""); setState(""); }} />
-    <p class="unseen" role="status">${live.tenantsKnown && (query || state) ? plural(rows.length, "tenant") : ""}</p>`;
+    <${Body} rows=${rows} every=${every} columns=${columns} sparks=${sparks}
+        clear=${() => { setQuery(""); setState(""); }} />
+    <p class="unseen" role="status">${live.tenantsKnown && (query || state) ? plural(rows.length, "tenant") : ""}
+        </p>`;
 }
 
 function Body({ rows, every, columns, clear }) {

@@ -32,28 +32,34 @@ const columnsAt = (now) => [
   { key: "driver", title: "driver", width: "13%", value: (row) => row.driver, render: (row) => row.driver },
   { key: "took", title: "took", width: "9%", num: true, value: (row) => lasted(row, now),
     render: (row) => html`<${Span} of=${lasted(row, now)} />` },
-  { key: "bins", title: "bins", width: "8%", num: true, value: (row) => row.bins.length, render: (row) => row.bins.length },
+  { key: "bins", title: "bins", width: "8%", num: true, value: (row) => row.bins.length,
+    render: (row) => row.bins.length },
   { key: "tenants", title: "tenants", width: "8%", num: true, value: tenants, render: (row) => tenants(row) },
-  { key: "records", title: "records", width: "9%", num: true, value: records, render: (row) => html`<${Count} of=${records(row)} />` },
+  { key: "records", title: "records", width: "9%", num: true, value: records, render: (row) => html`<${Count}
+      of=${records(row)} />` },
   { key: "ended", title: "how it ended", width: "29%", value: (row) => `${ended(row)[0]}${row.error}`,
     render: (row) => html`<span class="outcomes">${ended(row).map(([name, number]) => html`<span key=${name}
-      class="outcome"><span class=${`swatch is-${name}`} aria-hidden="true"></span>${number} ${name}</span>`)}${row.error
+      class="outcome"><span class=${`swatch is-${name}`} aria-hidden="true"></span>${number} ${name}
+          </span>`)}${row.error
       && html`<span class="is-critical" title=${row.error}>${row.error}</span>`}</span>` },
 ];
 
 function Paces() {
   useLive("use-cases");
   const shown = [...live.paces.entries()].filter(([, trail]) => trail.length).sort(([a], [b]) => a.localeCompare(b));
+  const column = (trail, name) => trail.map((each) => each[name]);
+  const lines = [{ name: "measured", colour: "--line-1", width: 2 },
+    { name: "allowed", colour: "--line-3", dash: "dash", steps: true }];
   return shown.map(([name, trail]) => html`<${Chart} key=${name} group="waves" title=${`${name}: pace`} unit=${rate}
-    columns=${[trail.map((each) => each.at_s), trail.map((each) => each.records_per_s), trail.map((each) => each.pace_per_s)]}
-    lines=${[{ name: "measured", colour: "--line-1", width: 2 }, { name: "allowed", colour: "--line-3", dash: "dash", steps: true }]} />`);
+    columns=${["at_s", "records_per_s", "pace_per_s"].map((each) => column(trail, each))} lines=${lines} />`);
 }
 
 function Slots() {
   useLive("summary");
   const sum = (summary, name) => summary.drivers.reduce((total, each) => total + (each.lost ? 0 : each[name]), 0);
   const column = (name) => live.trail.map((each) => sum(each, name));
-  return html`<${Chart} group="waves" title="Slots" whole unit=${whole} columns=${[live.trail.map((each) => each.at_s),
+  return html`<${Chart} group="waves" title="Slots" whole unit=${whole}
+      columns=${[live.trail.map((each) => each.at_s),
       column("slots_busy"), column("slots"), column("slots_target"), column("executors")]} lines=${[
     { name: "busy", colour: "--line-1", fill: true, steps: true }, { name: "there", colour: "--line-4", steps: true },
     { name: "target", colour: "--line-3", dash: "dash", steps: true },
@@ -66,7 +72,8 @@ function Body({ waves, range, now, paused }) {
   if (!waves.length) return html`<${Empty} title="No wave ran in these minutes"><p>Waves run as soon as a tenant has
     something to do. Send an event, or look at a longer time.</p><//>`;
   const drivers = live.summary ? live.summary.drivers.filter((each) => !each.lost) : [];
-  return html`<div class="card"><${Timeline} waves=${waves} drivers=${drivers} from=${now - Number(range)} until=${now} /><${TimelineKey} /></div>
+  return html`<div class="card"><${Timeline} waves=${waves} drivers=${drivers} from=${now - Number(range)}
+      until=${now} /><${TimelineKey} /></div>
     <h2>${plural(waves.length, "wave")}</h2>
     <${Table} label="Waves" tall=${false} columns=${columns} rows=${waves} id=${(row) => row.wave}
       start=${{ key: "started", descending: true }} stamp=${Math.floor(now)} />`;
@@ -85,10 +92,13 @@ export function Waves() {
     && (each.ended_at_s ?? now) > now - Number(range));
   return html`<div class="head"><h1 tabindex="-1">Waves</h1>
       <${Choice} name="range" label="Time shown" options=${RANGES} value=${range} onChange=${setRange} />
-      <label class="field is-inline">use case <select value=${useCase} onChange=${(event) => setUseCase(event.target.value)}>
-        <option value="">all</option>${names.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select></label>
+      <label class="field is-inline">use case <select value=${useCase}
+          onChange=${(event) => setUseCase(event.target.value)}>
+        <option value="">all</option>${names.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
+            </select></label>
       <div class="card-end"><button class="button" aria-pressed=${String(Boolean(paused))}
-        onClick=${() => setPaused(paused ? null : { at: clock, waves: every })}>${paused ? "Go on" : "Pause"}</button></div></div>
+        onClick=${() => setPaused(paused ? null : { at: clock, waves: every })}>${paused ? "Go on" : "Pause"}</button>
+            </div></div>
     <${Body} waves=${waves} range=${range} now=${now} paused=${paused} />
     <section aria-label="Slots and pace"><h2>Slots and pace <span class="pale">since this page was opened</span></h2>
       <div class="charts"><${Slots} /><${Paces} /></div></section>`;

@@ -135,7 +135,7 @@ export function Table({ label, columns, rows, id, start, stamp, tall = true }) {
     }
   });
   const onKey = (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
     const page = Math.max(1, Math.floor(high / ROW_PX) - 2);
     const on = event.target.closest && event.target.closest("tbody");
     const from = on ? current : -1;
@@ -157,7 +157,8 @@ export function Table({ label, columns, rows, id, start, stamp, tall = true }) {
           onFocusOut=${() => setTimeout(release)}>
         ${first > 0 && html`<tr key="above" aria-hidden="true"><td colspan=${columns.length} class="is-gap"
           style=${{ height: `${first * ROW_PX}px` }}></td></tr>`}
-        ${shown.slice(first, until).map((row, index) => html`<${Row} key=${first + index} row=${row} columns=${columns}
+        ${shown.slice(first, until).map((row, index) => html`<${Row} key=${first + index} row=${row}
+            columns=${columns}
           place=${first + index} current=${first + index === current} stamp=${stamp} />`)}
         ${until < shown.length && html`<tr key="below" aria-hidden="true"><td colspan=${columns.length} class="is-gap"
           style=${{ height: `${(shown.length - until) * ROW_PX}px` }}></td></tr>`}

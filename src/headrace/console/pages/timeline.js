@@ -83,7 +83,7 @@ function hatch(pen, ground, ink, crossed) {
 
 function fillOf(pen, outcome) {
   const ink = token(OUTCOMES[outcome] || "--ink-3");
-  const pale = token(`${OUTCOMES[outcome] || "--done"}-pale`);
+  const pale = outcome === "done" ? ink : token(`${OUTCOMES[outcome] || "--run"}-pale`);
   if (outcome === "yielded") return hatch(pen, pale, ink, false);
   if (outcome === "failed") return hatch(pen, pale, ink, true);
   return outcome === "running" ? pale : ink;
@@ -147,7 +147,8 @@ function drawBlock(pen, box, block, picked) {
     }
     pen.lineWidth = 1;
   }
-  const said = block.bin.tenants_total === 1 ? block.bin.tenants[0] : `${block.wave.use_case} · ${block.bin.tenants_total}`;
+  const said = block.bin.tenants_total === 1 ? block.bin.tenants[0]
+    : `${block.wave.use_case} · ${block.bin.tenants_total}`;
   const plain = outcome === "done" || outcome === "running";
   if (plain && wide > 34 && pen.measureText(said).width < wide - 10) {
     pen.fillStyle = token(outcome === "done" ? "--on-done" : "--ink");
@@ -208,10 +209,12 @@ function Tip({ block, view }) {
   const low = block.row >= view.rows.length - 4 && view.rows.length > 5;
   const style = low ? { left: `${left}px`, bottom: `${view.high - TOP - block.row * ROW}px` }
     : { left: `${left}px`, top: `${TOP + (block.row + 1) * ROW}px` };
-  return html`<div class="tip" style=${style} aria-hidden="true"><b>${bin.outcome}</b> ${text(span(block.until - block.from))}
+  return html`<div class="tip" style=${style} aria-hidden="true"><b>${bin.outcome}
+      </b> ${text(span(block.until - block.from))}
     <div>${wave.use_case}, ${plural(bin.records, "record")} of ${plural(bin.tenants_total, "tenant")}</div>
     <div class="tip-names">${named(bin)}</div>
-    <div class="pale">${timeOfDay(block.from)}, wave ${wave.wave}</div>${wave.error && html`<div class="is-critical">${wave.error}</div>`}</div>`;
+    <div class="pale">${timeOfDay(block.from)}, wave ${wave.wave}</div>${wave.error && html`<div class="is-critical">
+        ${wave.error}</div>`}</div>`;
 }
 
 export function Timeline({ waves, drivers, from, until }) {
@@ -250,4 +253,5 @@ export function Timeline({ waves, drivers, from, until }) {
 /** What the fills mean. */
 export const TimelineKey = () => html`<ul class="timeline-key" aria-label="How a block ended">
   ${[["running", "runs now"], ["done", "done"], ["yielded", "yielded: gave back what was left"], ["failed", "failed"]]
-    .map(([name, said]) => html`<li key=${name}><span class=${`swatch is-${name}`} aria-hidden="true"></span>${said}</li>`)}</ul>`;
+    .map(([name, said]) => html`<li key=${name}><span class=${`swatch is-${name}`} aria-hidden="true"></span>${said}
+        </li>`)}</ul>`;

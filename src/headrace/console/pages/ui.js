@@ -8,7 +8,7 @@
    What is true of one page alone is in the file of that page. */
 
 import { Component, h } from "./vendor/preact.js";
-import { useEffect, useRef, useState } from "./vendor/hooks.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/hooks.js";
 import htm from "./vendor/htm.js";
 import { ago, count, moment, percent, plural, rate, span, text } from "./format.js";
 import { listen } from "./live.js";
@@ -34,7 +34,8 @@ export const html = (strings, ...values) => parse(withSpaces(strings), ...values
 /** Draw again when one of these topics of `live` changed. */
 export function useLive(...topics) {
   const [, next] = useState(0);
-  useEffect(() => listen(topics, () => next((n) => n + 1)), topics);
+  // an effect that waits for the paint would miss what comes between drawing and listening
+  useLayoutEffect(() => listen(topics, () => next((n) => n + 1)), topics);
 }
 
 const clocks = new Set();
@@ -119,7 +120,8 @@ export const Severity = ({ of }) => html`<span class=${`state is-${of}`}><${Shap
 export const Num = ({ of: [value, unit], title }) => html`<span class="num" title=${title}>${value}${
   unit ? html`<span class="unit">${unit}</span>` : ""}</span>`;
 
-export const Count = ({ of }) => html`<${Num} of=${count(of)} title=${of >= 1e5 ? of.toLocaleString("en") : undefined} />`;
+export const Count = ({ of }) => html`<${Num} of=${count(of)}
+    title=${of >= 1e5 ? of.toLocaleString("en") : undefined} />`;
 export const Rate = ({ of }) => html`<${Num} of=${rate(of)} />`;
 export const Span = ({ of }) => html`<${Num} of=${span(of)} />`;
 
@@ -191,6 +193,11 @@ export function Listed({ loaded, what, empty, children }) {
   return html`<${Problem} error=${loaded.error} again=${loaded.again} />${children}`;
 }
 
+/** Headings of a plain table: [words, "num" for numbers, "unseen" for what eyes need not read]. */
+export const Columns = ({ of }) => html`<thead><tr>${of.map(([words, kind]) => html`<th key=${words} scope="col"
+    class=${kind === "num" ? "is-num" : ""}>${kind === "unseen" ? html`<span class="unseen">${words}</span>` : words}
+        </th>`)}</tr></thead>`;
+
 // -- dialogs --------------------------------------------------------------------------------------
 
 export function Dialog({ title, onClose, children }) {
@@ -201,7 +208,8 @@ export function Dialog({ title, onClose, children }) {
     return () => before && before.isConnected && before.focus();
   }, []);
   const outside = (event) => event.target === box.current && onClose();
-  return html`<dialog class="dialog" ref=${box} onClose=${onClose} onMouseDown=${outside} aria-labelledby="dialog-title">
+  return html`<dialog class="dialog" ref=${box} onClose=${onClose} onMouseDown=${outside}
+      aria-labelledby="dialog-title">
     <div class="dialog-body"><h2 id="dialog-title">${title}</h2>${children}</div></dialog>`;
 }
 
