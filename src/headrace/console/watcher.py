@@ -2,9 +2,10 @@
 
 A hundred open pages must not mean a hundred times the work, and nobody looking must mean none. So
 whoever wants to know asks the `Watcher`, which looks at most once a second and hands everybody the
-same `Snapshot`; what was changed through this door is looked at again at once. Tenants, use cases
-and failures are read anew only when the store's revision moved; figures of drivers, and who holds
-which stream, each time.
+same `Snapshot`; what was changed through this door is looked at again at once. Reports of drivers
+are read each time; tenants, streams, use cases and failures only when the store's revision moved,
+and streams now and then besides, since who holds one changes without it. Where there is so much
+that a look takes long, it is taken less often, and whoever comes meanwhile gets the one before.
 
 Figures are a second or two old, and none is shown that is a minute old. Nothing exact is decided
 here: who changes something reads the store first.
@@ -28,8 +29,14 @@ from headrace.policies.alerts import Watched, watch
 from headrace.policies.reports import is_lost, newest
 from headrace.ports import Clock, Store
 
-#: how long a look is good for
+#: how long a look is good for, at least
 FRESH_S = 1.0
+#: the same, in times of what it took: so much of a core may go into looking
+REST = 4.0
+#: beyond that, how long it is good enough for who comes while somebody looks
+PASSABLE_S = 5.0
+#: how long it may take to be seen who holds a stream
+HOLDERS_S = 5.0
 #: figures that are older are not shown
 FIGURES_FOR_S = 60.0
 
@@ -148,6 +155,8 @@ class _Last(NamedTuple):
     #: as ``Watcher._version`` was before it
     version: object
     until_s: float
+    #: when streams have to be read again
+    holders_until_s: float
     revision: int
     #: open ones, without their records
     failures: Sequence[Failure]
@@ -172,11 +181,18 @@ class Watcher:
             StoreUnavailable: the store does not answer.
         """
         last = self._last
-        if last is None or not self._is_good(last):
-            with self._lock:
-                last = self._last
-                if last is None or not self._is_good(last):
-                    last = self._last = self._look(last)
+        if last is not None and self._is_good(last):
+            return last.snapshot
+        passable = last is not None and self._is_good(last, PASSABLE_S)
+        if not self._lock.acquire(blocking=not passable):
+            assert last is not None, "nothing is not passable"
+            return last.snapshot
+        try:
+            last = self._last
+            if last is None or not self._is_good(last):
+                last = self._last = self._look(last)
+        finally:
+            self._lock.release()
         return last.snapshot
 
     def changed(self) -> Snapshot:
@@ -184,25 +200,35 @@ class Watcher:
         self._version = object()
         return self.look()
 
-    def _is_good(self, last: _Last) -> bool:
-        return last.version is self._version and self._clock.monotonic_s() < last.until_s
+    def _is_good(self, last: _Last, beyond_s: float = 0.0) -> bool:
+        is_fresh = self._clock.monotonic_s() < last.until_s + beyond_s
+        return last.version is self._version and is_fresh
 
     def _look(self, before: _Last | None) -> _Last:
         store, now_s = self._store, self._clock.now_s()
         # First of all: what changes after it is seen the next time.
-        version, revision = self._version, store.revision()
-        until_s = self._clock.monotonic_s() + FRESH_S
-        if before is None or revision != before.revision:
+        version, revision, began_s = self._version, store.revision(), self._clock.monotonic_s()
+        moved = before is None or revision != before.revision
+        if before is None or moved:
             tenants, deployments = _by_name(store.tenants()), tuple(store.deployments())
             failures = store.failures(only_open=True, with_records=False)
         else:
             tenants, deployments = before.snapshot.tenants, before.snapshot.deployments
             failures = list(before.failures)
+        if before is None or moved or began_s >= before.holders_until_s:
+            streams, holders_until_s = _in_order(store.streams()), began_s + HOLDERS_S
+        else:
+            streams, holders_until_s = before.snapshot.streams, before.holders_until_s
         reports = tuple(store.statistics.reports())
         watched = watch(reports, failures, now_s, before and before.snapshot.watched)
-        streams = sorted(store.streams(), key=lambda each: (each.id.tenant, each.id.use_case))
-        snapshot = Snapshot(now_s, tenants, tuple(streams), deployments, reports, watched)
-        return _Last(snapshot, version, until_s, revision, failures)
+        snapshot = Snapshot(now_s, tenants, streams, deployments, reports, watched)
+        ended_s = self._clock.monotonic_s()
+        until_s = max(began_s + FRESH_S, ended_s + REST * (ended_s - began_s))
+        return _Last(snapshot, version, until_s, holders_until_s, revision, failures)
+
+
+def _in_order(streams: Sequence[Stream]) -> tuple[Stream, ...]:
+    return tuple(sorted(streams, key=lambda each: (each.id.tenant, each.id.use_case)))
 
 
 def _by_name(tenants: Sequence[Tenant]) -> tuple[Tenant, ...]:

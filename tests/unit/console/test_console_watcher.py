@@ -9,7 +9,7 @@ from headrace.console import rows
 from headrace.console.watcher import Watcher
 from headrace.errors import StoreUnavailable
 from headrace.model.statistics import LaneFigures, Spread
-from headrace.model.streams import State
+from headrace.model.streams import State, StreamId
 
 
 class Counting:
@@ -45,28 +45,79 @@ def test_many_who_look_within_a_second_cost_one_look(watcher, counted, clock):
     assert looks(counted) == 2
 
 
-def test_those_who_come_while_somebody_looks_wait_for_what_is_seen(watcher, counted, store):
-    begun, go_on = threading.Event(), threading.Event()
-    real = store.streams
+@pytest.fixture
+def looking(watcher, store):
+    """Somebody who looks meanwhile, until the test lets it end."""
+    begun, go_on, seen = threading.Event(), threading.Event(), []
+    real = store.statistics.reports
 
     def slow():
         begun.set()
         assert go_on.wait(5)
         return real()
 
-    store.streams = slow
-    seen = []
-    first = threading.Thread(target=lambda: seen.append(watcher.look()))
-    first.start()
-    assert begun.wait(5)
+    def begin():
+        store.statistics.reports = slow
+        thread = threading.Thread(target=lambda: seen.append(watcher.look()))
+        thread.start()
+        assert begun.wait(5)
+
+        def end():
+            go_on.set()
+            thread.join()
+            return seen[0]
+
+        return end
+
+    return begin
+
+
+def test_those_who_come_at_the_first_look_wait_for_what_is_seen(watcher, counted, looking):
+    end, seen = looking(), []
     others = [threading.Thread(target=lambda: seen.append(watcher.look())) for _ in range(5)]
     for each in others:
         each.start()
-    go_on.set()
-    for each in (first, *others):
+    first = end()
+    for each in others:
         each.join()
-    assert len({id(each) for each in seen}) == 1
+    assert seen == [first] * 5
     assert looks(counted) == 1
+
+
+def test_those_who_come_at_a_later_look_get_the_one_before(watcher, clock, looking):
+    before = watcher.look()
+    clock.move(2)
+    end = looking()
+    assert watcher.look() is before
+    assert end() is watcher.look()
+
+
+def test_a_look_that_takes_long_is_taken_less_often(watcher, counted, store, clock):
+    real = store.statistics.reports
+
+    def long():
+        clock.move(2)
+        return real()
+
+    store.statistics.reports = long
+    watcher.look()
+    clock.move(7)
+    watcher.look()
+    assert looks(counted) == 1
+    clock.move(1)
+    watcher.look()
+    assert looks(counted) == 2
+
+
+def test_who_holds_a_stream_is_seen_after_a_while(watcher, store, clock):
+    watcher.look()
+    store.join("one", ["score"])
+    watcher.look()
+    clock.move(1)
+    watcher.look()
+    store.hold([StreamId("score", "acme")], "one")
+    clock.move(6)
+    assert watcher.look().stream_of[StreamId("score", "acme")].holder == "one"
 
 
 def test_what_was_changed_through_this_door_is_seen_at_once(watcher, store):
@@ -78,15 +129,15 @@ def test_what_was_changed_through_this_door_is_seen_at_once(watcher, store):
 
 
 def test_a_look_that_began_before_a_change_is_not_believed_after_it(watcher, store):
-    real = store.streams
+    real = store.statistics.reports
 
     def changed_meanwhile():
-        store.streams = real
+        store.statistics.reports = real
         store.set_weight("acme", 7.0)
         watcher._version = object()  # as `changed` does, in another thread
         return real()
 
-    store.streams = changed_meanwhile
+    store.statistics.reports = changed_meanwhile
     watcher.look()
     assert watcher.look().tenant_of["acme"].weight == 7.0
 
