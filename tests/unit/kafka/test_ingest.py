@@ -27,7 +27,7 @@ class FakeProducer:
         self.silent = False
         self.offset = 0
 
-    def produce(self, topic, value, key, on_delivery, headers):
+    def produce(self, topic, value, key, on_delivery, headers=()):
         if self.full_at is not None and len(self.queue) >= self.full_at:
             raise BufferError
         if value in self.refused:
