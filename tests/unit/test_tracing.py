@@ -126,7 +126,7 @@ def portion():
 @pytest.mark.parametrize(("traced", "carried"), [(True, (PARENT,)), (False, ())])
 def test_receipts_carry_traces_only_where_they_are_wanted(traced, carried):
     tally = Tally([PIECE], 0.0, traced=traced)
-    tally.wrote(portion(), Written())
+    tally.wrote(portion(), Written(), 0)
     (found,) = tally.receipts()
     assert found.traceparents == carried
 

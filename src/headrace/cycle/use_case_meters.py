@@ -29,6 +29,8 @@ class _Count:
     waves: int = 0
     records: int = 0
     bytes_in: int = 0
+    #: None as long as nobody says
+    bytes_out: int | None = None
     processing: Sketch = field(default_factory=lambda: Sketch(FINE))
     scheduling: Sketch = field(default_factory=lambda: Sketch(FINE))
     delays: Sketch = field(default_factory=lambda: Sketch(FINE))
@@ -54,6 +56,8 @@ class UseCaseMeter:
         count = self._count(now_s)
         count.records += receipt.records
         count.bytes_in += receipt.bytes
+        if receipt.output_bytes is not None:
+            count.bytes_out = (count.bytes_out or 0) + receipt.output_bytes
         count.new.append(delays)
 
     def returned(self, result: WaveResult, now_s: float) -> None:
@@ -73,6 +77,7 @@ class UseCaseMeter:
         for each in self._counts:
             each.settle()
         span_s = max(_LEAST_SPAN_S, now_s - self._counts[-1].began_s)
+        out = [each.bytes_out for each in self._counts if each.bytes_out is not None]
         return UseCaseFigures(
             use_case=use_case,
             waves_total=self.waves_total,
@@ -81,7 +86,7 @@ class UseCaseMeter:
             delay=spread_of(merged(each.delays for each in self._counts)),
             records_per_s=sum(each.records for each in self._counts) / span_s,
             bytes_in_per_s=sum(each.bytes_in for each in self._counts) / span_s,
-            bytes_out_per_s=None,  # no sink says
+            bytes_out_per_s=sum(out) / span_s if out else None,
             pace_per_s=pace_per_s,
         )
 

@@ -46,6 +46,8 @@ class Receipt:
     superseded: bool = False
     records: int = 0
     bytes: int = 0
+    #: what its handler gave to the sink, as Arrow counts it; None where that does not pass by here
+    output_bytes: int | None = None
     #: task-seconds this slice used: reading, handler and its part of the sink's time
     seconds: float = 0.0
     #: up to 32 timestamps of its records, evenly spread in order of time, in seconds since 1970

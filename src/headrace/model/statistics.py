@@ -121,7 +121,7 @@ class UseCaseFigures:
     delay: Spread
     records_per_s: float
     bytes_in_per_s: float
-    #: None where the sink does not say
+    #: what handlers gave to the sink, as Arrow counts it; None for DataFrame handlers
     bytes_out_per_s: float | None
     #: records a second that backpressure allows; None is no limit
     pace_per_s: float | None

@@ -67,11 +67,11 @@ class BinRun:
             reached("mid-slice")
             answers = self._write(effects)
             reached("sink-written")
-            for done, written in zip(handled, answers, strict=True):
+            for done, effect, written in zip(handled, effects, answers, strict=True):
                 if self._can_narrow(done, written):
                     self._narrow(done)
                 else:
-                    self.tally.wrote(done, written)
+                    self.tally.wrote(done, written, effect.output.nbytes)
 
     def _claim(self, portions: list[Portion]) -> list[Portion]:
         """Move the positions first; keep only the portions whose positions were ours to move."""
@@ -198,7 +198,7 @@ class BinRun:
                 return
             written = self._write([effect])[0]
             if written.error is None or written.error.temporary:
-                self.tally.wrote(part, written)
+                self.tally.wrote(part, written, effect.output.nbytes)
                 refused -= rows if refused else 0
             elif rows > 1:
                 refused = rows
@@ -220,7 +220,7 @@ class BinRun:
         else:
             nothing = part.records.slice(0, 0).select([])
             passed = Effect(part.slices, part.reached, nothing, self.use_case.transacts)
-            self.tally.wrote(part, self._write([passed])[0])
+            self.tally.wrote(part, self._write([passed])[0], 0)
 
     def _write(self, effects: list[Effect]) -> Sequence[Written]:
         try:

@@ -34,6 +34,7 @@ class _Line:
     superseded: bool = False
     records: int = 0
     bytes: int = 0
+    output_bytes: int = 0
     dead_letters: int = 0
     own_s: float = 0.0
     stopped: bool = False
@@ -78,8 +79,8 @@ class Tally:
         # Of merged slices one is to blame; an error names a record by its offset in that lane.
         self._lines[portion.blamed or portion.planned[0]].error = error
 
-    def wrote(self, portion: Portion, written: Written) -> None:
-        """The sink answered for this portion."""
+    def wrote(self, portion: Portion, written: Written, output_bytes: int) -> None:
+        """The sink answered for this portion, which had come to so many bytes."""
         if written.error is not None:
             self.stop(portion, written.error)
             return
@@ -94,6 +95,7 @@ class Tally:
             line.committed = line.committed or written.committed
             line.records += rows // len(portion.planned)
             line.bytes += portion.records.nbytes // len(portion.planned)
+            line.output_bytes += output_bytes // len(portion.planned)
             line.timestamps_s += stamps
             stamps = []
             if self._traced and len(line.traceparents) < MOST_LINKS:
@@ -123,6 +125,7 @@ class Tally:
                 superseded=line.superseded,
                 records=line.records,
                 bytes=line.bytes,
+                output_bytes=line.output_bytes,
                 seconds=line.own_s + shared_s * (1 + line.records) / weight,
                 timestamps_s=tuple(_thin(line.timestamps_s, SAMPLES)),
                 dead_letters=line.dead_letters,

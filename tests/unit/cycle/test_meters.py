@@ -1,5 +1,7 @@
 """What is counted, in windows that begin at whole half-minutes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,12 @@ def test_a_use_case_is_told_over_the_last_minutes_and_a_quiet_one_fades():
     assert (found.records_per_s, found.bytes_in_per_s, found.delay.count) == (1.0, 100.0, 60)
     assert meter.figures("score", None, START_S + 200).records_per_s == pytest.approx(0.3)
     assert meter.figures("score", None, START_S + 400).delay.count == 0
+
+
+def test_bytes_out_are_what_those_say_who_know():
+    meter = UseCaseMeter()
+    meter.add(receipt(), NO_DELAYS, START_S)
+    assert meter.figures("score", None, START_S + 10).bytes_out_per_s is None
+    meter.add(replace(receipt(), output_bytes=40), NO_DELAYS, START_S + 10)
+    meter.add(replace(receipt(), output_bytes=60), NO_DELAYS, START_S + 10)
+    assert meter.figures("score", None, START_S + 20).bytes_out_per_s == 5.0

@@ -166,7 +166,8 @@ def test_use_cases_are_told_with_rates_and_delays(world):
     world.start()
     world.turns(30)
     (found,) = report(world).use_cases
-    assert (found.use_case, found.pace_per_s, found.bytes_out_per_s) == ("keep", None, None)
+    assert (found.use_case, found.pace_per_s) == ("keep", None)
+    assert found.bytes_out_per_s > 0
     assert found.waves_total == found.processing.count > 0
     assert found.records_per_s == pytest.approx(6 / 3.0, rel=0.3)
     assert found.delay.count == 6

@@ -302,6 +302,8 @@ def test_receipts_carry_cost_and_timestamps(bench):
     receipt = bench.run(ListSink())[0]
     assert receipt.seconds > 0
     assert receipt.bytes > 0
+    assert receipt.output_bytes is not None
+    assert receipt.output_bytes > 0
     assert receipt.timestamps_s == tuple(offset / 1000 for offset in range(10))
 
 

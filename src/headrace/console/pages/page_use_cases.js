@@ -71,8 +71,8 @@ function Card({ one }) {
 </span> ${String(value)}</span>`)}</header>
     ${now ? html`<dl class="facts"><dt>records</dt><dd><${Rate} of=${now.records_per_s} /></dd><dt>in</dt><dd><${Num}
         of=${bytes(now.bytes_in_per_s, "/s")} /></dd><dt>out</dt><dd>
-            ${now.bytes_out_per_s === null ? html`<span class="pale">the sink does not
-        say</span>` : html`<${Num} of=${bytes(now.bytes_out_per_s, "/s")} />`}</dd><dt>pace</dt><dd>
+            ${now.bytes_out_per_s === null ? html`<span class="pale">not
+        known</span>` : html`<${Num} of=${bytes(now.bytes_out_per_s, "/s")} />`}</dd><dt>pace</dt><dd>
             ${now.pace_per_s === null
         ? html`<span class="pale">no limit</span>` : html`at most <${Num} of=${rate(now.pace_per_s)} />`}</dd>
             <dt>waves</dt><dd><${Count}
