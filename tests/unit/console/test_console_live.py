@@ -151,6 +151,7 @@ def test_who_comes_after_a_quiet_time_sees_how_it_is_now(store):
         while live._fresh:  # until the task comes to rest
             await asyncio.sleep(0)
         store.set_weight("acme", 7.5)
+        live._watcher.changed()
         live.take_place(None)
         first = await next_with(live.events(None, fine), b"event: tenants")
         assert b'"weight":7.5' in first
