@@ -31,7 +31,7 @@ from headrace.console.opening import (
 )
 from headrace.cycle.clock import SystemClock
 from headrace.doors.secret import secret_of
-from headrace.doors.serving import base_url, serve
+from headrace.doors.serving import serve
 from headrace.errors import ConfigError
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Store
@@ -78,8 +78,8 @@ def console(
         with closing(open_store(settings.store_url())) as store:
             app = console_app(settings, store, tools, SystemClock(), insecure=insecure)
             listening = console_listening(settings)
-            tell(settings, store, base_url(listening, listening.port), insecure=insecure)
-            serve(app, listening)
+            # A key that is shown once is not shown for a console that does not come up.
+            serve(app, listening, lambda url: tell(settings, store, url, insecure=insecure))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -75,8 +75,15 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
 
-def serve(app: ASGIApp, listening: Listening) -> None:
+def serve(
+    app: ASGIApp, listening: Listening, on_bound: Callable[[str], object] = lambda _: None
+) -> None:
     """Serve until SIGTERM or Ctrl-C, then drain.
+
+    Args:
+        app: what answers.
+        listening: where.
+        on_bound: told the base URL once the address is ours, before anybody is answered.
 
     Raises:
         ConfigError: the address or the TLS files cannot be used.
@@ -84,6 +91,7 @@ def serve(app: ASGIApp, listening: Listening) -> None:
     """
     server = _server(app, listening)
     listener = _bound(listening)
+    on_bound(base_url(listening, listener.getsockname()[1]))
     # uvicorn raises a signal again when it is done, for handlers that were there before it.
     before = {each: signal.signal(each, _done) for each in _SIGNALS}
     try:

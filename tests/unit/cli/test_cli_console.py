@@ -28,7 +28,12 @@ def secret(monkeypatch):
 def served(monkeypatch):
     """Apps that would have been served, and where."""
     found = []
-    monkeypatch.setattr(console_server, "serve", lambda app, where: found.append((app, where)))
+
+    def serve(app, where, on_bound):
+        found.append((app, where))
+        on_bound(f"http://{where.host}:{where.port}")
+
+    monkeypatch.setattr(console_server, "serve", serve)
     return found
 
 
