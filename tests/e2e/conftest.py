@@ -66,6 +66,11 @@ class Visit:
             assert time.monotonic() < until, claim
             self.page.wait_for_timeout(30)
 
+    def drawn(self):
+        """Wait until what was pressed or clicked is on the page: two frames."""
+        frame = "requestAnimationFrame"
+        self.page.evaluate(f"() => new Promise(then => {frame}(() => {frame}(then)))")
+
     def go(self, page):
         """Open a page by its address."""
         self.page.goto(f"{self.address}/#/{page}")

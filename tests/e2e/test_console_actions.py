@@ -53,6 +53,7 @@ def test_a_slice_without_a_named_record_is_skipped_only_on_purpose(visit, still)
     button = dialog.get_by_role("button", name="Skip")
     assert button.is_disabled()
     dialog.get_by_role("checkbox", name="Pass over the whole slice").check()
+    somebody.drawn()
     assert button.is_enabled()
 
 
@@ -87,7 +88,7 @@ def test_seek_says_of_each_lane_what_moving_it_does(visit, moving):
     somebody.enter("hr_operator", "tenants/acme-00")
     dialog = asked(somebody.page, "Seek…")
     dialog.get_by_label("Move partition 0 to").fill("299000")
-    assert "1,000 offsets are read again" in dialog.inner_text()
+    dialog.get_by_text("1,000 offsets are read again").wait_for()
     dialog.get_by_role("button", name="Move 1 lane").click()
     dialog.get_by_text("1 lane moved").wait_for()
 
@@ -99,8 +100,9 @@ def test_suspending_asks_first_and_gives_the_focus_back(visit, moving):
     page = somebody.page
     dialog = asked(page, "Suspend tenant")
     page.keyboard.press("Escape")
+    somebody.until("!document.querySelector('dialog')")
     assert world.tenants["bolt-00"]["state"] == "active"
-    assert page.evaluate("document.activeElement.textContent.trim()") == "Suspend tenant"
+    somebody.until("document.activeElement.textContent.trim() === 'Suspend tenant'")
     page.keyboard.press("Enter")
     dialog.get_by_role("button", name="Suspend").click()
     page.get_by_role("button", name="Resume tenant").click()
@@ -128,6 +130,7 @@ def test_a_record_is_shown_as_it_came_and_never_as_markup(visit, still):
     value = page.locator("pre[aria-label=value]")
     assert "<b>two</b>" in value.inner_text()
     page.get_by_role("group", name="Show value as").get_by_text("hex").click()
+    somebody.drawn()
     assert value.inner_text().startswith("000000  7b 22 65")
     assert "f0 f1 f2" in page.locator("pre[aria-label='header trace']").inner_text()
     assert "InvalidOperation" in page.locator("pre[aria-label=stack]").inner_text()

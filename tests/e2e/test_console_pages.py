@@ -136,7 +136,12 @@ def test_a_senders_key_is_told_where_it_belongs(visit, still):
 # -- the table -----------------------------------------------------------------------------------
 
 
-#: what the column of rates in shows, in JavaScript
+#: in JavaScript: whether every tenant shown has this in its name
+ALL_NAMED = (
+    "part => [...document.querySelectorAll('[data-table] tbody a')]"
+    ".every(each => each.textContent.includes(part))"
+)
+#: the same: what the column of rates in shows
 INS = "[...document.querySelectorAll('tr[data-place] td:nth-child(6)')].map(each => each.innerText)"
 
 
@@ -168,9 +173,11 @@ def test_every_column_sorts_both_ways(visit, still):
     ):
         header = page.get_by_role("columnheader", name=title, exact=True)
         header.get_by_role("button").click()
+        somebody.drawn()
         before = header.get_attribute("aria-sort")
         shown = column(page, "tenant")[0]
         header.get_by_role("button").click()
+        somebody.drawn()
         assert {before, header.get_attribute("aria-sort")} == {"ascending", "descending"}
         assert column(page, "tenant")[0] != shown, title
 
@@ -184,7 +191,7 @@ def test_search_and_state_narrow_the_table_together(visit, still):
     somebody.until("document.querySelectorAll('[data-table] tbody a').length < 20")
     assert names.count() == 11
     page.get_by_role("searchbox", name="Search tenants").fill("delta")
-    assert all("delta" in each for each in names.all_inner_texts())
+    somebody.until(ALL_NAMED, "delta")
     page.get_by_role("searchbox", name="Search tenants").fill("no such")
     page.get_by_role("button", name="Show all").click()
     assert page.get_by_role("table").get_attribute("aria-rowcount") == "1001"
@@ -198,29 +205,28 @@ def test_the_keyboard_reaches_everything(visit, still):
     focused = "document.activeElement.textContent.trim()"
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("Tab")
-    assert page.evaluate(focused) == "Skip to content"
+    somebody.until(f"x => {focused} === x", "Skip to content")
     page.keyboard.press("Enter")
-    assert page.evaluate(focused) == "Tenants"
+    somebody.until(f"x => {focused} === x", "Tenants")
     page.keyboard.press("/")
+    somebody.until("document.activeElement.matches('[data-search]')")
     page.keyboard.type("fjord-6")
-    assert all("fjord-6" in each for each in column(page, "tenant"))
-    page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("k")
-    assert page.evaluate(focused) == column(page, "tenant")[1]
+    somebody.until("document.querySelector('[data-search]').value === 'fjord-6'")
+    somebody.until(ALL_NAMED, "fjord-6")
+    for key in ("Escape", "Escape", "j", "j", "ArrowDown", "k"):
+        page.keyboard.press(key)
+        somebody.drawn()
+    somebody.until(f"x => {focused} === x", column(page, "tenant")[1])
     page.keyboard.press("End")
     somebody.until("document.activeElement.closest('tr')?.dataset.place === '999'")
     last = page.evaluate(focused)
     page.keyboard.press("Enter")
     page.get_by_role("heading", name=last).wait_for()
-    assert page.evaluate(focused) == last
+    somebody.until(f"x => {focused} === x", last)
     page.keyboard.press("?")
     page.get_by_role("dialog", name="Keyboard shortcuts").wait_for()
     page.keyboard.press("Escape")
-    assert page.get_by_role("dialog").count() == 0
+    somebody.until("!document.querySelector('dialog')")
     page.keyboard.press("g")
     page.keyboard.press("w")
     page.get_by_role("heading", name="Waves", exact=True).wait_for()
@@ -236,6 +242,7 @@ def test_the_timeline_is_walked_by_arrows_and_told_in_words(visit, still):
     heard = set()
     for key in ("ArrowLeft", "ArrowLeft", "ArrowUp", "ArrowLeft", "ArrowDown", "ArrowRight"):
         somebody.page.keyboard.press(key)
+        somebody.drawn()
         heard.add(said.inner_text())
     assert len(heard) >= 4
     assert all(
