@@ -139,7 +139,7 @@ function Help({ onClose, on, setOn }) {
 const focusMain = () => document.querySelector("main h1")?.focus();
 
 function useShortcuts(me, on, help) {
-  const gone = useRef(0);
+  const gone = useRef(-Infinity);
   useEffect(() => {
     if (!on) return undefined;
     const typed = (event) => {
@@ -147,7 +147,7 @@ function useShortcuts(me, on, help) {
       const typing = target.matches?.("input:not([type=radio], [type=checkbox]), select, textarea");
       if (event.ctrlKey || event.metaKey || event.altKey || typing || document.querySelector("dialog[open]")) return;
       const led = performance.now() - gone.current < 1200;
-      gone.current = key === "g" ? performance.now() : 0;
+      gone.current = key === "g" ? performance.now() : -Infinity;
       if (led && key !== "g") {
         const page = PAGES.find((each) => each.key === key && each.roles.includes(me.role));
         if (page) location.hash = `#/${page.name}`;
