@@ -43,7 +43,7 @@ State = Annotated[
     typer.Option(
         "--state",
         envvar="HEADRACE_STATE",
-        help="Folder for state and logs; none: .headrace/fleet/<name of the YAML file> beside it.",
+        help="Folder for state and logs; none: .headrace/fleet/NAME beside NAME.yaml.",
     ),
 ]
 #: after its drain_timeout a driver cancels what runs, and then has to close Spark
@@ -69,7 +69,7 @@ def supervise_(  # noqa: PLR0913 - options of a command
     health_port: HealthPort = 0,
     health_host: HealthHost = "127.0.0.1",
     console: Annotated[
-        bool, typer.Option("--console", help="Drivers write to stdout and stderr, not to files.")
+        bool, typer.Option("--log-to-stdout", help="Drivers write to stdout, not to files.")
     ] = False,
     state: State = None,
 ) -> None:

@@ -60,7 +60,8 @@ class Doors:
         near = file.relative_to(here) if file.is_relative_to(here) else file
         return (
             f'curl {self.gateway_url}/v1/events/visit -H "Authorization: Bearer $(cat {near})" '
-            """--json '{"lead": "me", "path": "/projects/keynav/"}'"""
+            "-H 'Content-Type: application/json' "
+            """-d '{"lead": "me", "path": "/projects/keynav/"}'"""
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import structlog
 from fastapi import FastAPI
 
 from headrace.doors.bounds import Bounds
@@ -21,6 +22,8 @@ from headrace.doors.serving import Listening, Tls
 from headrace.doors.tokens import TokenRules
 from headrace.model.credentials import Caller
 from headrace.settings_doors import DoorsSettings
+
+log = structlog.get_logger(__name__)
 
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -72,6 +75,11 @@ def install_door(
 def listening_of(settings: DoorsSettings, host: str, port: int, drain_s: float = 10.0) -> Listening:
     """Where a door listens, with TLS if the settings say so."""
     tls = settings.tls
+    if tls is None and not settings.proxies and not is_loopback(host):
+        log.warning(
+            "keys travel in the clear; name doors.tls, or in doors.proxies what has it",
+            url=f"http://{host}:{port}",
+        )
     files = None if tls is None else Tls(tls.certificate_file, tls.key_file)
     return Listening(host, port, files, drain_s)
 

@@ -11,8 +11,8 @@ const STEPS = {
     "It has records to read, may run, and nothing moves. See which slots it waits for and its last error."],
   "lag-growing": ["Lag is growing",
     "More comes in than is done. Raise its weight or throttle, add executors, or mend what slows the use case."],
-  quarantined: ["Stopped at a record", "Look at the record, then retry it or skip it. Its lane waits until then."],
-  "driver-lost": ["A driver is silent",
+  quarantined: ["Quarantined", "Look at the record, then retry it or skip it. Its lane waits until then."],
+  "driver-lost": ["Driver lost",
     "Another one takes over when its lease ends. See that its process is started again."],
 };
 const ORDER = { critical: 0, warning: 1 };
