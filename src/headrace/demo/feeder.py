@@ -20,6 +20,9 @@ from headrace.errors import BrokerUnavailable
 from headrace.kafka import producer_config
 from headrace.ports import Log
 
+#: for a broker that has just come back
+_KNOWS_WITHIN_S = 30.0
+
 
 @dataclass(slots=True)
 class Feeder:
@@ -38,13 +41,23 @@ class Feeder:
     def start(self) -> None:
         """Begin where Kafka says an earlier run stopped."""
         visits = list(read_visits())
-        left = unsent(visits, self.log.end_offsets(LANES))
+        left = self._unsent(visits)
         timed = [(number / self.rate_per_s, visit) for number, visit in enumerate(left)]
         ours = [each for each in timed if each[1].tenant not in POSTED]
         self.total, self._left = len(visits), len(ours)
         self.poster.start([each for each in timed if each[1].tenant in POSTED], self._stop)
         self._thread = threading.Thread(target=self._send, args=(ours,), name="feeder", daemon=True)
         self._thread.start()
+
+    def _unsent(self, visits: list[Visit]) -> list[Visit]:
+        """What Kafka does not have; it is asked until it knows, since a broker may just be up."""
+        until_s = time.monotonic() + _KNOWS_WITHIN_S
+        while True:
+            try:
+                return unsent(visits, self.log.end_offsets(LANES))
+            except BrokerUnavailable:
+                if time.monotonic() > until_s or self._stop.wait(0.2):
+                    raise
 
     @property
     def error(self) -> Exception | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
 
+from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicPartition
 
 SECTIONS = ("articles", "blog", "files", "images", "presentations", "projects")
@@ -105,7 +106,13 @@ def read_visits() -> Iterator[Visit]:
 
 
 def unsent(visits: list[Visit], ends: Mapping[TopicPartition, int]) -> list[Visit]:
-    """The visits that are not in Kafka yet, in the order of the file."""
+    """The visits that are not in Kafka yet, in the order of the file.
+
+    Raises:
+        BrokerUnavailable: it is not known of each lane where it ends.
+    """
+    if any(lane not in ends for lane in LANES):
+        raise BrokerUnavailable("Kafka does not say yet where each lane ends")
     seen = dict.fromkeys(LANES, 0)
     left = []
     for visit in visits:

@@ -94,6 +94,10 @@ class FailureState(StrEnum):
     SKIPPED = "skipped"
 
 
+#: what the other tenants of a use case are told when a failure stopped it for all
+STOPPED_BY_ANOTHER = "use case stopped by a failure of another tenant"
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A slice that failed for good, with what is needed to understand it and to run it again."""

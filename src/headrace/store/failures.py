@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    case,
     insert,
     literal,
     null,
@@ -26,7 +27,7 @@ from sqlalchemy import (
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.receipts import SliceError
-from headrace.model.records import Failure, FailureState
+from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
 from headrace.model.streams import LaneId, Slice, State, StreamId
 from headrace.store import stops, streams
 from headrace.store.pairs import of
@@ -138,10 +139,15 @@ def _suspend_all(connection: Connection, failure: Failure) -> None:
     connection.execute(asked.with_for_update())
     where = "" if error.offset is None else f" at offset {error.offset}"
     reason = f"use case stopped by {lane.stream}, partition {lane.partition}{where}: {error.code}"
+    # What one tenant sent is none of another's business.
+    told = case(
+        (stream_rows.c.tenant == lane.tenant, streams.one_line(f"{reason}: {error.message}")),
+        else_=STOPPED_BY_ANOTHER,
+    )
     connection.execute(
         update(stream_rows)
         .where(ours, stream_rows.c.state == State.ACTIVE.value)
-        .values(state=State.SUSPENDED.value, reason=streams.one_line(f"{reason}: {error.message}"))
+        .values(state=State.SUSPENDED.value, reason=told)
     )
 
 

@@ -101,16 +101,19 @@ class SqlStatistics:
         self._drop(dropped_before_s(now_s))
 
     def _drop(self, before_s: float) -> None:
-        with self._database.read() as connection:
-            oldest_s = connection.scalar(select(func.min(point_rows.c.from_s)))
-        # A driver that was down for days finds many.
-        while oldest_s is not None and oldest_s < before_s:
-            oldest_s += OLD_SPAN_S
-            until_s = min(oldest_s, before_s)
+        # A driver that was down for days finds many, so one span at a time; and one whose clock was
+        # wrong finds few that are years apart, so from one that is there to the next.
+        while (oldest_s := self._oldest_s()) is not None and oldest_s < before_s:
+            until_s = min(oldest_s + OLD_SPAN_S, before_s)
             with self._database.write() as connection:
                 connection.execute(delete(point_rows).where(point_rows.c.from_s < until_s))
         with self._database.write() as connection:
             connection.execute(delete(report_rows).where(report_rows.c.at_s < before_s))
+
+    def _oldest_s(self) -> float | None:
+        with self._database.read() as connection:
+            oldest_s: float | None = connection.scalar(select(func.min(point_rows.c.from_s)))
+            return oldest_s
 
 
 def _portions(streams: Sequence[StreamId]) -> Iterator[Sequence[StreamId]]:

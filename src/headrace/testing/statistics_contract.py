@@ -112,6 +112,15 @@ class _History:
         statistics.keep([told])
         assert open_again().history([ACME], HOUR_S, HOUR_S + 1) == [told]
 
+    def test_points_of_a_clock_that_was_wrong_are_dropped_at_once(
+        self, statistics: Statistics
+    ) -> None:
+        statistics.keep([point_of(ACME, 0.0, 0.5), point_of(ACME, 10.0**8, 0.5)])
+        fresh = point_of(ACME, LATER_S - 60.0, 0.5)
+        statistics.keep([fresh])
+        statistics.thin(LATER_S)
+        assert statistics.history(None, 0.0, LATER_S) == [fresh]
+
     def test_a_point_of_the_same_time_is_replaced(self, statistics: Statistics) -> None:
         statistics.keep([point_of(ACME, HOUR_S, 0.5)])
         again = point_of(ACME, HOUR_S, 2.5)

@@ -111,8 +111,9 @@ class FailuresContract:
         number = store.keep_failure(failed(), stop_use_case=True)
         of_score = {each.id.tenant: each for each in store.streams() if each.id.use_case == "score"}
         why = "use case stopped by acme/score, partition 0 at offset 3: HandlerError: no JSON"
-        for name in ("acme", "bolt"):
-            assert (of_score[name].state, of_score[name].reason) == (State.SUSPENDED, why)
+        assert (of_score["acme"].state, of_score["acme"].reason) == (State.SUSPENDED, why)
+        assert of_score["bolt"].state is State.SUSPENDED
+        assert of_score["bolt"].reason == "use case stopped by a failure of another tenant"
         assert of_score["coda"].reason == "by phone"
         assert of_score["dart"].state is State.REMOVED
         others = {each.state for each in store.streams() if each.id.use_case == "other"}

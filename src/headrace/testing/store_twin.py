@@ -216,9 +216,9 @@ class StoreTwin(DriversTwin):
         self._stream(lane.stream)
         self._changed()
         if stop_use_case:
-            reason = one_line(why_stopped(failure))
             for each in list(self.data.streams.values()):
                 if each.id.use_case == lane.use_case and each.state is State.ACTIVE:
+                    reason = one_line(why_stopped(failure, each.id.tenant))
                     self._set_stream(each.id, state=State.SUSPENDED, reason=reason)
         return self.data.failures.keep(failure)
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from headrace.errors import ConfigError, UnknownName
-from headrace.model.records import Failure, FailureState
+from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
 from headrace.model.streams import Position, StreamId
 
 
@@ -79,9 +79,11 @@ class FailuresTwin:
                 self._kept[number] = replace(each, state=FailureState.RETRIED)
 
 
-def why_stopped(failure: Failure) -> str:
-    """What is shown as the reason of streams whose use case a failure stopped."""
+def why_stopped(failure: Failure, tenant: str) -> str:
+    """What is shown as the reason of a tenant's stream whose use case a failure stopped."""
     lane, error = failure.slice.lane, failure.error
+    if tenant != lane.tenant:
+        return STOPPED_BY_ANOTHER
     where = "" if error.offset is None else f" at offset {error.offset}"
     who = f"use case stopped by {lane.stream}, partition {lane.partition}{where}"
     return f"{who}: {error.code}: {error.message}"

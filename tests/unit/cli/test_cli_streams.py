@@ -26,5 +26,5 @@ def test_why_a_stream_is_suspended_is_noted_too(headrace, fail):
     shown = {line.split()[0]: line for line in headrace("streams", "list").output.splitlines()}
     assert "use case stopped by acme/score" in shown["acme"]
     assert "1 lane stopped" in shown["acme"]
-    assert "use case stopped by acme/score" in shown["bolt"]
+    assert "use case stopped by a failure of another tenant" in shown["bolt"]
     assert "lane stopped" not in shown["bolt"]

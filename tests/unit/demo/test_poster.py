@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from headrace.demo.poster import POSTED, Poster, posted
-from headrace.demo.visits import LANES, read_visits
+from headrace.demo.visits import LANES, read_visits, unsent
 from headrace.errors import BrokerUnavailable
 
 KEYS = {tenant: f"hr_{tenant}" for tenant in POSTED}
@@ -64,6 +64,11 @@ def answering(gateway):
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+def test_a_lane_of_which_nobody_knows_the_end_is_not_taken_for_empty():
+    with pytest.raises(BrokerUnavailable, match="where each lane ends"):
+        unsent(VISITS, dict.fromkeys(LANES[1:], 0))
 
 
 @pytest.mark.parametrize(
