@@ -5,6 +5,9 @@ or keeps the record until it gives up. A stranger is to cause neither. So a topi
 before its first record, in a way that makes nothing, and known from then on; one that is missing is
 asked for again after a second. There is one look-up at a time, for all that were asked for
 meanwhile, so that a broker which does not answer makes nobody wait for longer than two.
+
+A topic that cannot be made is the matter of those who asked for it: the others are answered before
+anything is made, and the refusal is remembered for a second like a topic that is missing.
 """
 
 from __future__ import annotations
@@ -12,12 +15,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 
 from headrace.errors import HeadraceError
 from headrace.kafka.log import KafkaLog
-from headrace.kafka.topics import create_topics
+from headrace.kafka.topics import unmakable_topics
 
 _KNOWN_S = 60.0
 _MISSING_S = 1.0
@@ -33,7 +35,7 @@ class IngestTopics:
     Args:
         config: client properties.
         partitions: of a topic that is made when it is missing; None: none is made.
-        timeout_s: how long a look-up may take.
+        timeout_s: how long a look-up may take, and how long making topics may.
     """
 
     def __init__(
@@ -41,9 +43,10 @@ class IngestTopics:
     ) -> None:
         self._config = dict(config)
         self._partitions = partitions
+        self._timeout_s = timeout_s
         self._log = KafkaLog(config, timeout_s)
-        #: until when it is known to be there (True) or not
-        self._known: dict[str, tuple[float, bool]] = {}
+        #: until when it is known to be there (True), or not, or why it cannot be made
+        self._known: dict[str, tuple[float, bool | HeadraceError]] = {}
         self._wanted: dict[str, asyncio.Future[bool]] = {}
         self._looking: asyncio.Task[None] | None = None
         # Of its own: whoever else uses the loop's threads is not to wait for Kafka.
@@ -58,6 +61,9 @@ class IngestTopics:
         """
         until_s, there = self._known.get(topic, (0.0, False))
         if time.monotonic() < until_s:
+            if isinstance(there, HeadraceError):
+                # Raised many times, it would keep the frames of each.
+                raise there.with_traceback(None)
             return there
         return await self._answer(topic)
 
@@ -87,42 +93,51 @@ class IngestTopics:
         return await asyncio.shield(answer)
 
     async def _look(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while self._wanted:
                 asked, self._wanted = self._wanted, {}
                 try:
-                    there = await loop.run_in_executor(self._thread, self._there, asked.keys())
-                except HeadraceError as error:
-                    _tell(asked, error)
-                else:
-                    self._learn(asked, there)
+                    await self._look_up(asked)
+                except Exception as error:
+                    # Also what nobody thought of: whoever is told nothing waits for ever.
+                    for answer in asked.values():
+                        _tell(answer, error)
         finally:
             self._looking = None
 
-    def _there(self, topics: AbstractSet[str]) -> set[str]:
-        """Which of these are there, or are now. In the thread."""
-        found = set(self._log.topics(topics))
-        missing = topics - found - {_NOBODY}
-        if missing and self._partitions is not None:
-            create_topics(self._config, dict.fromkeys(missing, self._partitions))
-            found |= missing
-        return found
+    async def _look_up(self, asked: Mapping[str, asyncio.Future[bool]]) -> None:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._thread, self._log.topics, asked.keys())
+        missing = asked.keys() - found.keys()
+        to_make: dict[str, int] = {}
+        if self._partitions is not None:
+            to_make = dict.fromkeys(missing - {_NOBODY}, self._partitions)
+        self._learn(asked, {topic: topic in found for topic in asked.keys() - to_make.keys()})
+        if to_make:
+            refused = await loop.run_in_executor(
+                self._thread, unmakable_topics, self._config, to_make, self._timeout_s
+            )
+            self._learn(asked, {topic: refused.get(topic, True) for topic in to_make})
 
-    def _learn(self, asked: Mapping[str, asyncio.Future[bool]], there: set[str]) -> None:
+    def _learn(
+        self,
+        asked: Mapping[str, asyncio.Future[bool]],
+        learned: Mapping[str, bool | HeadraceError],
+    ) -> None:
         if len(self._known) >= _MOST:
             self._known.clear()
         now_s = time.monotonic()
-        for topic, answer in asked.items():
-            is_there = topic in there
-            self._known[topic] = (now_s + (_KNOWN_S if is_there else _MISSING_S), is_there)
-            if not answer.done():
-                answer.set_result(is_there)
+        for topic, there in learned.items():
+            self._known[topic] = (now_s + (_KNOWN_S if there is True else _MISSING_S), there)
+            _tell(asked[topic], there)
 
 
-def _tell(asked: Mapping[str, asyncio.Future[bool]], error: HeadraceError) -> None:
-    for answer in asked.values():
-        if not answer.done():
-            answer.set_exception(error)
-            # Who asked may have gone away, and nobody else is to hear of it.
-            answer.exception()
+def _tell(answer: asyncio.Future[bool], there: bool | Exception) -> None:
+    if answer.done():
+        return
+    if isinstance(there, Exception):
+        answer.set_exception(there)
+        # Who asked may have gone away, and nobody else is to hear of it.
+        answer.exception()
+    else:
+        answer.set_result(there)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from headrace.errors import BrokerUnavailable
+from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.kafka import ingest_topics
 from headrace.kafka.ingest_topics import IngestTopics
 
@@ -17,6 +17,7 @@ class FakeLog:
         self.names = {"acme.visits"}
         self.asked = []
         self.down = False
+        self.error = BrokerUnavailable("nobody answers")
         self.go = threading.Event()
         self.go.set()
 
@@ -24,7 +25,7 @@ class FakeLog:
         self.asked.append(sorted(names))
         self.go.wait(10)
         if self.down:
-            raise BrokerUnavailable("nobody answers")
+            raise self.error
         return {name: None for name in names if name in self.names}
 
     def close(self):
@@ -47,14 +48,28 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def created(monkeypatch, log):
-    made = []
+    made = Created()
 
-    def create(_config, partitions):
+    def make(_config, partitions, timeout_s):
         made.append(partitions)
-        log.names |= partitions.keys()
+        made.timeout_s = timeout_s
+        made.go.wait(10)
+        log.names |= partitions.keys() - made.refused.keys()
+        return {name: error for name, error in made.refused.items() if name in partitions}
 
-    monkeypatch.setattr(ingest_topics, "create_topics", create)
+    monkeypatch.setattr(ingest_topics, "unmakable_topics", make)
     return made
+
+
+class Created(list):
+    """What was made, by call; ``refused`` cannot be."""
+
+    def __init__(self):
+        super().__init__()
+        self.refused = {}
+        self.timeout_s = None
+        self.go = threading.Event()
+        self.go.set()
 
 
 def run(play, **more):
@@ -130,6 +145,59 @@ def test_a_missing_topic_is_made_where_somebody_wants_that(log, created):
 
     run(play, partitions=3)
     assert created == [{"acme.new": 3}]
+    assert created.timeout_s == 3.0
+
+
+def test_a_topic_that_cannot_be_made_is_told_to_those_alone_who_asked_for_it(log, created):
+    created.refused = {"bad.visits": ConfigError("topic bad.visits cannot be made: denied")}
+
+    async def play(topics):
+        names = ("bad.visits", "acme.new", "acme.visits", "bad.visits")
+        found = await asyncio.gather(*map(topics.is_there, names), return_exceptions=True)
+        assert found[1:3] == [True, True]
+        assert [type(each) for each in (found[0], found[3])] == [ConfigError] * 2
+
+    run(play, partitions=3)
+
+
+def test_who_asks_for_one_that_is_there_does_not_wait_for_one_that_is_made(log, created):
+    async def play(topics):
+        created.go.clear()
+        new = asyncio.create_task(topics.is_there("acme.new"))
+        try:
+            assert await asyncio.wait_for(topics.is_there("acme.visits"), 5)
+            assert not new.done()
+        finally:
+            created.go.set()
+        assert await new
+
+    run(play, partitions=3)
+
+
+def test_a_topic_that_cannot_be_made_is_tried_again_after_a_second(log, clock, created):
+    created.refused = {"bad.visits": ConfigError("denied")}
+
+    async def play(topics):
+        for _ in range(3):
+            with pytest.raises(ConfigError):
+                await topics.is_there("bad.visits")
+        assert len(log.asked) == len(created) == 1
+        clock[0] += 1.1
+        created.refused = {}
+        assert await topics.is_there("bad.visits")
+
+    run(play, partitions=3)
+
+
+def test_an_error_that_nobody_thought_of_leaves_nobody_waiting(log):
+    async def play(topics):
+        log.down, log.error = True, RuntimeError("of the client")
+        with pytest.raises(RuntimeError):
+            await asyncio.wait_for(topics.is_there("acme.visits"), 5)
+        log.down = False
+        assert await topics.is_there("acme.visits")
+
+    run(play)
 
 
 def test_one_that_is_gone_is_looked_up_again(log):
