@@ -57,13 +57,14 @@ class GatewaySettings(_Section):
     request_events: int = Field(default=1000, ge=1)
     #: most bytes of one event; brokers take 1m by default
     event_bytes: Bytes = Field(default="900k")  # type: ignore[assignment]
-    #: most arrays and objects inside one another in an event
+    #: most arrays and objects inside one another in an event; what comes in an array or an
+    #: envelope is written anew, which ends at 254
     depth: int = Field(default=64, ge=1, le=500)
     #: of each tenant
     rate: RateSettings = RateSettings()
     #: of tenants that have one of their own, by name
     tenants: dict[str, RateSettings] = {}
-    #: requests at once, beyond which senders are told to come again
+    #: requests at once, beyond which senders are told to come again; a tenant may have a quarter
     most_requests: int = Field(default=1000, ge=1)
     #: bytes of all requests at once, from reading to acknowledged; a tenant may have a quarter
     under_way: Bytes = Field(default="64m")  # type: ignore[assignment]

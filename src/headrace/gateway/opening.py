@@ -79,7 +79,7 @@ def rules_of(settings: GatewaySettings) -> Rules:
         types,
         Limits(settings.request_events, settings.event_bytes, settings.depth),
         Rates(_rate(settings.rate), tenants),
-        Room(settings.under_way),
+        Room(settings.under_way, settings.most_requests),
         Memory(settings.idempotency_window, settings.idempotency_bytes),
     )
 

@@ -1,9 +1,12 @@
 """How much a tenant may send, and how much all may have under way.
 
 One tenant's flood is not to fill the gateway for the others. So each has a rate, in records and in
-bytes, and a part of the memory that requests under way may take: from the moment a body is read
-until Kafka has acknowledged it. Beyond its rate a tenant is told when to come again (429); beyond
-the memory everybody is (503), at once, since to queue would only fill more of it.
+bytes, and a part of the memory and of the places that requests under way may take: from the moment
+a body is read until Kafka has acknowledged it. Beyond its rate a tenant is told when to come again
+(429); beyond the memory everybody is (503), at once, since to queue would only fill more of it.
+
+A tenant whose topic takes nothing waits for it with every request it sends. That is why places are
+counted beside bytes: small requests would else hold all of them.
 
 Rates are counted by a sliding window of a second (``limits``' sliding-window counter), which costs
 the same for one event or a thousand. They are of this process: two gateways let through twice that.
@@ -89,28 +92,35 @@ class Rates:
 
 
 class Room:
-    """Memory for what is under way. For one event loop.
+    """Memory and places for what is under way. For one event loop.
 
     Args:
         most_bytes: for all tenants; one tenant may have a quarter of it.
+        most_requests: of all tenants; whoever lets requests in counts them, and one tenant may have
+            a quarter of them here.
     """
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, most_requests: int = 1000) -> None:
         self._most = most_bytes
         self._most_of_tenant = max(1, most_bytes // 4)
+        self._most_requests_of_tenant = max(1, most_requests // 4)
         self._taken: Counter[str] = Counter()
+        self._requests: Counter[str] = Counter()
         self.taken_bytes = 0
 
     @contextmanager
     def taken(self, tenant: str, amount: int) -> Iterator[Share]:
-        """Take so many bytes, or more by and by, until the block ends.
+        """Take a place and so many bytes, or more by and by, until the block ends.
 
         Who has nothing under way is let in with any amount, if there is anything left at all.
 
         Raises:
             TooMuch: there is no room.
         """
+        if self._requests[tenant] >= self._most_requests_of_tenant:
+            raise _busy()
         share = Share(self, tenant)
+        self._requests[tenant] += 1
         try:
             share.grow(amount)
             yield share
@@ -122,18 +132,21 @@ class Room:
         others, others_of_tenant = self.taken_bytes - own, self._taken[tenant] - own
         full = others > 0 and self.taken_bytes + amount > self._most
         if full or (others_of_tenant > 0 and self._taken[tenant] + amount > self._most_of_tenant):
-            raise TooMuch(
-                Fault(503, "busy", "too much is under way at the moment; send it again"),
-                BUSY_RETRY_S,
-            )
+            raise _busy()
         self._taken[tenant] += amount
         self.taken_bytes += amount
 
     def _give_back(self, tenant: str, amount: int) -> None:
         self.taken_bytes -= amount
         self._taken[tenant] -= amount
-        if not self._taken[tenant]:
-            del self._taken[tenant]
+        self._requests[tenant] -= 1
+        if not self._requests[tenant]:
+            del self._requests[tenant], self._taken[tenant]
+
+
+def _busy() -> TooMuch:
+    fault = Fault(503, "busy", "too much is under way at the moment; send it again")
+    return TooMuch(fault, BUSY_RETRY_S)
 
 
 class Share:

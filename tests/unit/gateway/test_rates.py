@@ -93,3 +93,21 @@ def test_room_is_given_back_whatever_happens():
     with pytest.raises(ValueError, match="x"), room.taken("a", 10):
         raise ValueError("x")
     assert room.taken_bytes == 0
+
+
+def test_a_tenant_has_a_quarter_of_the_places_however_small_its_requests_are():
+    room = Room(1_000_000, most_requests=8)
+    with room.taken("a", 1), room.taken("a", 1):
+        with pytest.raises(TooMuch) as caught, room.taken("a", 1):
+            pass
+        with room.taken("b", 1), room.taken("b", 1):
+            pass
+    assert caught.value.fault.kind == "busy"
+    with room.taken("a", 1), room.taken("a", 1):
+        pass
+
+
+def test_however_few_places_there_are_a_tenant_has_one():
+    room = Room(100, most_requests=1)
+    with room.taken("a", 1), pytest.raises(TooMuch), room.taken("a", 1):
+        pass
