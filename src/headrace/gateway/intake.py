@@ -29,6 +29,7 @@ from headrace.kafka.ingest import Outgoing, Result, Stored
 log = structlog.get_logger(__name__)
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_NO_TOPIC = "unknown-topic"
 #: what the store gives tenants; no dot, or one tenant's topic could be another's
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -188,7 +189,8 @@ def _marked(batch: Batch, key: str) -> list[Event | Fault]:
 
 
 def _may_pass(outcome: Stored | Fault) -> bool:
-    return isinstance(outcome, Fault) and outcome.status == 503
+    # A topic that is missing may be made meanwhile.
+    return isinstance(outcome, Fault) and (outcome.status == 503 or outcome.kind == _NO_TOPIC)
 
 
 def _idempotency_key(request: Request) -> str | None:
@@ -207,6 +209,6 @@ def _idempotency_key(request: Request) -> str | None:
 def _no_topic(kind: str) -> Fault:
     return Fault(
         404,
-        "unknown-topic",
+        _NO_TOPIC,
         f"this tenant has no topic for events of type {kind}; its operator makes it",
     )

@@ -222,6 +222,19 @@ async def test_only_what_was_not_stored_is_sent_again():
 
 
 @in_loop
+async def test_what_met_a_missing_topic_is_stored_by_a_repeat_once_the_topic_is_made():
+    rules, records, topics = parts()
+    records.errors = {b"2": TopicMissing("topic acme.visits is not there")}
+    once = {"Idempotency-Key": "k1"}
+    async with client_of(rules, records, topics) as client:
+        first = await client.post(VISITS, json=[1, 2], headers=once)
+        again = await client.post(VISITS, json=[1, 2], headers=once)
+    assert [each["status"] for each in first.json()["items"]] == [202, 404]
+    assert [each["offset"] for each in again.json()["items"]] == [0, 1]
+    assert [each.value for _, each in records.stored] == [b"1", b"2"]
+
+
+@in_loop
 async def test_a_key_of_a_running_request_is_a_conflict():
     rules, records, topics = parts()
     records.gate = asyncio.Event()
