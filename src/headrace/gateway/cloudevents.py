@@ -19,6 +19,7 @@ from urllib.parse import unquote
 import orjson
 
 from headrace.gateway.events import Fault, Header
+from headrace.gateway.json_text import written
 
 _REQUIRED = ("id", "source", "specversion", "type")
 _NAME = re.compile(r"[a-z0-9]{1,64}")
@@ -103,7 +104,7 @@ def data_of(value: Mapping[str, Any]) -> bytes | Fault:
         return data
     if "data" not in value:
         return Fault(422, "bad-cloudevent", "data is missing", "/data")
-    return orjson.dumps(value["data"])
+    return written(value["data"])
 
 
 def is_json(content_type: str) -> bool:

@@ -20,6 +20,7 @@ from headrace.gateway.events import Fault, Refused
 
 #: digits and dots as 0, all else as a space; a regular expression takes forty times as long
 _DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in range(256))
+_TOO_DEEP = "there are too many levels of JSON"
 #: what a double may not hold
 _LONG_NUMBER = b"0" * 17
 
@@ -46,7 +47,16 @@ def faithful(text: bytes, value: Any) -> Any:
     try:
         return json.loads(text, parse_int=orjson.Fragment, parse_float=orjson.Fragment)
     except RecursionError as exc:
-        raise Refused(Fault(422, "too-deep", "there are too many levels of JSON")) from exc
+        raise Refused(Fault(422, "too-deep", _TOO_DEEP)) from exc
+
+
+def written(value: Any) -> bytes | Fault:
+    """A value as JSON text; a fault where it has more levels than can be written (254)."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        # What was parsed can be written, but for its depth.
+        return Fault(422, "too-deep", _TOO_DEEP)
 
 
 def is_deeper(text: bytes, value: Any, limit: int) -> bool:

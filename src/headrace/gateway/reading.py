@@ -13,7 +13,8 @@ of each event its CloudEvents ``partitionkey``, the place that its type names, i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -22,7 +23,7 @@ from headrace.gateway import cloudevents
 from headrace.gateway.cloudevents import Envelope
 from headrace.gateway.event_types import MOST_KEY_BYTES, EventType
 from headrace.gateway.events import Batch, Event, Fault, Header, Item, Limits, Refused, Request
-from headrace.gateway.json_text import bad_json, faithful, is_deeper, parsed
+from headrace.gateway.json_text import bad_json, faithful, is_deeper, parsed, written
 
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 STRUCTURED = "application/cloudevents+json"
@@ -31,6 +32,8 @@ JSON = "application/json"
 #: what a request may be, as it is told to those who sent something else
 MEDIA_TYPES = (JSON, *LINES, STRUCTURED, STRUCTURED_MANY)
 _CHARSET = re.compile(r"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
+#: a line that is not empty
+_LINE = re.compile(rb"\S[^\n]*")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-\S{0,64})?")
 _MOST_TRACESTATE = 512
 
@@ -46,9 +49,7 @@ def read(request: Request, kind: EventType, limits: Limits) -> Batch:
     if media in (STRUCTURED, STRUCTURED_MANY):
         return _structured(reader, request.body, many=media == STRUCTURED_MANY)
     if media in LINES:
-        return reader.batch(
-            [each for each in request.body.split(b"\n") if each.strip()], reader.line
-        )
+        return reader.batch(_lines(request.body, limits.items), reader.line)
     if not cloudevents.is_json(media):
         raise Refused(_wrong_media(media))
     if cloudevents.is_binary(request.headers):
@@ -56,8 +57,7 @@ def read(request: Request, kind: EventType, limits: Limits) -> Batch:
     value = parsed(request.body)
     if not isinstance(value, list):
         return reader.one(lambda: reader.event(request.body, value))
-    kept = faithful(request.body, value)
-    return reader.batch(list(zip(kept, value, strict=True)), reader.element)
+    return reader.batch(reader.pairs(value), reader.element)
 
 
 def trace_headers(request: Request) -> list[Header]:
@@ -92,19 +92,19 @@ class _Reader:
             raise Refused(item)
         return Batch([item], single=True)
 
-    def batch(self, raw: list[Any], read_one: Callable[[Any], Item]) -> Batch:
-        """A request of many."""
-        if not raw:
+    def batch(self, raw: Iterable[Any], read_one: Callable[[Any], Item]) -> Batch:
+        """A request of many, counted already."""
+        items = [read_one(each) for each in raw]
+        if not items:
             raise Refused(Fault(422, "no-events", "there is no event in this batch"))
-        if len(raw) > self._limits.items:
-            raise Refused(
-                Fault(
-                    413,
-                    "too-many-events",
-                    f"{len(raw)} events in one request; send at most {self._limits.items}",
-                )
-            )
-        return Batch([read_one(each) for each in raw])
+        return Batch(items)
+
+    def pairs(self, value: list[Any]) -> Iterable[tuple[Any, Any]]:
+        """Each element of an array: as it is to be written, and as it is to be looked at."""
+        # Numbers kept as they were cost many times what it costs to parse: count first.
+        if len(value) > self._limits.items:
+            raise _too_many(self._limits.items)
+        return zip(faithful(self._request.body, value), value, strict=True)
 
     def line(self, text: bytes) -> Item:
         """One line of NDJSON."""
@@ -117,9 +117,10 @@ class _Reader:
         return self.event(text.strip(), value)
 
     def element(self, pair: tuple[Any, Any]) -> Item:
-        """One element of an array: as it is to be written, and as it is to be looked at."""
+        """One element of an array."""
         kept, value = pair
-        return self.event(orjson.dumps(kept), value)
+        text = written(kept)
+        return text if isinstance(text, Fault) else self.event(text, value)
 
     def enveloped(self, data: bytes) -> Item:
         """The body of a request whose headers are an envelope."""
@@ -180,12 +181,28 @@ class _Reader:
 
 def _structured(reader: _Reader, body: bytes, *, many: bool) -> Batch:
     value = parsed(body)
-    kept = faithful(body, value)
     if not many:
-        return reader.one(lambda: reader.opened((kept, value)))
+        return reader.one(lambda: reader.opened((faithful(body, value), value)))
     if not isinstance(value, list):
         raise Refused(Fault(422, "bad-cloudevent", "a batch of CloudEvents is a JSON array", ""))
-    return reader.batch(list(zip(kept, value, strict=True)), reader.opened)
+    return reader.batch(reader.pairs(value), reader.opened)
+
+
+def _lines(body: bytes, most: int) -> list[bytes]:
+    """The lines of a body that are not empty."""
+    if body.count(b"\n") <= most:
+        lines = [each for each in body.split(b"\n") if each.strip()]
+    else:
+        # Perhaps millions: one by one, and no more than it takes to know that they are too many.
+        lines = [each[0] for each in islice(_LINE.finditer(body), most + 1)]
+    if len(lines) > most:
+        raise _too_many(most)
+    return lines
+
+
+def _too_many(most: int) -> Refused:
+    said = f"more than {most} events in one request; send them in several"
+    return Refused(Fault(413, "too-many-events", said))
 
 
 def _media_type(request: Request) -> str:

@@ -2,12 +2,14 @@
 
 import base64
 import json
+import tracemalloc
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.gateway import reading
 from headrace.gateway.event_types import EventType, compiled
 from headrace.gateway.events import Event, Fault, Limits, Refused, Request
 from headrace.gateway.reading import MEDIA_TYPES, read
@@ -148,6 +150,37 @@ def test_the_limits_hold():
     first, second = items(b"[[[[]]],1]", limits=limits)
     assert first.kind == "too-deep"
     assert second.value == b"1"
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/cloudevents-batch+json"])
+def test_events_are_counted_before_their_numbers_are_kept(media, monkeypatch):
+    monkeypatch.setattr(reading, "faithful", lambda *_: pytest.fail("it was parsed again"))
+    fault = refusal(b"[1,1,1,12345678901234567]", media, limits=Limits(items=3))
+    assert (fault.status, fault.kind) == (413, "too-many-events")
+
+
+def test_lines_beyond_the_limit_are_not_made():
+    body = b"1\n" * 200_000
+    tracemalloc.start()
+    try:
+        assert refusal(body, "application/x-ndjson").kind == "too-many-events"
+        assert tracemalloc.get_traced_memory()[1] < len(body)
+    finally:
+        tracemalloc.stop()
+
+
+def test_empty_lines_are_not_counted():
+    found = items(b"\n \n\r\n1\n\n\n\t2 \r\n\n", "application/x-ndjson", limits=Limits(items=2))
+    assert [each.value for each in found] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("number", [b"", b"12345678901234567"])
+def test_an_event_deeper_than_can_be_written_is_too_deep_and_spoils_no_other(number):
+    deep = b"[" * 300 + number + b"]" * 300
+    envelope = orjson.dumps(cloud(data=...))[:-1] + b',"data":' + deep + b"}"
+    first, second = items(b"[" + deep + b",1]", limits=Limits(depth=500))
+    assert (first.status, first.kind, second.value) == (422, "too-deep", b"1")
+    assert refusal(envelope, "application/cloudevents+json").kind == "too-deep"
 
 
 def test_many_brackets_are_no_depth():
