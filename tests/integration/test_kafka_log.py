@@ -7,6 +7,7 @@ import pytest
 
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.kafka import KafkaLog, create_topics
+from headrace.kafka.topics import unmakable_topics
 from headrace.ports import TopicPartition
 from headrace.testing.kafka_topics import KafkaTopics, until
 from headrace.testing.log_contract import numbered
@@ -113,3 +114,14 @@ def test_making_topics_again_changes_nothing(topics):
 def test_a_topic_name_that_cannot_be_is_refused_by_name(topics):
     with pytest.raises(ConfigError, match="not a name!"):
         create_topics(topics.config, {"not a name!": 1})
+
+
+def test_a_topic_that_cannot_be_made_keeps_no_other_from_being_made(topics):
+    there = topics.make()
+    new = f"{there}-new"
+    asked = {"not a name!": 1, there: 1, new: 1}
+    assert unmakable_topics(topics.config, asked, 10.0).keys() == {"not a name!"}
+    assert unmakable_topics(topics.config, {new: 1}, 10.0) == {}
+    log = KafkaLog(topics.config)
+    until(lambda: new in log.topics([new]))
+    log.close()

