@@ -112,6 +112,47 @@ def test_a_body_that_comes_too_slowly_is_refused(url):
     assert answer.startswith(b"HTTP/1.1 408")
 
 
+UNREAD = b"GET /quick HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param([b"x" * 1000], id="the rest comes late"),
+        pytest.param([b"x"] * 999, id="the rest never ends"),
+        pytest.param([b"x" * 1000 + b"GET /qu"], id="half a header comes behind the rest"),
+    ],
+)
+def test_a_body_that_was_answered_unread_keeps_no_connection(url, rest):
+    with opened(url) as connection:
+        connection.sendall(UNREAD)
+        assert b"200 OK" in connection.recv(65536)
+        stop = threading.Event()
+
+        def drip():
+            for part in rest:
+                with contextlib.suppress(OSError):
+                    connection.sendall(part)
+                if stop.wait(0.2):
+                    return
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            all_of(connection)
+        finally:
+            stop.set()
+            dripping.join()
+
+
+def test_a_body_that_was_answered_unread_and_is_whole_in_time_leaves_the_connection(url):
+    with opened(url) as connection:
+        connection.sendall(UNREAD)
+        assert b"200 OK" in connection.recv(65536)
+        connection.sendall(b"x" * 1000 + b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200 OK" in connection.recv(65536)
+
+
 def test_connections_beyond_the_most_are_closed_unheard(url):
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(opened(url)) for _ in range(PATIENCE.most_connections)]

@@ -2,12 +2,14 @@
 
 uvicorn ends a connection that is idle between two requests, and nothing else: a client that sends
 one byte of a header each second keeps its place for ever, a header may be as long as memory, and
-one that does not read its answer holds what is left of it for ever. So the protocol is uvicorn's,
-with a deadline for the header, a limit of its length, a deadline for a write that makes no
-progress, and a limit of connections.
+one that does not read its answer holds what is left of it for ever, and so does one that was
+answered before its body was whole and sends the rest of it late. So the protocol is uvicorn's, with
+a deadline for the header, a limit of its length, a deadline for the rest of a body that nobody
+reads, one for a write that makes no progress, and a limit of connections.
 
 The clock of a header runs from the first moment a client may send it, which for a kept connection
-is its first byte: the quiet time before is uvicorn's keep-alive. Bodies are bounded in ``bounds``.
+is its first byte: the quiet time before is uvicorn's keep-alive. Bodies that are read are bounded
+in ``bounds``.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ class Patience:
     header_bytes: int = 32 * 1024
     #: without anything between two requests
     idle_s: float = 5.0
+    #: until the rest of a body is there that was answered unread
+    rest_s: float = 5.0
     #: until an answer that is ready is taken, at least a buffer of it
     write_s: float = 30.0
     #: connections at once; those beyond are closed unheard
@@ -56,6 +60,7 @@ class DoorProtocol(HttpToolsProtocol):
         """Take what uvicorn gives."""
         super().__init__(*args, **options)
         self._header_timer: TimerHandle | None = None
+        self._rest_timer: TimerHandle | None = None
         self._write_timer: TimerHandle | None = None
         self._in_header = True
         self._header_bytes = 0
@@ -72,6 +77,7 @@ class DoorProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all clocks."""
         self._stop_header_clock()
+        self._stop_rest_clock()
         self._stop_write_clock()
         super().connection_lost(exc)
 
@@ -85,6 +91,7 @@ class DoorProtocol(HttpToolsProtocol):
         if self._in_header and self._header_bytes > self.patience.header_bytes:
             self._is_too_long = True
             self.send_400_response("")
+        self._await_anything()
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -104,6 +111,7 @@ class DoorProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The body is there: what comes next is a header."""
         super().on_message_complete()
+        self._stop_rest_clock()
         self._in_header = True
         self._header_bytes = 0
 
@@ -116,6 +124,9 @@ class DoorProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing():
             self._await_reader()
+        elif self.cycle.response_complete and self.cycle.more_body:
+            after_s = self.patience.rest_s
+            self._rest_timer = self.loop.call_later(after_s, self.timeout_keep_alive_handler)
 
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection, also if it never took its last answer."""
@@ -141,6 +152,19 @@ class DoorProtocol(HttpToolsProtocol):
     def _await_header(self) -> None:
         self._header_timer = self.loop.call_later(self.patience.header_s, self._too_slow)
 
+    def _await_anything(self) -> None:
+        # Whatever came has ended the keep-alive, and not all of it begins another wait.
+        if self.transport.is_closing() or self._is_answering or self._header_timer is not None:
+            return
+        if self._rest_timer is None and self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
     def _await_reader(self) -> None:
         if self._write_timer is None:
             self._write_timer = self.loop.call_later(self.patience.write_s, self.transport.abort)
@@ -149,6 +173,11 @@ class DoorProtocol(HttpToolsProtocol):
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
+
+    def _stop_rest_clock(self) -> None:
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
 
     def _stop_write_clock(self) -> None:
         if self._write_timer is not None:
@@ -163,12 +192,11 @@ class DoorProtocol(HttpToolsProtocol):
     def _refuse(self, problem: Problem) -> None:
         if self.transport.is_closing():
             return
-        is_answering = self.cycle is not None and not self.cycle.response_complete
-        if is_answering and problem.status_code == 408:
+        if self._is_answering and problem.status_code == 408:
             # The next request is slow; the answer to this one is not to suffer for it.
             self.cycle.keep_alive = False
             return
-        if not is_answering:
+        if not self._is_answering:
             response = problem.response()
             headers = [*response.raw_headers, (b"connection", b"close")]
             lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
