@@ -81,6 +81,9 @@ class Guard:
         if authorization is None and cookie is None:
             certified: Caller | None = request.scope.get(CERTIFIED)
             if certified is not None:
+                if _is_from_a_page(request):
+                    # Browsers show a certificate whatever page asked, like a cookie.
+                    _refuse_forged(request)
                 request.state.caller = certified
                 return certified
         if cookie is not None:
@@ -228,4 +231,9 @@ def _bearer(authorization: str | None) -> str | None:
 
 def _refuse_forged(request: Request) -> None:
     if request.method not in _READING and CHANGE_HEADER not in request.headers:
-        raise Problem(403, "forged", f"a change by a session needs the header '{CHANGE_HEADER}: 1'")
+        raise Problem(403, "forged", f"a change by a page needs the header '{CHANGE_HEADER}: 1'")
+
+
+def _is_from_a_page(request: Request) -> bool:
+    """Whether a browser sent it: each says where a change comes from, and other senders do not."""
+    return "origin" in request.headers or "sec-fetch-site" in request.headers

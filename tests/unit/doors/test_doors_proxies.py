@@ -69,6 +69,17 @@ def test_a_listed_certificate_that_a_proxy_saw_opens_the_door(client_at):
 
 
 @pytest.mark.parametrize(
+    "page", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}]
+)
+def test_a_change_that_a_page_makes_by_certificate_has_to_come_from_our_own(client_at, page):
+    client = client_at("10.1.2.3", **TRUSTING)
+    sent = {"X-Forwarded-Client-Cert": HEADER, **page}
+    forged = client.post("/who", headers=sent)
+    assert (forged.status_code, forged.json()["type"]) == (403, "urn:headrace:problem:forged")
+    assert client.post("/who", headers={**sent, "X-Headrace": "1"}).status_code == 200
+
+
+@pytest.mark.parametrize(
     "header",
     [
         "URI=spiffe://prod/bolt",
