@@ -102,7 +102,10 @@ def configure_logs(level: str = "INFO", form: LogFormat = LogFormat.AUTO) -> Non
     pretty = sys.stderr.isatty() if form is LogFormat.AUTO else form is LogFormat.PRETTY
     colours = sys.stderr.isatty()
     shape = (
-        structlog.dev.ConsoleRenderer(colors=colours)
+        # A traceback that shows variables would show keys.
+        structlog.dev.ConsoleRenderer(
+            colors=colours, exception_formatter=structlog.dev.plain_traceback
+        )
         if pretty
         else structlog.processors.JSONRenderer()
     )

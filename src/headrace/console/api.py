@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import anyio
@@ -69,7 +69,7 @@ class Parts:
     tools: Tools
     guard: Doorkeeper
     #: what keys are made with
-    secret: bytes
+    secret: bytes = field(repr=False)
     clock: Clock
     #: the cookie of a session goes over TLS alone
     secure_cookie: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import anyio
@@ -22,7 +22,7 @@ class Desk:
     store: Store
     tools: Tools
     #: what keys are made with
-    secret: bytes
+    secret: bytes = field(repr=False)
     clock: Clock
     watcher: Watcher
     #: decisions that talk to Kafka at the same time; they may take long

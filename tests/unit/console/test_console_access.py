@@ -125,3 +125,8 @@ def test_a_session_that_is_ended_takes_its_cookie_back(api):
     answer = api("DELETE", "/v1/session")
     assert answer.status_code == 204
     assert 'headrace_session=""' in answer.headers["set-cookie"]
+
+
+def test_what_keys_are_made_with_is_shown_nowhere(app, parts):
+    for shown in (repr(parts), repr(app.state.desk)):
+        assert parts.secret.decode() not in shown
