@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-import anyio
 from fastapi import APIRouter, FastAPI
 
 from headrace.console import (
@@ -37,6 +36,7 @@ from headrace.console.desk import Desk
 from headrace.console.history import SparkKeeper
 from headrace.console.live import Live
 from headrace.console.metrics import Metrics
+from headrace.console.places import Places
 from headrace.console.watcher import Watcher
 from headrace.doors.guard import Doorkeeper
 from headrace.doors.problems import install_problems
@@ -109,7 +109,7 @@ def equip(app: FastAPI, parts: Parts) -> None:
         parts.secret,
         parts.clock,
         watcher,
-        anyio.CapacityLimiter(AT_KAFKA),
+        Places(AT_KAFKA),
         parts.secure_cookie,
     )
     app.state.guard = parts.guard

@@ -125,7 +125,7 @@ async def skip_failure(
             skip(desk.store, letters, failure)
         return _decided(desk, failure)
 
-    return await desk.with_kafka(decide)
+    return await desk.at_kafka.decide(caller, decide)
 
 
 def _own(request: Request, desk: Desk, caller: Caller, number: int) -> Failure:

@@ -159,7 +159,7 @@ class Redriven(Shape):
 
     sent: int = Field(description="Sent back; with `dry_run` those that would have been.")
     refused: list[str] = Field(description="Why a letter stays where it is, a sentence each.")
-    left: int = Field(description="Beyond the limit, for the next time.")
+    left: int = Field(description="Beyond the limit, for the next time; from 100,000 on not all.")
 
 
 class FailureRow(Shape):

@@ -103,7 +103,11 @@ def resume_stream(desk: AtDesk, tenant: TenantName, use_case: UseCaseName) -> Re
 
 @router.put(f"{_STREAM}/positions", response_model=Positions, responses=refusals(404, 409))
 async def put_positions(
-    desk: AtDesk, tenant: TenantName, use_case: UseCaseName, asked: PositionsAsked
+    desk: AtDesk,
+    caller: Entered,
+    tenant: TenantName,
+    use_case: UseCaseName,
+    asked: PositionsAsked,
 ) -> Response:
     """Set where lanes read next, also while they run; lanes that a failure stopped go on.
 
@@ -120,12 +124,13 @@ async def put_positions(
         desk.watcher.changed()
         return answer({"offsets": {str(number): offset for number, offset in offsets.items()}})
 
-    return await desk.with_kafka(decide)
+    return await desk.at_kafka.decide(caller, decide)
 
 
 @router.post(f"{_STREAM}/redrive", response_model=Redriven, responses=refusals(404, 409))
 async def redrive_stream(
     desk: AtDesk,
+    caller: Entered,
     tenant: TenantName,
     use_case: UseCaseName,
     asked: Annotated[RedriveAsked | None, Body()] = None,
@@ -141,7 +146,7 @@ async def redrive_stream(
         done = desk.tools.send_back(found.id, found.topic, limit=how.limit, dry_run=how.dry_run)
         return answer({"sent": done.sent, "refused": list(done.refused), "left": done.left})
 
-    return await desk.with_kafka(decide)
+    return await desk.at_kafka.decide(caller, decide)
 
 
 def _set_state(desk: Desk, stream: StreamId, state: State) -> Response:

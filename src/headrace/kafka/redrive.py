@@ -44,6 +44,8 @@ from headrace.ports import Connections, SliceBatch, TopicPartition
 MOST_TIMES = 3
 #: letters read, and at most sent, in one transaction: readers of the topic wait for its end
 _BATCH_LETTERS = 1000
+#: letters counted beyond the limit: each is remembered, and a topic of letters forgets nothing
+_MOST_LEFT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Redriven:
     sent: int
     #: why a letter was not sent and will not be, one sentence each; it stays where it is
     refused: tuple[str, ...]
-    #: letters beyond ``limit``, for the next time
+    #: letters beyond ``limit``, for the next time; from 100,000 on they are not all counted
     left: int
 
 
@@ -204,6 +206,8 @@ def _batches(
         tally.refused += refused
         if letters or refused:
             yield sorted(letters, key=lambda each: each.offset), place
+        if tally.left >= _MOST_LEFT:
+            return
 
 
 def _judged(batch: SliceBatch) -> Iterator[_Letter | str]:

@@ -1,8 +1,11 @@
 """Streams by HTTP: where they are, and what a person does to them."""
 
+from dataclasses import replace
+
 import pytest
 from told import figures, report
 
+from headrace.console.places import Places
 from headrace.errors import BrokerUnavailable
 from headrace.model.streams import State, StreamId
 
@@ -123,18 +126,44 @@ def test_kafka_that_does_not_answer_is_503_and_says_no_more(api, tools, store):
     assert offsets(store) == {0: 3, 1: 3}
 
 
-def test_more_redrives_than_there_is_room_for_are_told_to_come_again(app, api, tools):
-    app.state.desk.at_kafka.total_tokens = 1
-    real = tools.send_back
-    inner = []
+@pytest.fixture
+def meanwhile(tools):
+    """Ask others while a redrive runs; a place for what they were answered."""
+    asked, answers, real = [], [], tools.send_back
 
     def slow(*args, **more):
-        inner.append(api("POST", f"{PATH}/redrive").status_code)
+        while asked:
+            answers.append(asked.pop()().status_code)
         return real(*args, **more)
 
     tools.send_back = slow
-    assert api("POST", f"{PATH}/redrive").status_code == 200
-    assert inner == [503]
+    return asked, answers
+
+
+def redriven(api, who="operator"):
+    tenant = "bolt" if who == "bolt" else "acme"
+    return api("POST", f"/v1/streams/{tenant}/score/redrive", who)
+
+
+@pytest.mark.parametrize(
+    ("places", "runs", "asks", "status"),
+    [
+        pytest.param(1, "operator", "operator", 503, id="no more than there is room for"),
+        pytest.param(4, "tenant", "tenant", 503, id="one of each tenant"),
+        pytest.param(4, "tenant", "bolt", 200, id="several tenants at once"),
+        pytest.param(4, "operator", "operator", 200, id="several of an operator"),
+        pytest.param(2, "tenant", "bolt", 503, id="the last place is no tenant's"),
+        pytest.param(2, "tenant", "operator", 200, id="the last place is an operator's"),
+    ],
+)
+def test_a_decision_that_needs_kafka_has_a_place(app, api, meanwhile, places, runs, asks, status):
+    desk = app.state.desk
+    app.state.desk = replace(desk, at_kafka=Places(places))
+    asked, answers = meanwhile
+    asked.append(lambda: redriven(api, asks))
+    assert redriven(api, runs).status_code == 200
+    assert answers == [status]
+    assert redriven(api, runs).status_code == 200, "a place is given back"
 
 
 def test_nothing_of_a_removed_stream_goes_on(api, store):
