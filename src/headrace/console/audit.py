@@ -5,11 +5,14 @@ mere look is noted with who asked, what for, and how it was answered, before the
 Attempts of nobody (401), and those beyond what a tenant may try in a minute (429), are logged
 instead: anybody can make them, and the log in the store keeps only so many lines.
 
-Bodies are noted without what is secret in them, and cut if they are long.
+Bodies are noted without what is secret in them, and cut if they are long. What they do not say, a
+route does: ``request.state.concerns`` is the tenant, ``request.state.noted`` goes beside the body.
+What the end of the server cuts off is noted with 503, whatever becomes of it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -67,33 +70,59 @@ class Audited:
 
         try:
             await self._app(scope, listening, noting)
+        except asyncio.CancelledError:
+            # The server ends and waits for nothing more; what was begun may be done all the same.
+            if not answered and (change := _change_of(scope, 503, bytes(body))) is not None:
+                _keep(scope, change)
+            raise
         except Exception:
             if not answered:
                 await self._note(scope, 500, bytes(body))
             raise
 
     async def _note(self, scope: Scope, status: int, body: bytes) -> None:
-        action = f"{scope['method']} {scope['path']}"
-        caller = scope["state"].get("caller")
-        if not isinstance(caller, Caller) or status == 429:
-            log.warning("change refused", action=action, status=status, client=scope.get("client"))
-            return
-        desk: Desk = scope["app"].state.desk
-        tenant = scope["state"].get("concerns") or scope.get("path_params", {}).get("tenant")
-        change = Change(
-            at_s=desk.clock.now_s(),
-            who=caller.name,
-            action=action,
-            tenant=tenant or caller.tenant,
-            status=status,
-            detail=without_secrets(body),
-        )
-        log.info("change", who=change.who, action=action, tenant=change.tenant, status=status)
-        try:
-            await run_in_threadpool(desk.store.audit.note, change)
-        except HeadraceError as error:
-            # What was asked has been done or refused by now; to say otherwise would be a lie.
-            log.error("change not noted in the store", action=action, error=str(error))
+        change = _change_of(scope, status, body)
+        if change is not None:
+            await run_in_threadpool(_keep, scope, change)
+
+
+def _change_of(scope: Scope, status: int, body: bytes) -> Change | None:
+    """The line of an attempt, logged; None of one that is not for the store."""
+    action = f"{scope['method']} {scope['path']}"
+    state = scope["state"]
+    caller = state.get("caller")
+    if not isinstance(caller, Caller) or status == 429:
+        log.warning("change refused", action=action, status=status, client=scope.get("client"))
+        return None
+    desk: Desk = scope["app"].state.desk
+    tenant = state.get("concerns") or scope.get("path_params", {}).get("tenant")
+    change = Change(
+        at_s=desk.clock.now_s(),
+        who=caller.name,
+        action=action,
+        tenant=tenant or caller.tenant,
+        status=status,
+        detail=_with(without_secrets(body), state.get("noted", {})),
+    )
+    log.info("change", who=change.who, action=action, tenant=change.tenant, status=status)
+    return change
+
+
+def _keep(scope: Scope, change: Change) -> None:
+    desk: Desk = scope["app"].state.desk
+    try:
+        desk.store.audit.note(change)
+    except HeadraceError as error:
+        # What was asked has been done or refused by now; to say otherwise would be a lie.
+        log.error("change not noted in the store", action=change.action, error=str(error))
+
+
+def _with(detail: str, noted: Mapping[str, object]) -> str:
+    """What was asked, and what a route says came of it."""
+    if not noted:
+        return detail
+    asked = orjson.loads(detail) if detail else None
+    return orjson.dumps({**(asked or {}), **noted}).decode()
 
 
 def without_secrets(body: bytes) -> str:

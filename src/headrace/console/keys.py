@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from headrace.console.access import GuardedRoute
 from headrace.console.answers import PageAsked, Row, answer
@@ -42,15 +42,16 @@ def list_keys(
     response_model=NewKey,
     responses=refusals(404, 409),
 )
-def create_key(desk: AtDesk, asked: KeyAsked) -> Response:
+def create_key(request: Request, desk: AtDesk, asked: KeyAsked) -> Response:
     """Make a key; the answer is the only time it is shown."""
+    request.state.concerns = asked.tenant
     now_s = desk.clock.now_s()
     expires_at_s = None if asked.expires_in_s is None else now_s + asked.expires_in_s
     text, key = new_key(
         Role(asked.role), asked.tenant, asked.label, desk.secret, now_s, expires_at_s=expires_at_s
     )
     desk.store.keys.add(key)
-    return answer({"key": text, **_row(key)}, 201)
+    return _made(request, text, key)
 
 
 @router.post(
@@ -59,20 +60,23 @@ def create_key(desk: AtDesk, asked: KeyAsked) -> Response:
     response_model=NewKey,
     responses=refusals(404, 409),
 )
-def rotate_key(desk: AtDesk, prefix: Prefix, asked: RotateAsked | None = None) -> Response:
+def rotate_key(
+    request: Request, desk: AtDesk, prefix: Prefix, asked: RotateAsked | None = None
+) -> Response:
     """Make a key for the same; the old one works on for `overlap_s` seconds."""
-    _known(desk.store.keys.find(prefix), prefix)
+    request.state.concerns = _known(desk.store.keys.find(prefix), prefix).tenant
     overlap_s = (asked or RotateAsked()).overlap_s
     text, key = rotate(
         desk.store.keys, prefix, desk.secret, desk.clock.now_s(), overlap_s=overlap_s
     )
-    return answer({"key": text, **_row(key)}, 201)
+    return _made(request, text, key)
 
 
 @router.delete("/v1/keys/{prefix}", status_code=204, responses=refusals(404, 409))
-def revoke_key(desk: AtDesk, prefix: Prefix) -> Response:
+def revoke_key(request: Request, desk: AtDesk, prefix: Prefix) -> Response:
     """End a key at once. The last key of an operator that works is not revoked."""
     key = _known(desk.store.keys.find(prefix), prefix)
+    request.state.concerns = key.tenant
     now_s = desk.clock.now_s()
     if key.role is Role.OPERATOR and key.works(now_s):
         others = (each for each in desk.store.keys.every() if each.prefix != prefix)
@@ -82,6 +86,12 @@ def revoke_key(desk: AtDesk, prefix: Prefix) -> Response:
             )
     desk.store.keys.revoke(prefix, now_s)
     return Response(status_code=204)
+
+
+def _made(request: Request, text: str, key: Key) -> Response:
+    # The audit log has to tell which of the keys this one is.
+    request.state.noted = {"prefix": key.prefix}
+    return answer({"key": text, **_row(key)}, 201)
 
 
 def _known(key: Key | None, prefix: str) -> Key:

@@ -1,10 +1,15 @@
 """Keys are shown once; every attempt to change something is noted, whatever came of it."""
 
+import asyncio
+import json
+import threading
+
 import pytest
 
 from headrace.console.access import Patience
 from headrace.console.audit import without_secrets
 from headrace.errors import StoreUnavailable
+from headrace.kafka.redrive import Redriven
 
 
 def noted(store):
@@ -135,6 +140,51 @@ def test_the_key_that_begins_a_session_is_not_noted(api, store):
     assert (line.action, line.status) == ("POST /v1/session", 200)
     assert line.who == f"key:{api.keys['viewer'][3:11]}"
     assert api.keys["viewer"] not in line.detail
+
+
+def test_the_log_says_which_key_and_whose(api, store):
+    body = {"role": "sender", "tenant": "bolt", "label": "pump"}
+    first = api("POST", "/v1/keys", json=body).json()["prefix"]
+    second = api("POST", f"/v1/keys/{first}/rotate").json()["prefix"]
+    third = api("POST", f"/v1/keys/{first}/rotate", json={"overlap_s": 5}).json()["prefix"]
+    api("DELETE", f"/v1/keys/{first}")
+    api("POST", "/v1/keys", json={**body, "tenant": "nobody"})
+    lines = list(reversed(list(store.audit.changes())))
+    assert [each.tenant for each in lines] == ["bolt"] * 4 + ["nobody"]
+    assert [json.loads(each.detail or "{}") for each in lines] == [
+        {**body, "prefix": first},
+        {"prefix": second},
+        {"overlap_s": 5, "prefix": third},
+        {},
+        {**body, "tenant": "nobody"},
+    ]
+
+
+def test_what_the_end_of_the_server_cuts_off_is_noted(api, store, tools):
+    begun, go = threading.Event(), threading.Event()
+    path = "/v1/streams/acme/score/redrive"
+
+    def slow(*_, **__):
+        begun.set()
+        go.wait(10)
+        return Redriven(0, (), 0)
+
+    async def cut_off():
+        shown = {"Authorization": f"Bearer {api.keys['operator']}"}
+        asking = asyncio.create_task(api._send("POST", path, shown, {"json": {"limit": 5}}))
+        await asyncio.to_thread(begun.wait, 10)
+        asking.cancel()
+        try:
+            await asking
+        except asyncio.CancelledError:
+            return
+        finally:
+            go.set()
+
+    tools.send_back = slow
+    asyncio.run(cut_off())
+    assert noted(store) == [(f"POST {path}", "acme", 503)]
+    assert store.audit.changes()[0].detail == '{"limit":5}'
 
 
 def test_what_breaks_inside_is_noted_too(api, store, monkeypatch):

@@ -128,7 +128,7 @@ def test_kafka_that_does_not_answer_is_503_and_says_no_more(api, tools, store):
 
 @pytest.fixture
 def meanwhile(tools):
-    """Ask others while a redrive runs; a place for what they were answered."""
+    """Ask something while the next redrive runs; gives a place for what is answered."""
     asked, answers, real = [], [], tools.send_back
 
     def slow(*args, **more):
@@ -137,7 +137,7 @@ def meanwhile(tools):
         return real(*args, **more)
 
     tools.send_back = slow
-    return asked, answers
+    return lambda ask: asked.append(ask) or answers
 
 
 def redriven(api, who="operator"):
@@ -156,11 +156,9 @@ def redriven(api, who="operator"):
         pytest.param(2, "tenant", "operator", 200, id="the last place is an operator's"),
     ],
 )
-def test_a_decision_that_needs_kafka_has_a_place(app, api, meanwhile, places, runs, asks, status):
-    desk = app.state.desk
-    app.state.desk = replace(desk, at_kafka=Places(places))
-    asked, answers = meanwhile
-    asked.append(lambda: redriven(api, asks))
+def test_a_decision_that_needs_kafka_has_a_place(api, meanwhile, places, runs, asks, status):
+    api.app.state.desk = replace(api.app.state.desk, at_kafka=Places(places))
+    answers = meanwhile(lambda: redriven(api, asks))
     assert redriven(api, runs).status_code == 200
     assert answers == [status]
     assert redriven(api, runs).status_code == 200, "a place is given back"
