@@ -92,6 +92,10 @@ class Tokens:
         now_s = self._clock()
         return caller if now_s - at_s < _REMEMBERED_S and now_s < expires_at_s else None
 
+    def was_believed(self, text: str) -> bool:
+        """Whether a token was right when it was checked last, however long ago that is."""
+        return self._remembered.get(token_name(text)) is not None
+
     def caller(self, text: str) -> Caller | None:
         """Who a token stands for; None if it is not to be believed.
 
@@ -101,6 +105,7 @@ class Tokens:
         """
         claims = self._claims(text)
         if claims is None:
+            self._remembered.drop(token_name(text))
             return None
         caller = self._caller_of(claims)
         self._remembered.put(token_name(text), (caller, float(claims["exp"])), self._clock())

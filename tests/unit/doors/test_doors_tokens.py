@@ -305,6 +305,30 @@ def test_the_guard_takes_tokens_only_where_an_issuer_is_configured(keys, publish
     assert status_of(guard, expired, 50) == [401] * 50, "who comes late does not guess"
 
 
+def test_a_neighbour_who_guesses_does_not_lock_out_a_token_that_was_let_in(keys, clock, published):
+    rules = TokenRules(ISSUER, AUDIENCE, published)
+    guard = Guard(keys, b"a secret of thirty-two characters", tokens=rules, clock=clock)
+    text = f"Bearer {token()}"
+    caller = guard.caller(text, address="9.9.9.9")
+    for number in range(30):
+        made_up = f"Bearer {token(key=OTHER_KEY, sub=str(number))}"
+        assert status_of(guard, made_up, 1) == [401]
+    clock.now_s += 60
+    assert guard.known(text) is None
+    assert guard.caller(text, address="9.9.9.9") == caller
+    assert status_of(guard, f"Bearer {token(sub='eve')}", 1) == [429]
+
+
+def test_a_token_that_is_not_right_any_more_counts_as_a_guess_again(published, monkeypatch):
+    tokens = Tokens(TokenRules(ISSUER, AUDIENCE, published))
+    text = token()
+    assert tokens.caller(text) is not None
+    assert tokens.was_believed(text)
+    monkeypatch.setattr(tokens._signers, "find", lambda _: None)
+    assert tokens.caller(text) is None
+    assert not tokens.was_believed(text)
+
+
 def status_of(guard, shown, times):
     statuses = []
     for _ in range(times):
