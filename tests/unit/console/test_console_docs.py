@@ -9,6 +9,8 @@ import pytest
 
 from headrace.console.access import OPEN, OPERATOR, OWN_DOING, OWN_SEEING, RULES, SEEING
 from headrace.console.live import live_view
+from headrace.model.records import Deployment, LaneStart
+from headrace.model.streams import StreamId
 
 PAGE = (Path(__file__).parents[3] / "docs" / "control-api.md").read_text()
 WHO = {
@@ -46,6 +48,14 @@ def read(command):
     return method, url.partition(":8600")[2], body
 
 
+@pytest.fixture
+def pages(store):
+    """The stream that the page speaks of."""
+    store.deploy(Deployment("pages", "pages.py", "ab12", "{tenant}.visits"))
+    store.start_lanes([LaneStart(StreamId("pages", "acme"), "id", {0: 3, 1: 3})])
+
+
+@pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_example_is_answered_with_a_yes(api, fail, command):
     for _ in range(7):
