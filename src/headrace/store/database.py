@@ -17,6 +17,7 @@ its own rows in the same transaction as the positions. Tables are made elsewhere
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -152,13 +153,21 @@ def _make_file(address: Address) -> None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Failed records are kept in it, so it is its owner's alone; SQLite copies the mode.
-        os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))
+        # Failed records are kept in it, so it is its owner's alone; SQLite copies the mode. If it is
+        # there it is let be: to close a descriptor of it would drop all locks of this process.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o600))
+    except FileExistsError as exc:
+        if not path.is_file():
+            raise _no_place(address, os.strerror(errno.EISDIR)) from exc
     except OSError as exc:
-        raise ConfigError(
-            f"store {address.shown}: the file cannot be made ({exc.strerror}); "
-            "name a place that this user may write to"
-        ) from exc
+        raise _no_place(address, exc.strerror) from exc
+
+
+def _no_place(address: Address, why: str | None) -> ConfigError:
+    return ConfigError(
+        f"store {address.shown}: the file cannot be made ({why}); "
+        "name a place that this user may write to"
+    )
 
 
 def _postgresql_engine(address: Address, lock_wait_s: float, statement_wait_s: float) -> Engine:
