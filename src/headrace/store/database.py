@@ -153,8 +153,8 @@ def _make_file(address: Address) -> None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Failed records are kept in it, so it is its owner's alone; SQLite copies the mode. One that
-        # is there is let be: closing a descriptor of it would drop all locks of this process.
+        # Failed records are kept in it, so it is its owner's alone; SQLite copies the mode. One
+        # that is there is let be: to close a descriptor of it would drop this process's locks.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o600))
     except FileExistsError as exc:
         if not path.is_file():
