@@ -21,8 +21,9 @@ DOWN_S = 300.0 if SEEDS > 1 else 15.0
 
 
 @pytest.fixture
-def database(open_folder):
-    with EmbeddedPostgres(open_folder / "down", free_ports(1)[0]) as server:
+def database(open_folder, request):
+    folder = open_folder / request.node.name
+    with EmbeddedPostgres(folder, free_ports(1)[0]) as server:
         yield server
 
 
