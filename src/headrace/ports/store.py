@@ -223,8 +223,8 @@ class Store(Protocol):
         and headers.
         """
 
-    def failure(self, number: int) -> Failure:
-        """One kept failure.
+    def failure(self, number: int, tenant: str | None = None) -> Failure:
+        """One kept failure; with ``tenant`` one of another tenant is not there, nor looked at.
 
         Raises:
             UnknownName: there is none of this number.

@@ -85,13 +85,16 @@ def every(connection: Connection, stream: StreamId | None, part: Part) -> list[F
     return _failures(connection, wanted, most=part.most, with_records=part.with_records)
 
 
-def one(connection: Connection, number: int) -> Failure:
-    """The failure of this id.
+def one(connection: Connection, number: int, tenant: str | None = None) -> Failure:
+    """The failure of this id, if it is of this tenant or none is named.
 
     Raises:
         UnknownName: there is none.
     """
-    found = _failures(connection, failures.c.id == number)
+    wanted = failures.c.id == number
+    if tenant is not None:
+        wanted &= failures.c.tenant == tenant
+    found = _failures(connection, wanted)
     if not found:
         raise UnknownName(f"there is no failure {number}; 'headrace quarantine list' shows them")
     return found[0]

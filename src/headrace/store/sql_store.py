@@ -270,10 +270,10 @@ class SqlStore:
         with self._database.read() as connection:
             return failures.every(connection, stream, part)
 
-    def failure(self, number: int) -> Failure:
-        """One kept failure."""
+    def failure(self, number: int, tenant: str | None = None) -> Failure:
+        """One kept failure, of any tenant or of one."""
         with self._database.read() as connection:
-            return failures.one(connection, number)
+            return failures.one(connection, number, tenant)
 
     def retry_failure(self, number: int) -> None:
         """Let the lane of an open failure go on at its position."""

@@ -69,6 +69,9 @@ class FailuresContract:
         again = open_again()
         assert again.failures() == [replace(failure, id=number)]
         assert again.failure(number) == replace(failure, id=number)
+        assert again.failure(number, "acme") == again.failure(number)
+        with pytest.raises(UnknownName):
+            again.failure(number, "bolt")
         bare = replace(error, traceback="", raw_key=None, raw_value=None, raw_headers=())
         listed = again.failures(with_records=False)
         assert listed == [replace(failure, error=bare, id=number)]

@@ -240,9 +240,9 @@ class StoreTwin(DriversTwin):
         return found if with_records else [without_record(each) for each in found]
 
     @alone
-    def failure(self, number: int) -> Failure:
-        """One kept failure."""
-        return self.data.failures.one(number)
+    def failure(self, number: int, tenant: str | None = None) -> Failure:
+        """One kept failure, of any tenant or of one."""
+        return self.data.failures.one(number, tenant)
 
     @alone
     def retry_failure(self, number: int) -> None:

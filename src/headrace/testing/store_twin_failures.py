@@ -43,17 +43,18 @@ class FailuresTwin:
             and (not only_open or each.state is FailureState.OPEN)
         ]
 
-    def one(self, number: int) -> Failure:
-        """One failure.
+    def one(self, number: int, tenant: str | None = None) -> Failure:
+        """One failure, of this tenant if one is named.
 
         Raises:
             UnknownName: there is none of this number.
         """
-        if number not in self._kept:
+        found = self._kept.get(number)
+        if found is None or tenant not in (None, found.slice.lane.tenant):
             raise UnknownName(
                 f"there is no failure {number}; 'headrace quarantine list' shows them"
             )
-        return self._kept[number]
+        return found
 
     def still_open(self, number: int) -> Failure:
         """One failure that nobody has decided about.
