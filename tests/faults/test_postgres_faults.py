@@ -318,7 +318,7 @@ def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
         for each in writers:
             each.start()
         deadline_s = time.monotonic() + DEADLINE_S
-        while kills < 4 or len(unknown) < 4:
+        while kills < 4 or len(unknown) < 2:
             assert time.monotonic() < deadline_s, f"of {kills} kills few hit a commit: {unknown}"
             reached = min(offsets(store))
             wait_until(lambda reached=reached: min(offsets(store)) >= reached + 10)
