@@ -22,6 +22,7 @@ from headrace.cli.console import (
     settings_and_folder,
     shown_errors,
 )
+from headrace.cli.servers import with_address
 from headrace.console.opening import (
     console_app,
     console_listening,
@@ -73,7 +74,7 @@ def console(
     configure_logs(log_level, log_format)
     with shown_errors():
         settings, folder = settings_and_folder(config)
-        settings = with_address(settings, host, port)
+        settings = with_address(settings, "console", host, port)
         tools = KafkaTools(connections_of(settings, folder))
         with closing(open_store(settings.store_url())) as store:
             app = console_app(settings, store, tools, SystemClock(), insecure=insecure)
@@ -104,13 +105,6 @@ def consoled(settings: Settings, folder: Path) -> Iterator[str]:
             url = stack.enter_context(console_serving(app, replace(listening, port=0)))
         tell(settings, store, url, insecure=False)
         yield url
-
-
-def with_address(settings: Settings, host: str | None, port: int | None) -> Settings:
-    """The settings, with the address that was typed."""
-    typed = {"host": host, "port": port}
-    update = {name: value for name, value in typed.items() if value is not None}
-    return settings.model_copy(update={"console": settings.console.model_copy(update=update)})
 
 
 def tell(settings: Settings, store: Store, url: str, *, insecure: bool) -> None:

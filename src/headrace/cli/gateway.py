@@ -19,6 +19,7 @@ from headrace.cli.console import (
     settings_and_folder,
     shown_errors,
 )
+from headrace.cli.servers import with_address
 from headrace.doors.door import listening_of, token_rules_of
 from headrace.doors.guard import Doorkeeper, Guard
 from headrace.doors.open_guard import OpenGuard
@@ -69,7 +70,7 @@ def gateway(
     configure_logs(log_level, log_format)
     with shown_errors():
         settings, _ = settings_and_folder(config)
-        settings = _with_options(settings, host, port)
+        settings = with_address(settings, "gateway", host, port)
         chosen = settings.gateway
         store = open_store(settings.store_url())
         try:
@@ -92,9 +93,3 @@ def _guard(settings: Settings, store: Store, insecure: bool) -> Doorkeeper:
     if insecure:
         return OpenGuard(settings.gateway.host, tenant_from_header=True)
     return Guard(store.keys, secret_of(settings), tokens=token_rules_of(settings.doors))
-
-
-def _with_options(settings: Settings, host: str | None, port: int | None) -> Settings:
-    said = {"host": host, "port": port}
-    given = {name: value for name, value in said.items() if value is not None}
-    return settings.model_copy(update={"gateway": settings.gateway.model_copy(update=given)})

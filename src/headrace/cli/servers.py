@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import SecretStr
 
@@ -63,3 +64,16 @@ def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings
         doors = settings.doors.model_copy(update={"secret_file": Path(addresses["secret_file"])})
         found["doors"] = doors
     return settings.model_copy(update=found)
+
+
+def with_address(
+    settings: Settings,
+    door: Literal["console", "gateway"],
+    host: str | None,
+    port: int | None,
+) -> Settings:
+    """The settings, with the address of a door that was typed."""
+    typed = {"host": host, "port": port}
+    update = {name: value for name, value in typed.items() if value is not None}
+    section = getattr(settings, door).model_copy(update=update)
+    return settings.model_copy(update={door: section})

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from headrace.cli import console_server
-from headrace.cli.console_server import consoled, with_address
+from headrace.cli.console_server import consoled
+from headrace.cli.servers import with_address
 from headrace.console.opening import console_listening, first_key
 from headrace.doors.keys import new_key
 from headrace.errors import ConfigError
@@ -85,7 +86,7 @@ def test_nobody_is_let_in_without_a_key_where_others_can_call(headrace, served):
 
 
 def test_there_is_room_for_views_and_for_requests_besides(config):
-    settings = with_address(read_settings(config), None, None)
+    settings = with_address(read_settings(config), "console", None, None)
     patience = console_listening(settings).patience
     assert patience.most_connections > settings.console.most_clients
 
