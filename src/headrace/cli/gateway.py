@@ -20,10 +20,9 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.servers import with_address
-from headrace.doors.door import listening_of, token_rules_of
-from headrace.doors.guard import Doorkeeper, Guard
+from headrace.doors.door import guard_of, listening_of
+from headrace.doors.guard import Doorkeeper
 from headrace.doors.open_guard import OpenGuard
-from headrace.doors.secret import secret_of
 from headrace.doors.serving import serve
 from headrace.gateway.opening import gateway_of
 from headrace.ports import Store
@@ -92,4 +91,4 @@ def gateway(
 def _guard(settings: Settings, store: Store, insecure: bool) -> Doorkeeper:
     if insecure:
         return OpenGuard(settings.gateway.host, tenant_from_header=True)
-    return Guard(store.keys, secret_of(settings), tokens=token_rules_of(settings.doors))
+    return guard_of(settings, store.keys)

@@ -15,8 +15,7 @@ from fastapi import FastAPI
 
 from headrace.console.api import Parts, create_app
 from headrace.console.live import Live
-from headrace.doors.door import Limits, install_door, listening_of, token_rules_of
-from headrace.doors.guard import Guard
+from headrace.doors.door import Limits, guard_of, install_door, listening_of
 from headrace.doors.keys import new_key
 from headrace.doors.open_guard import OpenGuard
 from headrace.doors.protocol import Patience
@@ -47,11 +46,7 @@ def console_app(
         ConfigError: the secret is missing, or ``insecure`` on an address that others reach.
     """
     chosen, secret = settings.console, secret_of(settings)
-    guard = (
-        OpenGuard(chosen.host)
-        if insecure
-        else Guard(store.keys, secret, tokens=token_rules_of(settings.doors), clock=clock.now_s)
-    )
+    guard = OpenGuard(chosen.host) if insecure else guard_of(settings, store.keys, clock.now_s)
     app = create_app(
         Parts(
             store,

@@ -19,8 +19,7 @@ from headrace.console.opening import console_app, console_listening, console_ser
 from headrace.cycle.clock import SystemClock
 from headrace.demo.poster import POSTED
 from headrace.demo.visits import GUEST
-from headrace.doors.door import listening_of
-from headrace.doors.guard import Guard
+from headrace.doors.door import guard_of, listening_of
 from headrace.doors.keys import digest_of, new_key, prefix_of
 from headrace.doors.secret import made_secret_file, secret_of
 from headrace.doors.serving import serving
@@ -77,7 +76,7 @@ def doors(made: Assembly, settings: Settings, folder: Path) -> Iterator[Doors]:
     # The partition of a lead is to be that of its visits that do not come this way.
     kafka = {**settings.kafka, "partitioner": "consistent_random"}
     gateway = gateway_of(
-        settings.model_copy(update={"kafka": kafka}), Guard(store.keys, secret), store
+        settings.model_copy(update={"kafka": kafka}), guard_of(settings, store.keys), store
     )
     listening = listening_of(settings.doors, settings.gateway.host, settings.gateway.port)
     with serving(gateway, listening) as url, console(made, settings, folder) as link:

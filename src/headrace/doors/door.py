@@ -6,21 +6,25 @@ limits, proxies, headers. What an application does behind it is its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
 from fastapi import FastAPI
 
 from headrace.doors.bounds import Bounds
-from headrace.doors.guard import Doorkeeper
+from headrace.doors.guard import Doorkeeper, Guard
 from headrace.doors.headers import Hosts, SafeHeaders
 from headrace.doors.open_guard import is_loopback
 from headrace.doors.problems import install_problems
 from headrace.doors.proxies import Proxies
+from headrace.doors.secret import secret_of
 from headrace.doors.serving import Listening, Tls
 from headrace.doors.tokens import TokenRules
 from headrace.model.credentials import Caller
+from headrace.ports import Keys
+from headrace.settings import Settings
 from headrace.settings_doors import DoorsSettings
 
 log = structlog.get_logger(__name__)
@@ -82,6 +86,20 @@ def listening_of(settings: DoorsSettings, host: str, port: int, drain_s: float =
         )
     files = None if tls is None else Tls(tls.certificate_file, tls.key_file)
     return Listening(host, port, files, drain_s)
+
+
+def guard_of(settings: Settings, keys: Keys, clock: Callable[[], float] = time.time) -> Guard:
+    """Who asks everybody for a key or a token, as the settings say.
+
+    Args:
+        settings: section ``doors``, and the secret.
+        keys: the keys that there are.
+        clock: seconds since 1970.
+
+    Raises:
+        ConfigError: the secret is missing, or an algorithm of tokens is not an asymmetric one.
+    """
+    return Guard(keys, secret_of(settings), tokens=token_rules_of(settings.doors), clock=clock)
 
 
 def token_rules_of(settings: DoorsSettings) -> TokenRules | None:
