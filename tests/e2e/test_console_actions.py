@@ -117,6 +117,9 @@ def test_limits_are_kept_as_entered(visit, moving):
     somebody.enter("hr_operator", "tenants/bolt-00")
     dialog = asked(somebody.page, "Limits…")
     dialog.get_by_label("Records a second, at most").fill("50")
+    # The page behind is drawn anew while somebody types; what was typed stays.
+    world.set_state("bolt-00", "suspended")
+    somebody.page.locator("button", has_text="Resume tenant").wait_for(state="attached")
     dialog.get_by_role("button", name="Save").click()
     somebody.page.get_by_text("at most 50 records/s").wait_for()
     assert world.tenants["bolt-00"]["throttle"]["bytes_per_s"] is None

@@ -188,7 +188,7 @@ export function Limits({ row, onClose }) {
     }, etag);
   };
   const field = (name, label, value, hint) => html`<label class="field">${label}
-    <input type="number" name=${name} min="0" step="any" value=${value ?? ""} placeholder="no limit"
+    <input type="number" name=${name} min="0" step="any" defaultValue=${value ?? ""} placeholder="no limit"
         required=${name === "weight"} />
     <small>${hint}</small></label>`;
   return html`<${Confirm} title=${`Limits of ${row.name}`} verb="Save" act=${act} onClose=${onClose}>

@@ -9,7 +9,7 @@
 
 import { get, post, remove, whenEnded } from "./api.js";
 import { connect, forget, live } from "./live.js";
-import { html, render, Dialog, Empty, Loading, State, useEffect, useLive, useRef, useState } from "./ui.js";
+import { html, render, Dialog, Empty, Loading, State, useEffect, useLive, useRef, useState, useTheme } from "./ui.js";
 import { Login } from "./page_login.js";
 import { Tenants } from "./page_tenants.js";
 import { Tenant } from "./page_tenant.js";
@@ -67,13 +67,9 @@ function LiveMark() {
     <${State} of=${kind} /><span class="live-word">${said}</span></span>`;
 }
 
-const dark = () => {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-};
-
 function ThemeSwitch() {
-  const [on, set] = useState(dark());
+  useTheme();
+  const on = document.documentElement.dataset.theme === "dark";
   const flip = () => {
     const theme = on ? "light" : "dark";
     document.documentElement.dataset.theme = theme;
@@ -82,7 +78,6 @@ function ThemeSwitch() {
     } catch {
       // not kept, but changed
     }
-    set(!on);
     dispatchEvent(new Event("themechange"));
   };
   return html`<button class="icon-button" onClick=${flip} aria-label=${on ? "Light colours" : "Dark colours"}

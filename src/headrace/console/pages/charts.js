@@ -5,7 +5,7 @@
    differ by dash as well as by colour, and each chart says its last values in words. uPlot is
    fetched when the first chart is shown. */
 
-import { html, useEffect, useRef, useState } from "./ui.js";
+import { html, useEffect, useRef, useState, useTheme } from "./ui.js";
 import { ABSENT, moment, text } from "./format.js";
 
 let uplot = null;
@@ -22,22 +22,6 @@ async function plotter() {
 }
 
 export const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-/** Draw again in other colours when the theme changes. */
-export function useTheme() {
-  const [number, set] = useState(0);
-  useEffect(() => {
-    const next = () => set((n) => n + 1);
-    const system = matchMedia("(prefers-color-scheme: dark)");
-    addEventListener("themechange", next);
-    system.addEventListener("change", next);
-    return () => {
-      removeEventListener("themechange", next);
-      system.removeEventListener("change", next);
-    };
-  }, []);
-  return number;
-}
 
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 const DASHES = { solid: undefined, dash: [6, 4], dot: [1.5, 3] };

@@ -4,11 +4,19 @@
    device. This is a script of its own, not a module, because a module would run after the first
    paint. */
 (() => {
-  let chosen = null;
-  try {
-    chosen = localStorage.getItem("headrace-theme");
-  } catch {
-    // storage is switched off: the system's preference holds
-  }
-  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  const kept = () => {
+    try {
+      return localStorage.getItem("headrace-theme");
+    } catch {
+      return null; // storage is switched off: the system's preference holds
+    }
+  };
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const show = () => {
+    const theme = kept() ?? (system.matches ? "dark" : "light");
+    document.documentElement.dataset.theme = theme === "dark" ? "dark" : "light";
+    dispatchEvent(new Event("themechange"));
+  };
+  show();
+  system.addEventListener("change", show);
 })();

@@ -8,8 +8,8 @@
    How a block ended is told by fill, hatch and mark, not by colour alone. */
 
 import { timeOfDay, span, text } from "./format.js";
-import { token, useTheme } from "./charts.js";
-import { html, plural, useEffect, useRef, useState } from "./ui.js";
+import { token } from "./charts.js";
+import { html, plural, useEffect, useRef, useState, useTheme } from "./ui.js";
 
 const ROW = 26;
 const TOP = 22;

@@ -38,6 +38,17 @@ export function useLive(...topics) {
   useLayoutEffect(() => listen(topics, () => next((n) => n + 1)), topics);
 }
 
+/** Draw again in other colours when the theme changes; a number that changes with it. */
+export function useTheme() {
+  const [number, set] = useState(0);
+  useEffect(() => {
+    const next = () => set((n) => n + 1);
+    addEventListener("themechange", next);
+    return () => removeEventListener("themechange", next);
+  }, []);
+  return number;
+}
+
 const clocks = new Set();
 setInterval(() => clocks.forEach((each) => each()), 1000);
 
