@@ -32,6 +32,7 @@ import psutil
 from confluent_kafka import Producer
 
 from benchmarks.harness import broker, ratio, topics, write
+from benchmarks.steady_sender import steady
 from headrace.doors.keys import new_key
 from headrace.embedded.addresses import free_ports
 from headrace.kafka import KafkaLog
@@ -46,10 +47,11 @@ QUICK_EVENTS = 40_000
 BATCH = 100
 ROUNDS = 5
 QUICK_ROUNDS = 2
-CONNECTIONS = 8
+CONNECTIONS = 16
 TARGET = 0.4
 SINGLES_PER_S = 2000
 SINGLES_S = 60
+WARM_UP_S = 10
 QUICK_SINGLES_S = 8
 SINGLE_CONNECTIONS = 64
 SINGLES_TARGET_MS = 50
@@ -113,10 +115,17 @@ def _batches(config: dict[str, str], port: int, key: str, quick: bool) -> dict[s
 def _singles(config: dict[str, str], port: int, key: str, quick: bool) -> dict[str, Any]:
     seconds = QUICK_SINGLES_S if quick else SINGLES_S
     count = SINGLES_PER_S * seconds
-    asyncio.run(_steady(port, key, SINGLES_PER_S * 2))
+    asked = [_request(key, _event(number), "application/json") for number in range(100)]
+
+    def sent(number: int) -> list[float]:
+        return steady(
+            port, asked, count=number, per_s=SINGLES_PER_S, connections=SINGLE_CONNECTIONS
+        )
+
+    sent(SINGLES_PER_S * WARM_UP_S)
     before = _records(config)
     cpu_before_s, began_s = _cpu_s(), time.perf_counter()
-    delays = sorted(asyncio.run(_steady(port, key, count)))
+    delays = sorted(sent(count))
     took_s = time.perf_counter() - began_s
     assert _records(config) - before == count, "not every event is in Kafka"
     return {
@@ -186,39 +195,6 @@ def _post_all(port: int, key: str, body: bytes, media: str, requests: int) -> fl
     took = time.perf_counter() - began
     assert accepted == requests * BATCH, f"{accepted} acknowledged"
     return took
-
-
-async def _steady(port: int, key: str, count: int) -> list[float]:
-    """So many events, each when it is due; the seconds from then until its answer."""
-    lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(SINGLE_CONNECTIONS)]
-    free: asyncio.Queue[Any] = asyncio.Queue()
-    for each in lines:
-        free.put_nowait(each)
-    delays: list[float] = []
-    requests = [_request(key, _event(number), "application/json") for number in range(100)]
-
-    async def send(number: int, due_s: float, line: Any) -> None:
-        reader, writer = line
-        writer.write(requests[number % 100])
-        status, answer = await _answer(reader)
-        assert status == 202, answer
-        delays.append(time.perf_counter() - due_s)
-        free.put_nowait(line)
-
-    running = set()
-    began_s = time.perf_counter()
-    for number in range(count):
-        due_s = began_s + number / SINGLES_PER_S
-        wait_s = due_s - time.perf_counter()
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
-        task = asyncio.create_task(send(number, due_s, await free.get()))
-        running.add(task)
-        task.add_done_callback(running.discard)
-    await asyncio.gather(*running)
-    for _, writer in lines:
-        writer.close()
-    return delays
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:

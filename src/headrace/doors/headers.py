@@ -10,23 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.doors.problems import Problem
 
-_ALWAYS = {
-    "Content-Security-Policy": (
-        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-        "object-src 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-_OVER_TLS = {"Strict-Transport-Security": "max-age=31536000"}
+_OWN_ALONE = (
+    b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    b"object-src 'none'"
+)
+_ALWAYS = (
+    (b"content-security-policy", _OWN_ALONE),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    # What is about tenants is kept by nobody on the way, unless a route says so.
+    (b"cache-control", b"no-store"),
+)
+_OVER_TLS = (*_ALWAYS, (b"strict-transport-security", b"max-age=31536000"))
 
 
 class SafeHeaders:
@@ -41,15 +43,14 @@ class SafeHeaders:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        wanted = _ALWAYS | (_OVER_TLS if scope.get("scheme") == "https" else {})
+        wanted = _OVER_TLS if scope.get("scheme") == "https" else _ALWAYS
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in wanted.items():
-                    headers.setdefault(name, value)
-                # What is about tenants is kept by nobody on the way, unless a route says so.
-                headers.setdefault("Cache-Control", "no-store")
+                headers = message["headers"]
+                there = {name.lower() for name, _ in headers}
+                missing = [each for each in wanted if each[0] not in there]
+                message = {**message, "headers": [*headers, *missing]}
             await send(message)
 
         await self._app(scope, receive, answer)

@@ -14,6 +14,7 @@ name, and port 0 can be told.
 from __future__ import annotations
 
 import errno
+import gc
 import resource
 import signal
 import socket
@@ -94,6 +95,7 @@ def serve(
     on_bound(base_url(listening, listener.getsockname()[1]))
     # uvicorn raises a signal again when it is done, for handlers that were there before it.
     before = {each: signal.signal(each, _done) for each in _SIGNALS}
+    _settle()
     try:
         _run(server, listener)
     finally:
@@ -173,6 +175,12 @@ def _server(app: ASGIApp, listening: Listening) -> _Server:
         ssl_context_factory=None if context is None else lambda _config, _default: context,
     )
     return _Server(config)
+
+
+def _settle() -> None:
+    """What is loaded by now stays: to look through it for garbage would hold up requests."""
+    gc.collect()
+    gc.freeze()
 
 
 def _make_room(files: int) -> None:

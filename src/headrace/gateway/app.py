@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -27,6 +27,7 @@ from headrace.gateway.answers import Answer, answer_of, problem_of
 from headrace.gateway.figures import Figures
 from headrace.gateway.intake import Intake, Records, Rules, Topics
 from headrace.gateway.rates import Room, Share
+from headrace.gateway.short_way import ShortWay
 from headrace.model.credentials import Caller, Role
 from headrace.tracing import RequestSpan, Tracing
 
@@ -181,8 +182,7 @@ class _Readiness:
         return self._ready
 
 
-def _add_routes(app: FastAPI, desk: _Desk, figures: Figures, readiness: _Readiness) -> None:
-    @app.post(openapi.EVENTS_PATH, **openapi.EVENTS)
+def _sending(desk: _Desk, figures: Figures) -> Callable[[Request], Awaitable[Response]]:
     async def send(request: Request) -> Response:
         """Store one event, or a batch of them; answered when Kafka has acknowledged them."""
         began_s = time.perf_counter()
@@ -197,6 +197,14 @@ def _add_routes(app: FastAPI, desk: _Desk, figures: Figures, readiness: _Readine
             raise
         finally:
             figures.answered(status, time.perf_counter() - began_s)
+
+    return send
+
+
+def _add_routes(app: FastAPI, desk: _Desk, figures: Figures, readiness: _Readiness) -> None:
+    send = _sending(desk, figures)
+    app.post(openapi.EVENTS_PATH, **openapi.EVENTS)(send)
+    app.add_middleware(ShortWay, endpoint=send)
 
     @app.get("/metrics", tags=["service"], responses=problem_responses(401, 403, 429))
     async def metrics(

@@ -23,7 +23,7 @@ from headrace.gateway.event_types import EventType
 from headrace.gateway.events import Batch, Event, Fault, Limits, Refused, Request
 from headrace.gateway.rates import Rates, Room
 from headrace.gateway.reading import read
-from headrace.gateway.remembering import Memory, Settled, fingerprint_of
+from headrace.gateway.remembering import Memory, fingerprint_of
 from headrace.kafka.ingest import Outgoing, Result, Stored
 
 log = structlog.get_logger(__name__)
@@ -114,8 +114,7 @@ class Intake:
         if not await self._topics.is_there(topic):
             raise Refused(_no_topic(kind.name))
         if key is None:
-            nothing: list[Settled] = [None] * len(batch.items)
-            outcomes = await self._stored(kind, topic, batch.items, nothing)
+            outcomes = await self._stored(kind, topic, batch.items)
             return Taken(batch, topic, outcomes, replayed=False)
         return await self._once((tenant, kind.name, key), kind, request, batch)
 
@@ -129,37 +128,33 @@ class Intake:
         settled = entry.results or [None] * len(batch.items)
         replayed = any(isinstance(each, Stored) for each in settled)
         try:
-            items = _marked(batch, key)
-            outcomes = await self._stored(kind, topic, items, settled)
+            items = zip(settled, _marked(batch, key), strict=True)
+            open_ = [item if before is None else before for before, item in items]
+            outcomes = await self._stored(kind, topic, open_)
             settled = [None if _may_pass(each) else each for each in outcomes]
         finally:
             memory.end(scope, entry, settled)
         return Taken(batch, topic, outcomes, replayed)
 
     async def _stored(
-        self,
-        kind: EventType,
-        topic: str,
-        items: Sequence[Event | Fault],
-        settled: Sequence[Settled],
+        self, kind: EventType, topic: str, items: Sequence[Event | Fault | Stored]
     ) -> list[Stored | Fault]:
-        outcomes = [
-            each if each is not None else item for each, item in zip(settled, items, strict=True)
+        """Store the events among the items; what is something else stays as it is."""
+        events = [each for each in items if isinstance(each, Event)]
+        fates = [
+            each if isinstance(each, Stored) else self._told(each, kind, topic)
+            for each in await self._records.store(topic, events)
         ]
-        events = [each for each in outcomes if isinstance(each, Event)]
-        results = iter(await self._records.store(topic, events))
-        return [
-            self._told(next(results), kind, topic) if isinstance(each, Event) else each
-            for each in outcomes
-        ]
+        if len(fates) == len(items):
+            return fates
+        of_events = iter(fates)
+        return [next(of_events) if isinstance(each, Event) else each for each in items]
 
-    def _told(self, result: Result, kind: EventType, topic: str) -> Stored | Fault:
-        if isinstance(result, Stored):
-            return result
-        if isinstance(result, TopicMissing):
+    def _told(self, error: HeadraceError, kind: EventType, topic: str) -> Fault:
+        if isinstance(error, TopicMissing):
             self._topics.forget(topic)
             return _no_topic(kind.name)
-        return _fault_of(result, topic)
+        return _fault_of(error, topic)
 
 
 def _fault_of(error: HeadraceError, topic: str) -> Fault:

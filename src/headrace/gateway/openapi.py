@@ -27,6 +27,8 @@ DESCRIPTION: dict[str, Any] = {
     "docs_url": None,
     "redoc_url": None,
     "redirect_slashes": False,
+    # The gateway has its own spans and figures; FastAPI would look at each request for its own.
+    "telemetry": {"tracing": False, "metrics": False, "logs": False},
 }
 
 _VISIT = {"lead": "ada", "page": "/prices"}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -49,7 +50,7 @@ def read(request: Request, kind: EventType, limits: Limits) -> Batch:
     if media in (STRUCTURED, STRUCTURED_MANY):
         return _structured(reader, request.body, many=media == STRUCTURED_MANY)
     if media in LINES:
-        return reader.batch(_lines(request.body, limits.items), reader.line)
+        return reader.lines(_lines(request.body, limits.items))
     if not cloudevents.is_json(media):
         raise Refused(_wrong_media(media))
     if cloudevents.is_binary(request.headers):
@@ -57,7 +58,7 @@ def read(request: Request, kind: EventType, limits: Limits) -> Batch:
     value = parsed(request.body)
     if not isinstance(value, list):
         return reader.one(lambda: reader.event(request.body, value))
-    return reader.batch(reader.pairs(value), reader.element)
+    return reader.elements(value)
 
 
 def trace_headers(request: Request) -> list[Header]:
@@ -92,12 +93,38 @@ class _Reader:
             raise Refused(item)
         return Batch([item], single=True)
 
+    def lines(self, texts: list[bytes]) -> Batch:
+        """The lines of NDJSON, counted already."""
+        if self._is_plain:
+            with suppress(orjson.JSONDecodeError):
+                values = list(map(orjson.loads, texts))
+                return self._plain_batch([each.strip() for each in texts], values)
+        return self.batch(texts, self.line)
+
+    def elements(self, value: list[Any]) -> Batch:
+        """The elements of an array."""
+        pairs = list(self.pairs(value))
+        if self._is_plain:
+            with suppress(orjson.JSONEncodeError):
+                return self._plain_batch([orjson.dumps(kept) for kept, _ in pairs], value)
+        return self.batch(pairs, self.element)
+
+    def _plain_batch(self, texts: list[bytes], values: list[Any]) -> Batch:
+        """Events without a look inside, as most are: without a call for each, which would tell."""
+        most_bytes, depth = self._limits.item_bytes, self._limits.depth
+        key, headers = self._key, self._plain
+        return _batch(
+            [
+                Event(text, key, headers)
+                if len(text) <= most_bytes and text.count(b"{") + text.count(b"[") <= depth
+                else self.event(text, value)
+                for text, value in zip(texts, values, strict=True)
+            ]
+        )
+
     def batch(self, raw: Iterable[Any], read_one: Callable[[Any], Item]) -> Batch:
         """A request of many, counted already."""
-        items = [read_one(each) for each in raw]
-        if not items:
-            raise Refused(Fault(422, "no-events", "there is no event in this batch"))
-        return Batch(items)
+        return _batch([read_one(each) for each in raw])
 
     def pairs(self, value: list[Any]) -> Iterable[tuple[Any, Any]]:
         """Each element of an array: as it is to be written, and as it is to be looked at."""
@@ -177,6 +204,12 @@ class _Reader:
             "event-too-large",
             f"{len(text)} bytes; an event may have at most {self._limits.item_bytes}",
         )
+
+
+def _batch(items: list[Item]) -> Batch:
+    if not items:
+        raise Refused(Fault(422, "no-events", "there is no event in this batch"))
+    return Batch(items)
 
 
 def _structured(reader: _Reader, body: bytes, *, many: bool) -> Batch:

@@ -115,7 +115,7 @@ class Ingest:
 
     @property
     def under_way(self) -> int:
-        """Records that are neither stored nor given up."""
+        """Records of calls that have no answer yet."""
         return self._under_way
 
     async def store(self, topic: str, records: Sequence[Outgoing]) -> list[Result]:
@@ -186,6 +186,7 @@ class _Waiting:
         self._topic = topic
         self._results: list[Any] = [None] * count
         self._left = count
+        self._is_over = False
         self.all_told: asyncio.Future[list[Result]] = loop.create_future()
         owner._under_way += count
 
@@ -197,7 +198,6 @@ class _Waiting:
         else:
             self._results[number] = self._owner._translated(error, self._topic)
         self._left -= 1
-        self._owner._under_way -= 1
         if self._left == 0:
             self._ended(0)
 
@@ -218,9 +218,11 @@ class _Waiting:
 
     def _ended(self, count: int) -> None:
         self._left -= count
-        self._owner._under_way -= count
-        if self._left == 0 and not self.all_told.done():
-            self.all_told.set_result(self._results)
+        if self._left == 0 and not self._is_over:
+            self._is_over = True
+            self._owner._under_way -= len(self._results)
+            if not self.all_told.done():
+                self.all_told.set_result(self._results)
 
 
 def ingest_config(
@@ -229,7 +231,7 @@ def ingest_config(
     """For a producer that never waits long: to fill a batch, or for a broker that is away."""
     return {
         "partitioner": "murmur2_random",
-        "linger.ms": "2",
+        "linger.ms": "5",
         "compression.type": "lz4",
         **producer_config(config),
         "queue.buffering.max.messages": "1000000",
