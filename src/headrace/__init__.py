@@ -4,6 +4,7 @@ What a use case needs is here; everything else has its room (see ARCHITECTURE.md
 """
 
 from headrace.errors import BadRecord, HeadraceError, Permanent, Temporary
+from headrace.event_times import json_time
 from headrace.model.waves import Wave
 from headrace.use_cases import SliceContext, UseCase, use_case
 
@@ -15,5 +16,6 @@ __all__ = [
     "Temporary",
     "UseCase",
     "Wave",
+    "json_time",
     "use_case",
 ]

@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 
 from headrace.errors import BadRecord, ConfigError
+from headrace.event_times import EventTime
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.ports import Sink
 
@@ -64,6 +65,8 @@ class UseCase:
     output: pa.Schema | None = None
     #: what becomes of a record that cannot be handled
     bad_record: BadRecordPolicy = BadRecordPolicy.SUSPEND
+    #: when its activities happened; None: Kafka's timestamps tell
+    event_time: EventTime | None = None
 
     def __call__(self, *args: Any) -> Any:
         """Call the handler itself, as a unit test would."""
@@ -106,8 +109,9 @@ def use_case(
         order: ``lane``, ``stream`` or ``none``.
         form: ``slice`` (Arrow tables, on executors) or ``wave`` (a DataFrame, on the driver).
         more: ``name`` (else the function's own, with dashes), ``output`` (an Arrow schema that
-            returned tables must have) and ``bad_record`` (``suspend``, ``dead-letter`` or
-            ``fail``: what becomes of a record that can not be handled).
+            returned tables must have), ``bad_record`` (``suspend``, ``dead-letter`` or ``fail``:
+            what becomes of a record that can not be handled) and ``event_time`` (what tells when
+            activities happened, as ``json_time`` does; else Kafka's timestamps).
 
     Raises:
         ConfigError: the combination makes no sense; the message says which part and why.
@@ -127,8 +131,9 @@ def use_case(
             bad_record=_choice(
                 BadRecordPolicy, more.get("bad_record", "suspend"), "bad_record", name
             ),
+            event_time=_event_time(more.get("event_time"), name),
         )
-        _check(made, set(more) - {"name", "output", "bad_record"})
+        _check(made, set(more) - {"name", "output", "bad_record", "event_time"})
         return made
 
     return decorate
@@ -140,6 +145,15 @@ def _choice(kind: type[_E], value: str, what: str, name: str) -> _E:
     except ValueError:
         known = ", ".join(kind)
         raise ConfigError(f"use case {name}: {what} {value!r} is none of {known}") from None
+
+
+def _event_time(given: Any, name: str) -> EventTime | None:
+    if given is not None and not callable(given):
+        raise ConfigError(
+            f"use case {name}: event_time is a function of a table, such as json_time('/at')"
+        )
+    told: EventTime | None = given
+    return told
 
 
 def _check(made: UseCase, unknown: set[str]) -> None:

@@ -71,6 +71,12 @@ def test_the_guides_dataframe_use_case_is_one():
     assert names["report"].form == "wave"
 
 
+def test_the_guides_event_time_is_one():
+    names = {}
+    exec(blocks(ROOT / "docs" / "guide.md", "python")[2], names)
+    assert names["archive"].event_time(records([b'{"at": 1}'])) == [1.0]
+
+
 def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
     guide = blocks(ROOT / "docs" / "guide.md", "python")
     made, sent = {}, []
@@ -92,7 +98,7 @@ def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     remember(folder_of(tmp_path), {"bootstrap.servers": "127.0.0.1:1"})
-    exec(guide[2], {})
+    exec(guide[3], {})
     names = {}
     exec(guide[0], names)
     written = names["pages"](records(sent), SliceContext("pages", "acme", ()))

@@ -50,6 +50,7 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
         ({"topic": TOPIC}, "needs a sink"),
         ({"topic": TOPIC, "sink": TABLE, "form": "wave"}, "takes no sink"),
         ({"topic": TOPIC, "sink": TABLE, "form": "row"}, "slice, wave"),
+        ({"topic": TOPIC, "sink": TABLE, "event_time": "/at"}, "such as json_time"),
         ({"topic": TOPIC, "sink": TABLE, "nmae": "x"}, "unknown argument nmae"),
         ({"topic": TOPIC, "sink": TABLE, "name": "No Name"}, "lower-case letters"),
         (

@@ -50,7 +50,7 @@ class Receipt:
     output_bytes: int | None = None
     #: task-seconds this slice used: reading, handler and its part of the sink's time
     seconds: float = 0.0
-    #: up to 32 timestamps of its records, evenly spread in order of time, in seconds since 1970
+    #: when up to 32 of its records happened, evenly spread, in order of time, in seconds since 1970
     timestamps_s: tuple[float, ...] = ()
     #: records of it that went to the dead letters; they count among ``records``
     dead_letters: int = 0

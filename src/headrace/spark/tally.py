@@ -11,15 +11,20 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 
+from headrace.event_times import EventTime
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import Slice
 from headrace.ports import Written
 from headrace.spark.portions import Portion
 from headrace.tracing import MOST_LINKS
+
+log = structlog.get_logger(__name__)
 
 #: timestamps a receipt carries at most
 SAMPLES = 32
@@ -46,9 +51,24 @@ class _Line:
 class Tally:
     """The figures of one bin, by planned slice."""
 
-    def __init__(self, slices: Sequence[Slice], started_s: float, *, traced: bool = False) -> None:
-        """Start with nothing reached; ``traced`` keeps some records' places in traces."""
+    def __init__(
+        self,
+        slices: Sequence[Slice],
+        started_s: float,
+        *,
+        traced: bool = False,
+        event_time: EventTime | None = None,
+    ) -> None:
+        """Start with nothing reached.
+
+        Args:
+            slices: what is planned.
+            started_s: monotonic time of the bin's beginning.
+            traced: keep some records' places in traces.
+            event_time: when records happened; None: as Kafka says.
+        """
         self._traced = traced
+        self._event_time = event_time
         self._lines = {each: _Line(each.from_offset) for each in slices}
         self._started_s = started_s
         self._own_s = 0.0
@@ -85,7 +105,7 @@ class Tally:
             self.stop(portion, written.error)
             return
         rows = portion.records.num_rows
-        stamps = sample_s(portion.records, SAMPLES) if rows else []
+        stamps = sample_s(portion.records, SAMPLES, self._event_time) if rows else []
         for planned, reached in zip(portion.planned, portion.reached, strict=True):
             line = self._lines[planned]
             if written.superseded:
@@ -136,14 +156,31 @@ class Tally:
         ]
 
 
-def sample_s(records: pa.Table, most: int) -> list[float]:
-    """Up to ``most`` timestamps, evenly spread over the rows, in seconds since 1970."""
+def sample_s(records: pa.Table, most: int, event_time: EventTime | None = None) -> list[float]:
+    """When up to ``most`` records happened, evenly spread over the rows, in seconds since 1970."""
     rows = records.num_rows
-    column = records["timestamp"]
     if rows > most:
-        column = column.take(pa.array([index * (rows - 1) // (most - 1) for index in range(most)]))
-    stamps: list[int] = pc.cast(column, pa.int64()).to_pylist()  # type: ignore[assignment]
-    return [each / 1000 for each in stamps]
+        spread = pa.array([index * (rows - 1) // (most - 1) for index in range(most)])
+        records = (records if event_time else records.select(["timestamp"])).take(spread)
+    stamps: list[int] = pc.cast(records["timestamp"], pa.int64()).to_pylist()  # type: ignore[assignment]
+    by_kafka = [each / 1000 for each in stamps]
+    if event_time is None:
+        return by_kafka
+    told = _told_s(event_time, records)
+    return [k if each is None else each for each, k in zip(told, by_kafka, strict=True)]
+
+
+def _told_s(event_time: EventTime, records: pa.Table) -> Sequence[float | None]:
+    """What the use case says; nothing where it fails, for a figure is not worth a slice."""
+    try:
+        told = [None if each is None else float(each) for each in event_time(records)]
+        if len(told) == records.num_rows and all(each is None or isfinite(each) for each in told):
+            return told
+        why = f"{len(told)} times for {records.num_rows} records, or one that is not finite"
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+    log.warning("event time is not told; delays are from Kafka's timestamps", error=why)
+    return [None] * records.num_rows
 
 
 def traceparents_of(records: pa.Table, most: int) -> list[str]:

@@ -134,7 +134,7 @@ def run_bin(
     started = time.monotonic()
     use_case = work.load()
     clients = clients or kept(work)
-    tally = Tally(planned.slices, started, traced=work.traced)
+    tally = Tally(planned.slices, started, traced=work.traced, event_time=use_case.event_time)
     try:
         site = Site(work.connections, clients.positions, wave_id, planned.fence)
         writer = _sink(use_case).open(site)

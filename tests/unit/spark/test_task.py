@@ -160,6 +160,15 @@ def test_at_least_once_writes_and_leaves_the_position_to_the_driver(bench):
     assert bench.position("acme") == 0
 
 
+def test_receipts_tell_when_records_happened_if_the_use_case_knows(bench):
+    def at_noon(table):
+        return [1_700_049_600.0] * table.num_rows
+
+    receipts = bench.run(ListSink(), event_time=at_noon)
+    assert [set(each.timestamps_s) for each in receipts] == [{1_700_049_600.0}] * 2
+    assert all(1_700_049_600.0 not in each.timestamps_s for each in bench.run(ListSink()))
+
+
 def test_at_most_once_moves_the_position_before_the_handler_runs(bench):
     seen = []
 
