@@ -105,7 +105,9 @@ def _recovered(folder: Path, command: list[str], records: int) -> tuple[float, i
     with _running(folder, command) as second:
         _until(lambda: _rows(folder) > before, second, folder)
         took_s = time.monotonic() - began
-        _until(lambda: _different(folder) >= records, second, folder)
+        _until(lambda: _rows(folder) >= records, second, folder, every_s=1.0)
+        # Rows that are there twice may have made up the number.
+        _until(lambda: _different(folder) >= records, second, folder, every_s=5.0)
     assert _different(folder) == records
     return took_s, _rows(folder) - records
 
@@ -134,12 +136,17 @@ def _running(folder: Path, command: list[str]) -> Iterator[subprocess.Popen[byte
         psutil.wait_procs(tree, 30)
 
 
-def _until(condition: Callable[[], bool], process: subprocess.Popen[bytes], folder: Path) -> None:
+def _until(
+    condition: Callable[[], bool],
+    process: subprocess.Popen[bytes],
+    folder: Path,
+    every_s: float = 0.02,
+) -> None:
     end = time.monotonic() + _WAIT_S
     while not condition():
         assert process.poll() is None, (folder / "log").read_text()[-3000:]
         assert time.monotonic() < end, (folder / "log").read_text()[-3000:]
-        time.sleep(0.02)
+        time.sleep(every_s)
 
 
 def _rows(folder: Path) -> int:

@@ -126,7 +126,8 @@ def run_bin(
     Args:
         work: what is the same for all bins of the use case.
         planned: the bin.
-        budget_s: seconds after which it yields.
+        budget_s: seconds of handling and writing after which it yields. Reading does not count:
+            what took long to read would be thrown away, and read again by the next wave.
         clients: those of this worker unless a twin brings its own.
         crumbs: where earlier attempts of this task died; None where a task has one attempt only.
         wave_id: the wave that the bin is of.
@@ -155,8 +156,10 @@ def run_bin(
         until_s=started + budget_s,
         crumbs=crumbs,
     )
+    reading = _Timed(_portions(use_case, clients.reader, planned.slices))
     try:
-        for group in _groups(_portions(use_case, clients.reader, planned.slices), tally):
+        for group in _groups(reading, tally):
+            run.until_s = started + budget_s + reading.seconds
             run.group(group)
             if time.monotonic() > run.until_s:
                 break
@@ -177,6 +180,24 @@ def _portions(use_case: UseCase, reader: SliceReader, slices: Sequence[Slice]) -
     return whole_or_nothing(by_slice(batches)) if use_case.intends else by_batch(batches)
 
 
+class _Timed:
+    """Portions, and the seconds it took to read them."""
+
+    def __init__(self, portions: Iterator[Portion]) -> None:
+        self.seconds = 0.0
+        self._portions = portions
+
+    def __iter__(self) -> Iterator[Portion]:
+        return self
+
+    def __next__(self) -> Portion:
+        began_s = time.monotonic()
+        try:
+            return next(self._portions)
+        finally:
+            self.seconds += time.monotonic() - began_s
+
+
 def _groups(portions: Iterator[Portion], tally: Tally) -> Iterator[list[Portion]]:
     """Portions that are written together; no lane twice, and none of a slice that has stopped."""
     group: list[Portion] = []
@@ -188,9 +209,11 @@ def _groups(portions: Iterator[Portion], tally: Tally) -> Iterator[list[Portion]
             continue
         if not lanes.isdisjoint(portion.planned):
             yield group
-            group, lanes, records, bytes_, opened = [], set(), 0, 0, time.monotonic()
+            group, lanes, records, bytes_ = [], set(), 0, 0
             if any(tally.stopped(each) for each in portion.planned):
                 continue
+        if not group:
+            opened = time.monotonic()
         group.append(portion)
         lanes.update(portion.planned)
         records += portion.records.num_rows
@@ -198,6 +221,6 @@ def _groups(portions: Iterator[Portion], tally: Tally) -> Iterator[list[Portion]
         full = records >= GROUP_RECORDS or bytes_ >= GROUP_BYTES
         if full or time.monotonic() - opened > GROUP_S:
             yield group
-            group, lanes, records, bytes_, opened = [], set(), 0, 0, time.monotonic()
+            group, lanes, records, bytes_ = [], set(), 0, 0
     if group:
         yield group

@@ -276,6 +276,36 @@ def test_a_lane_that_cannot_be_read_leaves_the_others(bench):
     assert receipts["bolt"].reached == 10
 
 
+class Hands:
+    """A clock that stands still until somebody moves it."""
+
+    now_s = 0.0
+
+    def monotonic(self):
+        return self.now_s
+
+
+class SlowReader(NumbersReader):
+    """Each lane takes five seconds to come."""
+
+    def __init__(self, hands):
+        super().__init__()
+        self._hands = hands
+
+    def read(self, slices, batch_records):
+        for each in super().read(slices, batch_records):
+            self._hands.now_s += 5.0
+            yield each
+
+
+def test_what_took_long_to_read_is_handled_and_not_thrown_away(bench, monkeypatch):
+    hands = Hands()
+    monkeypatch.setattr("headrace.spark.task.time", hands)
+    monkeypatch.setattr("headrace.spark.bin_run.time", hands)
+    receipts = bench.run(ListSink(), reader=SlowReader(hands), budget_s=1.0)
+    assert [each.reached for each in receipts] == [LOG_END] * 2
+
+
 def test_a_spent_budget_yields_at_the_next_batch_and_says_how_far_it_came(bench):
     sink = ListSink()
     receipts = by_tenant(bench.run(sink, reader=NumbersReader(parts=10), budget_s=0.0))
