@@ -33,9 +33,10 @@ Properties, the first before the second
 *Nobody starves.* Rank a stream by credit over weight. All that wait rise alike, and being served
 lowers the rank, so those not served keep their order. Slots go to the group (use case, kind and
 label) of the highest, and groups of nothing but debtors wait while others want slots. So a stream
-waits until others have had what ranked them higher, and until it has saved for the least it can
-take (``least_s``, mostly one record of each lane). Meanwhile another stream of weight ``w`` can
-have at most ``w`` times (by how much it was ahead in rank, plus ``least_s`` over the waiting
+waits until others have had what ranked them higher, and until it has saved for the least that is
+worth taking (``least_s``: a fiftieth of a bin, or twice what a slice costs however small if that is
+more, up to a quarter of a bin; or all it has). Meanwhile another stream of weight ``w`` can have at
+most ``w`` times (by how much it was ahead in rank, plus ``least_s`` over the waiting
 stream's weight), and one turn's share more for each stream of its group, itself included.
 
 *And predictions may be wrong.* What a bin really used is settled with the credit

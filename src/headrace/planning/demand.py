@@ -20,6 +20,9 @@ from headrace.planning.kinds import EPSILON_S, Group, group_of
 
 #: receipts after which a stream is no newcomer
 PROBES = 4
+#: the least that is taken of a stream is at least this part of a bin, if so much waits, and at most
+#: that, unless one record of each lane takes more
+QUANTA, LARGEST_LEAST = 50, 4
 
 _partition = attrgetter("partition")
 
@@ -160,7 +163,8 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
             lanes = [lane for lane, some in zip(lanes, most, strict=True) if some]
             most = [some for some in most if some]
     one_s = fixed_s + record_s
-    least = len(lanes) if strict else max(1, min(len(lanes), int(budget_s / one_s)))
+    begun = len(lanes) if strict else max(1, min(len(lanes), int(budget_s / one_s)))
+    least = begun if strict else min(records, max(begun, _worth(begun * fixed_s, record_s, limits)))
     return Demand(
         view=view,
         lanes=lanes,
@@ -173,6 +177,18 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
         strict=strict,
         group=group_of(view, limits, backlog_s=backlog_s, one_s=one_s),
     )
+
+
+def _worth(fixed_s: float, record_s: float, limits: Limits) -> int:
+    """Records that are worth a visit: a quantum, or what takes as long as the visit itself.
+
+    A broker gives batches, whole, so a few records of a lane cost as much to read as a thousand;
+    and slices as small as a share of a thousandth never show what a longer one would cost. This is
+    the quantum of deficit round robin. It is not more than packs well into bins.
+    """
+    budget_s = limits.bin_budget_s
+    worth_s = max(fixed_s, budget_s / QUANTA - fixed_s)
+    return int(min(worth_s, budget_s / LARGEST_LEAST - fixed_s) / record_s)
 
 
 def _slice_records(view: StreamView, limits: Limits) -> int:

@@ -22,7 +22,7 @@ from planning_cases import (
 )
 
 from headrace.model.plans import Snapshot
-from headrace.planning.demand import find_demands
+from headrace.planning.demand import QUANTA, find_demands
 from headrace.planning.shares import CREDIT_BINS, apportion, make_claims, water_level
 
 record_costs = st.sampled_from([0.000_1, 0.001, 0.02, 0.3])
@@ -89,7 +89,7 @@ def test_a_waiting_stream_is_passed_over_no_longer_than_promised(
     )
     names = [view.id for view in asked.streams]
     weight = {view.id: view.weight for view in asked.streams}
-    least_s = {view.id: view.cost.seconds_per_record for view in asked.streams}
+    least_s = {view.id: max(view.cost.seconds_per_record, 1 / QUANTA) for view in asked.streams}
     groups = {demand.view.id: demand.group for demand in find_demands(asked)}
     riders = {name: list(groups.values()).count(groups[name]) for name in names}
     rank = {view.id: view.credit_s / view.weight for view in asked.streams}
@@ -165,7 +165,8 @@ def test_thousands_of_tiny_streams_take_turns() -> None:
     many = [stream(f"t{number:04}", 10**6, cost=cost(0.01)) for number in range(300)]
     asked = snapshot(*many)
     seen = set()
-    for _ in range(3):
+    # Two records of each are the quantum: a hundred streams in two turns of a second.
+    for _ in range(6):
         made = valid_plan(asked)
         seen |= {name for name, seconds in seconds_of(asked, made).items() if seconds}
         asked = refilled(finished(asked, made), 10**6)
