@@ -295,6 +295,8 @@ class SparkEngine:
         """Wait for the tasks of a failed job: Spark gives up a job before it has killed them.
 
         Were the wave back at once, its lanes would be planned again while a worker still writes.
+        Spark then tells the daemon of the workers to kill it, and waits no longer: for some
+        milliseconds it may live on, as a zombie would, whose writes are fenced or repeat a slice.
         """
         deadline_s = time.monotonic() + _GONE_S
         while any(each.numActiveTasks for each in self._stages(group)):

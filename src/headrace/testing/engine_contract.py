@@ -318,7 +318,7 @@ class RunningEngineContract(EngineContract):
         (result,) = results(engine, 1)
         assert result.error is not None
         assert result.error.temporary
-        # It was killed; the kernel may need a moment to take it away.
+        # It is being killed, by a daemon that is told to and by the kernel.
         assert eventually(lambda: not [pid for pid in _marks(gate) if _lives(pid)])
         assert engine.finished(0.1) == []
 
