@@ -137,6 +137,19 @@ def test_a_dataframe_handler_sees_the_whole_wave_with_its_tenants(engine):
     assert all(each.reached == 10 and each.records == 10 for each in result.receipts)
 
 
+def test_a_dataframe_use_case_tells_when_its_records_happened(engine):
+    def at_noon(records):
+        return [1_700_049_600.0] * records.num_rows
+
+    take(engine, of_form_wave(lambda frame, _: frame.count(), event_time=at_noon))
+    engine.start(wave(1, "acme"))
+    result = results(engine, 1)["w1"]
+    assert result.error is None
+    assert {each for receipt in result.receipts for each in receipt.timestamps_s} == {
+        1_700_049_600.0
+    }
+
+
 def test_a_dataframe_is_kept_so_that_two_actions_read_kafka_once(engine):
     seen = {}
 

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import cloudpickle
 import structlog
@@ -159,7 +159,7 @@ class SparkEngine:
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case or a new version of one; waves already running keep the old one."""
         work = Work(
-            code=pickled(use_case) if use_case.form == "slice" else b"",
+            code=_code(use_case),
             options=tuple(sorted(deployment.options.items())),
             connections=self.tools.connections,
             reader=self.tools.reader,
@@ -315,6 +315,15 @@ class SparkEngine:
         if bins not in self._seeds:
             self._seeds[bins] = self._context.parallelize(range(bins), bins)
         return self._seeds[bins]
+
+
+def _code(use_case: UseCase) -> bytes:
+    """What workers need of it: all; of form wave, whose handler stays here, its event time."""
+    if use_case.form == "slice":
+        return pickled(use_case)
+    if use_case.event_time is None:
+        return b""
+    return pickled(replace(use_case, handler=use_case.event_time))
 
 
 def pickled(use_case: UseCase) -> bytes:

@@ -66,7 +66,7 @@ class ReadBin:
 
     def _read(self, planned: Bin) -> Iterator[pa.RecordBatch]:
         reader: SliceReader = kept(self.work).reader
-        event_time = self.work.load().event_time
+        event_time = self.work.load().event_time if self.work.code else None
         began = time.monotonic()
         for portion in by_slice(reader.read(planned.slices, BATCH_RECORDS)):
             piece, rows = portion.planned[0], portion.records.num_rows

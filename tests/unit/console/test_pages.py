@@ -49,13 +49,6 @@ def test_nothing_is_inline():
     assert not any(".innerHTML" in each.read_text() for each in OURS)
 
 
-def test_dark_colours_are_the_same_by_choice_and_by_preference():
-    css = (PAGES / "base.css").read_text()
-    chosen = re.search(r':root\[data-theme="dark"\] \{(.*?)\}', css, re.DOTALL)[1]
-    preferred = re.search(r":root:not\(\[data-theme[^{]*\{(.*?)\}", css, re.DOTALL)[1]
-    assert chosen.split() == preferred.split()
-
-
 @pytest.mark.parametrize("page", OURS, ids=lambda each: each.name)
 def test_a_page_can_be_read_in_one_sitting(page):
     assert len(page.read_text().splitlines()) <= 400
