@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import ConfigError
+from headrace.json_pointers import pointed
 
 #: of each record of a table, in its order: seconds since 1970, or None where it does not tell
 EventTime = Callable[[pa.Table], Sequence[float | None]]
@@ -41,14 +42,12 @@ def json_time(pointer: str) -> EventTime:
     """
     if not pointer.startswith("/"):
         raise ConfigError(f"event time {pointer!r} is no JSON pointer; write it like '/at'")
-    return _JsonTime(
-        tuple(each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:])
-    )
+    return _JsonTime(pointer)
 
 
 @dataclass(frozen=True, slots=True)
 class _JsonTime:
-    path: tuple[str, ...]
+    pointer: str
 
     def __call__(self, records: pa.Table) -> list[float | None]:
         return [self._told(each) for each in records["value"].to_pylist()]
@@ -57,12 +56,9 @@ class _JsonTime:
         if value is None:
             return None
         try:
-            found = json.loads(value)
-            for each in self.path:
-                found = found[int(each)] if isinstance(found, list) else found[each]
-            return _seconds_of(found)
+            return _seconds_of(pointed(json.loads(value), self.pointer))
         # Records may hold anything; one that does not tell its time is no error.
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return None
 
 

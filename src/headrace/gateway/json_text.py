@@ -11,7 +11,6 @@ Depth is bounded because whoever reads records later may use a parser that is no
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -73,21 +72,3 @@ def is_deeper(text: bytes, value: Any, limit: int) -> bool:
             child for each in inner for child in (each.values() if isinstance(each, dict) else each)
         ]
     return False
-
-
-def pointed(value: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901) leads to; ``KeyError`` if it leads nowhere."""
-    for raw in pointer.split("/")[1:]:
-        name = raw.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict):
-            value = value[name]
-        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
-            value = value[int(name)]
-        else:
-            raise KeyError(pointer)
-    return value
-
-
-def pointer_of(path: Iterator[str | int]) -> str:
-    """A path as a JSON pointer."""
-    return "".join("/" + str(each).replace("~", "~0").replace("/", "~1") for each in path)

@@ -140,7 +140,6 @@ class Ingest:
                 break
             except KafkaException as exc:
                 waiting.failed(number, self._translated(first_error(exc), topic))
-        waiting.begun()
         if self._under_way and not self._polling:
             self._polling = True
             loop.call_later(_POLL_EVERY_S, self._poll, loop)
@@ -186,7 +185,6 @@ class _Waiting:
         self._topic = topic
         self._results: list[Any] = [None] * count
         self._left = count
-        self._is_over = False
         self.all_told: asyncio.Future[list[Result]] = loop.create_future()
         owner._under_way += count
 
@@ -212,14 +210,9 @@ class _Waiting:
         self._results[number:] = [error] * count
         self._ended(count)
 
-    def begun(self) -> None:
-        """All were handed over."""
-        self._ended(0)
-
     def _ended(self, count: int) -> None:
         self._left -= count
-        if self._left == 0 and not self._is_over:
-            self._is_over = True
+        if self._left == 0:
             self._owner._under_way -= len(self._results)
             if not self.all_told.done():
                 self.all_told.set_result(self._results)

@@ -41,14 +41,17 @@ class BinRun:
     writer: SinkWriter
     tally: Tally
     care: Care
-    #: monotonic second at which the budget is used up
-    until_s: float
     crumbs: Crumbs | None = None
     _begun: bool = False
     _kept: set[tuple[Slice, int | None]] = field(default_factory=set)
 
-    def group(self, portions: list[Portion]) -> None:
-        """Take some portions, no lane twice, all the way to the sink and into the tally."""
+    def group(self, portions: list[Portion], until_s: float) -> None:
+        """Take some portions, no lane twice, all the way to the sink and into the tally.
+
+        Args:
+            portions: what was read.
+            until_s: monotonic second at which the budget is used up.
+        """
         claimed = self.use_case.claims
         if claimed:
             portions = self._claim(portions)
@@ -56,7 +59,7 @@ class BinRun:
         handled: list[Portion] = []
         effects: list[Effect] = []
         for portion in portions:
-            if self._begun and not claimed and time.monotonic() > self.until_s:
+            if self._begun and not claimed and time.monotonic() > until_s:
                 break
             self._begun = True
             done, effect = self._handle(portion)

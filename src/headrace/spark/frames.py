@@ -27,7 +27,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.event_times import EventTime
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Slice, StreamId
@@ -76,17 +75,13 @@ class ReadBin:
                 committed=False,
                 records=rows,
                 bytes=portion.records.nbytes,
-                timestamps_s=_stamps(portion.records, event_time),
+                timestamps_s=tuple(sample_s(portion.records, SAMPLES, event_time)),
                 error=portion.error,
                 seconds=time.monotonic() - began,
             )
             yield from _with_tenant(portion.records, piece.lane.tenant).to_batches()
             yield _receipt_row(receipt)
             began = time.monotonic()
-
-
-def _stamps(records: pa.Table, event_time: EventTime | None) -> tuple[float, ...]:
-    return tuple(sample_s(records, SAMPLES, event_time)) if records.num_rows else ()
 
 
 def _with_tenant(records: pa.Table, tenant: str) -> pa.Table:

@@ -105,7 +105,7 @@ class Tally:
             self.stop(portion, written.error)
             return
         rows = portion.records.num_rows
-        stamps = sample_s(portion.records, SAMPLES, self._event_time) if rows else []
+        stamps = sample_s(portion.records, SAMPLES, self._event_time)
         for planned, reached in zip(portion.planned, portion.reached, strict=True):
             line = self._lines[planned]
             if written.superseded:
@@ -164,7 +164,7 @@ def sample_s(records: pa.Table, most: int, event_time: EventTime | None = None) 
         records = (records if event_time else records.select(["timestamp"])).take(spread)
     stamps: list[int] = pc.cast(records["timestamp"], pa.int64()).to_pylist()  # type: ignore[assignment]
     by_kafka = [each / 1000 for each in stamps]
-    if event_time is None:
+    if event_time is None or not rows:
         return by_kafka
     told = _told_s(event_time, records)
     return [k if each is None else each for each, k in zip(told, by_kafka, strict=True)]

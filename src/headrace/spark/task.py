@@ -153,15 +153,14 @@ def run_bin(
         care=care_for(
             use_case, patience_s(planned.predicted_s, work.timeout_s, shared=shared), shared=shared
         ),
-        until_s=started + budget_s,
         crumbs=crumbs,
     )
     reading = _Timed(_portions(use_case, clients.reader, planned.slices))
     try:
         for group in _groups(reading, tally):
-            run.until_s = started + budget_s + reading.seconds
-            run.group(group)
-            if time.monotonic() > run.until_s:
+            until_s = started + budget_s + reading.seconds
+            run.group(group, until_s)
+            if time.monotonic() > until_s:
                 break
     finally:
         writer.close()
@@ -203,7 +202,6 @@ def _groups(portions: Iterator[Portion], tally: Tally) -> Iterator[list[Portion]
     group: list[Portion] = []
     lanes: set[Slice] = set()
     records = bytes_ = 0
-    opened = time.monotonic()
     for portion in portions:
         if any(tally.stopped(each) for each in portion.planned):
             continue
