@@ -26,10 +26,10 @@ from headrace.sinks import KafkaTopic
 from headrace.use_cases import UseCase, use_case
 
 LANES = 100
-EACH = 2_000
+EACH = 5_000
 SIZE_BYTES = 300
-ROUNDS = 3
-WARM_UP_ROUNDS = 1
+ROUNDS = 7
+WARM_UP_ROUNDS = 2
 PARTITIONS = 4
 TARGET = 0.8
 GUARANTEES = ("at-least-once", "exactly-once")
