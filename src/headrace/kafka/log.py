@@ -9,7 +9,8 @@ Carefully, librdkafka asks all partitions' leaders in one round, but a single to
 broker calls invalid, or may not show us, makes it repeat the whole round until its time is up. So
 such names never reach it; and when a round fails as a whole, the topics are looked up one by one,
 the round is made again with the sound ones, and the others are left out until a look says that they
-are sound.
+are sound. Of a partition whose leader is killed while it is asked librdkafka may say nothing: no
+error, and an offset that is none. That is no answer, and no end of a log.
 
 No answer is kept between calls: how often to ask is the cycle's decision.
 """
@@ -22,7 +23,13 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    OFFSET_INVALID,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import OffsetSpec as _Spec  # type: ignore[attr-defined]
@@ -160,6 +167,7 @@ class KafkaLog:
         return {
             TopicPartition(each.topic, each.partition): answer.offset
             for each, answer in answers.items()
+            if answer.offset != OFFSET_INVALID
         }, failures
 
     def _describe(self, names: list[str]) -> tuple[dict[str, Any], list[KafkaError]]:
