@@ -90,7 +90,7 @@ def test_an_intent_is_finished_once_though_its_commit_was_cut(store, proxy, lost
     with pytest.raises(OutcomeUnknown):
         store.finish_intent("w-1", moves(epoch))
     assert proxy.cuts == 2
-    assert store.finish_intent("w-1", moves(epoch)) == [not moved] * LANES
+    assert store.finish_intent("w-1", moves(epoch)).moved == [not moved] * LANES
     assert store.pending_intents() == []
     assert offsets(store) == {10}
 

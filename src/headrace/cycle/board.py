@@ -248,16 +248,20 @@ class Board:
                 cost = held.cost
                 lane.predicted_s = cost.seconds_per_slice + piece.size * cost.seconds_per_record
 
-    def claimed(self, wave: Wave) -> None:
-        """A recorded wave is to run again: its lanes are its own as if it ran."""
-        for piece in wave.slices:
+    def claimed(self, recorded: Wave, due: Wave) -> None:
+        """A recorded wave is to run again: the lanes of what is due are its own as if it ran."""
+        self._free(recorded)
+        for piece in due.slices:
             lane = self.lane(piece.lane)
             if lane is not None and lane.wave is None:
-                lane.wave = wave.id
+                lane.wave = recorded.id
 
     def ended(self, wave: Wave) -> None:
-        """A wave came back, whatever became of it."""
+        """A wave came back, whatever became of it; its lanes are free."""
         self.flights.pop(wave.id, None)
+        self._free(wave)
+
+    def _free(self, wave: Wave) -> None:
         for piece in wave.slices:
             lane = self.lane(piece.lane)
             if lane is not None and lane.wave == wave.id:

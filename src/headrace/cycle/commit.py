@@ -9,6 +9,7 @@ What is done about errors is `failing.py`'s matter.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -24,7 +25,7 @@ from headrace.errors import HandlerHung
 from headrace.log_fields import of_slice, of_wave
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Move
-from headrace.model.streams import Order, StreamId
+from headrace.model.streams import Order, Slice, StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.policies.cost import learn
 from headrace.policies.data_loss import ABOUT_THE_LOG
@@ -80,21 +81,15 @@ class Committer:
             self._job_failed(result, result.error, intended)
             return
         rest = self._unfinished(result) if intended else []
-        whole = rest == [result.wave]
-        if not whole:
-            rest = self._recorded(rest)
-        disagreed, refused = self._move(result, intended and not whole)
+        disagreed, left = self._move(result, rest if intended else None)
         if disagreed:
             self.observer.reload_positions(disagreed)
-        if intended and refused:
-            # The wave is still written down; what is left of it, if anything, is seen next.
-            rest.append(result.wave)
         now_s, committed_s = self.clock.monotonic_s(), self.clock.now_s()
         self._judge(result, intended)
         self.board.ended(result.wave)
         self.failing.settled()
         self._tries.pop(result.wave.id, None)
-        self.replays += [(self._due_s(each, now_s), each) for each in rest]
+        self.replays += [(self._due_s(each, now_s), each) for each in left]
         for receipt in result.receipts:
             held = self.board.streams.get(receipt.slice.lane.stream)
             if held is not None:
@@ -129,23 +124,23 @@ class Committer:
             return [left]
         return _parts(left, labels)
 
-    def _recorded(self, waves: list[Wave]) -> list[Wave]:
-        """Write waves down; those that are, as the others' streams are held by somebody else."""
-        done = [each for each in waves if self.store.record_intent(each, self.driver)]
-        if len(done) < len(waves):
-            self.observer.forget_revision()
-        return done
+    def divide(self, recorded: Wave, labels: dict[StreamId, str]) -> list[Wave]:
+        """Write a recorded wave down in parts, a part for each label; what is left to run of it."""
+        parts = _parts(recorded, labels)
+        return self.store.finish_intent(recorded.id, [], self.driver, parts=parts).left
 
     def _due_s(self, wave: Wave, now_s: float) -> float:
         """When the waits of all lanes of a wave are over."""
         lanes = (self.board.lane(piece.lane) for piece in wave.slices)
         return max((lane.not_before_s for lane in lanes if lane is not None), default=now_s)
 
-    def _move(self, result: WaveResult, intended: bool) -> tuple[set[StreamId], bool]:
-        """Move the positions.
+    def _move(
+        self, result: WaveResult, rest: list[Wave] | None
+    ) -> tuple[set[StreamId], list[Wave]]:
+        """Move the positions; of a recorded wave the ``rest`` stays written down.
 
-        Returns the streams whose positions were not where we thought, and whether a move was
-        refused.
+        Returns the streams whose positions were not where we thought, and recorded waves that are
+        to run again.
         """
         mine = [
             each
@@ -156,12 +151,19 @@ class Committer:
             Move(each.slice.lane, each.slice.from_offset, each.reached, each.slice.epoch)
             for each in mine
         ]
-        reached("mid-commit")
-        if intended:
-            moved = self.store.finish_intent(result.wave.id, moves, self.driver)
-        else:
+        reached("mid-commit", result.wave.use_case)
+        left: list[Wave] = []
+        if rest is None:
             moved = self.store.positions.advance(moves) if moves else []
-        reached("committed")
+        else:
+            moved, left = self.store.finish_intent(
+                result.wave.id,
+                moves,
+                self.driver,
+                over=_over(result, rest),
+                parts=[each for each in rest if each.id != result.wave.id],
+            )
+        reached("committed", result.wave.use_case)
         refused = {each.slice.lane.stream for each, ok in zip(mine, moved, strict=True) if not ok}
         done = [each for each, ok in zip(mine, moved, strict=True) if ok]
         for each in [*done, *(other for other in result.receipts if other.committed)]:
@@ -169,7 +171,7 @@ class Committer:
             if lane is not None and lane.position == each.slice.from_offset:
                 lane.position = each.reached
         superseded = {each.slice.lane.stream for each in result.receipts if each.superseded}
-        return refused | superseded, bool(refused)
+        return refused | superseded, left
 
     def _judge(self, result: WaveResult, intended: bool) -> None:
         """Hand errors on, but not those of slices that a lane was sent away from meanwhile."""
@@ -231,15 +233,13 @@ class Committer:
         streams = {piece.lane.stream for piece in wave.slices}
         now_s = self.clock.monotonic_s()
         if hurts(error) and len(streams) > 1:
-            parts = _parts(wave, divided(streams, wave.id))
-            parts = self._recorded(parts)
-            self.store.finish_intent(wave.id, [], self.driver)
+            parts = self.divide(wave, divided(streams, wave.id))
             self.replays += [(now_s, part) for part in parts]
         else:
             tries = self._tries[wave.id] = self._tries.get(wave.id, 0) + 1
             self.replays.append((now_s + self.failing.wait_s(tries - 1, error), wave))
-        # Its lanes stay marked: nothing of them may be planned before the replay.
-        self.board.flights.pop(wave.id, None)
+        # Replays take their lanes before anything is planned.
+        self.board.ended(wave)
 
     def _found(self, wave: Wave) -> tuple[Receipt, ...]:
         """What a lost wave did all the same, by where its lanes are now."""
@@ -261,6 +261,17 @@ def _as_of(position: int, receipt: Receipt, error: SliceError) -> Receipt | None
     return None
 
 
+def _over(result: WaveResult, rest: Collection[Wave]) -> list[Slice]:
+    """Slices that came to nothing, and are not to run again as they were."""
+    again = {piece for wave in rest for piece in wave.slices}
+    lost = {each.slice.lane.stream for each in result.receipts if each.superseded}
+    return [
+        each.slice
+        for each in result.receipts
+        if each.slice not in again and each.slice.lane.stream not in lost
+    ]
+
+
 def _untouched(receipt: Receipt) -> bool:
     """Whether nothing of a slice was done, for want of time or for trouble that passes."""
     passes = receipt.error is None or receipt.error.temporary
@@ -274,14 +285,15 @@ _HUNG = "a use case did not come back, could not be interrupted, and its worker 
 def _parts(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
     """A recorded wave as several, with the very same slices.
 
-    Their names say under which epoch: an earlier life may have been killed just here.
+    Their names come from what they are: a wave may be divided again, by another life too.
     """
-    epoch = max((piece.epoch for piece in wave.slices), default=0)
     made = []
-    for number, label in enumerate(sorted(set(labels.values()))):
+    for label in sorted(set(labels.values())):
         streams = {each for each in labels if labels[each] == label}
-        part = replace(wave, id=f"{wave.id}.{epoch}.{number}")
-        made.append(replace(part, bins=tuple(_bins_of(wave, streams))))
+        bins = tuple(_bins_of(wave, streams))
+        slices = sorted((*piece.lane, piece.from_offset) for each in bins for piece in each.slices)
+        name = f"{zlib.crc32(repr(slices).encode()):08x}"
+        made.append(replace(wave, id=f"{wave.id}.{name}", bins=bins))
     return made
 
 

@@ -28,7 +28,7 @@ from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_overdue
 from headrace.cycle.pacing import Pacing
-from headrace.cycle.replay import renewed
+from headrace.cycle.replay import renewed, stopped
 from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
 from headrace.cycle.telling import Facts, Teller
@@ -175,7 +175,7 @@ class Driver:
         """Nothing runs, and nothing that may run is left, as far as last seen."""
         now_s = self.parts.clock.monotonic_s()
         waiting = self.board.runnable(now_s)
-        replays = any(not self._stopped(wave) for _, wave in self.committer.replays)
+        replays = any(not stopped(wave, self.board) for _, wave in self.committer.replays)
         return not self.board.flights and not waiting and not replays
 
     @property
@@ -327,19 +327,25 @@ class Driver:
                 self.gates.passed(self.board.streams[piece.lane.stream], [piece])
 
     def _start_replays(self, now_s: float) -> None:
-        for each in list(self.committer.replays):
-            due_s, recorded = each
-            # Nothing else of its lanes may be planned before it; their neighbours go on.
-            self.board.claimed(recorded)
-            if due_s > now_s or self._stopped(recorded):
-                continue
+        replays, at = self.committer.replays, 0
+        while at < len(replays):
+            due_s, recorded = replays[at]
             wave = renewed(recorded, self.board)
-            if wave.bins:
+            # Nothing else of its lanes may be planned before it; their neighbours go on.
+            self.board.claimed(recorded, wave)
+            streams, wait = {piece.lane.stream for piece in wave.slices}, stopped(wave, self.board)
+            if streams and (due_s > now_s or wait == streams):
+                at += 1
+                continue
+            if wait:
+                labels = {each: "stopped" if each in wait else "" for each in streams}
+                replays += [(due_s, part) for part in self.committer.divide(recorded, labels)]
+                self.board.ended(recorded)
+            elif streams:
                 self._launch(wave, len(wave.bins), fresh=False)
             else:
                 self.parts.store.finish_intent(recorded.id, [], self.name)
-                self.board.ended(recorded)
-            self.committer.replays.remove(each)
+            del replays[at]
 
     def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
         if fresh and self._intends(wave.use_case):
@@ -351,16 +357,11 @@ class Driver:
             if not recorded:
                 self.observer.forget_revision()  # the next turn sees who has its streams
                 return
-            reached("intent-recorded")
+            reached("intent-recorded", wave.use_case)
         self.board.started(wave, self.parts.clock.monotonic_s(), long_bins)
         self.reporter.started(wave, self.parts.clock.now_s())
         self.parts.engine.start(wave)
-        reached("submitted")
-
-    def _stopped(self, recorded: Wave) -> bool:
-        """Whether a person has to decide about one of its lanes first."""
-        lanes = (self.board.lane(piece.lane) for piece in recorded.slices)
-        return any(lane is not None and lane.failure is not None for lane in lanes)
+        reached("submitted", wave.use_case)
 
     def _snapshot(self, now_s: float, free_slots: int) -> Snapshot:
         self._turn += 1

@@ -5,6 +5,9 @@ identity, so running the very same slices again leaves the same state as once. N
 elsewhere, would not: that is why a replay comes before any planning of these lanes.
 
 Only the epoch is new: the slices are ours now, and the moves must be made under our own token.
+
+A replay waits for whatever its stream would wait for. Of a wave in which only some do, the others
+are divided from them first: nobody waits for somebody else's trouble.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.cycle.board import Board
+from headrace.model.streams import State, StreamId
 from headrace.model.waves import Wave
 
 
@@ -36,3 +40,15 @@ def renewed(wave: Wave, board: Board) -> Wave:
         for each in wave.bins
     )
     return replace(wave, bins=tuple(each for each in bins if each.slices))
+
+
+def stopped(wave: Wave, board: Board) -> set[StreamId]:
+    """Streams of a wave that wait for a person, or for what is not clear about their topics."""
+    found = set()
+    for piece in wave.slices:
+        held, lane = board.streams.get(piece.lane.stream), board.lane(piece.lane)
+        if held is None or lane is None:
+            continue
+        if lane.failure is not None or held.waiting or held.state is State.SUSPENDED:
+            found.add(piece.lane.stream)
+    return found

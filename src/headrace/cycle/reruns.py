@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import structlog
 
@@ -98,18 +99,20 @@ def begin(store: Store, wanted: Range, share: float) -> StreamId:
     deployments = {each.use_case: each for each in store.deployments()}
     if stream.use_case not in deployments:
         raise UnknownName(f"there is no use case {stream.use_case}; deploy it first")
-    number = sum(original(name) == stream.use_case for name in deployments)
     made = replace(
         deployments[stream.use_case],
-        use_case=f"{stream.use_case}{RERUN_MARK}{number}",
         all_tenants=False,
         share=share / (1 - share),
         # In another topic or behind a gap its end means nothing.
         data_loss=DataLossPolicy.FAIL,
         until={},
     )
+    # Somebody else may begin one at the same time, and then each has a name of its own.
+    for number in count(sum(original(name) == stream.use_case for name in deployments)):
+        made = replace(made, use_case=f"{stream.use_case}{RERUN_MARK}{number}")
+        if store.deploy(made, anew=True):
+            break
     rerun = StreamId(made.use_case, stream.tenant)
-    store.deploy(made)
     store.add_stream(rerun)
     store.seek(rerun, {number: start for number, (start, _) in wanted.lanes.items()})
     store.deploy(replace(made, until={number: end for number, (_, end) in wanted.lanes.items()}))

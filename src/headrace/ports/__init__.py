@@ -15,7 +15,7 @@ from headrace.ports.positions import Positions, PositionsFactory
 from headrace.ports.reading import RECORD_SCHEMA, ReaderFactory, SliceBatch, SliceReader
 from headrace.ports.sink import Effect, Sink, SinkWriter, Site, Written
 from headrace.ports.statistics import Statistics
-from headrace.ports.store import Store
+from headrace.ports.store import Finished, Store
 
 __all__ = [
     "RECORD_SCHEMA",
@@ -27,6 +27,7 @@ __all__ = [
     "DeadLettersFactory",
     "Effect",
     "Engine",
+    "Finished",
     "Keys",
     "Log",
     "Positions",

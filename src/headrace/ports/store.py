@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.model.records import Deployment, Failure, LaneStart, Move, Peer
-from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
+from headrace.model.streams import Position, Slice, State, Stream, StreamId, Tenant, Throttle
 from headrace.model.waves import Wave
 from headrace.ports.keys import Audit, Keys
 from headrace.ports.positions import Positions
 from headrace.ports.statistics import Statistics
+
+
+class Finished(NamedTuple):
+    """What became of a recorded wave."""
+
+    #: whether each position was moved, in order
+    moved: list[bool]
+    #: what of it is still written down in this driver's name: to be run again
+    left: list[Wave]
 
 
 class Store(Protocol):
@@ -179,12 +188,28 @@ class Store(Protocol):
         """
 
     def finish_intent(
-        self, wave_id: str, moves: Sequence[Move], driver: str | None = None
-    ) -> list[bool]:
-        """Move positions, as ``Positions.advance``, and forget the intent, in one transaction.
+        self,
+        wave_id: str,
+        moves: Sequence[Move],
+        driver: str | None = None,
+        *,
+        over: Collection[Slice] = (),
+        parts: Sequence[Wave] = (),
+    ) -> Finished:
+        """Move positions, as ``Positions.advance``, and keep what is still to do.
 
-        It stays if a move was refused, or if it is another driver's by now: whoever holds the
-        stream then still has to know what may have run.
+        A slice of the wave stays written down until its lane has moved on from its beginning:
+        whoever holds the stream then has to know what may have run. The same call again, as after
+        a lost answer, moves nothing and tells the same ``left``. Of a wave that is another
+        driver's by now nothing is changed but the positions.
+
+        Args:
+            wave_id: the wave's; it may be forgotten already.
+            moves: what was done of it, and whatever else is to be moved with it.
+            driver: in whose name it is written down; None is anybody's.
+            over: slices that came to nothing and leave no effect; they are forgotten where the
+                lane is still under their epoch.
+            parts: waves that some of its slices are to be written down as from now on.
         """
 
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
@@ -195,8 +220,11 @@ class Store(Protocol):
 
     # deployments and failures
 
-    def deploy(self, deployment: Deployment) -> None:
-        """Add or replace a use case; adds the streams of all tenants if it is for all."""
+    def deploy(self, deployment: Deployment, *, anew: bool = False) -> bool:
+        """Add or replace a use case; adds the streams of all tenants if it is for all.
+
+        With ``anew`` one that is there already is left alone, and the answer is False.
+        """
 
     def deployments(self) -> list[Deployment]:
         """Deployed use cases, by name."""

@@ -44,7 +44,7 @@ def every(connection: Connection) -> list[Deployment]:
     ]
 
 
-def deploy(connection: Connection, deployment: Deployment) -> None:
+def deploy(connection: Connection, deployment: Deployment, *, anew: bool = False) -> bool:
     """Add or replace a use case; add the streams that tenants lack if it is for all."""
     streams.topic_of(deployment.topic, "tenant")
     values = _row(deployment)
@@ -52,6 +52,8 @@ def deploy(connection: Connection, deployment: Deployment) -> None:
     topic = connection.scalar(select(deployments.c.topic).where(ours))
     if topic is None:
         connection.execute(insert(deployments).values(values))
+    elif anew:
+        return False
     elif topic == deployment.topic:
         connection.execute(update(deployments).where(ours).values(values))
     else:
@@ -61,6 +63,7 @@ def deploy(connection: Connection, deployment: Deployment) -> None:
         )
     if deployment.all_tenants:
         _add_missing_streams(connection, deployment)
+    return True
 
 
 def _add_missing_streams(connection: Connection, deployment: Deployment) -> None:

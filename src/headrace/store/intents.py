@@ -2,24 +2,29 @@
 
 A sink without transactions can still do exactly-once if the same slices are run again after a
 crash. So the wave is kept exactly as it was planned, and a replay reads it back equal. It is kept
-as JSON of its slices: nobody asks for parts of it.
+as JSON of its slices.
+
+A wave is of many tenants, and they come to their ends apart. A slice is forgotten when its lane has
+moved on, or when its driver says that it came to nothing and still has the stream; whatever else
+became of the wave, the other slices stay written down, in its own record or in those of its parts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, true
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, update
 
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.waves import Bin, Wave
+from headrace.ports import Finished
 from headrace.store.pairs import matching
 from headrace.store.positions import advance
-from headrace.store.schema import intents, streams
+from headrace.store.schema import intents, positions, streams
 
 
 def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
@@ -41,14 +46,66 @@ def record(connection: Connection, wave: Wave, driver: str | None) -> bool:
 
 
 def finish(
-    connection: Connection, wave_id: str, moves: Sequence[Move], driver: str | None
-) -> list[bool]:
-    """Move positions, and forget the intent if all of them moved and it is this driver's."""
+    connection: Connection,
+    wave_id: str,
+    moves: Sequence[Move],
+    driver: str | None,
+    over: Collection[Slice] = (),
+    parts: Sequence[Wave] = (),
+) -> Finished:
+    """Move positions, and keep what is still to do of the wave; see ``Store.finish_intent``."""
     moved = advance(connection, moves)
-    if all(moved):
-        ours = true() if driver is None else intents.c.driver == driver
-        connection.execute(delete(intents).where(intents.c.wave_id == wave_id, ours))
-    return moved
+    named = intents.c.wave_id == wave_id
+    asked = select(intents.c.wave).where(named, _of(driver)).with_for_update()
+    known = connection.scalar(asked)
+    if known is not None:
+        wave = from_json(known)
+        done = {(each.lane, each.from_offset) for each, ok in zip(moves, moved, strict=True) if ok}
+        due = set(_due(connection, wave, done, over))
+        due -= {_place(piece) for part in parts for piece in part.slices}
+        left = _only(wave, due)
+        for part in parts:
+            row = {"wave_id": part.id, "wave": to_json(part), "driver": driver}
+            connection.execute(insert(intents).values(row))
+        if not left.bins:
+            connection.execute(delete(intents).where(named))
+        elif left != wave:
+            connection.execute(update(intents).where(named).values(wave=to_json(left)))
+    # Should an answer have been lost, the parts are there and the wave is not.
+    names = [wave_id, *(part.id for part in parts)]
+    return Finished(moved, _pending(connection, intents.c.wave_id.in_(names), _of(driver)))
+
+
+_Place = tuple[LaneId, int]
+
+
+def _place(piece: Slice) -> _Place:
+    return piece.lane, piece.from_offset
+
+
+def _due(
+    connection: Connection, wave: Wave, done: set[_Place], over: Collection[Slice]
+) -> Iterator[_Place]:
+    """Where slices of a wave begin whose lanes are still there."""
+    left = {_place(piece) for piece in wave.slices} - done
+    nothing = {_place(piece): piece.epoch for piece in over}
+    for some in matching(positions, {lane.stream for lane, _ in left}):
+        for row in connection.execute(select(positions).where(some)):
+            place = LaneId(row.use_case, row.tenant, row.partition), row.next_offset
+            if place in left and nothing.get(place) != row.epoch:
+                yield place
+
+
+def _only(wave: Wave, places: set[_Place]) -> Wave:
+    bins = (
+        replace(each, slices=tuple(piece for piece in each.slices if _place(piece) in places))
+        for each in wave.bins
+    )
+    return replace(wave, bins=tuple(each for each in bins if each.slices))
+
+
+def _of(driver: str | None) -> ColumnElement[bool]:
+    return true() if driver is None else intents.c.driver == driver
 
 
 def _holds(connection: Connection, driver: str, wave: Wave) -> bool:
@@ -66,8 +123,11 @@ def _holds(connection: Connection, driver: str, wave: Wave) -> bool:
 
 def pending(connection: Connection, driver: str | None) -> list[Wave]:
     """Waves written down and not finished, of one driver or of all, oldest first."""
-    ours = true() if driver is None else intents.c.driver == driver
-    waves = connection.scalars(select(intents.c.wave).where(ours).order_by(intents.c.id))
+    return _pending(connection, _of(driver))
+
+
+def _pending(connection: Connection, *wanted: ColumnElement[bool]) -> list[Wave]:
+    waves = connection.scalars(select(intents.c.wave).where(*wanted).order_by(intents.c.id))
     return [from_json(wave) for wave in waves]
 
 

@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, select, update
 
 from headrace.model.records import Deployment, Failure, LaneStart, Move, Peer
-from headrace.model.streams import Position, State, Stream, StreamId, Tenant, Throttle
+from headrace.model.streams import Position, Slice, State, Stream, StreamId, Tenant, Throttle
 from headrace.model.waves import Wave
+from headrace.ports import Finished
 from headrace.store import (
     deployments,
     drivers,
@@ -228,11 +229,17 @@ class SqlStore:
             return intents.record(connection, wave, driver)
 
     def finish_intent(
-        self, wave_id: str, moves: Sequence[Move], driver: str | None = None
-    ) -> list[bool]:
-        """Move positions and forget the intent if all of them moved, in one transaction."""
+        self,
+        wave_id: str,
+        moves: Sequence[Move],
+        driver: str | None = None,
+        *,
+        over: Collection[Slice] = (),
+        parts: Sequence[Wave] = (),
+    ) -> Finished:
+        """Move positions, and keep what is still to do of the wave, in one transaction."""
         with self._database.write() as connection:
-            return intents.finish(connection, wave_id, moves, driver)
+            return intents.finish(connection, wave_id, moves, driver, over, parts)
 
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
         """Waves written down and not finished, of one driver or of all; oldest first."""
@@ -241,10 +248,10 @@ class SqlStore:
 
     # deployments and failures
 
-    def deploy(self, deployment: Deployment) -> None:
+    def deploy(self, deployment: Deployment, *, anew: bool = False) -> bool:
         """Add or replace a use case; adds the streams of all tenants if it is for all."""
         with self._change() as connection:
-            deployments.deploy(connection, deployment)
+            return deployments.deploy(connection, deployment, anew=anew)
 
     def deployments(self) -> list[Deployment]:
         """Deployed use cases, by name."""

@@ -36,10 +36,11 @@ from headrace.model.streams import (
     Tenant,
     Throttle,
 )
-from headrace.model.waves import Bin, Wave
+from headrace.model.waves import Wave
 from headrace.ports import Store
 from headrace.testing.store_contract_changes import ChangesContract
 from headrace.testing.store_contract_failures import FailuresContract
+from headrace.testing.store_contract_intents import IntentsContract
 from headrace.testing.store_contract_keys import AuditContract, KeysContract
 from headrace.testing.store_contract_lost import LostContract
 from headrace.testing.store_contract_positions import (
@@ -232,6 +233,11 @@ class _Streams:
         assert store.streams()[0].epoch == epoch
         assert offsets(store) == {0: 7}
 
+    def test_a_name_that_is_taken_is_not_deployed_anew(self, store: Store) -> None:
+        assert store.deploy(SCORE, anew=True)
+        assert not store.deploy(replace(SCORE, digest="cd34"), anew=True)
+        assert store.deployments() == [SCORE]
+
     def test_a_use_case_keeps_its_topic(self, store: Store) -> None:
         store.deploy(SCORE)
         with pytest.raises(ConfigError, match="another name"):
@@ -270,69 +276,7 @@ class _Streams:
         assert store.revision() == before
 
 
-class _Intents:
-    def test_an_intent_comes_back_equal_and_oldest_first(
-        self, store: Store, open_again: Callable[[], Store]
-    ) -> None:
-        slices = (
-            Slice(lane(0), "acme.visits", 2**40, 2**40 + 3, 4, more=True),
-            Slice(lane(1), "ü\0", 0, 0, 0),
-        )
-        bins = (Bin(slices, 0.1 + 0.2), Bin((), float("inf")))
-        waves = [Wave("w2", "score", bins, 1 / 3), Wave("w1", "score", (), 0.0)]
-        for wave in waves:
-            store.record_intent(wave)
-        again = open_again()
-        assert again.pending_intents() == waves
-        again.close()
-
-    def test_writing_an_intent_down_twice_is_once(self, store: Store) -> None:
-        wave = Wave("w1", "score", (), 1.0)
-        store.record_intent(wave)
-        store.record_intent(wave)
-        assert store.pending_intents() == [wave]
-
-    def test_finishing_moves_what_matches_and_forgets_the_intent(self, store: Store) -> None:
-        epoch = started(store, 0, 0)
-        store.record_intent(Wave("w1", "score", (), 1.0))
-        moves = [Move(lane(0), 0, 5, epoch), Move(lane(1), 0, 5, epoch)]
-        assert store.finish_intent("w1", moves) == [True, True]
-        assert store.pending_intents() == []
-        assert store.finish_intent("w1", [Move(lane(1), 5, 6, epoch)]) == [True]
-        assert offsets(store) == {0: 5, 1: 6}
-
-    def test_an_intent_stays_if_one_of_its_moves_is_refused(self, store: Store) -> None:
-        epoch = started(store, 0, 0)
-        wave = Wave("w1", "score", (), 1.0)
-        store.record_intent(wave)
-        moves = [Move(lane(0), 0, 5, epoch), Move(lane(1), 3, 5, epoch)]
-        assert store.finish_intent("w1", moves) == [True, False]
-        assert store.pending_intents() == [wave]
-        assert offsets(store) == {0: 5, 1: 0}
-
-    def test_an_intent_is_finished_by_its_driver_alone(self, store: Store) -> None:
-        started(store, 0)
-        wave = Wave("w1", "score", (), 1.0)
-        store.record_intent(wave, "d1")
-        assert store.finish_intent("w1", [], "d2") == []
-        assert store.pending_intents("d1") == [wave]
-        store.finish_intent("w1", [], "d1")
-        assert store.pending_intents() == []
-
-    def test_only_who_holds_the_streams_of_a_wave_can_write_it_down(self, store: Store) -> None:
-        old = started(store, 0)
-        epoch = store.hold([ACME], "d1")[ACME]
-
-        def wave(name: str, under: int) -> Wave:
-            piece = Slice(lane(0), "acme.visits", 0, 5, under)
-            return Wave(name, "score", (Bin((piece,), 1.0),), 1.0)
-
-        assert not store.record_intent(wave("w1", epoch), "d2")
-        assert not store.record_intent(wave("w2", old), "d1")
-        assert store.pending_intents() == []
-        assert store.record_intent(wave("w3", epoch), "d1")
-        assert store.pending_intents("d1") == [wave("w3", epoch)]
-
+class _Drivers:
     def test_who_was_replaced_neither_gives_nor_takes_what_its_successor_has(
         self, store: Store
     ) -> None:
@@ -357,7 +301,8 @@ class StoreContract(
     ChangesContract,
     _Streams,
     PositionsContract,
-    _Intents,
+    IntentsContract,
+    _Drivers,
     FailuresContract,
     LostContract,
     KeysContract,

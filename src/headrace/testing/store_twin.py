@@ -187,11 +187,13 @@ class StoreTwin(DriversTwin):
     # deployments
 
     @alone
-    def deploy(self, deployment: Deployment) -> None:
+    def deploy(self, deployment: Deployment, *, anew: bool = False) -> bool:
         """Add or replace a use case; adds the streams of all tenants if it is for all."""
         topic_of(deployment.topic, "tenant")
         name = deployment.use_case
         known = self.data.deployments.get(name)
+        if anew and known is not None:
+            return False
         if known is not None and known.topic != deployment.topic:
             raise ConfigError(f"use case {name} reads {known.topic}; deploy it under another name")
         self._changed()
@@ -201,6 +203,7 @@ class StoreTwin(DriversTwin):
             lacking = tenant.state is not State.REMOVED and stream not in self.data.streams
             if deployment.all_tenants and lacking:
                 self._begin(stream, deployment.topic)
+        return True
 
     @alone
     def deployments(self) -> list[Deployment]:

@@ -13,8 +13,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from headrace.errors import Fenced, UnknownName
 from headrace.model.records import Move, Peer
-from headrace.model.streams import Stream, StreamId
+from headrace.model.streams import LaneId, Slice, Stream, StreamId
 from headrace.model.waves import Wave
+from headrace.ports import Finished
 from headrace.testing.statistics_twin import StatisticsTwin
 from headrace.testing.store_twin_keys import AuditTwin, KeysTwin
 from headrace.testing.store_twin_positions import Data, PositionsTwin
@@ -147,13 +148,47 @@ class DriversTwin:
 
     @alone
     def finish_intent(
-        self, wave_id: str, moves: Sequence[Move], driver: str | None = None
-    ) -> list[bool]:
-        """Move positions, and forget the intent if all of them moved and it is this driver's."""
+        self,
+        wave_id: str,
+        moves: Sequence[Move],
+        driver: str | None = None,
+        *,
+        over: Collection[Slice] = (),
+        parts: Sequence[Wave] = (),
+    ) -> Finished:
+        """Move positions, and keep what is still to do of the wave."""
         moved = self.positions.advance(moves)
-        if all(moved) and driver in (None, self.data.intents.get(wave_id, (None, None))[1]):
-            self.data.intents.pop(wave_id, None)
-        return moved
+        known, of = self.data.intents.get(wave_id, (None, None))
+        if known is not None and driver in (None, of):
+            parted = {_place(piece) for part in parts for piece in part.slices}
+            nothing = {(*_place(piece), piece.epoch) for piece in over}
+            bins = (
+                replace(
+                    each,
+                    slices=tuple(
+                        piece
+                        for piece in each.slices
+                        if self._is_due(piece, nothing) and _place(piece) not in parted
+                    ),
+                )
+                for each in known.bins
+            )
+            left = replace(known, bins=tuple(each for each in bins if each.slices))
+            self.data.intents[wave_id] = (left, of)
+            if not left.bins:
+                del self.data.intents[wave_id]
+            self.data.intents |= {part.id: (part, driver) for part in parts}
+        names = {wave_id, *(part.id for part in parts)}
+        waves = self.data.intents.items()
+        return Finished(moved, [w for n, (w, of) in waves if n in names and driver in (None, of)])
+
+    def _is_due(self, piece: Slice, nothing: set[tuple[LaneId, int, int]]) -> bool:
+        position = self.data.positions[piece.lane.stream].get(piece.lane.partition)
+        return (
+            position is not None
+            and position.next_offset == piece.from_offset
+            and (*_place(piece), position.epoch) not in nothing
+        )
 
     @alone
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
@@ -184,3 +219,7 @@ class DriversTwin:
         for each in list(self.data.streams.values()):
             if each.holder == driver and (streams is None or each.id in streams):
                 self._set_stream(each.id, holder=to)
+
+
+def _place(piece: Slice) -> tuple[LaneId, int]:
+    return piece.lane, piece.from_offset

@@ -114,6 +114,18 @@ def test_what_comes_meanwhile_is_the_live_streams_alone(live):
     assert state(live) is State.REMOVED
 
 
+def test_two_that_begin_at_the_same_time_have_names_of_their_own(live, monkeypatch):
+    before = live.store.deployments()
+    wanted = range_of(live.store, live.log, ACME, "earliest", None)
+    assert begin(live.store, wanted, 0.2) == RERUN
+    # The second one had looked before the first one was there.
+    monkeypatch.setattr(live.store, "deployments", lambda: before)
+    assert begin(live.store, wanted, 0.2) == StreamId("keep~2", "acme")
+    monkeypatch.undo()
+    ends = {each.use_case: each.until for each in live.store.deployments()}
+    assert ends == {"keep": None, "keep~1": {0: 10, 1: 4}, "keep~2": {0: 10, 1: 4}}
+
+
 def test_a_rerun_ends_where_it_is_told(live):
     rerun(live, "0", '{"acme.visits": {"0": 3, "1": 4}}')
     live.turns()

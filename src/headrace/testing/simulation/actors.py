@@ -105,7 +105,8 @@ class StoreDoor(Door):
     def _did(self, name: str, args: Sequence[Any], answer: Any) -> None:
         if name in ("advance", "finish_intent"):
             moves = args[0] if name == "advance" else args[1]
-            for move, made in zip(moves, answer, strict=True):
+            moved = answer if name == "advance" else answer.moved
+            for move, made in zip(moves, moved, strict=True):
                 if made:
                     self._stage.moved(move)
         elif name == "join":

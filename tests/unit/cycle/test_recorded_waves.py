@@ -1,0 +1,229 @@
+"""A recorded wave is of many tenants: what becomes of one of them costs the others nothing.
+
+By intent everything hangs on what stays written down: a slice that is forgotten too early leaves
+its effects twice, one that is kept too long holds its lane for ever.
+"""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.errors import Fenced, OutcomeUnknown, SinkUnavailable, StoreUnavailable
+from headrace.model.streams import LaneId, State, StreamId, Tenant
+from headrace.testing.log_twin import Row
+
+
+class Stumbling:
+    """A store that does not answer one call, made or not."""
+
+    def __init__(self, store):
+        self._store = store
+        self.stumbles = {}
+
+    def __getattr__(self, name):
+        whole = getattr(self._store, name)
+        if name not in self.stumbles:
+            return whole
+
+        def call(*args, **options):
+            when = self.stumbles.pop(name, None)
+            if when == "before":
+                raise StoreUnavailable("it does not answer")
+            answer = whole(*args, **options)
+            if when == "after":
+                raise OutcomeUnknown("its answer was lost")
+            return answer
+
+        return call
+
+
+def offsets(table, _context):
+    return pa.table({"offset": table["offset"]})
+
+
+def effects(world, tenant):
+    """Offsets that the tenant's files have."""
+    paths = sorted((world.folder / "out").rglob("*.parquet"))
+    mine = [each for each in paths if f"tenant={tenant}" in each.parts]
+    return sorted(o for each in mine for o in pq.ParquetFile(each).read()["offset"].to_pylist())
+
+
+def serving(world, handler=offsets, tenants="abc", **options):
+    world.use_cases = [world.make(handler, guarantee="exactly-once", **options)]
+    world.deploy()
+    for name in tenants:
+        world.tenant(name, 5)
+    return world
+
+
+def killed_after_writing(world):
+    """A life that wrote its wave's effects and did not live to commit it."""
+    world.start()
+    world.driver.turn()
+    world.engine.finished(0)
+
+
+def is_free(world, tenant):
+    return world.driver.board.lane(LaneId("keep", tenant, 0)).wave is None
+
+
+@pytest.mark.parametrize(
+    ("call", "when"),
+    [("keep_failure", "before"), ("keep_failure", "after"), ("finish_intent", "after")],
+)
+def test_a_tenant_that_stops_stops_nobody_else_when_the_store_stumbles(world, call, when):
+    def handler(table, context):
+        if context.tenant == "a":
+            raise context.bad_record(0, "bad")
+        return offsets(table, context)
+
+    serving(world, handler)
+    world.store = Stumbling(world.store)
+    world.start()
+    world.store.stumbles[call] = when
+    world.turns(6)
+    world.send("b", 20)
+    world.turns(20, 1.0)
+    assert world.positions() == {("a", 0): 0, ("b", 0): 25, ("c", 0): 5}
+
+
+def test_a_lane_that_was_sought_while_its_wave_ran_holds_up_nobody(world):
+    sought = []
+
+    def handler(table, context):
+        if context.tenant == "a":
+            raise context.bad_record(0, "bad")
+        if context.tenant == "c" and not sought:
+            sought.append(world.store.seek(StreamId("keep", "c"), {0: 2}))
+        return offsets(table, context)
+
+    serving(world, handler).start()
+    world.turns(6)
+    for name in "bc":
+        world.send(name, 20)
+    world.turns(20, 1.0)
+    assert world.positions() == {("a", 0): 0, ("b", 0): 25, ("c", 0): 25}
+    assert world.store.pending_intents() == []
+
+
+def test_a_lane_that_a_replay_does_not_need_is_free(world):
+    killed_after_writing(serving(world))
+    world.store.seek(StreamId("keep", "a"), {0: 2})
+    world.start()
+    world.turns(5)
+    assert is_free(world, "a")
+    world.send("a", 20)
+    world.turns(20, 1.0)
+    assert world.positions()["a", 0] == 25
+
+
+def test_who_was_replaced_takes_nothing_from_its_successors_record(world):
+    down = [True]
+
+    def handler(table, context):
+        if down:
+            raise SinkUnavailable("down")
+        return offsets(table, context)
+
+    first = serving(world, handler).start()
+    world.driver.turn()
+    # Its wave came back, and then it slept.
+    first._results += world.engine.finished(0)
+    down.clear()
+    killed_after_writing(world)
+    with pytest.raises(Fenced):
+        first.turn()
+    for name in "abc":
+        world.send(name, 7)
+    world.start()
+    world.turns(6)
+    assert all(effects(world, name) == list(range(12)) for name in "abc")
+
+
+def test_a_neighbour_that_is_added_again_makes_nobody_forget(world, monkeypatch):
+    killed_after_writing(serving(world))
+    monkeypatch.setattr("headrace.spark.task.GROUP_S", -1)
+    seen = []
+
+    def handler(table, context):
+        seen.append(context.tenant)
+        if len(seen) == 1:
+            # Of the others one begins afresh, and the bin has no time for both.
+            (again, _) = sorted(set("abc") - set(seen))
+            world.store.set_tenant_state(again, State.REMOVED)
+            world.store.add_tenant(Tenant(again))
+            monkeypatch.setattr("headrace.spark.task.time", Hurried())
+        return offsets(table, context)
+
+    world.use_cases = [world.make(handler, guarantee="exactly-once")]
+    for name in "abc":
+        world.send(name, 7)
+    world.start()
+    world.turns(2)
+    monkeypatch.undo()
+    world.use_cases = [world.make(offsets, guarantee="exactly-once")]
+    world.start()
+    world.turns(12, 1.0)
+    assert all(effects(world, name) == list(range(12)) for name in "abc")
+
+
+class Hurried:
+    """A clock on which every look is ten seconds after the last."""
+
+    def __init__(self):
+        self._now_s = 10**9
+
+    def monotonic(self):
+        self._now_s += 10
+        return self._now_s
+
+
+def test_merged_lanes_keep_their_order_when_an_answer_is_lost(world):
+    seen = []
+
+    def handler(table, _context):
+        seen.extend(table["timestamp"].cast(pa.int64()).to_pylist())
+        return pa.table({"offset": table["offset"]})
+
+    world.use_cases = [world.make(handler, guarantee="exactly-once", order="stream")]
+    world.deploy()
+    world.tenant("a", 0, partitions=2)
+    for partition, first_ms in ((0, 1000), (1, 5000)):
+        rows = [Row(b"x", timestamp_ms=first_ms + at) for at in range(600)]
+        world.log.append("a.visits", partition, rows)
+    world.store = Stumbling(world.store)
+    world.start()
+    world.store.stumbles["finish_intent"] = "after"
+    world.turns(40)
+    assert world.positions() == {("a", 0): 600, ("a", 1): 600}
+    assert seen == sorted(seen)
+
+
+def test_nothing_runs_on_a_topic_that_was_made_again_until_a_person_came(world):
+    down, seen = [], []
+
+    def handler(table, _context):
+        if down:
+            raise SinkUnavailable("down")
+        seen.extend(table["value"].to_pylist())
+        return pa.table({"offset": table["offset"]})
+
+    serving(world, handler, tenants="").tenant("a", 0)
+    world.log.append("a.visits", 0, [Row(b"old")] * 10)
+    world.start()
+    world.turns(6)
+    down.append(True)
+    world.log.append("a.visits", 0, [Row(b"old")] * 5)
+    world.turns(3)
+    world.log.delete_topic("a.visits")
+    world.log.create_topic("a.visits", 1)
+    world.log.append("a.visits", 0, [Row(b"new")] * 30)
+    world.turns(40, 1.0)
+    down.clear()
+    world.turns(40, 1.0)
+    assert world.row("a").state == "suspended"
+    assert seen == [b"old"] * 10
+    world.store.seek(StreamId("keep", "a"), {0: 0})
+    world.store.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
+    world.turns(40, 1.0)
+    assert seen == [b"old"] * 10 + [b"new"] * 30
