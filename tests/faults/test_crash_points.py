@@ -1,14 +1,14 @@
-"""A driver killed at every named step, again and again, while records keep coming.
+"""A driver killed at every named step of every recipe, again and again, while records keep coming.
 
-``HEADRACE_FAULT_SEEDS`` says how many kills a step gets; a seed chooses how often the step is
-passed before the kill.
+``HEADRACE_FAULT_SEEDS`` says how many kills a step gets, the recipes in turn; a seed chooses how
+often the step is passed before the kill.
 """
 
 import os
 import random
 
 import pytest
-from rig import Rig
+from rig import NAMES, Rig
 
 from headrace.crash_points import STEPS
 
@@ -16,6 +16,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mar
 SEEDS = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1"))
 #: one inside a task and one in the driver, where there is no time for all
 QUICK = ("sink-written", "mid-commit")
+#: whose step it is, where it is not everybody's
+WHOSE = {
+    "planned": ("",),
+    "intent-recorded": ("intends", "transfers"),
+    "claimed": ("claims",),
+    "mid-commit": ("repeats", "intends", "transfers", "transacts", "claims"),
+}
 
 
 @pytest.mark.parametrize(
@@ -24,10 +31,12 @@ QUICK = ("sink-written", "mid-commit")
 )
 def test_killed_at_a_step_every_guarantee_is_kept(step, kafka, tmp_path):
     rig = Rig(tmp_path / "service", kafka.bootstrap_servers)
+    whose = WHOSE.get(step, NAMES)
     with rig.sending():
         for seed in range(SEEDS):
-            times = random.Random(f"{step}{seed}").randint(1, 6)
-            with rig.start(f"{step}:{times}") as driver:
+            name = whose[seed % len(whose)]
+            times = random.Random(f"{step}{seed}").randint(1, 4)
+            with rig.start(f"{step}@{name}:{times}" if name else f"{step}:{times}") as driver:
                 driver.until_stopped()
                 driver.kill()
     rig.settle()

@@ -35,6 +35,7 @@ from itertools import islice
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from headrace.crash_points import reached
 from headrace.errors import HeadraceError, Permanent, SinkRefused, SinkUnavailable
 from headrace.model.records import Move
 from headrace.ports import Effect, Site, Written
@@ -198,6 +199,7 @@ class KafkaTransactionWriter:
             errors = dict(errors)
             self._abort(line, errors)
             return errors
+        reached("mid-write", _use_case(effects))
         try:
             line.producer.commit_transaction()
         except KafkaException as exc:

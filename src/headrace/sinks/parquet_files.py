@@ -39,6 +39,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.crash_points import reached
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, WrongSchema
 from headrace.model.streams import original
 from headrace.ports import Effect, Site, Written
@@ -121,7 +122,7 @@ class ParquetWriter:
         for index, effect in enumerate(effects):
             path = self._root / file_name(effect)
             try:
-                if self._write_file(effect.output, path):
+                if self._write_file(effect, path):
                     folders.setdefault(path.parent, []).append(index)
             except HeadraceError as error:
                 outcomes[index] = failed(error)
@@ -139,7 +140,8 @@ class ParquetWriter:
     def close(self) -> None:
         """Nothing to give up: no file stays open."""
 
-    def _write_file(self, table: pa.Table, path: Path) -> bool:
+    def _write_file(self, effect: Effect, path: Path) -> bool:
+        table = effect.output
         if table.num_columns:
             self._check(table.schema)
         if table.num_rows == 0:
@@ -150,6 +152,7 @@ class ParquetWriter:
             unfinished.parent.mkdir(exist_ok=True)
             try:
                 _write_synced(table, unfinished)
+                reached("mid-write", effect.slices[0].lane.use_case)
                 unfinished.replace(path)
             except BaseException:
                 unfinished.unlink(missing_ok=True)

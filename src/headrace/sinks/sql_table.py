@@ -30,6 +30,7 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
+from headrace.crash_points import reached
 from headrace.errors import (
     ConfigError,
     OutcomeUnknown,
@@ -164,6 +165,7 @@ class SqlTableWriter:
         try:
             with _transaction(self._positions, self._where) as connection:
                 written = self._write_or_halve(connection, group)
+                reached("mid-write", group[0].slices[0].lane.use_case)
         except SinkUnavailable as error:
             if not isinstance(error.__cause__, OutcomeUnknown):
                 raise

@@ -55,7 +55,7 @@ class BinRun:
         claimed = self.use_case.claims
         if claimed:
             portions = self._claim(portions)
-            reached("claimed")
+            reached("claimed", self.use_case.name)
         handled: list[Portion] = []
         effects: list[Effect] = []
         for portion in portions:
@@ -67,9 +67,9 @@ class BinRun:
                 handled.append(done)
                 effects.append(effect)
         if effects:
-            reached("mid-slice")
+            reached("mid-slice", self.use_case.name)
             answers = self._write(effects)
-            reached("sink-written")
+            reached("sink-written", self.use_case.name)
             for done, effect, written in zip(handled, effects, answers, strict=True):
                 if self._can_narrow(done, written):
                     self._narrow(done)
