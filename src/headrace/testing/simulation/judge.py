@@ -52,6 +52,7 @@ def judge(world: World) -> list[str]:
         for each in (world.chain.report(), world.flight.report(), world.isolation.report())
         if not each.clean
     ]
+    wrong += _kept_lanes(world)
     for name in sorted(world.use_cases):
         wrong += [f"{name}: {each}" for each in _use_case(world, name)]
         wrong += [f"{name}: {each}" for each in _standing_still(world, name)]
@@ -59,6 +60,17 @@ def judge(world: World) -> list[str]:
         changed = book.changed if book.exactly_once == "intent" else []
         wrong += [f"{name}: effect {each} was replaced by another" for each in changed]
     return wrong
+
+
+def _kept_lanes(world: World) -> list[str]:
+    """Lanes that nothing can be planned for, as a wave has them that is over."""
+    return [
+        f"{name} partition {partition} is kept by wave {lane.wave}, which is over"
+        for life in world.lives
+        for name, held in life.driver.board.streams.items()
+        for partition, lane in held.lanes.items()
+        if lane.wave is not None and lane.wave not in life.driver.board.flights
+    ]
 
 
 def _round(world: World, seconds: float) -> None:
