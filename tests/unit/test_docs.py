@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +28,11 @@ LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
 
 def blocks(page: Path, language: str) -> list[str]:
     return [body for kind, body in FENCE.findall(page.read_text()) if kind == language]
+
+
+def test_the_table_of_faults_is_that_of_the_results() -> None:
+    table = ROOT / "scripts" / "fault_table.py"
+    subprocess.run([sys.executable, table, "--check"], check=True)
 
 
 def commands() -> list[str]:

@@ -71,6 +71,8 @@ def finish(
             connection.execute(delete(intents).where(named))
         elif left != wave:
             connection.execute(update(intents).where(named).values(wave=to_json(left)))
+        if not parts:
+            return Finished(moved, [left] if left.bins else [])
     # Should an answer have been lost, the parts are there and the wave is not.
     names = [wave_id, *(part.id for part in parts)]
     return Finished(moved, _pending(connection, intents.c.wave_id.in_(names), _of(driver)))

@@ -95,7 +95,20 @@ def test_a_token_says_who_calls(tokens):
         {"key": OTHER_KEY},
         {"kid": "k2"},
     ],
-    ids=str,
+    ids=[
+        "issuer",
+        "issuer/",
+        "audience",
+        "not yet",
+        "issued later",
+        "no issuer",
+        "no audience",
+        "no end",
+        "no subject",
+        "subject a number",
+        "key",
+        "name of key",
+    ],
 )
 def test_a_token_with_something_wrong_is_refused(tokens, wrong):
     assert refused(tokens, token(**wrong))
