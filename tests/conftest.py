@@ -6,12 +6,28 @@ A test that must stop, kill or fill a server starts one for itself.
 
 import tempfile
 import uuid
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Give every test an id of its own: of two with the same one only one would be run.
+
+    pytest-xdist knows a test by its id, and schemathesis gives one to all operations of a test.
+    """
+    known = Counter(each.nodeid for each in items)
+    for each in items:
+        if known[each.nodeid] > 1:
+            each._id = each.parent.id.child(each.name)
+    known = Counter(each.nodeid for each in items)
+    if twice := [name for name, times in known.items() if times > 1]:
+        raise pytest.UsageError(f"tests have the same id, and xdist would run one of each: {twice}")
 
 
 @pytest.fixture(scope="session")
