@@ -7,6 +7,7 @@ the matrix, of which the last one counts, so that what the document claims is wh
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -37,19 +38,14 @@ def table(lines):
         totals = [totals[0] + each["faults"], totals[1] + each["records"]]
     rows.append(["**all**", str(totals[0]), str(totals[1]), *[""] * len(GUARANTEES)])
     foreign = sum(kinds["foreign"] for each in lines for kinds in each["found"].values())
-    late = [
-        sum(
-            kinds["out_of_order"]
-            for each in lines
-            for of, kinds in each["found"].items()
-            if own(of)
-        )
-        for own in ("claims".__ne__, "claims".__eq__)
-    ]
+    late = Counter()
+    for each in lines:
+        for use_case, kinds in each["found"].items():
+            late[use_case == "claims"] += kinds["out_of_order"]
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return (
-        f"{text}\n\nOf another tenant: {foreign}. Out of order: {late[0]}; and {late[1]} effects of "
-        "at-most-once, which a driver that had been asleep made late."
+        f"{text}\n\nOf another tenant: {foreign}. Out of order: {late[False]}; and {late[True]} "
+        "effects of at-most-once, which a driver that had been asleep made late."
     )
 
 
