@@ -112,11 +112,7 @@ class Committer:
             if piece not in again and held is not None and held.deployment.order is Order.STREAM:
                 # Its lanes are merged: what is left of one cannot run without the others.
                 again -= {each for each in again if each.lane.stream == piece.lane.stream}
-        bins = (
-            replace(each, slices=tuple(piece for piece in each.slices if piece in again))
-            for each in result.wave.bins
-        )
-        left = replace(result.wave, bins=tuple(each for each in bins if each.slices))
+        left = result.wave.only(again.__contains__)
         troubled = {each.slice.lane.stream for each in result.receipts if each.error is not None}
         streams = {piece.lane.stream for piece in again}
         labels = {each: str(each) if each in troubled else "" for each in streams}

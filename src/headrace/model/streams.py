@@ -108,6 +108,11 @@ class Slice:
         """How many offsets it spans: at least as many as the records in it (there can be gaps)."""
         return self.until_offset - self.from_offset
 
+    @property
+    def begin(self) -> tuple[LaneId, int]:
+        """Its lane and first offset: of two attempts at it the same, whatever their epochs."""
+        return self.lane, self.from_offset
+
     def __str__(self) -> str:
         return f"{self.topic}[{self.lane.partition}] {self.from_offset}..{self.until_offset}"
 

@@ -7,8 +7,8 @@ order ``stream``: its streams) are disjoint from those of every other wave in fl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from headrace.model.streams import Slice
 
@@ -39,3 +39,8 @@ class Wave:
     def slices(self) -> Iterator[Slice]:
         """All slices, bin by bin."""
         return (piece for each in self.bins for piece in each.slices)
+
+    def only(self, wanted: Callable[[Slice], bool]) -> Wave:
+        """The wave with some of its slices alone; bins left empty are dropped."""
+        bins = (replace(each, slices=tuple(filter(wanted, each.slices))) for each in self.bins)
+        return replace(self, bins=tuple(each for each in bins if each.slices))

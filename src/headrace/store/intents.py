@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, update
@@ -62,8 +62,8 @@ def finish(
         wave = from_json(known)
         done = {(each.lane, each.from_offset) for each, ok in zip(moves, moved, strict=True) if ok}
         due = set(_due(connection, wave, done, over))
-        due -= {_place(piece) for part in parts for piece in part.slices}
-        left = _only(wave, due)
+        due -= {piece.begin for part in parts for piece in part.slices}
+        left = wave.only(lambda piece: piece.begin in due)
         for part in parts:
             row = {"wave_id": part.id, "wave": to_json(part), "driver": driver}
             connection.execute(insert(intents).values(row))
@@ -78,32 +78,17 @@ def finish(
     return Finished(moved, _pending(connection, intents.c.wave_id.in_(names), _of(driver)))
 
 
-_Place = tuple[LaneId, int]
-
-
-def _place(piece: Slice) -> _Place:
-    return piece.lane, piece.from_offset
-
-
 def _due(
-    connection: Connection, wave: Wave, done: set[_Place], over: Collection[Slice]
-) -> Iterator[_Place]:
+    connection: Connection, wave: Wave, done: set[tuple[LaneId, int]], over: Collection[Slice]
+) -> Iterator[tuple[LaneId, int]]:
     """Where slices of a wave begin whose lanes are still there."""
-    left = {_place(piece) for piece in wave.slices} - done
-    nothing = {_place(piece): piece.epoch for piece in over}
+    left = {piece.begin for piece in wave.slices} - done
+    nothing = {piece.begin: piece.epoch for piece in over}
     for some in matching(positions, {lane.stream for lane, _ in left}):
         for row in connection.execute(select(positions).where(some)):
             place = LaneId(row.use_case, row.tenant, row.partition), row.next_offset
             if place in left and nothing.get(place) != row.epoch:
                 yield place
-
-
-def _only(wave: Wave, places: set[_Place]) -> Wave:
-    bins = (
-        replace(each, slices=tuple(piece for piece in each.slices if _place(piece) in places))
-        for each in wave.bins
-    )
-    return replace(wave, bins=tuple(each for each in bins if each.slices))
 
 
 def _of(driver: str | None) -> ColumnElement[bool]:

@@ -160,20 +160,11 @@ class DriversTwin:
         moved = self.positions.advance(moves)
         known, of = self.data.intents.get(wave_id, (None, None))
         if known is not None and driver in (None, of):
-            parted = {_place(piece) for part in parts for piece in part.slices}
-            nothing = {(*_place(piece), piece.epoch) for piece in over}
-            bins = (
-                replace(
-                    each,
-                    slices=tuple(
-                        piece
-                        for piece in each.slices
-                        if self._is_due(piece, nothing) and _place(piece) not in parted
-                    ),
-                )
-                for each in known.bins
+            parted = {piece.begin for part in parts for piece in part.slices}
+            nothing = {(*piece.begin, piece.epoch) for piece in over}
+            left = known.only(
+                lambda piece: self._is_due(piece, nothing) and piece.begin not in parted
             )
-            left = replace(known, bins=tuple(each for each in bins if each.slices))
             self.data.intents[wave_id] = (left, of)
             if not left.bins:
                 del self.data.intents[wave_id]
@@ -187,7 +178,7 @@ class DriversTwin:
         return (
             position is not None
             and position.next_offset == piece.from_offset
-            and (*_place(piece), position.epoch) not in nothing
+            and (*piece.begin, position.epoch) not in nothing
         )
 
     @alone
@@ -219,7 +210,3 @@ class DriversTwin:
         for each in list(self.data.streams.values()):
             if each.holder == driver and (streams is None or each.id in streams):
                 self._set_stream(each.id, holder=to)
-
-
-def _place(piece: Slice) -> tuple[LaneId, int]:
-    return piece.lane, piece.from_offset
