@@ -1,5 +1,7 @@
 """The twin keeps the laws of an engine that hold without processes."""
 
+import signal
+
 from headrace.ports import Connections
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_twin import DeadLettersTwin
@@ -38,3 +40,15 @@ class TestInProcessEngine(EngineContract):
         assert engine.began("w1")
         engine.queued = True
         assert not engine.began("w1")
+
+    def test_no_clock_of_the_machine_ends_a_call(self, engine):
+        alarms = []
+
+        def handler(table, _context):
+            alarms.append(signal.getsignal(signal.SIGALRM))
+            return table.select(["offset"])
+
+        take(engine, handler)
+        engine.start(wave("w1"))
+        engine.finished(0.0)
+        assert alarms == [signal.getsignal(signal.SIGALRM)]

@@ -79,6 +79,10 @@ class Work:
         made: UseCase = _once(self.code, lambda: cloudpickle.loads(self.code))
         return made
 
+    def call_limit_s(self, predicted_s: float, *, shared: bool) -> float:
+        """Seconds one call of the handler may take in a bin of which so much was predicted."""
+        return patience_s(predicted_s, self.timeout_s, shared=shared)
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -151,7 +155,7 @@ def run_bin(
         writer=writer,
         tally=tally,
         care=care_for(
-            use_case, patience_s(planned.predicted_s, work.timeout_s, shared=shared), shared=shared
+            use_case, work.call_limit_s(planned.predicted_s, shared=shared), shared=shared
         ),
         crumbs=crumbs,
     )

@@ -7,9 +7,10 @@ ran, or after they did and before anybody heard of it.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from headrace.errors import TaskLost
@@ -26,6 +27,9 @@ from headrace.spark.handling import error_of
 from headrace.spark.task import Kept, Work, opened, run_bin
 from headrace.use_cases import UseCase
 
+#: what a receipt says of each record: real seconds would make every run another one
+_RECORD_S = 0.001
+
 
 @dataclass(frozen=True)
 class LoadedWork(Work):
@@ -37,6 +41,10 @@ class LoadedWork(Work):
         """The use case itself; nothing was pickled."""
         assert self.use_case is not None
         return self.use_case
+
+    def call_limit_s(self, predicted_s: float, *, shared: bool) -> float:
+        """No limit: here time passes when a test says so, and a slow machine is no hang."""
+        return math.inf
 
 
 @dataclass(slots=True)
@@ -129,7 +137,7 @@ class InProcessEngine:
         if self._clients is None:
             self._clients = opened(work)
         receipts = tuple(
-            receipt
+            replace(receipt, seconds=_RECORD_S * receipt.records)
             for each in wave.bins
             for receipt in run_bin(
                 work, each, wave.budget_s, clients=self._clients, wave_id=wave.id

@@ -120,9 +120,7 @@ class Hazards(InProcessEngine):
         self.stage.look()
         if fate == "lost after" and not cancelled:
             return failed(wave, TaskLost(f"wave {wave.id} was lost"))
-        # Real seconds would make each play another one.
-        receipts = tuple(replace(each, seconds=0.001 * each.records) for each in result.receipts)
-        return replace(result, receipts=receipts)
+        return result
 
 
 def failed(wave, error):
