@@ -10,8 +10,11 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.cycle import driver, losses, topics
 from headrace.cycle.board import Board
-from headrace.cycle.driver import Driver
+from headrace.cycle.commit import Committer
+from headrace.cycle.losses import Losses
+from headrace.policies.data_loss import lost_range
 from headrace.spark import task
 from headrace.testing.log_twin import ReaderTwin
 from headrace.testing.simulation import simulate
@@ -32,10 +35,10 @@ def no_log_lines():
         yield
 
 
-def first_wrong(make=None, seeds=ENOUGH):
-    """What is wrong with the first seed with which anything is."""
+def first_wrong(make=None, seeds=ENOUGH, how=""):
+    """What is wrong with the first seed with which anything of that kind is."""
     outcomes = (simulate(seed, make) for seed in range(seeds))
-    return next((str(each) for each in outcomes if each.wrong), "")
+    return next((str(each) for each in outcomes if each.wrong and how in str(each)), "")
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))
@@ -62,6 +65,14 @@ def test_a_run_has_what_it_is_to_be_survived():
         "store failed before",
         "tasks killed",
         "tasks paused",
+        "added again",
+        "losses passed over",
+        "partitions added",
+        "retentions",
+        "seeks",
+        "streams suspended for losses",
+        "streams that waited for a person",
+        "topics deleted",
     ):
         assert counts[what] > 0, what
     assert counts["records checked"] > 1000
@@ -120,11 +131,11 @@ def test_a_driver_that_does_not_read_positions_back_is_found(monkeypatch):
         fill(self, [each for each in positions if self.lane(each.lane) is None])
 
     monkeypatch.setattr(Board, "fill", only_new)
-    assert "does not come to rest" in first_wrong()
+    assert first_wrong()
 
 
 def test_a_driver_that_forgets_what_it_wrote_down_is_found(monkeypatch):
-    monkeypatch.setattr(Driver, "_find_intents", lambda self: None)
+    monkeypatch.setattr(Committer, "find_recorded", lambda self, use_cases: None)
     assert "exactly-once-intent" in first_wrong(seeds=300)
 
 
@@ -150,6 +161,101 @@ def test_a_task_that_mixes_tenants_up_is_found(monkeypatch):
 
     monkeypatch.setattr(Notebook, "note", mixed)
     assert "foreign effects" in first_wrong()
+
+
+def test_a_seek_that_leaves_the_recorded_wave_alive_is_found():
+    class Keeping(StoreTwin):
+        def __init__(self):
+            super().__init__()
+            self.kept = set()
+
+        def seek(self, stream, offsets, topic_id=None):
+            recorded = (piece for wave, _ in self.data.intents.values() for piece in wave.slices)
+            self.kept |= {piece.begin for piece in recorded if piece.lane.stream == stream}
+            super().seek(stream, offsets, topic_id)
+
+        def _is_due(self, piece, nothing):
+            return piece.begin in self.kept or super()._is_due(piece, nothing)
+
+    found = first_wrong(replace(on_twins(), store=Keeping), seeds=300)
+    assert "does not come to rest: intents ['" in found
+
+
+def test_a_seek_that_forgets_which_topic_it_was_for_is_found():
+    class Forgetful(StoreTwin):
+        def seek(self, stream, offsets, topic_id=None):
+            super().seek(stream, offsets)
+
+    assert "as if it were" in first_wrong(replace(on_twins(), store=Forgetful), seeds=300)
+
+
+def test_a_seek_that_moves_only_some_lanes_is_found():
+    class Lazy(StoreTwin):
+        def seek(self, stream, offsets, topic_id=None):
+            super().seek(stream, dict(list(offsets.items())[:1]), topic_id)
+
+    assert first_wrong(replace(on_twins(), store=Lazy), seeds=300)
+
+
+def test_a_stream_that_is_added_again_and_keeps_its_positions_is_found():
+    class Hoarding(StoreTwin):
+        def _begin(self, stream, template):
+            before = self.data.positions.get(stream, {})
+            super()._begin(stream, template)
+            self._put(stream, {lane: at.next_offset for lane, at in before.items()})
+
+    found = first_wrong(replace(on_twins(), store=Hoarding), seeds=300)
+    assert "nowhere yet" in found or "led to None" in found
+
+
+def test_a_stream_that_is_added_again_under_its_old_epoch_is_found():
+    class Careless(StoreTwin):
+        def _begin(self, stream, template):
+            before = self.data.streams.get(stream)
+            super()._begin(stream, template)
+            if before is not None:
+                self._set_stream(stream, epoch=before.epoch, holder=before.holder)
+
+    assert first_wrong(replace(on_twins(), store=Careless), seeds=600)
+
+
+def test_a_topic_made_again_that_nobody_notices_is_found(monkeypatch):
+    monkeypatch.setattr(Losses, "look", lambda self, seen: {})
+    assert first_wrong(seeds=300, how="in topic 1 of 2")
+
+
+def test_a_skip_that_passes_over_one_record_more_is_found(monkeypatch):
+    def further(position, start, end):
+        lost = lost_range(position, start, end)
+        return lost and replace(lost, go_on_at=lost.go_on_at + 1)
+
+    monkeypatch.setattr(losses, "lost_range", further)
+    assert "its log has" in first_wrong(seeds=300)
+
+
+def test_a_loss_that_is_told_by_wrong_offsets_is_found(monkeypatch):
+    def elsewhere(position, start, end):
+        lost = lost_range(position, start, end)
+        return lost and replace(lost, from_offset=lost.from_offset + 1)
+
+    monkeypatch.setattr(losses, "lost_range", elsewhere)
+    found = first_wrong(seeds=300)
+    assert "the note is of" in found or "was never at" in found
+
+
+def test_a_stream_that_is_sent_on_although_it_is_to_be_suspended_is_found(monkeypatch):
+    monkeypatch.setattr(Losses, "_suspend", Losses._skip)
+    assert "it is not for skip" in first_wrong(seeds=300)
+
+
+def test_a_recorded_slice_that_waits_for_records_of_another_topic_is_found(monkeypatch):
+    monkeypatch.setattr(driver, "past_the_end", lambda wave, board: [])
+    assert "does not come to rest" in first_wrong(seeds=900)
+
+
+def test_a_new_partition_that_is_not_read_from_its_beginning_is_found(monkeypatch):
+    monkeypatch.setattr(topics, "_begins_at_end", lambda held: True)
+    assert "its log at" in first_wrong(seeds=300)
 
 
 def test_settings_of_tasks_are_as_before():

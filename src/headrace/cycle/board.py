@@ -227,6 +227,10 @@ class Board:
                 lane.position = each.next_offset
                 self.ready[each.lane.stream] = None
 
+    def runs(self, held: HeldStream) -> bool:
+        """Whether a wave with some of the stream is in flight; one that is to run again is not."""
+        return any(lane.wave in self.flights for lane in held.lanes.values())
+
     def lane(self, lane: LaneId) -> Lane | None:
         """The lane, if its stream is held."""
         held = self.streams.get(lane.stream)

@@ -125,6 +125,22 @@ class Committer:
         parts = _parts(recorded, labels)
         return self.store.finish_intent(recorded.id, [], self.driver, parts=parts).left
 
+    def find_recorded(self, use_cases: Collection[str]) -> None:
+        """Recorded waves of an earlier life come back before anything is planned."""
+        now_s = self.clock.monotonic_s()
+        known = {wave.id for _, wave in self.replays} | set(self.board.flights)
+        for wave in self.store.pending_intents(self.driver):
+            if wave.use_case in use_cases and wave.id not in known:
+                self.replays.append((now_s, wave))
+                log.info("recorded wave found; it runs again unchanged", **of_wave(wave))
+
+    def give_up(self, recorded: Wave, slices: Collection[Slice]) -> list[Wave]:
+        """Forget slices of a recorded wave that can never run again; what is left to run of it."""
+        left = self.store.finish_intent(recorded.id, [], self.driver, over=slices).left
+        self.board.ended(recorded)
+        log.warning("recorded slices given up: their logs are too short", **of_wave(recorded))
+        return left
+
     def _due_s(self, wave: Wave, now_s: float) -> float:
         """When the waits of all lanes of a wave are over."""
         lanes = (self.board.lane(piece.lane) for piece in wave.slices)

@@ -28,12 +28,11 @@ from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_overdue
 from headrace.cycle.pacing import Pacing
-from headrace.cycle.replay import renewed, stopped
+from headrace.cycle.replay import past_the_end, renewed, stopped
 from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
 from headrace.cycle.telling import Facts, Teller
 from headrace.errors import BrokerUnavailable, StoreUnavailable
-from headrace.log_fields import of_wave
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
@@ -263,7 +262,7 @@ class Driver:
             self.observer.forget_revision()
             self._recovered = False
         if not self._recovered:
-            self._find_intents()
+            self.committer.find_recorded(self._use_cases)
         self.observer.owed = self.committer.owed
         if self.observer.control([deployment for _, deployment in self._use_cases.values()], now_s):
             try:
@@ -287,15 +286,6 @@ class Driver:
             return
         if self.scaling.look(busy, self.parts.engine.slots, self._overhead_s, now_s):
             self.parts.engine.resize(self.scaling.slots)
-
-    def _find_intents(self) -> None:
-        """Recorded waves of an earlier life come back before anything is planned."""
-        now_s = self.parts.clock.monotonic_s()
-        known = {wave.id for _, wave in self.committer.replays} | set(self.board.flights)
-        for wave in self.parts.store.pending_intents(self.name):
-            if wave.use_case in self._use_cases and wave.id not in known:
-                self.committer.replays.append((now_s, wave))
-                log.info("recorded wave found; it runs again unchanged", **of_wave(wave))
 
     def _start(self) -> None:
         now_s = self.parts.clock.monotonic_s()
@@ -331,21 +321,27 @@ class Driver:
         while at < len(replays):
             due_s, recorded = replays[at]
             wave = renewed(recorded, self.board)
+            streams, wait = {piece.lane.stream for piece in wave.slices}, stopped(wave, self.board)
+            left: list[Wave] = []
             # Nothing else of its lanes may be planned before it; their neighbours go on.
             self.board.claimed(recorded, wave)
-            streams, wait = {piece.lane.stream for piece in wave.slices}, stopped(wave, self.board)
-            if streams and (due_s > now_s or wait == streams):
-                at += 1
-                continue
-            if wait:
+            if gone := past_the_end(wave, wait, self.board):
+                left = self.committer.give_up(recorded, gone)
+            elif streams and (due_s > now_s or wait == streams):
+                left = [recorded]
+            elif wait:
                 labels = {each: "stopped" if each in wait else "" for each in streams}
-                replays += [(due_s, part) for part in self.committer.divide(recorded, labels)]
+                left = self.committer.divide(wave, labels)
                 self.board.ended(recorded)
             elif streams:
                 self._launch(wave, len(wave.bins), fresh=False)
             else:
-                self.parts.store.finish_intent(recorded.id, [], self.name)
-            del replays[at]
+                # What is still to do is of streams that are not held yet, or in a second record.
+                left = self.parts.store.finish_intent(recorded.id, [], self.name).left
+            replays[at : at + 1] = [(due_s, each) for each in left]
+            # What is left as it was is not looked at again before the next turn.
+            as_before = any(len(list(each.slices)) == len(list(recorded.slices)) for each in left)
+            at += len(left) if as_before or not streams else 0
 
     def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
         if fresh and self._intends(wave.use_case):

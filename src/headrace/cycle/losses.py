@@ -8,7 +8,8 @@ decides for this stream alone: ``fail`` suspends it until a person has sought it
 on where its topic does, and the offsets stay in the store as a failure that is over.
 
 A skip waits until nothing of the stream runs, and raises its epoch: a slice of the old log that
-still runs somewhere could otherwise commit under offsets that mean other records by now.
+still runs somewhere could otherwise commit under offsets that mean other records by now. It does
+not wait for a recorded wave that is to run again: that one waits for the skip.
 
 When topics are looked at is `topics.py`'s matter; what is lost, `policies/data_loss.py`'s.
 """
@@ -94,7 +95,7 @@ class Losses:
         if held.stream.topic_id not in (None, info.topic_id):
             found = _of_topic(held, info, edges)
         else:
-            found = _of_ranges(held, edges)
+            found = self._of_ranges(held, edges)
         if found is None:
             return _NO_LEADER
         if not found:
@@ -102,6 +103,20 @@ class Losses:
         if held.deployment.data_loss is DataLossPolicy.FAIL:
             return self._suspend(held, info, found)
         return self._skip(held, info, found)
+
+    def _of_ranges(self, held: HeldStream, edges: Edges) -> dict[int, Lost]:
+        """What its lanes lost, but for those that run, and those that may not be moved now."""
+        waits = held.deployment.data_loss is DataLossPolicy.SKIP
+        found: dict[int, Lost] = {}
+        for number, lane in held.lanes.items():
+            # A lane that is stopped at a record goes on when somebody says so, and not before.
+            if lane.wave in self.board.flights or (waits and lane.failure is not None):
+                continue
+            name = TopicPartition(held.stream.topic, number)
+            lost = lost_range(lane.position, edges.starts.get(name), edges.ends.get(name))
+            if lost is not None:
+                found[number] = lost
+        return found
 
     def _suspend(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str:
         errors = [
@@ -117,7 +132,7 @@ class Losses:
 
     def _skip(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str | None:
         """Go on behind what is lost; returns why not, if not."""
-        if any(lane.wave is not None for lane in held.lanes.values()):
+        if self.board.runs(held):
             return _ENDS_FIRST
         stream, moves, failures = held.stream.id, [], []
         for number, each in sorted(found.items()):
@@ -156,21 +171,6 @@ def _error(lost: Lost, message: str) -> SliceError:
     """A loss as it is shown to people."""
     kind = TopicRecreated if lost.loss is Loss.RECREATED else OffsetOutOfRange
     return SliceError(temporary=False, code=kind.__name__, message=message)
-
-
-def _of_ranges(held: HeldStream, edges: Edges) -> dict[int, Lost]:
-    """What its lanes lost, but for those that run, and those that may not be moved now."""
-    waits = held.deployment.data_loss is DataLossPolicy.SKIP
-    found: dict[int, Lost] = {}
-    for number, lane in held.lanes.items():
-        # A lane that is stopped at a record goes on when somebody says so, and not before.
-        if lane.wave is not None or (waits and lane.failure is not None):
-            continue
-        name = TopicPartition(held.stream.topic, number)
-        lost = lost_range(lane.position, edges.starts.get(name), edges.ends.get(name))
-        if lost is not None:
-            found[number] = lost
-    return found
 
 
 def _of_topic(held: HeldStream, info: TopicInfo, edges: Edges) -> dict[int, Lost] | None:

@@ -103,7 +103,8 @@ class Observer:
         for held, name in news.went_back:
             # A log only grows: it was cut, or the topic was made again. Look first.
             why = f"{name.topic}: the log's end went back; checking why"
-            self._topics.doubt(held, why)
+            if held.state is not State.REMOVED:
+                self._topics.doubt(held, why)
         self._topics.woken(news.woken, now_s)
         self._reruns.look()
 
@@ -158,8 +159,9 @@ class Observer:
         """Take a stream from the board, if nothing of it runs; else plan nothing more of it."""
         name = held.stream.id
         self._leave(name)
-        if any(lane.wave is not None for lane in held.lanes.values()):
-            # What runs of it comes to its end first, or a lane would be in two waves at once.
+        if self.board.runs(held):
+            # What runs of it comes to its end first, or a lane would be in two waves at once. A
+            # recorded wave that is to run again waits for this, and is not waited for.
             held.waiting = f"{why}; what still runs of it ends first"
             self._unsettled.add(name)
             return False
@@ -190,6 +192,8 @@ class Observer:
             held = self.board.streams.get(each.id)
             if held is None or held.state is State.REMOVED:
                 self._leave(each.id)
+                if held is not None:
+                    self._follow_removed(held)
                 continue
             if held.state is State.ACTIVE:
                 self._topics.follow(held)
@@ -197,6 +201,13 @@ class Observer:
                 self._topics.leave(each.id)
             if held.waiting is None:
                 self._ends.follow(held)
+
+    def _follow_removed(self, held: HeldStream) -> None:
+        """Nobody looks at its topic any more; what was recorded of it comes to its end."""
+        held.waiting = None
+        runs = any(lane.wave is not None for lane in held.lanes.values())
+        if runs or held.stream.id in self.owed:
+            self._ends.follow(held)
 
     def _leave(self, stream: StreamId) -> None:
         self._topics.leave(stream)

@@ -8,6 +8,9 @@ Only the epoch is new: the slices are ours now, and the moves must be made under
 
 A replay waits for whatever its stream would wait for. Of a wave in which only some do, the others
 are divided from them first: nobody waits for somebody else's trouble.
+
+A slice that ends behind its log can never run again as it was: the topic is another one by now, or
+was cut. It is given up, as its lane would wait for records that nobody has to send.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.cycle.board import Board
-from headrace.model.streams import State, StreamId
+from headrace.model.streams import Slice, State, StreamId
 from headrace.model.waves import Wave
 
 
@@ -40,6 +43,18 @@ def renewed(wave: Wave, board: Board) -> Wave:
         for each in wave.bins
     )
     return replace(wave, bins=tuple(each for each in bins if each.slices))
+
+
+def past_the_end(wave: Wave, wait: set[StreamId], board: Board) -> list[Slice]:
+    """Slices of a renewed wave that their logs are too short for, but of streams that wait."""
+    found = []
+    for piece in wave.slices:
+        lane = board.lane(piece.lane)
+        if lane is None or piece.lane.stream in wait:
+            continue
+        if 0 <= lane.end < piece.until_offset:
+            found.append(piece)
+    return found
 
 
 def stopped(wave: Wave, board: Board) -> set[StreamId]:

@@ -157,7 +157,8 @@ class Topics:
             edge = latest if _begins_at_end(held) else earliest
             names = {number: TopicPartition(held.stream.topic, number) for number in numbers}
             first = {number: edge[name] for number, name in names.items() if name in edge}
-            starts.append(LaneStart(held.stream.id, info.topic_id, first))
+            known_id = held.stream.topic_id
+            starts.append(LaneStart(held.stream.id, info.topic_id, first, known_id))
             if len(first) < len(numbers):
                 self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
         self.store.start_lanes(starts)

@@ -34,6 +34,8 @@ class LaneStart:
     topic_id: str
     #: first offset by partition
     offsets: Mapping[int, int]
+    #: the id by which the stream's topic was known before; None for no topic yet
+    known_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

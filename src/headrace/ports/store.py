@@ -153,14 +153,18 @@ class Store(Protocol):
     def start_lanes(self, starts: Collection[LaneStart]) -> None:
         """Give lanes that have no position their first one, under their streams' epochs.
 
-        Remembers the topic ids. A lane that has a position keeps it.
+        Remembers the topic ids. A lane that has a position keeps it. Where the stream is in
+        another topic than ``known_id`` by now, nothing is done: whoever asks has yet to hear of it.
         """
 
-    def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
+    def seek(
+        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+    ) -> None:
         """Set positions, whatever they were; a slice in flight from elsewhere will not commit.
 
-        Forgets the topic id: a seek is the decision that a topic made again asks for. Open
-        failures of these lanes become ``RETRIED``: the lane goes on from where it was sent.
+        A seek is the decision that a topic made again asks for: ``topic_id`` is that of the topic
+        in which the offsets were looked up; None takes the one that is there at the next look.
+        Open failures of these lanes become ``RETRIED``: the lane goes on from where it was sent.
         """
 
     def skip_lost(
@@ -209,7 +213,8 @@ class Store(Protocol):
             driver: in whose name it is written down; None is anybody's.
             over: slices that came to nothing and leave no effect; they are forgotten where the
                 lane is still under their epoch.
-            parts: waves that some of its slices are to be written down as from now on.
+            parts: waves that some of its slices are to be written down as from now on; believed
+                under the epochs that the lanes have, and otherwise left in the wave.
         """
 
     def pending_intents(self, driver: str | None = None) -> list[Wave]:

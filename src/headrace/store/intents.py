@@ -61,9 +61,15 @@ def finish(
     if known is not None:
         wave = from_json(known)
         done = {(each.lane, each.from_offset) for each, ok in zip(moves, moved, strict=True) if ok}
-        due = set(_due(connection, wave, done, over))
-        due -= {piece.begin for part in parts for piece in part.slices}
-        left = wave.only(lambda piece: piece.begin in due)
+        due = dict(_due(connection, wave, done, over))
+        # Who divides it believes to hold its lanes; a driver that has our name by now does.
+        parts = [
+            part
+            for part in parts
+            if all(due.get(piece.begin, piece.epoch) == piece.epoch for piece in part.slices)
+        ]
+        parted = {piece.begin for part in parts for piece in part.slices}
+        left = wave.only(lambda piece: piece.begin in due and piece.begin not in parted)
         for part in parts:
             row = {"wave_id": part.id, "wave": to_json(part), "driver": driver}
             connection.execute(insert(intents).values(row))
@@ -80,15 +86,15 @@ def finish(
 
 def _due(
     connection: Connection, wave: Wave, done: set[tuple[LaneId, int]], over: Collection[Slice]
-) -> Iterator[tuple[LaneId, int]]:
-    """Where slices of a wave begin whose lanes are still there."""
+) -> Iterator[tuple[tuple[LaneId, int], int]]:
+    """Where slices of a wave begin whose lanes are still there, with the lanes' epochs."""
     left = {piece.begin for piece in wave.slices} - done
     nothing = {piece.begin: piece.epoch for piece in over}
     for some in matching(positions, {lane.stream for lane, _ in left}):
         for row in connection.execute(select(positions).where(some)):
             place = LaneId(row.use_case, row.tenant, row.partition), row.next_offset
             if place in left and nothing.get(place) != row.epoch:
-                yield place
+                yield place, row.epoch
 
 
 def _of(driver: str | None) -> ColumnElement[bool]:

@@ -37,23 +37,27 @@ def load(connection: Connection, wanted: Collection[StreamId] | None) -> list[Po
 def start(connection: Connection, first: LaneStart) -> None:
     """Give lanes that have no position their first one, and remember the topic's id."""
     stream, offsets = first.stream, first.offsets
-    epoch = streams.locked(connection, stream).epoch
+    row = streams.locked(connection, stream)
+    if row.topic_id not in (first.known_id, first.topic_id, None):
+        return  # who asks was asleep while somebody decided for another topic
     connection.execute(
         update(stream_rows).where(of(stream_rows, stream)).values(topic_id=first.topic_id)
     )
     have = _partitions(connection, stream)
-    _insert(connection, stream, epoch, {p: offsets[p] for p in offsets if p not in have})
+    _insert(connection, stream, row.epoch, {p: offsets[p] for p in offsets if p not in have})
 
 
-def seek(connection: Connection, stream: StreamId, offsets: Mapping[int, int]) -> None:
-    """Set positions, whatever they were, and forget the topic's id; the epoch stays.
+def seek(
+    connection: Connection, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None
+) -> None:
+    """Set positions, whatever they were, and the topic's id, or none; the epoch stays.
 
     The lanes go on from there, also those that a failure had stopped.
     """
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED:
         raise ConfigError(f"stream {stream} was removed; add it again before you seek")
-    connection.execute(update(stream_rows).where(of(stream_rows, stream)).values(topic_id=None))
+    connection.execute(update(stream_rows).where(of(stream_rows, stream)).values(topic_id=topic_id))
     stops.release(connection, stream, set(offsets))
     have = _partitions(connection, stream)
     for partition in sorted(have & set(offsets)):

@@ -205,10 +205,12 @@ class SqlStore:
             for each in sorted(starts, key=lambda start: start.stream):
                 lanes.start(connection, each)
 
-    def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
-        """Set positions, and forget the topic's id; the epoch stays."""
+    def seek(
+        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+    ) -> None:
+        """Set positions, and the id of the topic they are in; the epoch stays."""
         with self._change() as connection:
-            lanes.seek(connection, stream, offsets)
+            lanes.seek(connection, stream, offsets, topic_id)
 
     def skip_lost(
         self,

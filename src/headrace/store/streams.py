@@ -101,9 +101,10 @@ def set_state(connection: Connection, stream: StreamId, state: State, reason: st
         stops.release(connection, stream)
 
 
-def locked(connection: Connection, stream: StreamId) -> Row[Any, Any]:
-    """State and epoch of a stream, which stay as they are until the transaction ends."""
-    asked = select(streams.c.state, streams.c.epoch).where(of(streams, stream)).with_for_update()
+def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any]:
+    """State, epoch and topic id of a stream, which stay so until the transaction ends."""
+    columns = (streams.c.state, streams.c.epoch, streams.c.topic_id)
+    asked = select(*columns).where(of(streams, stream)).with_for_update()
     row = connection.execute(asked).first()
     if row is None:
         raise UnknownName(f"there is no stream {stream}; add it first")

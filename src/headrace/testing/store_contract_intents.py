@@ -114,6 +114,15 @@ class IntentsContract:
         assert store.finish_intent("w1", [], "d1", over=[acme]) == ([], [wave])
         assert store.finish_intent("w1", [], "d1", over=[bolt]) == ([], [_wave("w1", acme)])
 
+    def test_a_wave_is_divided_by_who_has_the_streams(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        wave = _wave("w1", acme, bolt)
+        store.record_intent(wave, "d1")
+        store.hold([ACME], "d1")
+        assert store.finish_intent("w1", [], "d1", parts=[_wave("w1.a", acme)]) == ([], [wave])
+        part, rest = _wave("w1.b", bolt), _wave("w1", acme)
+        assert store.finish_intent("w1", [], "d1", parts=[part]) == ([], [rest, part])
+
     def test_parts_take_over_what_they_have_and_no_more(self, store: Store) -> None:
         acme, bolt = _both(store, "d1")
         store.record_intent(_wave("w1", acme, bolt), "d1")

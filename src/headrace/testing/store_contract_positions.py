@@ -133,6 +133,16 @@ class PositionsContract:
         ]
         assert store.streams()[0].topic_id == "id-1"
 
+    def test_lanes_of_a_topic_that_is_no_more_are_not_started(self, store: Store) -> None:
+        epoch = started(store, 7)
+        store.seek(ACME, {0: 2}, "id-2")
+        store.start_lanes([LaneStart(ACME, "id-1", {0: 0, 1: 4})])
+        assert store.load_positions() == [Position(lane(0), 2, epoch)]
+        assert store.streams()[0].topic_id == "id-2"
+        store.start_lanes([LaneStart(ACME, "id-3", {1: 4}, known_id="id-2")])
+        assert store.load_positions()[1:] == [Position(lane(1), 4, epoch)]
+        assert store.streams()[0].topic_id == "id-3"
+
     def test_a_seek_sets_any_lane_and_what_was_in_flight_does_not_commit(
         self, store: Store
     ) -> None:
@@ -149,6 +159,11 @@ class PositionsContract:
         store.seek(ACME, {0: 0})
         assert store.streams()[0].topic_id is None
         store.start_lanes([LaneStart(ACME, "id-2", {})])
+        assert store.streams()[0].topic_id == "id-2"
+
+    def test_a_seek_by_a_topic_keeps_its_id(self, store: Store) -> None:
+        started(store, 7)
+        store.seek(ACME, {0: 0}, "id-2")
         assert store.streams()[0].topic_id == "id-2"
 
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:

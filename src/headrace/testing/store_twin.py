@@ -147,17 +147,21 @@ class StoreTwin(DriversTwin):
         for each in starts:
             self._stream(each.stream)
         for each in starts:
+            if self._stream(each.stream).topic_id not in (each.known_id, each.topic_id, None):
+                continue
             self._set_stream(each.stream, topic_id=each.topic_id)
             lanes = self.data.positions[each.stream]
             self._put(each.stream, {p: at for p, at in each.offsets.items() if p not in lanes})
 
     @alone
-    def seek(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
-        """Set positions, whatever they were, and forget the topic's id."""
+    def seek(
+        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+    ) -> None:
+        """Set positions, whatever they were, and the topic's id, or none."""
         if self._stream(stream).state is State.REMOVED:
             raise ConfigError(f"stream {stream} was removed; add it again before you seek")
         self._changed()
-        self._set_stream(stream, topic_id=None)
+        self._set_stream(stream, topic_id=topic_id)
         self.data.failures.release(stream, set(offsets))
         self._put(stream, offsets)
 

@@ -160,6 +160,7 @@ class DriversTwin:
         moved = self.positions.advance(moves)
         known, of = self.data.intents.get(wave_id, (None, None))
         if known is not None and driver in (None, of):
+            parts = [part for part in parts if all(map(self._is_ours, part.slices))]
             parted = {piece.begin for part in parts for piece in part.slices}
             nothing = {(*piece.begin, piece.epoch) for piece in over}
             left = known.only(
@@ -173,13 +174,21 @@ class DriversTwin:
         waves = self.data.intents.items()
         return Finished(moved, [w for n, (w, of) in waves if n in names and driver in (None, of)])
 
+    def _is_ours(self, piece: Slice) -> bool:
+        """Whether who names a slice has its lane, or nobody waits there any more."""
+        epoch = self._epoch_at(piece)
+        return epoch is None or epoch == piece.epoch
+
     def _is_due(self, piece: Slice, nothing: set[tuple[LaneId, int, int]]) -> bool:
+        epoch = self._epoch_at(piece)
+        return epoch is not None and (*piece.begin, epoch) not in nothing
+
+    def _epoch_at(self, piece: Slice) -> int | None:
+        """The epoch of its lane, if that stands where the slice begins."""
         position = self.data.positions[piece.lane.stream].get(piece.lane.partition)
-        return (
-            position is not None
-            and position.next_offset == piece.from_offset
-            and (*piece.begin, position.epoch) not in nothing
-        )
+        if position is None or position.next_offset != piece.from_offset:
+            return None
+        return position.epoch
 
     @alone
     def pending_intents(self, driver: str | None = None) -> list[Wave]:

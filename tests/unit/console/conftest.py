@@ -44,9 +44,9 @@ def store(clock):
     """Tenants acme and bolt, each with a stream of two lanes at offset 3 in the use case score."""
     store = StoreTwin()
     store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
-    for tenant in ("acme", "bolt"):
+    for tenant, topic_id in (("acme", "topic-1"), ("bolt", "topic-2")):
         store.add_tenant(Tenant(tenant))
-        store.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
+        store.start_lanes([LaneStart(StreamId("score", tenant), topic_id, {0: 3, 1: 3})])
     return store
 
 

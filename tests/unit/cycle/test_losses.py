@@ -5,6 +5,7 @@ import pytest
 from headrace.errors import StoreUnavailable
 from headrace.model.records import FailureState
 from headrace.model.streams import DataLossPolicy, Order, State, StreamId
+from headrace.operating.seeking import seek
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
@@ -317,3 +318,27 @@ def test_several_partitions_that_lost_records_are_counted_in_the_reason(begun):
     asleep(world, expire)
     assert "lost offsets 5 to 7" in stream(world).reason
     assert "and 2 more partitions" in stream(world).reason
+
+
+def test_a_topic_made_again_right_after_a_seek_is_found(begun):
+    world = begun(FAIL)
+    seek(world.store, world.log, ACME, "earliest")
+    made_again(world, 9)
+    world.turns(40, seconds=1.0)
+    assert stream(world).state is State.SUSPENDED
+    undisturbed(world)
+
+
+@pytest.mark.parametrize("policy", [FAIL, SKIP])
+def test_a_topic_made_again_before_anything_of_it_was_begun_has_lost_nothing(world, policy):
+    world.use_cases = [world.make()]
+    world.deploy(data_loss=policy)
+    world.tenant("acme", 0)
+    world.log.set_leader(TOPIC, 0, False)
+    world.start()
+    world.turns()
+    assert stream(world).topic_id is not None
+    assert ("acme", 0) not in world.positions()
+    asleep(world, lambda: made_again(world, records=2))
+    assert world.positions()["acme", 0] == 2
+    assert notes(world) == []

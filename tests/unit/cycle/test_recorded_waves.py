@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.errors import Fenced, OutcomeUnknown, SinkUnavailable, StoreUnavailable
-from headrace.model.streams import LaneId, State, StreamId, Tenant
+from headrace.model.streams import DataLossPolicy, LaneId, State, StreamId, Tenant
+from headrace.operating.seeking import seek
 from headrace.testing.log_twin import Row
 
 
@@ -227,3 +228,108 @@ def test_nothing_runs_on_a_topic_that_was_made_again_until_a_person_came(world):
     world.store.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
     world.turns(40, 1.0)
     assert seen == [b"old"] * 10 + [b"new"] * 30
+
+
+def made_again(world, tenant, records):
+    world.log.delete_topic(f"{tenant}.visits")
+    world.log.create_topic(f"{tenant}.visits", 1)
+    world.send(tenant, records)
+
+
+def with_a_recorded_slice_of(world, data_loss, records, begins_at=0):
+    """Recorded and not done, its sink being down, when the topic is made again."""
+    down = []
+
+    def handler(table, context):
+        if down and context.tenant == "a":
+            raise SinkUnavailable("down")
+        return offsets(table, context)
+
+    world.use_cases = [world.make(handler, guarantee="exactly-once")]
+    world.deploy(data_loss=data_loss)
+    for name in "ab":
+        world.tenant(name, begins_at)
+    world.start()
+    world.turns(8)
+    down.append(True)
+    world.send("a", 5)
+    world.turns(3)
+    assert len(world.store.pending_intents()) == 1
+    made_again(world, "a", records)
+    world.turns(40, 1.0)
+    down.clear()
+    return world
+
+
+def test_a_recorded_slice_that_a_new_topic_is_too_short_for_holds_its_lane_no_more(world):
+    with_a_recorded_slice_of(world, DataLossPolicy.FAIL, 2)
+    assert world.row("a").state == "suspended"
+    seek(world.store, world.log, StreamId("keep", "a"), "earliest")
+    world.store.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
+    world.turns(80, 1.0)
+    assert world.positions()["a", 0] == 2
+    assert world.store.pending_intents() == []
+
+
+def test_a_skip_does_not_wait_for_a_recorded_slice_that_waits_for_it(world):
+    with_a_recorded_slice_of(world, DataLossPolicy.SKIP, 3, begins_at=4)
+    world.turns(60, 1.0)
+    assert world.positions()["a", 0] == 3
+    assert world.store.pending_intents() == []
+
+
+def test_a_recorded_slice_that_waits_does_not_keep_a_tenant_from_beginning_afresh(world):
+    down = [True]
+
+    def handler(table, context):
+        if down:
+            raise SinkUnavailable("down")
+        return offsets(table, context)
+
+    serving(world, handler, tenants="ab").start()
+    world.turns(60)
+    while world.driver.board.flights:
+        world.turns(1)
+    assert world.store.pending_intents()
+    assert not is_free(world, "a")
+    world.store.set_tenant_state("a", State.REMOVED)
+    world.store.add_tenant(Tenant("a"))
+    world.turns(2)
+    down.clear()
+    world.turns(60, 1.0)
+    assert world.positions() == {("a", 0): 5, ("b", 0): 5}
+    assert effects(world, "a") == list(range(5))
+
+
+def test_a_removed_tenant_waits_for_no_records_of_another_topic(world):
+    def handler(table, context):
+        raise SinkUnavailable("down")
+
+    serving(world, handler, tenants="ab").start()
+    world.turns(3)
+    world.store.set_tenant_state("a", State.REMOVED)
+    made_again(world, "a", 2)
+    world.use_cases = [world.make(offsets, guarantee="exactly-once")]
+    world.start()
+    world.turns(40, 1.0)
+    assert world.store.pending_intents() == []
+
+
+def test_a_removed_tenant_that_was_to_change_hands_leaves_nothing_recorded(world):
+    down = [True]
+
+    def handler(table, context):
+        if down:
+            raise SinkUnavailable("down")
+        return offsets(table, context)
+
+    serving(world, handler, tenants="ab").start()
+    world.driver.turn()
+    held = world.driver.board.streams[StreamId("keep", "a")]
+    assert not world.driver.observer._let_go(held, "another driver is to have it")
+    world.store.set_tenant_state("a", State.REMOVED)
+    world.turns(3)
+    assert world.store.pending_intents() != []
+    down.clear()
+    world.turns(40, 1.0)
+    assert world.store.pending_intents() == []

@@ -9,12 +9,13 @@ what was sent. The same seed plays the same run, so a failure is replayed by one
     python -m headrace.testing.simulation --seeds 10000 --jobs 2
     python -m headrace.testing.simulation --seed 123 --trace
 
-Read ``play.py`` for what can happen, ``judge.py`` for what must not. The idea is FoundationDB's
+Read ``play.py`` for what can happen, ``judge.py`` for what must not, and ``generations.py`` for how
+a lane that was sought, added again, or lost its records is judged. The idea is FoundationDB's
 simulation (Zhou et al., SIGMOD 2021), with its habit to draw first which faults a run has at all.
 
 There is one thread: who is paused sleeps inside its call, and the others go on meanwhile. So they
 wake in the reverse order of falling asleep, and nothing happens at the same instant. Handlers that
-hang or kill their worker, seeks, and topics that are lost are not played.
+hang or kill their worker, logs that are cut, and reruns are not played.
 """
 
 from headrace.testing.simulation.run import Outcome, simulate

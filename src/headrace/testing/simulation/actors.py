@@ -48,6 +48,9 @@ class Stage(Protocol):
     def moved(self, move: Move) -> None:
         """A position was moved, for good."""
 
+    def decided(self, name: str, args: Sequence[Any]) -> None:
+        """A driver decided about lanes as a whole: where they begin, go on, or stop."""
+
     def replaced(self, driver: str, by: Actor) -> None:
         """A driver of this name is not the one any more, or was given up for dead."""
 
@@ -109,6 +112,8 @@ class StoreDoor(Door):
             for move, made in zip(moves, moved, strict=True):
                 if made:
                     self._stage.moved(move)
+        elif name in ("start_lanes", "set_stream_state") or (name == "skip_lost" and answer):
+            self._stage.decided(name, args)
         elif name == "join":
             self._stage.replaced(args[0], self._actor)
         elif name == "adopt" and answer:

@@ -9,13 +9,14 @@ nobody hears of it; a driver dies, and its tasks die with it or go on as zombies
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from headrace.errors import TaskLost
 from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment
+from headrace.model.streams import LaneId
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections, DeadLetters, Positions, SliceReader, WaveResult
 from headrace.spark.handling import error_of
@@ -49,6 +50,8 @@ class Flight:
     work: LoadedWork
     owner: Actor
     waiting: list[Bin]
+    #: the generation of each lane that it was started in
+    born: Mapping[LaneId, int] = field(default_factory=dict)
     running: list[Attempt] = field(default_factory=list)
     #: attempts that sleep and have been replaced; nobody listens to them any more
     orphans: list[Attempt] = field(default_factory=list)
@@ -76,9 +79,13 @@ class Cluster:
     #: the clients of one attempt, behind doors
     clients: Callable[[Actor, Kept], Kept]
     positions: Positions
+    #: the generations of the lanes of a wave that starts
+    born: Callable[[Wave], Mapping[LaneId, int]]
     flights: list[Flight] = field(default_factory=list)
     waves: int = 0
     _attempts: int = 0
+    #: of which a bin runs now; who is asleep inside is behind
+    _inside: list[Flight] = field(default_factory=list)
 
     def loaded(self, use_case: UseCase, deployment: Deployment) -> LoadedWork:
         """What tasks of a use case need."""
@@ -90,16 +97,24 @@ class Cluster:
             reader=ReaderTwinFactory(self.log),
             positions=_Same(self.positions),
             dead_letters=self.letters,
-            timeout_s=math.inf,
         )
 
     def start(self, wave: Wave, work: LoadedWork, owner: Actor) -> None:
         """Take a wave."""
         self.waves += 1
-        flight = Flight(wave, work, owner, list(wave.bins))
+        flight = Flight(wave, work, owner, list(wave.bins), self.born(wave))
         self.flights.append(flight)
         if self.rng.random() < self.odds.lost_before:
             flight.fail("it was lost before it ran")
+
+    def generation(self, lane: LaneId) -> int:
+        """The generation that the slice was started in which runs now."""
+        return self._inside[-1].born[lane]
+
+    @property
+    def open(self) -> list[Flight]:
+        """Waves of which something may still happen; one nobody listens to any more may sleep."""
+        return [*self.flights, *(each for each in self._inside if each not in self.flights)]
 
     @property
     def runnable(self) -> list[Flight]:
@@ -119,6 +134,7 @@ class Cluster:
         letters: DeadLetters = self.letters
         clients = self.clients(actor, Kept(reader, self.positions, letters))
         hasty = not calm and self.rng.random() < self.odds.yields
+        self._inside.append(flight)
         try:
             receipts = run_bin(work, planned, -1.0 if hasty else math.inf, clients=clients)
         except Killed:
@@ -129,6 +145,7 @@ class Cluster:
                 seconds = SECONDS_PER_RECORD
                 flight.receipts += [replace(e, seconds=seconds * e.records) for e in receipts]
         finally:
+            self._inside.pop()
             if attempt in flight.orphans:
                 flight.orphans.remove(attempt)
         self._end(flight, hurt, calm=calm)

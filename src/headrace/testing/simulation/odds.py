@@ -31,6 +31,18 @@ class Odds:
     poison: float = 0.0
     #: of a record: it cannot be handled for some seconds
     stumbles: float = 0.0
+    #: of a call of a handler: it takes too long
+    dawdles: float = 0.0
+    #: of a moment for it: somebody seeks a stream
+    seeks: float = 0.0
+    #: of a moment for it: a tenant or stream is removed, and one that was is added again
+    comes_and_goes: float = 0.0
+    #: of a moment for it: a topic is deleted; it is made again later
+    deletes: float = 0.0
+    #: of a moment for it: retention takes records
+    expires: float = 0.0
+    #: of a moment for it: a topic gets one more partition
+    widens: float = 0.0
 
 
 _MOST = {
@@ -46,6 +58,12 @@ _MOST = {
     "yields": 0.5,
     "poison": 0.02,
     "stumbles": 0.02,
+    "dawdles": 0.04,
+    "seeks": 1.0,
+    "comes_and_goes": 1.0,
+    "deletes": 1.0,
+    "expires": 1.0,
+    "widens": 1.0,
 }
 assert set(_MOST) == {each.name for each in fields(Odds)}
 

@@ -1,5 +1,8 @@
 """What can happen, one function each, and the scheduler's choice of it.
 
+What happens to processes is here, to topics in ``brokers.py``, and what people do in
+``operators.py``.
+
 Each action takes a moment of the twin clock. While an actor sleeps inside a call, the same
 scheduler goes on with everybody else for as long as it sleeps, mostly for longer than a lease.
 """
@@ -7,10 +10,8 @@ scheduler goes on with everybody else for as long as it sleeps, mostly for longe
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
-from headrace.errors import ConfigError
-from headrace.model.streams import State, StreamId, Throttle
+from headrace.testing.simulation import brokers, operators
 from headrace.testing.simulation.world import LEASE_S, Life, World
 
 _NAMES = ("d0", "d1", "d2")
@@ -53,16 +54,6 @@ def _turn(world: World) -> None:
 
 def _run_bin(world: World) -> None:
     world.run_bin()
-
-
-def _send(world: World) -> None:
-    topic, partition = _partition(world)
-    world.send(topic, partition, world.rng.randint(1, 8))
-
-
-def _gap(world: World) -> None:
-    topic, partition = _partition(world)
-    world.log.append_gap(topic, partition, world.rng.randint(1, 3))
 
 
 def _wait(world: World) -> None:
@@ -117,102 +108,8 @@ def _store(world: World) -> None:
         world.say(f"store {'down' if world.store_down else 'up'}")
 
 
-def _broker(world: World) -> None:
-    world.log.down = not world.log.down
-    world.say(f"broker {'down' if world.log.down else 'up'}")
-
-
-def _leader(world: World) -> None:
-    topic, partition = _partition(world)
-    present = world.rng.random() < 0.5
-    world.log.set_leader(topic, partition, present)
-    world.say(f"{topic}[{partition}] {'has a' if present else 'lost its'} leader")
-
-
-def _tenant_state(world: World) -> None:
-    name = _tenant(world)
-    state = world.rng.choice([State.ACTIVE, State.SUSPENDED])
-    world.say(f"tenant {name}: {state}")
-    with suppress(ConfigError):
-        world.store.set_tenant_state(name, state)
-
-
-def _stream_state(world: World) -> None:
-    stream = StreamId(world.rng.choice(sorted(world.use_cases)), _tenant(world))
-    state = world.rng.choice([State.ACTIVE, State.SUSPENDED])
-    world.say(f"stream {stream}: {state}")
-    with suppress(ConfigError):
-        world.store.set_stream_state(stream, state)
-
-
-def _throttle(world: World) -> None:
-    limit = world.rng.choice([None, 0.5, 5.0])
-    with suppress(ConfigError):
-        world.store.set_throttle(_tenant(world), Throttle(records_per_s=limit))
-
-
-def _weight(world: World) -> None:
-    with suppress(ConfigError):
-        world.store.set_weight(_tenant(world), world.rng.choice([0.1, 1.0, 10.0]))
-
-
-def _add_tenant(world: World) -> None:
-    if world.counts["tenants"] < 5:
-        world.add_tenant()
-        world.say(f"tenant t{world.counts['tenants'] - 1} added")
-
-
-def _remove_tenant(world: World) -> None:
-    name = _tenant(world)
-    if len(world.removed) + 1 < world.counts["tenants"]:
-        world.say(f"tenant {name} removed")
-        world.removed.add(name)
-        world.store.set_tenant_state(name, State.REMOVED)
-
-
-def _deploy(world: World) -> None:
-    name = world.rng.choice(sorted(world.use_cases))
-    deployment = world.deploy(name, "a new version")
-    for life in world.lives:
-        if not life.turning:
-            world.load(life, deployment)
-
-
 def _wall_clock_jumps(world: World) -> None:
     world.clock.wall_s += world.rng.choice([-3600.0, 3600.0])
-
-
-def _decide(world: World) -> None:
-    found = world.store.failures(only_open=True)
-    if found:
-        decide(world, world.rng.choice(found).id or 0)
-
-
-def decide(world: World, number: int) -> None:
-    """Somebody skips what can never be handled, and retries everything else."""
-    failure = world.store.failure(number)
-    lane, offset = failure.slice.lane, failure.error.offset
-    with suppress(ConfigError):
-        if offset is not None and any(
-            place[1:] == (lane.partition, offset) and place.topic == failure.slice.topic
-            for place in world.poisoned
-        ):
-            world.store.skip_failure(number)
-            world.say(f"failure {number} skipped: {lane} goes on at {failure.skipped_to}")
-            world.chain.sent(lane, failure.skipped_to)
-            return
-    with suppress(ConfigError):
-        world.store.retry_failure(number)
-        world.say(f"failure {number} retried: {failure.error.message}")
-
-
-def _partition(world: World) -> tuple[str, int]:
-    topic = f"t{world.rng.randrange(world.counts['tenants'])}.visits"
-    return topic, world.rng.randrange(world.partitions[topic])
-
-
-def _tenant(world: World) -> str:
-    return f"t{world.rng.randrange(world.counts['tenants'])}"
 
 
 def _somebody(world: World) -> Life | None:
@@ -222,8 +119,6 @@ def _somebody(world: World) -> Life | None:
 _CHOICES: dict[Callable[[World], None], float] = {
     _turn: 45.0,
     _run_bin: 30.0,
-    _send: 8.0,
-    _gap: 0.5,
     _wait: 3.0,
     _start_driver: 2.0,
     _kill_driver: 0.7,
@@ -231,16 +126,24 @@ _CHOICES: dict[Callable[[World], None], float] = {
     _drain: 0.2,
     _lose_executor: 1.0,
     _store: 0.7,
-    _broker: 0.7,
-    _leader: 1.0,
-    _tenant_state: 0.7,
-    _stream_state: 0.7,
-    _throttle: 0.4,
-    _weight: 0.2,
-    _add_tenant: 0.5,
-    _remove_tenant: 0.2,
-    _deploy: 0.3,
     _wall_clock_jumps: 0.2,
-    _decide: 1.0,
+    brokers.send: 8.0,
+    brokers.gap: 0.5,
+    brokers.broker: 0.7,
+    brokers.leader: 1.0,
+    brokers.expire: 1.0,
+    brokers.delete: 0.7,
+    brokers.make_again: 3.0,
+    brokers.widen: 0.4,
+    operators.tenant_state: 0.7,
+    operators.stream_state: 0.7,
+    operators.throttle: 0.4,
+    operators.weight: 0.2,
+    operators.add_tenant: 0.5,
+    operators.remove: 0.5,
+    operators.add_again: 1.5,
+    operators.seek_somewhere: 1.5,
+    operators.deploy: 0.3,
+    operators.decide_something: 1.0,
 }
 _ACTIONS, _WEIGHTS = list(_CHOICES), list(_CHOICES.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from headrace.errors import SinkUnavailable, StoreUnavailable
 from headrace.model.streams import LaneId
@@ -17,16 +17,39 @@ from headrace.ports import Effect, Site, Written
 from headrace.testing.ledger import Found, Place
 
 #: columns of what the simulation's handler returns
-COLUMNS = {"tenant": "text", "topic": "text", "lane": "bigint", "place": "bigint"}
+COLUMNS = {
+    "tenant": "text",
+    "topic": "text",
+    "lane": "bigint",
+    "place": "bigint",
+    "generation": "bigint",
+}
 TABLE = "found"
 
 Identity = tuple[tuple[LaneId, int, int], ...]
 
 
-def found_in(rows: Sequence[Any]) -> list[Found]:
+class Done(NamedTuple):
+    """An effect, with the generation of its lane that it was started in."""
+
+    found: Found
+    generation: int
+    #: of the effect it is part of, where a sink knows effects by their identities
+    identity: Identity = ()
+
+
+Wrote = Sequence[Done]
+
+
+def done_in(rows: Sequence[Any], identity: Identity = ()) -> list[Done]:
     """Rows, each with the columns of ``COLUMNS``, as effects."""
     return [
-        Found(each["tenant"], Place(each["topic"], each["lane"], each["place"])) for each in rows
+        Done(
+            Found(each["tenant"], Place(each["topic"], each["lane"], each["place"])),
+            each["generation"],
+            identity,
+        )
+        for each in rows
     ]
 
 
@@ -38,13 +61,13 @@ class Notebook:
     #: whether a write fails now
     fails: Callable[[], bool]
     #: told of effects: whose slice it was, and what was written
-    wrote: Callable[[str, Sequence[Found]], None]
+    wrote: Callable[[str, Wrote], None]
     #: what happened, in order
-    happened: list[Found] = field(default_factory=list)
-    #: what stands there, by the effects' identities
+    happened: list[Done] = field(default_factory=list)
+    #: records of which effects stand there, by the effects' identities
     kept: dict[Identity, list[Found]] = field(default_factory=dict)
-    #: effects that were written again with another content
-    changed: list[Identity] = field(default_factory=list)
+    #: effects that were written again with another content: what stood there, and what does now
+    changed: list[tuple[list[Found], list[Found]]] = field(default_factory=list)
 
     def prepare(self, site: Site) -> None:
         """Nothing to make."""
@@ -54,22 +77,25 @@ class Notebook:
         return _Page(self, site.positions)
 
     @property
-    def found(self) -> list[Found]:
-        """What a checker finds."""
+    def done(self) -> list[Done]:
+        """What a checker finds; the same effect written again in a generation is once there."""
         if self.exactly_once is None:
             return self.happened
-        return [each for effect in self.kept.values() for each in effect]
+        return list(dict.fromkeys(self.happened))
 
     def note(self, effect: Effect) -> None:
         """Write one effect down."""
-        found = found_in(effect.output.to_pylist()) if effect.output.num_columns else []
         spans = zip(effect.slices, effect.reached, strict=True)
         identity = tuple((piece.lane, piece.from_offset, reached) for piece, reached in spans)
-        if self.kept.get(identity, found) != found:
-            self.changed.append(identity)
+        rows = effect.output.to_pylist() if effect.output.num_columns else []
+        done = done_in(rows, identity)
+        found = [each.found for each in done]
+        before = self.kept.get(identity, found)
+        if before != found:
+            self.changed.append((before, found))
         self.kept[identity] = found
-        self.happened += found
-        self.wrote(effect.slices[0].lane.tenant, found)
+        self.happened += done
+        self.wrote(effect.slices[0].lane.tenant, done)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,36 +1,33 @@
-"""What the actors of a simulation live in, and the books of what was sent and done.
+"""What the actors of a simulation live in, and the books of what was done.
 
 Everything that outlives a process is here: log, store, cluster, sinks; and what only an observer
-knows: which records were sent, which effects were made, and which slices a fault may have touched.
+knows: where lanes were sent, which effects were made, and which slices a fault may have touched.
 What can happen is ``play.py``'s, what must not is ``judge.py``'s.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, cast
 
-import pyarrow as pa
-
 from headrace.cycle.driver import Driver, Parts
-from headrace.errors import Fenced, SinkUnavailable, StoreUnavailable
+from headrace.cycle.topics import TOPICS_EVERY_S, TOPICS_STEP_S
+from headrace.errors import Fenced, StoreUnavailable
 from headrace.model.plans import Limits
 from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment, Move
-from headrace.model.streams import Tenant
+from headrace.model.streams import LaneId, Slice, Tenant
 from headrace.model.waves import Wave
-from headrace.ports import Connections, Sink, Site, Store, WaveResult
+from headrace.ports import Sink, Store, WaveResult
 from headrace.spark.task import Kept
-from headrace.testing.chain_checker import OffsetChain
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.flight_checker import SingleFlight
 from headrace.testing.isolation_checker import Isolation
-from headrace.testing.ledger import Found, Ledger, Place
-from headrace.testing.log_twin import LogTwin, Row
+from headrace.testing.ledger import Place
 from headrace.testing.simulation.actors import (
     Actor,
     Door,
@@ -40,20 +37,18 @@ from headrace.testing.simulation.actors import (
     StoreDoor,
 )
 from headrace.testing.simulation.cluster import Cluster, Engine
+from headrace.testing.simulation.decisions import Decisions, topic_of
+from headrace.testing.simulation.deployed import GUARANTEES, TOPIC, Deployed
+from headrace.testing.simulation.generations import Generations
 from headrace.testing.simulation.odds import Odds, draw
-from headrace.testing.simulation.sinks import Notebook
-from headrace.use_cases import SliceContext, UseCase, use_case
+from headrace.testing.simulation.sinks import Wrote
+from headrace.testing.simulation.topics import Topics
 
-TOPIC = "{tenant}.visits"
 LEASE_S = 5.0
-GUARANTEES = (
-    "at-most-once",
-    "at-least-once",
-    "exactly-once, by transaction",
-    "exactly-once, by intent",
-)
 #: driver asleep inside a driver asleep inside a task asleep
 _DEEPEST = 3
+#: after so long a topic that was made again has been looked at
+LOOKED_S = TOPICS_EVERY_S + 2 * TOPICS_STEP_S
 
 
 @dataclass(eq=False, slots=True)
@@ -66,6 +61,8 @@ class Life:
     engine: Engine
     #: it is inside a turn, asleep
     turning: bool = False
+    #: when its last turn began
+    turned_s: float = 0.0
     #: it does nothing before this monotonic second
     asleep_until_s: float = 0.0
     #: somebody else has its name or its streams, and it may not know
@@ -98,29 +95,31 @@ class World:
     depth: int = 0
     store_down: bool = False
     lives: list[Life] = field(default_factory=list)
-    use_cases: dict[str, UseCase] = field(default_factory=dict)
-    books: dict[str, Notebook] = field(default_factory=dict)
-    #: use case and place of records that a fault may have touched
+    #: use case and place of records that a fault may have touched, in whichever topic of a name
     touched: set[tuple[str, Place]] = field(default_factory=set)
-    poisoned: set[Place] = field(default_factory=set)
-    removed: set[str] = field(default_factory=set)
-    #: by topic
-    partitions: dict[str, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    #: the generations of each wave's lanes, as it was started last
+    _born: dict[str, Mapping[LaneId, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make log, store, cluster and use cases; no driver yet."""
         rng = self.rng
         self.odds: Odds = draw(rng)
-        self.clock, self.log, self.letters = FakeClock(), LogTwin(), DeadLettersTwin()
+        self.clock, self.letters = FakeClock(), DeadLettersTwin()
         self.store = self.make.store()
-        self.ledger, self.chain = Ledger(), OffsetChain()
+        self.generations = Generations()
         self.flight, self.isolation = SingleFlight(), Isolation()
+        self.topics = Topics(rng, self.odds, self.clock, self.isolation)
+        self.log = self.topics.log
         self.cluster = Cluster(
-            rng, self.odds, self.log, self.letters, self._clients, self.store.positions
+            rng, self.odds, self.log, self.letters, self._clients, self.store.positions, self._start
+        )
+        self.deployed = Deployed(rng, self.clock, self.store, self, self.counts, self.make.table)
+        self.decisions = Decisions(
+            self.store, self.topics, self.deployed, self.generations, self._open, self.counts
         )
         for guarantee in rng.sample(GUARANTEES, rng.choice([1, 1, 2])):
-            self._deploy_new(guarantee)
+            self.deployed.add(guarantee)
         for _ in range(rng.randint(1, 3)):
             self.add_tenant()
 
@@ -168,7 +167,12 @@ class World:
     def moved(self, move: Move) -> None:
         """A position was moved."""
         self.say(f"moved {move.lane} {move.from_offset} to {move.to_offset} (epoch {move.epoch})")
-        self.chain.moved(move.lane, move.from_offset, move.to_offset)
+        self.generations.moved(move)
+
+    def decided(self, name: str, args: Sequence[Any]) -> None:
+        """A driver decided about lanes as a whole."""
+        self.say(f"{name} {', '.join(str(each) for each in args)}")
+        self.decisions.decided(name, args)
 
     def replaced(self, driver: str, by: Actor) -> None:
         """Another process has a driver's name, or its streams: what it runs is a zombie's."""
@@ -187,7 +191,7 @@ class World:
         run = f"r{self.counts['drivers started']}"
         actor = Actor(f"driver {name} ({run})", "driver")
         engine = self.make.engine(
-            self.cluster, actor, lambda wave: self._started(life, wave), self._returned
+            self.cluster, actor, lambda wave: self._launched(life, wave), self._returned
         )
         parts = Parts(
             cast("Store", StoreDoor(self.store, actor, self, "store")),
@@ -209,13 +213,13 @@ class World:
 
     def load(self, life: Life, deployment: Deployment) -> None:
         """Give a driver a use case, or its new version."""
-        use_case = self.use_cases[deployment.use_case]
+        use_case = self.deployed.use_cases[deployment.use_case]
         life.engine.take(use_case, deployment)
         life.driver.take(use_case, deployment)
 
     def turn(self, life: Life) -> None:
         """One turn of a driver, as far as it comes."""
-        life.turning = True
+        life.turning, life.turned_s = True, self.clock.monotonic_s()
         try:
             life.driver.turn()
             if life.driver.drained:
@@ -245,106 +249,44 @@ class World:
             self.say(f"run a bin of {flight.wave.id}")
             self.cluster.run(flight, self._touch, calm=self.calm)
 
-    # records and tenants
-
     def add_tenant(self) -> None:
         """A tenant with a topic."""
         name = f"t{self.counts['tenants']}"
         self.counts["tenants"] += 1
-        self.partitions[f"{name}.visits"] = self.rng.randint(1, 2)
-        self.log.create_topic(f"{name}.visits", self.partitions[f"{name}.visits"])
-        self.ledger.topic(name, f"{name}.visits")
-        self.isolation.topic(name, f"{name}.visits")
+        self.topics.make(TOPIC.format(tenant=name))
         self.store.add_tenant(Tenant(name))
-
-    def send(self, topic: str, partition: int, count: int) -> None:
-        """Some records into a partition, a bad one among them if there are such."""
-        until_s = self.clock.monotonic_s() + self.rng.uniform(0, 20)
-        for _ in range(count):
-            roll, value = self.rng.random(), b"good"
-            if roll < self.odds.poison:
-                value = self.rng.choice([b"bad", b"raises"])
-            elif roll < self.odds.poison + self.odds.stumbles:
-                value = f"down:{until_s}".encode()
-            row = Row(value, timestamp_ms=int(self.clock.now_s() * 1000))
-            place = Place(topic, partition, self.log.append(topic, partition, [row]))
-            self.ledger.acknowledged(place)
-            if value in (b"bad", b"raises"):
-                self.poisoned.add(place)
-
-    def deploy(self, name: str, guarantee: str) -> Deployment:
-        """A use case, or a new version of it, in the store."""
-        made = self.use_cases[name]
-        self.counts["deployments"] += 1
-        deployment = Deployment(
-            name,
-            "m.py",
-            f"{self.counts['deployments']:064}",
-            TOPIC,
-            order=made.order,
-            bad_record=made.bad_record,
-        )
-        self.store.deploy(deployment)
-        self.say(f"deployed {name} ({guarantee}, order {made.order}, bad: {made.bad_record})")
-        return deployment
 
     def say(self, text: str) -> None:
         """Tell whoever reads along."""
         if self.tell is not None:
             self.tell(f"{self.clock.monotonic_s():9.2f}s {'  ' * self.depth}{text}")
 
-    def _deploy_new(self, guarantee: str) -> None:
-        name = guarantee.replace(", by", "").replace(" ", "-")
-        sink: Sink
-        if guarantee == "exactly-once, by transaction":
-            sink = self.make.table()
-        else:
-            exact: Literal["intent"] | None = "intent" if "intent" in guarantee else None
-            sink = self.books[name] = Notebook(exact, self._sink_fails, self._wrote)
-        sink.prepare(Site(Connections({}, "sqlite:///simulated.db"), self.store.positions))
-        self.use_cases[name] = use_case(
-            topic=TOPIC,
-            sink=sink,
-            name=name,
-            guarantee=guarantee.partition(",")[0],
-            order=self.rng.choice(["lane", "lane", "stream"]),
-            bad_record=self.rng.choice(["suspend", "suspend", "dead-letter", "fail"]),
-        )(self._handle)
-        self.deploy(name, guarantee)
+    # what handlers and sinks ask, and the books
 
-    def _handle(self, table: pa.Table, context: SliceContext) -> pa.Table:
-        for row, value in enumerate(table["value"].to_pylist()):
-            kind, _, until = (value or b"").decode().partition(":")
-            if kind in ("bad", "raises") and self.use_cases[context.use_case].claims:
-                self._touch_slices(context)
-            if kind == "bad":
-                raise context.bad_record(row, "bad")
-            if kind == "raises":
-                raise ValueError("the simulation's handler cannot take this one")
-            if kind == "down" and not self.calm and self.clock.monotonic_s() < float(until):
-                self._touch_slices(context)
-                raise SinkUnavailable("what the simulation's handler calls is down")
-        rows = table.num_rows
-        return pa.table(
-            {
-                "tenant": pa.array([context.tenant] * rows, pa.string()),
-                "topic": table["topic"].combine_chunks(),
-                "lane": table["partition"].cast(pa.int64()).combine_chunks(),
-                "place": table["offset"].combine_chunks(),
-            }
-        )
-
-    # the books
-
-    def _sink_fails(self) -> bool:
+    def sink_fails(self) -> bool:
+        """Whether a write fails now."""
         return not self.calm and self.rng.random() < self.odds.sink_fails
 
-    def _wrote(self, slice_of: str, found: Sequence[Found]) -> None:
-        if found:
-            first, last = found[0].place, found[-1].place
-            self.say(f"wrote {first} to {last.offset} for {found[0].tenant}")
-        for each in found:
-            self.isolation.wrote(each.tenant, slice_of, each.place)
+    def dawdles(self) -> bool:
+        """Whether a call of a handler takes too long."""
+        return not self.calm and self.rng.random() < self.odds.dawdles
+
+    def generation(self, lane: LaneId) -> int:
+        """The generation that the slice was started in which runs now."""
+        return self.cluster.generation(lane)
+
+    def wrote(self, slice_of: str, done: Wrote) -> None:
+        """An effect was written."""
+        if done:
+            first, last = done[0].found, done[-1].found
+            self.say(f"wrote {first.place} to {last.place.offset} for {first.tenant}")
+        for (tenant, place), *_ in done:
+            self.isolation.wrote(tenant, slice_of, place)
+
+    def touch(self, use_case: str, piece: Slice) -> None:
+        """A fault may have touched a slice."""
+        for offset in range(piece.from_offset, piece.until_offset):
+            self.touched.add((use_case, Place(piece.topic, piece.lane.partition, offset)))
 
     def _clients(self, actor: Actor, whole: Kept) -> Kept:
         return Kept(
@@ -353,11 +295,38 @@ class World:
             cast("Any", Door(whole.dead_letters, actor, self, "letters")),
         )
 
-    def _started(self, life: Life, wave: Wave) -> None:
+    def _launched(self, life: Life, wave: Wave) -> None:
         self.say(f"wave {wave.id}: {', '.join(str(each) for each in wave.slices)}")
         self.flight.started(wave)
         if life.replaced:
             self._touch(wave)
+        for piece in wave.slices:
+            topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
+            stopped_s = self.decisions.stopped.get(piece.lane.stream, life.turned_s)
+            if stopped_s < life.turned_s:
+                self.decisions.found.append(f"{piece} runs, and its stream waits for a person")
+            looked_s = life.turned_s - self.topics.made_at_s[topic]
+            if now is not None and now.log < self.topics.made[topic] and looked_s > LOOKED_S:
+                self.decisions.found.append(
+                    f"{piece} runs in a topic made again {looked_s:g} s ago"
+                )
+
+    def _start(self, wave: Wave) -> Mapping[LaneId, int]:
+        born = {piece.lane: self.generations.of_slice(piece) for piece in wave.slices}
+        self._born[wave.id] = born
+        return born
+
+    def _open(self) -> Iterator[tuple[Slice, int]]:
+        """Slices that run, or of which a driver has to hear or to tell the store."""
+        for flight in self.cluster.open:
+            for piece in flight.wave.slices:
+                yield piece, flight.born[piece.lane]
+        for life in self.lives:
+            for name, known in life.driver.board.flights.items():
+                born = self._born.get(name, {})
+                for piece in known.wave.slices:
+                    if piece.lane in born:
+                        yield piece, born[piece.lane]
 
     def _returned(self, result: WaveResult) -> None:
         told = [f"{each.slice} reached {each.reached}{_trouble(each)}" for each in result.receipts]
@@ -371,17 +340,9 @@ class World:
         for result in life.driver._results:
             self._touch(result.wave)
 
-    def _touch_slices(self, context: SliceContext) -> None:
-        for piece in context.slices:
-            self._touch_places(context.use_case, piece.topic, piece.lane.partition, piece)
-
     def _touch(self, wave: Wave) -> None:
         for piece in wave.slices:
-            self._touch_places(wave.use_case, piece.topic, piece.lane.partition, piece)
-
-    def _touch_places(self, name: str, topic: str, partition: int, piece: Any) -> None:
-        for offset in range(piece.from_offset, piece.until_offset):
-            self.touched.add((name, Place(topic, partition, offset)))
+            self.touch(wave.use_case, piece)
 
 
 def _trouble(receipt: Receipt) -> str:

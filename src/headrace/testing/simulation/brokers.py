@@ -1,0 +1,86 @@
+"""What happens to topics and brokers: records, gaps, lost leaders, and records that are lost.
+
+Retention, a topic that is deleted and made again, and added partitions come as Kafka has them, at
+once and whoever is reading. A log that is cut is not played: it takes an unclean election.
+"""
+
+from __future__ import annotations
+
+from headrace.testing.simulation.world import World
+
+
+def send(world: World) -> None:
+    """Some records."""
+    found = _partition(world)
+    if found is not None:
+        world.topics.send(*found, world.rng.randint(1, 8))
+
+
+def gap(world: World) -> None:
+    """Offsets without records."""
+    found = _partition(world)
+    if found is not None:
+        world.log.append_gap(*found, world.rng.randint(1, 3))
+
+
+def broker(world: World) -> None:
+    """No broker answers, or they do again."""
+    world.log.down = not world.log.down
+    world.say(f"broker {'down' if world.log.down else 'up'}")
+
+
+def leader(world: World) -> None:
+    """A partition loses its leader, or has one."""
+    found = _partition(world)
+    if found is not None:
+        present = world.rng.random() < 0.5
+        world.log.set_leader(*found, present)
+        world.say(f"{found[0]}[{found[1]}] {'has a' if present else 'lost its'} leader")
+
+
+def expire(world: World) -> None:
+    """Retention takes the oldest records of a partition, read or not."""
+    found = _partition(world)
+    if found is not None and world.rng.random() < world.odds.expires:
+        start = world.topics.expire(*found)
+        world.say(f"{found[0]}[{found[1]}] begins at {start}")
+        world.counts["retentions"] += 1
+        world.decisions.lost(found[0])
+
+
+def delete(world: World) -> None:
+    """A topic is deleted."""
+    found = _partition(world)
+    if found is not None and world.rng.random() < world.odds.deletes:
+        topic = found[0]
+        world.say(f"topic {topic} deleted")
+        world.counts["topics deleted"] += 1
+        world.generations.deleted(world.decisions.lanes_of(topic))
+        world.topics.delete(topic)
+        world.decisions.lost(topic)
+
+
+def make_again(world: World) -> None:
+    """A topic that was deleted is made again."""
+    gone = sorted(set(world.topics.made) - set(world.topics.partitions))
+    if gone:
+        topic = world.rng.choice(gone)
+        world.topics.make(topic)
+        world.say(f"topic {topic} made again, with {world.topics.partitions[topic]} partitions")
+
+
+def widen(world: World) -> None:
+    """A topic gets one more partition."""
+    found = _partition(world)
+    wanted = found is not None and world.rng.random() < world.odds.widens
+    if found is not None and wanted and world.topics.widen(found[0]):
+        world.say(f"topic {found[0]} has {world.topics.partitions[found[0]]} partitions")
+        world.counts["partitions added"] += 1
+
+
+def _partition(world: World) -> tuple[str, int] | None:
+    """A partition that is there; None if no topic is."""
+    if not world.topics.partitions:
+        return None
+    topic = world.rng.choice(sorted(world.topics.partitions))
+    return topic, world.rng.randrange(world.topics.partitions[topic])

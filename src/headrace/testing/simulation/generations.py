@@ -1,0 +1,126 @@
+"""Where each lane was sent, when, and how far it came from there.
+
+A guarantee counts effects from a beginning, and several things make a lane begin anew: a person
+seeks it, or adds its stream again after it was removed; Kafka lost its next records; its topic is
+another one. Without a book of that, a record that comes again because somebody asked for it looks
+like a fault, and whoever forgives it forgives the faults beside it. So each way of a lane from one
+beginning to the next is a *generation*, and the books are balanced generation by generation.
+
+A slice belongs to the generation it was started in. One that was started late, from where its lane
+was before it was sent elsewhere, belongs to the generation that was there. If a lane is sent to
+where such a slice begins, it may end in the new generation: that one is then said to ``follow``
+the other. Nothing of that holds once the stream has a new epoch, which refuses what is older.
+
+It is told of decisions and of moves at the moment the store has them, and asks the store nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from headrace.model.records import Move
+from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.testing.chain_checker import OffsetChain
+
+
+@dataclass(eq=False, slots=True)
+class Generation:
+    """A lane's way from one beginning to the next."""
+
+    number: int
+    #: the how-manieth topic of that name it reads
+    log: int
+    #: where it began
+    start: int
+    #: where its lane is, or was when it ended
+    at: int
+    #: everywhere it was
+    stands: set[int]
+    #: earlier ones, slices of which may end in this one
+    follows: frozenset[int] = frozenset()
+    #: where it was when its topic was deleted
+    gone_at: int | None = None
+
+    @property
+    def done(self) -> range:
+        """Offsets that it has passed, and that had to have their effects."""
+        return range(self.start, self.at if self.gone_at is None else min(self.at, self.gone_at))
+
+
+@dataclass(eq=False, slots=True)
+class Generations:
+    """The generations of all lanes, oldest first."""
+
+    chain: OffsetChain = field(default_factory=OffsetChain)
+    #: what cannot be
+    found: list[str] = field(default_factory=list)
+    _lanes: dict[LaneId, list[Generation]] = field(default_factory=dict)
+    #: lanes without a position: their streams were added again, and no driver has begun them
+    _bare: set[LaneId] = field(default_factory=set)
+    #: ranges that were moved over, lane by lane
+    _moves: dict[LaneId, list[range]] = field(default_factory=dict)
+
+    def of(self, lane: LaneId) -> list[Generation]:
+        """The generations of a lane."""
+        return self._lanes.get(lane, [])
+
+    def now(self, lane: LaneId) -> Generation | None:
+        """The one it is in; None before its first position."""
+        return None if lane in self._bare or lane not in self._lanes else self._lanes[lane][-1]
+
+    def lanes(self, wanted: Callable[[LaneId], bool]) -> Iterator[LaneId]:
+        """Lanes that ever had a position."""
+        return (each for each in sorted(self._lanes) if wanted(each))
+
+    def moves(self, lane: LaneId) -> list[range]:
+        """What its slices moved it over, in all generations."""
+        return self._moves.get(lane, [])
+
+    def of_slice(self, piece: Slice) -> int:
+        """The generation that a slice belongs to which starts now."""
+        for each in reversed(self.of(piece.lane)):
+            if piece.from_offset in each.stands:
+                return each.number
+        self.found.append(f"{piece} begins where its lane never was")
+        return 0
+
+    def moved(self, move: Move) -> None:
+        """A slice moved its lane."""
+        now = self.now(move.lane)
+        if now is None:
+            self.found.append(f"{move.lane} is moved to {move.to_offset} and was nowhere yet")
+            return
+        self.chain.moved(move.lane, move.from_offset, move.to_offset)
+        self._moves.setdefault(move.lane, []).append(range(move.from_offset, move.to_offset))
+        now.at = move.to_offset
+        now.stands.add(move.to_offset)
+
+    def passed(self, lane: LaneId, offset: int) -> None:
+        """A person sent it on behind a record that cannot be handled: no new generation."""
+        self.chain.sent(lane, offset)
+        now = self.now(lane)
+        if now is not None:
+            now.at = offset
+            now.stands.add(offset)
+
+    def begins(
+        self, lane: LaneId, offset: int, log: int, follows: Collection[int] = frozenset()
+    ) -> None:
+        """A lane begins anew, somewhere, in the how-manieth topic of its name."""
+        self.chain.sent(lane, offset)
+        self._bare.discard(lane)
+        ways = self._lanes.setdefault(lane, [])
+        after = Generation(len(ways), log, offset, offset, {offset}, frozenset(follows))
+        ways.append(after)
+
+    def added_again(self, stream: StreamId) -> None:
+        """Its lanes have no positions any more."""
+        self._bare |= {each for each in self._lanes if each.stream == stream}
+
+    def deleted(self, lanes: Iterable[LaneId]) -> None:
+        """The topic that they read is gone."""
+        for lane in lanes:
+            now = self.now(lane)
+            if now is not None and now.gone_at is None:
+                now.gone_at = now.at

@@ -1,0 +1,173 @@
+"""What people decide while everything runs: who is served, and where streams go on.
+
+Each decision is one call to what ``headrace`` itself calls, at a moment in which anybody may sleep
+or be dead. A person has no faults here: a decision that is refused was none, and one that is made
+is in the store at once.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from headrace.errors import ConfigError, Temporary
+from headrace.model.streams import State, StreamId, Tenant, Throttle
+from headrace.operating.seeking import seek
+from headrace.testing.simulation.decisions import topic_of
+from headrace.testing.simulation.topics import is_poison
+from headrace.testing.simulation.world import World
+
+_MOST_TENANTS = 5
+
+
+def tenant_state(world: World) -> None:
+    """Suspend or resume a tenant."""
+    name = _tenant(world)
+    state = world.rng.choice([State.ACTIVE, State.SUSPENDED])
+    world.say(f"tenant {name}: {state}")
+    with suppress(ConfigError):
+        world.store.set_tenant_state(name, state)
+
+
+def stream_state(world: World) -> None:
+    """Suspend or resume a stream, whatever stopped it."""
+    stream = _stream(world)
+    state = world.rng.choice([State.ACTIVE, State.SUSPENDED])
+    world.say(f"stream {stream}: {state}")
+    with suppress(ConfigError):
+        world.store.set_stream_state(stream, state)
+        if state is State.ACTIVE:
+            world.decisions.stopped.pop(stream, None)
+
+
+def throttle(world: World) -> None:
+    """Set or lift a throttle."""
+    limit = world.rng.choice([None, 0.5, 5.0])
+    with suppress(ConfigError):
+        world.store.set_throttle(_tenant(world), Throttle(records_per_s=limit))
+
+
+def weight(world: World) -> None:
+    """Set a weight."""
+    with suppress(ConfigError):
+        world.store.set_weight(_tenant(world), world.rng.choice([0.1, 1.0, 10.0]))
+
+
+def add_tenant(world: World) -> None:
+    """Add a tenant that never was."""
+    if world.counts["tenants"] < _MOST_TENANTS:
+        world.add_tenant()
+        world.say(f"tenant t{world.counts['tenants'] - 1} added")
+
+
+def remove(world: World) -> None:
+    """Remove a tenant that is not the last one, or a stream, for good or for a while."""
+    there = [each for each in world.store.tenants() if each.state is not State.REMOVED]
+    if len(there) > 1 and world.rng.random() < 0.5:
+        name = world.rng.choice(there).name
+        for each in [each for each in world.decisions.stopped if each.tenant == name]:
+            del world.decisions.stopped[each]
+        world.say(f"tenant {name} removed")
+        world.store.set_tenant_state(name, State.REMOVED)
+    elif world.rng.random() < world.odds.comes_and_goes:
+        stream = _stream(world)
+        world.say(f"stream {stream} removed")
+        world.decisions.stopped.pop(stream, None)
+        world.store.set_stream_state(stream, State.REMOVED)
+
+
+def add_again(world: World) -> None:
+    """Add a tenant or a stream that was removed: it begins afresh."""
+    gone = [each.name for each in world.store.tenants() if each.state is State.REMOVED]
+    streams = [each.id for each in world.store.streams() if each.state is State.REMOVED]
+    streams = [each for each in streams if each.tenant not in gone]
+    if not (gone or streams) or world.rng.random() >= world.odds.comes_and_goes:
+        return
+    world.counts["added again"] += 1
+    if world.rng.randrange(len(gone) + len(streams)) < len(gone):
+        tenant = world.rng.choice(gone)
+        world.store.add_tenant(Tenant(tenant))
+        streams = [StreamId(name, tenant) for name in sorted(world.deployed.use_cases)]
+    else:
+        streams = [world.rng.choice(streams)]
+        world.store.add_stream(streams[0])
+    world.say(f"added again: {', '.join(str(each) for each in streams)}")
+    for each in streams:
+        world.generations.added_again(each)
+        world.decisions.stopped.pop(each, None)
+
+
+def seek_somewhere(world: World) -> None:
+    """Seek a stream: to an edge, a time, or an offset of one partition or of all."""
+    if world.rng.random() < world.odds.seeks:
+        stream = _stream(world)
+        with suppress(ConfigError, Temporary):
+            _seek(world, stream, _target(world, topic_of(stream)))
+
+
+def resume(world: World, stream: StreamId) -> None:
+    """Seek a stream that is suspended because it lost something, and resume it."""
+    if stream in world.decisions.stopped:
+        _seek(world, stream, "earliest")
+    world.store.set_stream_state(stream, State.ACTIVE)
+    world.decisions.stopped.pop(stream, None)
+
+
+def deploy(world: World) -> None:
+    """A new version of a use case."""
+    deployment = world.deployed.deploy(world.rng.choice(sorted(world.deployed.use_cases)))
+    for life in world.lives:
+        if not life.turning:
+            world.load(life, deployment)
+
+
+def decide_something(world: World) -> None:
+    """Decide about an open failure."""
+    found = world.store.failures(only_open=True)
+    if found:
+        decide(world, world.rng.choice(found).id or 0)
+
+
+def decide(world: World, number: int) -> None:
+    """Somebody skips what can never be handled, and retries everything else."""
+    failure = world.store.failure(number)
+    lane = failure.slice.lane
+    with suppress(ConfigError):
+        if failure.error.offset is not None and is_poison(failure.error.raw_value):
+            world.store.skip_failure(number)
+            world.say(f"failure {number} skipped: {lane} goes on at {failure.skipped_to}")
+            world.generations.passed(lane, failure.skipped_to)
+            return
+    with suppress(ConfigError):
+        world.store.retry_failure(number)
+        world.say(f"failure {number} retried: {failure.error.message}")
+
+
+def _seek(world: World, stream: StreamId, to: str) -> None:
+    offsets = seek(world.store, world.log, stream, to)
+    world.say(f"stream {stream} sought to {to}: {offsets}")
+    world.decisions.sought(stream, offsets)
+
+
+def _target(world: World, topic: str) -> str:
+    """What a person types."""
+    kind = world.rng.choice(["earliest", "latest", "time", "offset", "offset", "all"])
+    if kind in ("earliest", "latest"):
+        return kind
+    if kind == "time":
+        at_s = world.clock.now_s() - world.rng.uniform(0, 30)
+        return datetime.fromtimestamp(at_s, UTC).isoformat()
+    offset = world.rng.randint(0, 20)
+    if kind == "all":
+        return str(offset)
+    partition = world.rng.randrange(world.topics.partitions.get(topic, 1))
+    return json.dumps({topic: {str(partition): offset}})
+
+
+def _tenant(world: World) -> str:
+    return f"t{world.rng.randrange(world.counts['tenants'])}"
+
+
+def _stream(world: World) -> StreamId:
+    return StreamId(world.rng.choice(sorted(world.deployed.use_cases)), _tenant(world))

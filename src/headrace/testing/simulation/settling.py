@@ -1,0 +1,137 @@
+"""The end of a run: all faults stop, and everything has to come to rest.
+
+Twice, if a stream is suspended because Kafka lost its records: first without anybody deciding about
+it, since it may hold up nobody else, and then with a person who seeks and resumes it.
+"""
+
+from __future__ import annotations
+
+from headrace.model.streams import State, StreamId, Throttle
+from headrace.testing.simulation.brokers import make_again
+from headrace.testing.simulation.operators import decide, resume
+from headrace.testing.simulation.world import LOOKED_S, World
+
+#: rounds in which it has to come to rest: some leases and all waits after trouble
+_MOST_ROUNDS = 150
+_RESTS = 3
+
+
+def settle(world: World) -> list[str]:
+    """Stop all faults and go on until nothing is left to do; why not, if it never rests."""
+    _stop_faults(world)
+    wrong = _rest(world, frozenset())
+    if world.decisions.stopped and not wrong:
+        world.counts["streams that waited for a person"] += len(world.decisions.stopped)
+        lost = frozenset(world.decisions.stopped)
+        wrong = _waiting(world, lost) or _rest(world, lost)
+        again = sorted(str(each) for each in world.decisions.stopped)
+        wrong = wrong or [f"{each} lost records again, and Kafka none" for each in again]
+    return wrong
+
+
+def standing_still(world: World, name: str) -> list[str]:
+    """Lanes that are not at the end of their topics although nothing holds them."""
+    at = {
+        (each.lane.tenant, each.lane.partition): each.next_offset
+        for each in world.store.load_positions()
+        if each.lane.use_case == name
+    }
+    found = []
+    for stream in world.store.streams():
+        waits = stream.state is State.REMOVED or stream.id in world.decisions.stopped
+        lanes = 0 if waits or stream.id.use_case != name else world.topics.partitions[stream.topic]
+        for partition in range(lanes):
+            end = world.log.edges(stream.topic, partition).stop
+            stands = at.get((stream.id.tenant, partition))
+            if stands != end:
+                found.append(f"{stream.topic}[{partition}] stands at {stands}, not {end}")
+    return found
+
+
+def _stop_faults(world: World) -> None:
+    world.calm, world.store_down, world.log.down = True, False, False
+    world.say("CALM: no more faults")
+    while set(world.topics.made) - set(world.topics.partitions):
+        make_again(world)
+    for topic, partitions in world.topics.partitions.items():
+        for partition in range(partitions):
+            world.log.set_leader(topic, partition, True)
+    for tenant in world.store.tenants():
+        # No more than needed: what operators change makes drivers look at everything again.
+        if tenant.state is State.SUSPENDED:
+            world.store.set_tenant_state(tenant.name, State.ACTIVE)
+        if tenant.state is not State.REMOVED and tenant.throttle != Throttle():
+            world.store.set_throttle(tenant.name, Throttle())
+
+
+def _waiting(world: World, lost: frozenset[StreamId]) -> list[str]:
+    """Whoever lost records is suspended alone, and all others are done."""
+    states = {each.id: each.state for each in world.store.streams()}
+    wrong = [
+        f"{each} lost records, and is {states[each]}"
+        for each in sorted(lost)
+        if states[each] is not State.SUSPENDED
+    ]
+    return wrong + [
+        each for name in sorted(world.deployed.use_cases) for each in standing_still(world, name)
+    ]
+
+
+def _rest(world: World, decided: frozenset[StreamId]) -> list[str]:
+    """Go on until everything rests but streams that lost records, if nobody decided about them."""
+    rests = 0
+    for number in range(_MOST_ROUNDS):
+        _round(world, 2.0 if number < _MOST_ROUNDS // 5 else 10.0, decided)
+        rests = rests + 1 if _at_rest(world) else 0
+        unseen_s = world.topics.changed_s + LOOKED_S - world.clock.monotonic_s()
+        if rests == _RESTS and unseen_s > 0:
+            world.clock.move(unseen_s)
+            rests = 0
+        elif rests == _RESTS:
+            return []
+    return [f"it does not come to rest: {_why(world)}"]
+
+
+def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
+    if not any(not life.driver._draining for life in world.lives):
+        world.start_driver("d0")
+    for failure in world.store.failures(only_open=True):
+        decide(world, failure.id or 0)
+    for stream in world.store.streams():
+        free = stream.id in decided or stream.id not in world.decisions.stopped
+        if stream.state is State.SUSPENDED and free:
+            resume(world, stream.id)
+    for life in list(world.lives):
+        world.turn(life)
+    while world.cluster.runnable:
+        world.run_bin()
+    world.clock.move(seconds)
+
+
+def _at_rest(world: World) -> bool:
+    boards = [life.driver.board for life in world.lives]
+    held = [stream for board in boards for stream in board.streams]
+    wanted = {each.id for each in world.store.streams() if each.state is State.ACTIVE}
+    recorded = (piece for wave in world.store.pending_intents() for piece in wave.slices)
+    return (
+        all(life.driver.idle for life in world.lives)
+        and not any(each.has_work for board in boards for each in board.streams.values())
+        and not world.cluster.flights
+        and not world.store.failures(only_open=True)
+        and all(piece.lane.stream in world.decisions.stopped for piece in recorded)
+        and wanted <= set(held)
+    )
+
+
+def _why(world: World) -> str:
+    told = [f"intents {[each.id for each in world.store.pending_intents()]}"]
+    told += [f"flights {[each.wave.id for each in world.cluster.flights]}"]
+    told += [f"failures {[str(e.slice) for e in world.store.failures(only_open=True)]}"]
+    for stream in world.store.streams():
+        told.append(f"{stream.id} {stream.state} held by {stream.holder}")
+    for life in world.lives:
+        board = life.driver.board
+        working = [str(name) for name, each in board.streams.items() if each.has_work]
+        told.append(f"{life.actor.name} holds {len(board.streams)}, has work in {working}")
+        told.append(f"replays {[wave.id for _, wave in life.driver.committer.replays]}")
+    return "; ".join(told)
