@@ -1,17 +1,18 @@
-"""Writes the results of the last run of the fault matrix into docs/guarantees.md.
+"""Writes the results of the last runs of matrix and simulation into docs/guarantees.md.
 
-The table stands between two marks and is made of docs/fault-results.jsonl alone, one line a row of
-the matrix, of which the last one counts, so that what the document claims is what was seen. With
+They stand between marks. The table is made of docs/fault-results.jsonl alone, one line a row of the
+matrix, of which the last one counts, and what is said of the simulation of
+docs/simulation-results.json, so that what the document claims is what was seen. With
 ``--check`` nothing is written, and it is an error if the document says something else.
 """
 
 import json
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
-BEGIN, END = "<!-- fault matrix -->", "<!-- end of fault matrix -->"
 GUARANTEES = {
     "transacts": "exactly-once, transaction",
     "intends": "exactly-once, intent",
@@ -49,15 +50,35 @@ def table(lines):
     )
 
 
+def simulated(results):
+    """What the simulation did, as a paragraph."""
+    seeds, failed, took_s, jobs = (results[each] for each in ("seeds", "failed", "took_s", "jobs"))
+    counts = ", ".join(f"{what} {count:,}" for what, count in results["counts"].items())
+    return textwrap.fill(
+        f"The last run of the simulation: {seeds:,} seeds in {took_s:,} s, {jobs} at a time, of "
+        f"which {failed or 'none'} failed. What happened in them: {counts}.",
+        100,
+        break_on_hyphens=False,
+    )
+
+
+def between(text, name, made):
+    """The text with something else between two marks."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n\n{made}\n\n{end}{after}"
+
+
 def main(args):
-    """Write the table, or check it."""
+    """Write the results, or check them."""
     told = map(json.loads, (DOCS / "fault-results.jsonl").read_text().splitlines())
     lines = list({each["row"]: each for each in told}.values())
     path = DOCS / "guarantees.md"
     text = path.read_text("utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    made = f"{before}{BEGIN}\n\n{table(lines)}\n\n{END}{after}"
+    results = json.loads((DOCS / "simulation-results.json").read_text())
+    made = between(text, "simulation", simulated(results))
+    made = between(made, "fault matrix", table(lines))
     if "--check" not in args:
         path.write_text(made, "utf-8")
     elif made != text:

@@ -124,9 +124,9 @@ def service(tmp_path, monkeypatch):
     tools = Tools()
     with closing(open_store(database)) as store:
         store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
-        for tenant in ("acme", "bolt"):
+        for tenant, topic_id in (("acme", "topic-1"), ("bolt", "topic-2")):
             store.add_tenant(Tenant(tenant))
-            store.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
+            store.start_lanes([LaneStart(StreamId("score", tenant), topic_id, {0: 3, 1: 3})])
         app = console_app(settings, store, tools, SystemClock())
         with console_serving(app, console_listening(settings)) as url:
             made = Service(store, tools, url)

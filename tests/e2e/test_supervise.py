@@ -1,5 +1,9 @@
-"""Two real drivers under a supervisor: one is killed, then both are replaced under load."""
+"""Two real drivers under a supervisor: one is killed, then both are rolled to new settings.
 
+The settings change what one use case does; the other one is to go on through all of it.
+"""
+
+import json
 import os
 import re
 import signal
@@ -25,17 +29,25 @@ import pyarrow as pa
 from headrace import use_case
 from headrace.sinks import SqlTable
 
-@use_case(
-    topic="{{tenant}}.{topic}",
-    sink=SqlTable("seen", columns={{"tenant": "text", "value": "text"}}),
-    guarantee="exactly-once",
-)
-def keep(table, context):
+TOPIC = "{{tenant}}.{topic}"
+COLUMNS = {{"tenant": "text", "value": "text", "version": "text"}}
+
+def seen(table, context):
     values = [value.decode() for value in table["value"].to_pylist()]
+    version = context.options.get("version", "1")
     return pa.table({{
         "tenant": pa.array([context.tenant] * len(values), pa.string()),
         "value": pa.array(values, pa.string()),
+        "version": pa.array([version] * len(values), pa.string()),
     }})
+
+@use_case(topic=TOPIC, sink=SqlTable("kept", columns=COLUMNS), guarantee="exactly-once")
+def keep(table, context):
+    return seen(table, context)
+
+@use_case(topic=TOPIC, sink=SqlTable("noted", columns=COLUMNS), guarantee="exactly-once")
+def note(table, context):
+    return seen(table, context)
 """
 
 
@@ -64,27 +76,40 @@ class Fleet:
         self.folder, self.topic = folder, f"t{time.time_ns()}"
         self.config = {"bootstrap.servers": bootstrap_servers}
         (folder / "use_cases.py").write_text(USE_CASES.format(topic=self.topic))
-        (folder / "headrace.yaml").write_text(
-            f"module: use_cases.py\n"
-            f"kafka:\n  bootstrap.servers: {bootstrap_servers}\n"
-            f"database_url: sqlite:///{folder}/store.db\n"
-            f"master: local[1]\n"
-            f"driver:\n  lease: 5s\n"
-        )
+        self.configure("1")
         self.state = folder / ".headrace" / "fleet" / "headrace"
 
-    def headrace(self, *words):
-        done = subprocess.run(
+    def configure(self, version):
+        """What ``keep`` is to write from the next start of a driver on."""
+        settings = {
+            "module": "use_cases.py",
+            "kafka": self.config,
+            "database_url": f"sqlite:///{self.folder}/store.db",
+            "master": "local[1]",
+            "driver": {"lease": "5s"},
+            "use_cases": {"keep": {"options": {"version": version}}},
+        }
+        (self.folder / "headrace.yaml").write_text(json.dumps(settings))
+
+    def begin(self, *words):
+        """A command, begun."""
+        return subprocess.Popen(
             [sys.executable, "-m", "headrace", *words],
             cwd=self.folder,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=200,
             env={**os.environ, "COLUMNS": "300"},
-            check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr + self.logs()
-        return done.stdout
+
+    def end(self, command):
+        """What it said, once it is done."""
+        said, _ = command.communicate(timeout=200)
+        assert command.returncode == 0, said + self.logs()
+        return said
+
+    def headrace(self, *words):
+        return self.end(self.begin(*words))
 
     def supervise(self):
         with (self.folder / "log").open("ab") as log:
@@ -112,8 +137,8 @@ class Fleet:
             if name is not None
         )
 
-    def rows(self):
-        return Counter(self.query("SELECT tenant, value FROM seen"))
+    def rows(self, table):
+        return Counter(self.query(f"SELECT tenant, value FROM {table}"))
 
     def query(self, text):
         connection = sqlite3.connect(f"file:{self.folder}/store.db?mode=ro", uri=True)
@@ -130,8 +155,14 @@ class Fleet:
             assert time.monotonic() < deadline, f"{self.drivers()}\n{self.logs()}"
             time.sleep(0.2)
 
-    def newest(self, tenant):
-        return max((int(value) for name, value in self.rows() if name == tenant), default=-1)
+    def until_newer(self, table, number):
+        """Wait until each tenant has an effect of a later record."""
+
+        def newest(tenant):
+            values = (int(value) for name, value in self.rows(table) if name == tenant)
+            return max(values, default=-1)
+
+        self.until(lambda: min(map(newest, TENANTS)) > number)
 
 
 @pytest.fixture
@@ -160,18 +191,25 @@ def test_a_killed_driver_and_a_roll_lose_nothing_and_double_nothing(fleet):
     children = psutil.Process(victim).children(recursive=True)
     assert any("java" in each.name() for each in children)
     os.kill(victim, signal.SIGKILL)
-    killed_at = feeder.sent
-    for tenant in TENANTS:
-        fleet.until(lambda tenant=tenant: fleet.newest(tenant) > killed_at)
+    fleet.until_newer("kept", feeder.sent)
     fleet.until(lambda: [each.state for each in fleet.drivers()] == ["ready", "ready"])
     assert fleet.drivers()[0].restarts == 1
     assert not any(each.is_running() for each in children)
 
-    # a roll: both are replaced, one after the other
-    pids = {each.pid for each in fleet.drivers()}
-    rolled = fleet.headrace("roll")
-    assert "all drivers are replaced" in rolled
-    assert not pids & {each.pid for each in fleet.drivers()}
+    # a roll to new settings of one use case: both are replaced, one after the other
+    pids = [each.pid for each in fleet.drivers()]
+    fleet.configure("2")
+    roll = fleet.begin("roll")
+    for number, pid in enumerate(pids):
+        fleet.until(lambda number=number, pid=pid: fleet.drivers()[number].pid not in (None, pid))
+        # its replacement has yet to start, and the other use case goes on
+        fleet.until_newer("noted", feeder.sent)
+        assert roll.poll() is None
+    assert "all drivers are replaced" in fleet.end(roll)
+    assert not set(pids) & {each.pid for each in fleet.drivers()}
+    fleet.until_newer("kept", feeder.sent)
+    assert fleet.query("SELECT max(version) FROM kept") == [("2",)]
+    assert fleet.query("SELECT max(version) FROM noted") == [("1",)]
     shown = fleet.headrace("fleet", "status")
     assert re.search(r"d-0 +ready +\d+", shown)
     fleet.until(lambda: set(fleet.holders()) == {"d-0", "d-1"})
@@ -179,9 +217,9 @@ def test_a_killed_driver_and_a_roll_lose_nothing_and_double_nothing(fleet):
     feeder.stop.set()
     feeder.join()
     wanted = Counter((tenant, str(number)) for tenant in TENANTS for number in range(feeder.sent))
-    fleet.until(lambda: len(fleet.rows()) == len(wanted))
+    fleet.until(lambda: all(len(fleet.rows(each)) == len(wanted) for each in ("kept", "noted")))
     supervisor.terminate()
     assert supervisor.wait(120) == 0, fleet.logs()
-    assert fleet.rows() == wanted
+    assert fleet.rows("kept") == fleet.rows("noted") == wanted
     # who drained has given its streams back
     assert not fleet.holders()

@@ -7,6 +7,9 @@ import pytest
 from cutting_proxy import CuttingProxy
 from sqlalchemy import make_url
 
+from headrace.embedded import EmbeddedPostgres
+from headrace.embedded.addresses import free_ports
+
 
 @pytest.fixture
 def proxy(postgres):
@@ -24,6 +27,14 @@ def straight_url(postgres):
     yield make_url(postgres.url).set(database=name).render_as_string(hide_password=False)
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def database(open_folder, request):
+    """A PostgreSQL of the test's own."""
+    folder = open_folder / request.node.name
+    with EmbeddedPostgres(folder, free_ports(1)[0]) as server:
+        yield server
 
 
 @pytest.fixture

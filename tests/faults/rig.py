@@ -6,8 +6,6 @@ acknowledged, and what is there twice or missing against the slices that were in
 """
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -15,14 +13,15 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
+import diary
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
+from driver_process import DriverProcess, until
+from matrix_results import note
 from pyarrow.dataset import dataset
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from headrace.crash_points import GO_ON, VARIABLE
 from headrace.kafka import create_topics, producer_config
 from headrace.store import open_store
 from headrace.testing.in_flight import Made, slices_again, slices_never
@@ -30,25 +29,33 @@ from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.ledger import Found, Ledger, Place
 
 USE_CASES = """
+import uuid
+
 import pyarrow as pa
 from headrace import use_case
 from headrace.sinks import KafkaTopic, ParquetFiles, SqlTable
 
 TOPIC = "{{tenant}}.{name}"
 NUMBERS = ("part", "record", "first", "until")
-COLUMNS = {{"tenant": "text", "topic": "text", **dict.fromkeys(NUMBERS, "bigint")}}
+NAMES = ("tenant", "whose", "topic")
+COLUMNS = {{**dict.fromkeys(NAMES, "text"), **dict.fromkeys(NUMBERS, "bigint")}}
 
 def places(table, context):
+    call = uuid.uuid4().hex
+    write_down(call, "begin", context)
     (piece,) = context.slices
     rows = table.num_rows
-    return pa.table({{
+    made = pa.table({{
         "tenant": pa.array([context.tenant] * rows, pa.string()),
+        "whose": pa.array([piece.lane.tenant] * rows, pa.string()),
         "topic": pa.array([piece.topic] * rows, pa.string()),
         "part": pa.array([piece.lane.partition] * rows, pa.int64()),
         "record": table["offset"].cast(pa.int64()),
         "first": pa.array([piece.from_offset] * rows, pa.int64()),
         "until": pa.array([piece.until_offset] * rows, pa.int64()),
     }})
+    write_down(call, "end", context)
+    return made
 
 @use_case(topic=TOPIC, sink=SqlTable("transacts", columns=COLUMNS), guarantee="exactly-once")
 def transacts(table, context):
@@ -70,28 +77,22 @@ OUT = KafkaTopic("{{tenant}}.{name}.out", transactional=True)
 
 @use_case(topic=TOPIC, sink=OUT, guarantee="exactly-once")
 def transfers(table, context):
-    (piece,) = context.slices
-    lane = f"{{context.tenant}} {{piece.topic}} {{piece.lane.partition}}"
-    return pa.table({{"value": [f"{{lane}} {{offset}}" for offset in table["offset"].to_pylist()]}})
+    made = places(table, context).select(["tenant", "topic", "part", "record"])
+    return pa.table({{"value": [" ".join(map(str, row.values())) for row in made.to_pylist()]}})
 """
 NAMES = ("transacts", "intends", "repeats", "claims", "transfers")
 TENANTS = tuple(f"t{number}" for number in range(5))
 PARTITIONS = 2
-#: what the kernel may take to end a killed process
-GONE_S = 20.0
+#: what tells the order of rows: in PostgreSQL each connection fills pages of its own, so not ctid
+WHEN_MADE = {
+    "sqlite": "rowid",
+    "postgresql": "xmin::text::bigint, cmin::text::bigint, ctid",
+}
 
 
 def driver_url(url):
     """The URL as SQLAlchemy takes it."""
     return url.replace("postgresql://", "postgresql+psycopg://")
-
-
-def until(condition, what, deadline_s=90.0):
-    """Wait for something that is bound to come true."""
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end, f"not within {deadline_s:g} s: {what()}"
-        time.sleep(0.05)
 
 
 @dataclass
@@ -103,22 +104,27 @@ class Rig:
     database_url: str = ""
     name: str = field(default_factory=lambda: f"f{time.time_ns()}")
     ledger: Ledger = field(default_factory=Ledger)
-    #: settings of the driver section of the YAML file
-    driver: dict = field(default_factory=dict)
+    #: sections of the YAML file besides those that every rig has
+    settings: dict = field(default_factory=dict)
+    #: what drivers find in their environment
+    environment: dict = field(default_factory=dict)
+    #: use cases besides those that every rig has
+    more: str = ""
     kills: int = 0
 
     def __post_init__(self):
         self.folder.mkdir(exist_ok=True)
         self.database_url = self.database_url or f"sqlite:///{self.folder}/store.db"
         self.config = {"bootstrap.servers": self.bootstrap_servers}
-        (self.folder / "use_cases.py").write_text(USE_CASES.format(name=self.name))
+        code = (diary.WRITER + USE_CASES + self.more).format(name=self.name, folder=self.folder)
+        (self.folder / "use_cases.py").write_text(code)
         settings = {
             "module": "use_cases.py",
             "kafka": self.config,
             "database_url": self.database_url,
             "warehouse": str(self.folder / "files"),
             "master": "local[2]",
-            "driver": self.driver,
+            **self.settings,
         }
         (self.folder / "headrace.yaml").write_text(json.dumps(settings))
         create_topics(self.config, {self.topic(tenant): PARTITIONS for tenant in TENANTS})
@@ -146,7 +152,7 @@ class Rig:
 
     def start(self, stop_at="", *options, environment=None):
         """A driver; with ``stop_at`` it stops for ever at that step."""
-        return Driver(self, stop_at, options, environment or {})
+        return DriverProcess(self, stop_at, options, {**self.environment, **(environment or {})})
 
     # sending
 
@@ -168,7 +174,7 @@ class Rig:
         if error is None:
             self.ledger.acknowledged(Place(message.topic(), message.partition(), message.offset()))
 
-    def sending(self, per_s=200.0):
+    def sending(self, per_s=100.0):
         """Keep sending until the block ends."""
         return Stream(self, per_s)
 
@@ -183,7 +189,7 @@ class Rig:
             found[lane] = max(found.get(lane, 0), place.offset + 1)
         return found
 
-    def behind(self):
+    def behind(self, names=NAMES):
         """Lanes that are not at their ends."""
         store = open_store(self.database_url)
         try:
@@ -199,41 +205,43 @@ class Rig:
         ends = self.ends
         late = [
             (use_case, *lane)
-            for use_case in NAMES
+            for use_case in names
             for lane, end in ends.items()
             if reached.get((use_case, *lane), 0) < end
         ]
         return late or ([f"{pending} recorded waves"] if pending else [])
 
     def made(self, table):
-        """Effects of a SQL sink in the order they were made: whose they are, and of what."""
+        """Effects of a SQL sink in the order they were made: for whom, of whose slice, of what."""
         engine = create_engine(driver_url(self.database_url), poolclass=NullPool)
-        made = "ctid" if engine.dialect.name == "postgresql" else "rowid"
-        wanted = "tenant, topic, part, record, first, until"
-        asked = text(f"SELECT {wanted} FROM {table} ORDER BY {made}")
+        made = WHEN_MADE[engine.dialect.name]
+        wanted = "tenant, whose, topic, part, record, first, until"
+        asked = f"SELECT {wanted} FROM {table} ORDER BY {made}"
+        return [effect(row._mapping) for row in self._asked(engine, asked)]
+
+    def count(self, table):
+        """How many effects a SQL sink has."""
+        engine = create_engine(driver_url(self.database_url), poolclass=NullPool)
+        rows = self._asked(engine, f"SELECT count(*) FROM {table}")
+        return rows[0][0] if rows else 0
+
+    def _asked(self, engine, question):
         try:
             with engine.connect() as connection:
-                rows = connection.execute(asked).all()
+                return connection.execute(text(question)).all()
         except (OperationalError, ProgrammingError):
-            rows = []  # the table is not there yet
-        return [
-            (tenant, Made(Place(topic, partition, offset), first, until))
-            for tenant, topic, partition, offset, first, until in rows
-        ]
+            return []  # the table is not there yet
 
     def rows(self, table):
         """Places that a SQL sink has, in the order they were made."""
-        return [Found(tenant, each.place) for tenant, each in self.made(table)]
+        return [Found(tenant, each.place) for tenant, _, each in self.made(table)]
 
     def files(self):
         """Effects of the file sink as a reader of the folder sees them, sorted by file names."""
         folder = self.folder / "files" / "intends"
         paths = sorted(dataset(folder, format="parquet").files) if folder.is_dir() else []
-        found = []
-        for path in paths:
-            rows = pq.ParquetFile(path).read().to_pylist()
-            found += [Found(r["tenant"], Place(r["topic"], r["part"], r["record"])) for r in rows]
-        return found
+        rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+        return [Found(tenant, each.place) for tenant, _, each in map(effect, rows)]
 
     def messages(self):
         """Effects of the Kafka sink as readers of committed messages see them."""
@@ -255,9 +263,9 @@ class Rig:
 
     def progressing(self, driver=None, by=100, deadline_s=90.0):
         """Wait until so many more effects are there."""
-        before = len(self.rows("transacts"))
+        before = self.count("transacts")
         said = driver.tail if driver is not None else lambda: "no progress"
-        until(lambda: len(self.rows("transacts")) >= before + by, said, deadline_s)
+        until(lambda: self.count("transacts") >= before + by, said, deadline_s)
 
     def settle(self, deadline_s=120.0):
         """A last life, until nothing is left to do; then it drains."""
@@ -273,41 +281,43 @@ class Rig:
             late: use cases of which a task that slept may have made an effect after younger ones.
         """
         found = self.verdicts()
-        note(row, found, self)
+        note(row, found, faults=self.kills, records=len(self.ledger))
         for name, verdict in found.items():
             assert not verdict.foreign, (name, str(verdict))
             assert name in late or not verdict.out_of_order, (name, str(verdict))
             assert name == "claims" or not verdict.lost, (name, str(verdict))
             assert name == "repeats" or not verdict.twice, (name, str(verdict))
-        made = {name: [each for _, each in self.made(name)] for name in ("repeats", "claims")}
+        self._judge_slices(found)
+        return found
+
+    def _judge_slices(self, found):
+        """Chain, flight and isolation; and what a fault cost where it may cost something."""
+        made = {name: self.made(name) for name in ("transacts", "repeats", "claims")}
         assert all(made.values()), "a use case has no effect at all"
-        # What a fault may cost where the guarantee allows it: the slice in flight of each lane.
-        largest = max(each.end - each.begin for each in made["repeats"])
-        again = slices_again(made["repeats"])
+        owners = {self.topic(tenant): tenant for tenant in TENANTS}
+        effects = [(*whose, each.place) for rows in made.values() for *whose, each in rows]
+        reports = [
+            diary.chains(each for *_, each in made["transacts"]),
+            diary.flights(self.folder / "diary"),
+            diary.isolation(owners, effects),
+        ]
+        for report in reports:
+            assert report.clean, str(report)
+            assert report.checked, str(report)
+        # At most the slice that was in flight, of each lane, once for each fault.
+        repeated = [each for *_, each in made["repeats"]]
+        largest = max(each.end - each.begin for each in repeated)
+        again = slices_again(repeated)
         never = slices_never(found["claims"].lost, largest)
         for lane in {**again, **never}:
             assert again[lane] <= self.kills, (lane, again[lane], str(found["repeats"]))
             assert never[lane] <= self.kills, (lane, never[lane], str(found["claims"]))
-        return found
 
 
-def note(row, verdicts, rig):
-    """Add a line to the results, where somebody keeps them."""
-    path = os.environ.get("HEADRACE_FAULT_RESULTS")
-    if path is None:
-        return
-    told = {
-        name: {
-            "lost": len(each.lost),
-            "twice": len(each.twice),
-            "foreign": len(each.foreign),
-            "out_of_order": len(each.out_of_order),
-        }
-        for name, each in verdicts.items()
-    }
-    line = {"row": row, "faults": rig.kills, "records": len(rig.ledger), "found": told}
-    with Path(path).open("a") as file:
-        file.write(json.dumps(line) + "\n")
+def effect(row):
+    """For whom it was made, whose slice it was, and of what."""
+    place = Place(row["topic"], row["part"], row["record"])
+    return row["tenant"], row["whose"], Made(place, row["first"], row["until"])
 
 
 class Stream:
@@ -336,80 +346,3 @@ class Stream:
             self.rig._send(producer, topic, partition, number)
             number += 1
         producer.flush(60)
-
-
-class Driver:
-    """One life of a driver: its Python, its JVM, its workers."""
-
-    def __init__(self, rig, stop_at, options, environment):
-        self.rig = rig
-        number = len(list(rig.folder.glob("log.*")))
-        self.log = rig.folder / f"log.{number}"
-        self.mark = rig.folder / f"stopped.{number}"
-        environment = {**os.environ, **environment}
-        if stop_at:
-            environment[VARIABLE] = f"{stop_at}:{self.mark}"
-        with self.log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "headrace", "run", "-c", "headrace.yaml", *options],
-                cwd=rig.folder,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.end()
-
-    def tail(self):
-        return self.log.read_text()[-3000:]
-
-    def tree(self):
-        """Its processes, workers included."""
-        try:
-            top = psutil.Process(self.process.pid)
-            return [*top.children(recursive=True), top]
-        except psutil.NoSuchProcess:
-            return []
-
-    def until_stopped(self, deadline_s=90.0):
-        """Wait until it has come to the step it was to stop at; the process id of who has."""
-
-        def who():
-            return self.mark.read_text() if self.mark.exists() else ""
-
-        until(lambda: who() or self.process.poll() is not None, self.tail, deadline_s)
-        assert who(), self.tail()
-        return int(who())
-
-    def stop_again(self):
-        """Let somebody else stop, after who had stopped is dead."""
-        self.mark.unlink()
-
-    def let_go(self):
-        """Whoever has stopped goes on, and nobody stops any more."""
-        self.mark.write_text(GO_ON)
-
-    def kill(self):
-        """SIGKILL for all of it at once."""
-        self.rig.kills += 1
-        self.end()
-
-    def end(self):
-        """As ``kill``, and not counted as a fault."""
-        tree = self.tree()
-        for each in tree:
-            try:
-                each.send_signal(signal.SIGKILL)
-            except psutil.NoSuchProcess:
-                continue
-        self.process.wait(GONE_S)
-        psutil.wait_procs(tree, GONE_S)
-
-    def drain(self, deadline_s=60.0):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(deadline_s) == 0, self.tail()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from matrix_results import note
 
 from headrace.testing.ledger import Found, Ledger, Place
 
@@ -21,7 +22,7 @@ def seen(*command):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def judge(told):
+def judge(row, told):
     ledger = Ledger()
     for tenant in TENANTS:
         ledger.topic(tenant, f"{tenant}.visits")
@@ -29,6 +30,7 @@ def judge(told):
             ledger.acknowledged(Place(f"{tenant}.visits", 0, offset))
     found = [Found(tenant, Place(f"{tenant}.visits", 0, record)) for tenant, record in told["rows"]]
     verdict = ledger.judge(found)
+    note(row, {"transacts": verdict}, faults=1, records=len(ledger))
     assert verdict.clean, str(verdict)
     assert told["positions"] == [[tenant, RECORDS] for tenant in TENANTS]
 
@@ -45,7 +47,7 @@ def test_a_full_disk_is_waited_for_and_nothing_is_lost(tmp_path):
     script = f'{mount} && exec "{sys.executable}" "{APP}" "{tmp_path}" full'
     told = seen("unshare", "-rm", "sh", "-c", script)
     assert any("the disk is full; free some space" in each for each in told["trouble"])
-    judge(told)
+    judge("store's disk full", told)
 
 
 def test_a_disk_that_does_not_flush_is_waited_for_and_nothing_is_lost(tmp_path):
@@ -56,4 +58,4 @@ def test_a_disk_that_does_not_flush_is_waited_for_and_nothing_is_lost(tmp_path):
     told = seen(*command, "-e", broken, sys.executable, str(APP), str(tmp_path), "flaky")
     assert "EIO" in (tmp_path / "trace").read_text()
     assert any("the disk failed to read or write" in each for each in told["trouble"])
-    judge(told)
+    judge("store's disk does not flush", told)

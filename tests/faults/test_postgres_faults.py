@@ -13,6 +13,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from matrix_results import note
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
@@ -31,6 +32,7 @@ from headrace.store.database import open_database
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.ledger import Found, Ledger, Place
 from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
 from headrace.use_cases import use_case
 
@@ -273,6 +275,26 @@ def test_a_statement_that_takes_too_long_is_ended(straight_url):
                 connection.execute(text("SELECT pg_sleep(60)"))
 
 
+def test_a_session_that_sleeps_within_a_transaction_loses_its_locks(straight_url, monkeypatch):
+    monkeypatch.setattr("headrace.store.database._IDLE_WAIT_S", 0.5)
+    with closing(open_store(straight_url)) as store:
+        prepare(store)
+        epoch = store.hold([ACME])[ACME]
+        with pytest.raises(StoreUnavailable):
+            lock_and_sleep(store._database, straight_url)
+        assert store.positions.advance(moves(epoch)) == [True] * LANES
+
+
+def lock_and_sleep(database, url):
+    lock = "SELECT FROM headrace_positions FOR UPDATE"
+    with database.write() as connection:
+        connection.execute(text(lock))
+        # This waits until PostgreSQL has ended the session that holds the lock.
+        with psycopg.connect(url) as other:
+            other.execute(lock)
+        connection.execute(text("SELECT 1"))
+
+
 @pytest.fixture
 def own_server(open_folder):
     """A server of the test's own, durable, that comes back on the same port."""
@@ -333,7 +355,17 @@ def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
         final = {each.lane.partition: each.next_offset for each in store.load_positions()}
         with store._database.read() as connection:
             rows = connection.execute(text("SELECT lane, place FROM steps")).all()
-    assert sorted(map(tuple, rows)) == [(p, at) for p in range(LANES) for at in range(final[p])]
+    ledger = Ledger()
+    ledger.topic("acme", "steps")
+    for partition, end in ends.items():
+        for at in range(end):
+            ledger.acknowledged(Place("steps", partition, at))
+    verdict = ledger.judge(Found("acme", Place("steps", *row)) for row in sorted(rows))
+    note(
+        "PostgreSQL killed during COMMIT", {"transacts": verdict}, faults=kills, records=len(ledger)
+    )
+    assert verdict.clean, str(verdict)
+    assert len(rows) == len(ledger)
     assert ends == final
 
 

@@ -1,0 +1,138 @@
+"""Executors that are killed in the middle of a slice, all at once, or but for one task of theirs.
+
+A cluster of Spark's own, a store and a table in PostgreSQL, and three executors of one core each.
+"""
+
+import contextlib
+import os
+
+import psutil
+import pytest
+from driver_process import gone, until
+from rig import Rig
+
+from headrace.crash_points import VARIABLE
+from headrace.embedded import EmbeddedSparkCluster
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.matrix,
+    pytest.mark.timeout(1800),
+]
+SEEDS = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1"))
+#: three executors that start at once on few cores take their time
+COLD_S = 240.0
+EXECUTOR = "CoarseGrainedExecutorBackend"
+
+
+class Cluster:
+    """Executors, of which the first to be in the middle of a slice for the third time stops."""
+
+    def __init__(self, folder, kafka, database):
+        # Executors have the environment of the worker, which has the test's.
+        self.mark = folder / "stopped"
+        os.environ[VARIABLE] = f"mid-slice:3:{self.mark}"
+        self.spark = EmbeddedSparkCluster(folder / "spark", cores=3, memory="3g")
+        try:
+            self.spark.start()
+        finally:
+            del os.environ[VARIABLE]
+        settings = {
+            "master": self.spark.master_url,
+            "driver": {"most_slots": 3, "least_slots": 3},
+        }
+        self.rig = Rig(
+            folder / "service",
+            kafka.bootstrap_servers,
+            database.url,
+            settings=settings,
+            environment=self.spark.environment,
+        )
+
+    @property
+    def executors(self):
+        children = psutil.Process(self.spark.worker_pid).children(recursive=True)
+        return [each for each in children if each.name() == "java" and is_executor(each)]
+
+    def start(self):
+        """A driver, of which the executors' tasks stop at the mark."""
+        driver = self.rig.start()
+        driver.mark = self.mark
+        return driver
+
+    def stopped(self, driver):
+        """The worker that is in the middle of a slice, and the processes of its executor."""
+        worker = psutil.Process(driver.until_stopped(COLD_S))
+        executor = next(each for each in worker.parents() if is_executor(each))
+        return worker, [executor, *executor.children(recursive=True)]
+
+    def kill(self, processes):
+        for each in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        psutil.wait_procs(processes, 20)
+        self.rig.kills += 1
+
+
+def is_executor(process):
+    with contextlib.suppress(psutil.Error):
+        return any(EXECUTOR in word for word in process.cmdline())
+    return False
+
+
+@pytest.fixture
+def cluster(kafka, database, tmp_path):
+    made = Cluster(tmp_path, kafka, database)
+    yield made
+    made.spark.stop()
+
+
+def test_executors_killed_in_a_slice_cost_a_second_run_of_it(cluster):
+    rig = cluster.rig
+    with rig.sending(), cluster.start() as driver:
+        for number in range(max(2, SEEDS // 2)):
+            if number:
+                driver.stop_again()
+            _, processes = cluster.stopped(driver)
+            cluster.kill(processes)
+            rig.progressing(driver, deadline_s=COLD_S)
+        driver.drain()
+    rig.settle(COLD_S)
+    rig.judge("executor killed, in a slice")
+
+
+def test_all_executors_killed_at_once_cost_time_alone(cluster):
+    rig = cluster.rig
+    with rig.sending(), cluster.start() as driver:
+        driver.let_go()
+        for _ in range(max(2, SEEDS // 5)):
+            rig.progressing(driver, deadline_s=COLD_S)
+            lost = cluster.executors
+            assert len(lost) == 3
+            cluster.kill([one for each in lost for one in (each, *each.children(recursive=True))])
+            until(lambda: len(cluster.executors) == 3, driver.tail, COLD_S)
+        rig.progressing(driver, deadline_s=COLD_S)
+        driver.drain()
+    rig.settle(COLD_S)
+    rig.judge("all executors killed at once")
+
+
+def test_a_task_that_outlives_its_executor_wakes_up_harmless(cluster):
+    """Its driver lives, and has had the slice run elsewhere under the same epoch."""
+    rig = cluster.rig
+    with rig.sending(), cluster.start() as driver:
+        for number in range(5 if SEEDS > 1 else 1):
+            if number:
+                driver.stop_again()
+            worker, processes = cluster.stopped(driver)
+            cluster.kill([each for each in processes if each != worker])
+            rig.progressing(driver, by=500, deadline_s=COLD_S)
+            assert not gone(worker)
+            driver.let_go()
+            until(lambda worker=worker: gone(worker), driver.tail)
+        rig.progressing(driver, deadline_s=COLD_S)
+        driver.drain()
+    rig.settle(COLD_S)
+    rig.judge("task that outlives its executor", late=("claims",))
