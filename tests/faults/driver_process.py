@@ -77,18 +77,21 @@ class DriverProcess:
             return []
 
     def until_stopped(self, deadline_s=90.0):
-        """Wait until it has come to the step it was to stop at; the process id of who has."""
+        """Wait until it has come to the step it was to stop at; the process that has."""
 
         def who():
             return self.mark.read_text() if self.mark.exists() else ""
 
         until(lambda: who() or self.process.poll() is not None, self.tail, deadline_s)
         assert who(), self.tail()
-        return int(who())
+        return psutil.Process(int(who()))
 
-    def stop_again(self):
-        """Let somebody else stop, after who had stopped is dead."""
-        self.mark.unlink()
+    def stops(self, times, deadline_s=90.0):
+        """The process that has stopped, and when that one is dead another, so many times."""
+        for number in range(times):
+            if number:
+                self.mark.unlink()
+            yield self.until_stopped(deadline_s)
 
     def let_go(self):
         """Whoever has stopped goes on, and nobody stops any more."""

@@ -17,7 +17,7 @@ import diary
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from driver_process import DriverProcess, until
-from matrix_results import note
+from matrix import note
 from pyarrow.dataset import dataset
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError, ProgrammingError

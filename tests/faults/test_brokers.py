@@ -1,16 +1,11 @@
 """A cluster of brokers that is restarted one by one, as an upgrade does."""
 
 import pytest
+from matrix import ROW
 from rig import Rig
 from three_brokers import ThreeBrokers
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.kafka,
-    pytest.mark.slow,
-    pytest.mark.matrix,
-    pytest.mark.timeout(1800),
-]
+pytestmark = ROW
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])

@@ -15,8 +15,8 @@ from collections import Counter
 from contextlib import closing
 from datetime import datetime
 
-import pytest
 from driver_process import until
+from matrix import ROW
 from rig import Rig
 from wall_clock import HOUR_S, WallClock, built
 
@@ -24,13 +24,7 @@ from headrace.cycle.leases import BEATS
 from headrace.store import open_store
 from headrace.testing.kafka_topics import KafkaTopics
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.kafka,
-    pytest.mark.slow,
-    pytest.mark.matrix,
-    pytest.mark.timeout(1800),
-]
+pytestmark = ROW
 #: of five streams a use case
 SHARES = {"a": 10, "b": 15}
 LEASE = "10s"

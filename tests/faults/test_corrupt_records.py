@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from matrix_results import note
+from matrix import note
 
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts

@@ -4,16 +4,15 @@
 often the step is passed before the kill.
 """
 
-import os
 import random
 
 import pytest
+from matrix import SEEDS, SERVICE
 from rig import NAMES, Rig
 
 from headrace.crash_points import STEPS
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3600)]
-SEEDS = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1"))
+pytestmark = SERVICE
 #: one inside a task and one in the driver, where there is no time for all
 QUICK = ("sink-written", "mid-commit")
 #: whose step it is, where it is not everybody's

@@ -8,11 +8,11 @@ a person has sought them. The other tenants lose no record, and have none out of
 
 from contextlib import closing
 
-import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from driver_process import until
+from matrix import ROW
 from rig import NAMES, Rig
 from three_brokers import ThreeBrokers
 
@@ -23,13 +23,7 @@ from headrace.ports import TopicPartition
 from headrace.store import open_store
 from headrace.testing.kafka_topics import KafkaTopics
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.kafka,
-    pytest.mark.slow,
-    pytest.mark.matrix,
-    pytest.mark.timeout(1800),
-]
+pytestmark = ROW
 SKIP, FAIL = ("transacts", "intends", "transfers"), ("repeats", "claims")
 #: where the cut partition's copies part, how far the one went that is lost, and the new records
 COPIED, READ, NEW = 40, 70, 10

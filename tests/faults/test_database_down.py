@@ -1,23 +1,15 @@
 """A whole service on PostgreSQL: drivers are killed, the positions locked, the database down."""
 
-import os
 import threading
 
 import psycopg
-import pytest
+from matrix import FULL, ROW, SEEDS
 from rig import Rig
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.kafka,
-    pytest.mark.slow,
-    pytest.mark.matrix,
-    pytest.mark.timeout(1800),
-]
-SEEDS = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1"))
-DOWN_S = 300.0 if SEEDS > 1 else 15.0
+pytestmark = ROW
+DOWN_S = 300.0 if FULL else 15.0
 #: longer than the store waits for a lock, where there is time
-LOCKED_S = 60.0 if SEEDS > 1 else 5.0
+LOCKED_S = 60.0 if FULL else 5.0
 
 
 def test_drivers_on_postgresql_are_killed(kafka, database, tmp_path):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from matrix_results import note
+from matrix import note
 
 from headrace.testing.ledger import Found, Ledger, Place
 

@@ -9,19 +9,13 @@ import os
 import psutil
 import pytest
 from driver_process import gone, until
+from matrix import FULL, ROW, SEEDS
 from rig import Rig
 
 from headrace.crash_points import VARIABLE
 from headrace.embedded import EmbeddedSparkCluster
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.kafka,
-    pytest.mark.slow,
-    pytest.mark.matrix,
-    pytest.mark.timeout(1800),
-]
-SEEDS = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1"))
+pytestmark = ROW
 #: three executors that start at once on few cores take their time
 COLD_S = 240.0
 EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -62,12 +56,6 @@ class Cluster:
         driver.mark = self.mark
         return driver
 
-    def stopped(self, driver):
-        """The worker that is in the middle of a slice, and the processes of its executor."""
-        worker = psutil.Process(driver.until_stopped(COLD_S))
-        executor = next(each for each in worker.parents() if is_executor(each))
-        return worker, [executor, *executor.children(recursive=True)]
-
     def kill(self, processes):
         for each in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -82,6 +70,12 @@ def is_executor(process):
     return False
 
 
+def of_its_executor(worker):
+    """The processes of the executor that a worker is one of, itself included."""
+    executor = next(each for each in worker.parents() if is_executor(each))
+    return [executor, *executor.children(recursive=True)]
+
+
 @pytest.fixture
 def cluster(kafka, database, tmp_path):
     made = Cluster(tmp_path, kafka, database)
@@ -92,11 +86,8 @@ def cluster(kafka, database, tmp_path):
 def test_executors_killed_in_a_slice_cost_a_second_run_of_it(cluster):
     rig = cluster.rig
     with rig.sending(), cluster.start() as driver:
-        for number in range(max(2, SEEDS // 2)):
-            if number:
-                driver.stop_again()
-            _, processes = cluster.stopped(driver)
-            cluster.kill(processes)
+        for worker in driver.stops(max(2, SEEDS // 2), COLD_S):
+            cluster.kill(of_its_executor(worker))
             rig.progressing(driver, deadline_s=COLD_S)
         driver.drain()
     rig.settle(COLD_S)
@@ -123,11 +114,8 @@ def test_a_task_that_outlives_its_executor_wakes_up_harmless(cluster):
     """Its driver lives, and has had the slice run elsewhere under the same epoch."""
     rig = cluster.rig
     with rig.sending(), cluster.start() as driver:
-        for number in range(5 if SEEDS > 1 else 1):
-            if number:
-                driver.stop_again()
-            worker, processes = cluster.stopped(driver)
-            cluster.kill([each for each in processes if each != worker])
+        for worker in driver.stops(5 if FULL else 1, COLD_S):
+            cluster.kill([each for each in of_its_executor(worker) if each != worker])
             rig.progressing(driver, by=500, deadline_s=COLD_S)
             assert not gone(worker)
             driver.let_go()

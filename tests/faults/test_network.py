@@ -1,23 +1,16 @@
 """A line to Kafka that is cut, swallows everything, or is slow."""
 
-import os
 import threading
 
 import pytest
 from bad_line import BadLine
+from matrix import FULL, ROW
 from rig import Rig
 
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.addresses import HOST, free_ports
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.kafka,
-    pytest.mark.slow,
-    pytest.mark.matrix,
-    pytest.mark.timeout(1800),
-]
-FULL = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1")) > 1
+pytestmark = ROW
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from matrix_results import note
+from matrix import note
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 

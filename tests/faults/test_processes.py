@@ -1,23 +1,20 @@
 """Drivers that are paused, doubled, or lose their workers; brokers that die or stand still."""
 
 import contextlib
-import os
-import signal
 import sqlite3
 import threading
 
 import psutil
 import pytest
 from driver_process import gone, until
+from matrix import FULL, SEEDS, SERVICE
 from rig import NAMES, Rig
 
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.addresses import free_ports
 from headrace.store import open_store
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
-SEEDS = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1"))
-FULL = SEEDS > 1
+pytestmark = SERVICE
 
 
 @pytest.fixture
@@ -86,7 +83,7 @@ def test_a_driver_asleep_in_a_slice_for_longer_than_its_lease_wakes_up_harmless(
 def test_a_task_that_outlives_its_driver_wakes_up_harmless(rig, name):
     with rig.sending(), rig.start(f"mid-slice@{name}:3", "--name", "a") as first:
         # SIGSTOP would not do: the kernel hangs up on stopped processes that nobody looks after.
-        worker = psutil.Process(first.until_stopped())
+        worker = first.until_stopped()
         first.kill(but={worker.pid})
         try:
             with rig.start("", "--name", "b") as second:
@@ -125,10 +122,8 @@ def test_killed_workers_cost_a_second_run_and_nothing_else(rig, step):
     with rig.sending(), rig.start(f"{step}:3") as driver:
         driver.until_stopped()
         with driver.watched():
-            for number in range(SEEDS):
-                if number:
-                    driver.stop_again()
-                os.kill(driver.until_stopped(), signal.SIGKILL)
+            for worker in driver.stops(SEEDS):
+                worker.kill()
                 rig.kills += 1
                 rig.progressing(driver, by=50)
         driver.drain()

@@ -1,10 +1,9 @@
 """One sink is down for minutes, and nobody else's: its use case waits, the others do not."""
 
-import os
 import threading
 
 import pytest
-from matrix_results import note
+from matrix import FULL, ROW, note
 from rig import NAMES, TENANTS, Rig, until
 
 from headrace.embedded import EmbeddedSmtp
@@ -13,14 +12,8 @@ from headrace.embedded.smtp import kept_files
 from headrace.store import open_store
 from headrace.testing.ledger import Found, Place
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.kafka,
-    pytest.mark.slow,
-    pytest.mark.matrix,
-    pytest.mark.timeout(1800),
-]
-DOWN_S = 300.0 if int(os.environ.get("HEADRACE_FAULT_SEEDS", "1")) > 1 else 20.0
+pytestmark = ROW
+DOWN_S = 300.0 if FULL else 20.0
 PER_S = 20.0
 MAILS = """
 from headrace.sinks import Email

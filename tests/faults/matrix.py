@@ -1,10 +1,24 @@
-"""The results of the matrix: a line of JSON for each row that was run, if somebody keeps them."""
+"""What the rows of the matrix share: how often, under which marks, and where results are kept.
+
+The environment says how often and where. Without it a fault is tried once or twice, and nobody
+keeps what was found.
+"""
 
 import json
 import os
 from pathlib import Path
 
-VARIABLE = "HEADRACE_FAULT_RESULTS"
+import pytest
+
+RESULTS = "HEADRACE_FAULT_RESULTS"
+#: how often a fault is tried of which there can be many
+SEEDS = int(os.environ.get("HEADRACE_FAULT_SEEDS", "1"))
+#: whether faults last as long as they do at the worst
+FULL = SEEDS > 1
+#: of tests that run a service of their own
+SERVICE = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
+#: of those that only ``make faults`` runs
+ROW = [*SERVICE, pytest.mark.matrix]
 
 
 def note(row, verdicts, *, faults, records):
@@ -16,7 +30,7 @@ def note(row, verdicts, *, faults, records):
         faults: how many there were.
         records: how many were held against the ledger.
     """
-    path = os.environ.get(VARIABLE)
+    path = os.environ.get(RESULTS)
     if path is None:
         return
     told = {
