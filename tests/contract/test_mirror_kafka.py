@@ -1,18 +1,39 @@
 """Consumer groups of a real Kafka keep the laws of a mirror."""
 
+import os
+import subprocess
 import threading
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
+from headrace.embedded.jars import jars
+from headrace.embedded.java import find_java
 from headrace.errors import ConfigError, Temporary
 from headrace.kafka import GroupMirror
 from headrace.ports import TopicPartition
 from headrace.testing.kafka_topics import KafkaTopics, until
+from headrace.testing.log_twin import Row
 from headrace.testing.mirror_contract import MirrorContract
 
 pytestmark = pytest.mark.kafka
+#: what the script of that name runs
+KAFKA_CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+
+def kafka_consumer_groups(bootstrap_servers, *words):
+    """Lines of what Kafka's own command says, each as its words."""
+    class_path = os.pathsep.join(map(str, jars("kafka-tools") + jars("kafka")))
+    command = [find_java(), "-cp", class_path, KAFKA_CONSUMER_GROUPS]
+    done = subprocess.run(
+        [*command, "--bootstrap-server", bootstrap_servers, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return [line.split() for line in done.stdout.splitlines() if line.strip()]
 
 
 class TestGroupMirror(MirrorContract):
@@ -58,3 +79,18 @@ class TestGroupMirror(MirrorContract):
         with pytest.raises(ConfigError, match="somebody else is a member"):
             self.mirror().show(use_case, {TopicPartition(topic, 0): 3})
         consumer.close()
+
+    def test_kafka_consumer_groups_shows_positions_ends_and_lag(self, kafka, use_case):
+        topic = self.make_topic(2)
+        self.topics.write(topic, 1, [Row(b"x", timestamp_ms=1)] * 7)
+        mirror = self.mirror()
+        mirror.show(use_case, {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 4})
+        mirror.close()
+        group = f"headrace.{use_case}"
+        assert [group] in kafka_consumer_groups(kafka.bootstrap_servers, "--list")
+        shown = kafka_consumer_groups(kafka.bootstrap_servers, "--describe", "--group", group)
+        columns = next(line for line in shown if line[0] == "GROUP")
+        wanted = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
+        places = [columns.index(each) for each in wanted]
+        rows = [[line[place] for place in places] for line in shown if line[0] == group]
+        assert sorted(rows) == [["0", "0", "0", "0"], ["1", "4", "7", "3"]]

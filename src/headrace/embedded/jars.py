@@ -47,6 +47,10 @@ ROOTS = {
         ),
         transitive=True,
     ),
+    # Kafka's commands, to see with them what others will see; they need the jars of "kafka" as well
+    "kafka-tools": Roots(
+        (Coordinates("org.apache.kafka", "kafka-tools", "4.3.0"),), transitive=False
+    ),
     # Spark's own Kafka source, for comparison; Spark brings lz4, snappy and zstd
     "spark-kafka": Roots(
         (
