@@ -42,6 +42,18 @@ def offsets(table, _context):
     return pa.table({"offset": table["offset"]})
 
 
+def down_and_up(*tenants):
+    """What makes a sink unavailable as long as something is in it, for some or for all."""
+    down = [True]
+
+    def handler(table, context):
+        if down and (not tenants or context.tenant in tenants):
+            raise SinkUnavailable("down")
+        return offsets(table, context)
+
+    return down, handler
+
+
 def effects(world, tenant):
     """Offsets that the tenant's files have."""
     paths = sorted((world.folder / "out").rglob("*.parquet"))
@@ -119,13 +131,7 @@ def test_a_lane_that_a_replay_does_not_need_is_free(world):
 
 
 def test_who_was_replaced_takes_nothing_from_its_successors_record(world):
-    down = [True]
-
-    def handler(table, context):
-        if down:
-            raise SinkUnavailable("down")
-        return offsets(table, context)
-
+    down, handler = down_and_up()
     first = serving(world, handler).start()
     world.driver.turn()
     # Its wave came back, and then it slept.
@@ -238,13 +244,8 @@ def made_again(world, tenant, records):
 
 def with_a_recorded_slice_of(world, data_loss, records, begins_at=0):
     """Recorded and not done, its sink being down, when the topic is made again."""
-    down = []
-
-    def handler(table, context):
-        if down and context.tenant == "a":
-            raise SinkUnavailable("down")
-        return offsets(table, context)
-
+    down, handler = down_and_up("a")
+    down.clear()
     world.use_cases = [world.make(handler, guarantee="exactly-once")]
     world.deploy(data_loss=data_loss)
     for name in "ab":
@@ -279,13 +280,7 @@ def test_a_skip_does_not_wait_for_a_recorded_slice_that_waits_for_it(world):
 
 
 def test_a_recorded_slice_that_waits_does_not_keep_a_tenant_from_beginning_afresh(world):
-    down = [True]
-
-    def handler(table, context):
-        if down:
-            raise SinkUnavailable("down")
-        return offsets(table, context)
-
+    down, handler = down_and_up()
     serving(world, handler, tenants="ab").start()
     world.turns(60)
     while world.driver.board.flights:
@@ -316,13 +311,7 @@ def test_a_removed_tenant_waits_for_no_records_of_another_topic(world):
 
 
 def test_a_removed_tenant_that_was_to_change_hands_leaves_nothing_recorded(world):
-    down = [True]
-
-    def handler(table, context):
-        if down:
-            raise SinkUnavailable("down")
-        return offsets(table, context)
-
+    down, handler = down_and_up()
     serving(world, handler, tenants="ab").start()
     world.driver.turn()
     held = world.driver.board.streams[StreamId("keep", "a")]
