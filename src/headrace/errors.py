@@ -18,6 +18,7 @@ every foreign exception is translated into one of them at the door of the room t
         │   └── UnknownName        a tenant, stream or use case that nobody added
         ├── StoreTooNew            the database was written by a later Headrace
         ├── Fenced                 another driver holds every stream now
+        ├── EngineStopped          Spark has ended; only a new process can have another
         ├── ServerError            an embedded server could not start
         ├── OffsetOutOfRange       Kafka no longer has, or never had, the offset
         ├── TopicMissing           the topic is not there
@@ -99,6 +100,10 @@ class StoreTooNew(Permanent):
 
 class Fenced(Permanent):
     """Another driver holds every stream now."""
+
+
+class EngineStopped(Permanent):
+    """Spark has ended, and with it all that this process can do; start it again."""
 
 
 class ServerError(Permanent):

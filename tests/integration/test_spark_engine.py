@@ -7,6 +7,8 @@ loads, so those here import what they use inside, as a function typed at a promp
 # ruff: noqa: PLC0415
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 
@@ -240,3 +242,28 @@ def test_no_secret_is_in_sparks_settings_or_event_log(engine, spark, event_log):
     written = b"".join(path.read_bytes() for path in event_log.rglob("*") if path.is_file())
     assert b"w1" in written
     assert SECRET.encode() not in written
+
+
+STOPPED = """
+import time
+from headrace.errors import EngineStopped
+from headrace.spark.engine import SparkEngine
+from headrace.spark.session import build_session
+
+session = build_session("stopped", "local[1]", {}, {})
+engine = SparkEngine(session, tools=None)
+assert engine.finished(0.0) == []
+session.sparkContext._jsc.sc().stop()
+try:
+    while True:
+        engine.finished(0.05)
+except EngineStopped as error:
+    print("told:", error)
+engine.close()
+"""
+
+
+def test_a_spark_that_has_ended_is_told_and_not_waited_for():
+    command = [sys.executable, "-c", STOPPED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert "told: Spark has ended" in done.stdout, done.stderr[-3000:]

@@ -30,7 +30,7 @@ from headrace.model.waves import Bin, Wave
 from headrace.policies.cost import learn
 from headrace.policies.data_loss import ABOUT_THE_LOG
 from headrace.policies.fairness import settled
-from headrace.policies.quarantine import divided
+from headrace.policies.quarantine import ABOUT_RECORDS, divided
 from headrace.ports import Clock, Store, WaveResult
 
 log = structlog.get_logger(__name__)
@@ -55,6 +55,8 @@ class Committer:
     #: recorded waves whose job failed: they run again as they were, after the given second
     replays: list[tuple[float, Wave]] = field(default_factory=list)
     _tries: dict[str, int] = field(default_factory=dict)
+    #: a wave whose recording was not answered
+    _unsure: Wave | None = None
     _fences: Fences = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,10 +68,18 @@ class Committer:
         """Streams of which recorded waves wait to run again."""
         return {piece.lane.stream for _, wave in self.replays for piece in wave.slices}
 
-    def fenced(self, wave: Wave, slots: int) -> Wave:
-        """A new wave as it is to be written down: with fences that no other has."""
+    def record(self, wave: Wave, slots: int) -> Wave | None:
+        """Write a new wave down, with fences that no other has; None if its streams are others'.
+
+        Raises:
+            StoreUnavailable: it may be written down all the same; see ``find_recorded``.
+        """
         others = [flight.wave for flight in self.board.flights.values()]
-        return self._fences.given(wave, [*others, *(each for _, each in self.replays)], slots)
+        others += [each for _, each in self.replays]
+        self._unsure = wave = self._fences.given(wave, others, slots)
+        recorded = self.store.record_intent(wave, self.driver)
+        self._unsure = None
+        return wave if recorded else None
 
     def commit(self, result: WaveResult, intended: bool) -> None:
         """Take one wave's result all the way.
@@ -126,7 +136,14 @@ class Committer:
         return self.store.finish_intent(recorded.id, [], self.driver, parts=parts).left
 
     def find_recorded(self, use_cases: Collection[str]) -> None:
-        """Recorded waves of an earlier life come back before anything is planned."""
+        """Recorded waves of an earlier life come back before anything is planned.
+
+        The commit of one whose recording was not answered may still be under way, where nobody sees
+        it. To write it down again waits for that, and changes nothing if it was done.
+        """
+        if self._unsure is not None:
+            self.store.record_intent(self._unsure, self.driver)
+            self._unsure = None
         now_s = self.clock.monotonic_s()
         known = {wave.id for _, wave in self.replays} | set(self.board.flights)
         for wave in self.store.pending_intents(self.driver):
@@ -285,8 +302,13 @@ def _over(result: WaveResult, rest: Collection[Wave]) -> list[Slice]:
 
 
 def _untouched(receipt: Receipt) -> bool:
-    """Whether nothing of a slice was done, for want of time or for trouble that passes."""
-    passes = receipt.error is None or receipt.error.temporary
+    """Whether nothing of a slice was done, for want of time or for trouble that is not its own.
+
+    What is neither of its records nor of its log passes, be it when a person has come: a warehouse
+    that is read-only, a right that was taken away.
+    """
+    error = receipt.error
+    passes = error is None or error.temporary or error.code not in ABOUT_RECORDS | ABOUT_THE_LOG
     nothing = receipt.reached == receipt.slice.from_offset < receipt.slice.until_offset
     return passes and nothing and not receipt.committed and not receipt.superseded
 

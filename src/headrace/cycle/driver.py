@@ -32,7 +32,7 @@ from headrace.cycle.replay import past_the_end, renewed, stopped
 from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
 from headrace.cycle.telling import Facts, Teller
-from headrace.errors import BrokerUnavailable, StoreUnavailable
+from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
@@ -197,6 +197,8 @@ class Driver:
         Trouble with Kafka or the store is logged and waited for, never raised.
 
         Raises:
+            ConfigError: at first; what refuses a driver that has worked is waited for as well.
+            EngineStopped: nothing runs any more; only a new process can.
             Fenced: another driver of this name was started.
         """
         self._results += self.parts.engine.finished(self._wait_s())
@@ -211,7 +213,9 @@ class Driver:
                 self._start()
             if self.mirror is not None:
                 self.mirror.look(self.parts.clock.monotonic_s())
-        except (BrokerUnavailable, StoreUnavailable) as trouble:
+        except (BrokerUnavailable, StoreUnavailable, ConfigError) as trouble:
+            if isinstance(trouble, ConfigError) and not self._observed:
+                raise
             log.warning("waiting for a server", error=str(trouble))
             self._busy = False
             self._results += self.parts.engine.finished(TROUBLE_S)
@@ -347,12 +351,12 @@ class Driver:
         if fresh and self._intends(wave.use_case):
             # Should the answer be lost, the wave may be recorded all the same: look for it then.
             self._recovered = False
-            wave = self.committer.fenced(wave, self.slots)
-            recorded = self.parts.store.record_intent(wave, self.name)
+            recorded = self.committer.record(wave, self.slots)
             self._recovered = True
-            if not recorded:
+            if recorded is None:
                 self.observer.forget_revision()  # the next turn sees who has its streams
                 return
+            wave = recorded
             reached("intent-recorded", wave.use_case)
         self.board.started(wave, self.parts.clock.monotonic_s(), long_bins)
         self.reporter.started(wave, self.parts.clock.now_s())

@@ -39,6 +39,8 @@ class Leases:
     _number: int | None = None
     _loaded: frozenset[str] = frozenset()
     _seen: dict[str, Watched] = field(default_factory=dict)
+    #: names of the dead that this driver cannot inherit from, once told
+    _orphans: set[str] = field(default_factory=set)
     _beat_at_s: float = float("-inf")
     #: streams may have to change hands, and ``look`` has not said so yet
     _news: bool = False
@@ -116,6 +118,10 @@ class Leases:
         me = self._seen[self.name].peer
         for peer in dead(self.name, self._seen, self.lease_s):
             if not may_inherit(me, peer):
+                if peer.name not in self._orphans:
+                    why = "it ran use cases that this driver does not"
+                    log.warning("driver is dead; it has no heir here", driver=peer.name, why=why)
+                self._orphans.add(peer.name)
                 continue
             # Should the answer be lost, it may be the heir all the same.
             self._news = True

@@ -123,9 +123,10 @@ class Topics:
                 self._sweep.hurry(name)
             raise
         for held, _ in seen:
-            self.ends.follow(held)
-            self.ends.hurry(held)
-            self.board.ready[held.stream.id] = None
+            if held.waiting is None:
+                self.ends.follow(held)
+                self.ends.hurry(held)
+                self.board.ready[held.stream.id] = None
 
     def _topic(self, held: HeldStream, info: TopicInfo | None) -> None:
         stream = held.stream
@@ -157,14 +158,20 @@ class Topics:
             edge = latest if _begins_at_end(held) else earliest
             names = {number: TopicPartition(held.stream.topic, number) for number in numbers}
             first = {number: edge[name] for number, name in names.items() if name in edge}
+            if _begins_at_end(held) and len(first) < len(numbers):
+                # One that got its place later would count as added, and begin at its beginning.
+                self._wait(held, f"not all partitions of {held.stream.topic} have a leader")
+                continue
             known_id = held.stream.topic_id
             starts.append(LaneStart(held.stream.id, info.topic_id, first, known_id))
             if len(first) < len(numbers):
                 self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
         self.store.start_lanes(starts)
         self.board.fill(self.store.load_positions([each.stream for each in starts]))
+        begun = {each.stream for each in starts}
         for held, info, _ in fresh:
-            held.stream = replace(held.stream, topic_id=info.topic_id)
+            if held.stream.id in begun:
+                held.stream = replace(held.stream, topic_id=info.topic_id)
 
     def _edges(
         self, fresh: list[tuple[HeldStream, TopicInfo, list[int]]]

@@ -58,6 +58,10 @@ class Client:
         """Why the brokers do not accept who we are, if so."""
         return self._refusals[-1] if self._refusals else None
 
+    def accepted(self) -> None:
+        """A broker has answered: what it complained of is over, such as a token that was late."""
+        self._refusals.clear()
+
     def learn(self, topics: set[str], timeout_s: float) -> str:
         """Ask the cluster where these topics live, if one of them is new to this consumer.
 

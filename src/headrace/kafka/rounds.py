@@ -165,13 +165,22 @@ class Round:
     def _wait_or_give_up(self) -> None:
         now_s = time.monotonic()
         if self._client.refusal is not None:
-            self._fail_all(of_client(self._client.refusal, self._config))
+            self._ask_again(self._client.refusal)
         elif now_s - self._moved_s >= self._patience.idle_s:
             for lane in self._open.values():
                 lane.error = self._gave_up(lane)
         elif now_s - self._looked_s >= self._patience.look_s:
             self._look()
             self._looked_s = time.monotonic()
+
+    def _ask_again(self, refusal: KafkaError) -> None:
+        """A refusal may be of a moment that has passed, so it counts if nobody answers now."""
+        self._look()
+        self._looked_s = time.monotonic()
+        if self._unreachable:
+            self._fail_all(of_client(refusal, self._config))
+            # The next one shows its credentials anew.
+            self.broken = True
 
     def _look(self) -> None:
         try:
@@ -180,6 +189,7 @@ class Round:
             self._unreachable = first_error(exc).str()
             return
         self._unreachable = ""
+        self._client.accepted()
         for lane in self._open.values():
             error = self._found_wrong(lane, topics)
             lane.strikes = lane.strikes + 1 if error else 0

@@ -61,7 +61,11 @@ class Engine(Protocol):
         """Run a wave of a use case that was taken."""
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
-        """Waves that ended since the last call; waits up to ``timeout_s`` for the first."""
+        """Waves that ended since the last call; waits up to ``timeout_s`` for the first.
+
+        Raises:
+            EngineStopped: the engine has ended and no wave will come back.
+        """
 
     def began(self, wave_id: str) -> bool:
         """Whether any task of a running wave has begun; False while it queues for an executor."""

@@ -28,7 +28,7 @@ from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext, SparkStageInfo
 from pyspark.sql import SparkSession
 
-from headrace.errors import ConfigError, HeadraceError, TaskLost, WorkerKilled
+from headrace.errors import ConfigError, EngineStopped, HeadraceError, TaskLost, WorkerKilled
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
@@ -117,6 +117,8 @@ class SparkEngine:
     #: waves that may be with Spark at once, each with a thread that waits for it
     most_waves: int = 1_000
     _slots: tuple[float, int] = (-_KNOWN_S, 1)
+    #: when it was last asked whether Spark is there
+    _looked_at_s: float = -_KNOWN_S
     #: slots whose workers were made to start; None before the first look
     _warm: int | None = None
     #: slots at the last look
@@ -180,7 +182,12 @@ class SparkEngine:
         self._threads.submit(self._run, wave, deployed, group)
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
-        """Waves that ended; waits up to ``timeout_s`` for the first."""
+        """Waves that ended; waits up to ``timeout_s`` for the first.
+
+        Raises:
+            EngineStopped: Spark has ended, killed by its cluster manager or by an error of its own.
+        """
+        self._refuse_if_stopped()
         try:
             results = [self._done.get(timeout=max(timeout_s, 0.000_001))]
         except queue.Empty:
@@ -222,8 +229,22 @@ class SparkEngine:
     def close(self) -> None:
         """Cancel what runs and wait for it; the session belongs to whoever made it."""
         for wave_id in list(self._groups):
-            self.cancel(wave_id)
+            with suppress(Py4JError, OSError):  # Spark itself may be gone
+                self.cancel(wave_id)
         self._threads.shutdown(wait=True)
+
+    def _refuse_if_stopped(self) -> None:
+        """Every job of a context that has ended fails as if an executor was lost, for ever."""
+        now_s = time.monotonic()
+        if now_s - self._looked_at_s < _KNOWN_S:
+            return
+        self._looked_at_s = now_s
+        try:
+            stopped = bool(self._context._jsc.sc().isStopped())
+        except (Py4JError, OSError) as exc:
+            raise EngineStopped(f"Spark does not answer: {exc}") from exc
+        if stopped:
+            raise EngineStopped
 
     @property
     def _context(self) -> SparkContext:

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.cycle.ends import LIVELY_S, SWEPT_PER_S
 from headrace.cycle.topics import TOPICS_EVERY_S, TOPICS_PER_S
+from headrace.errors import ConfigError
 from headrace.model.streams import Order, State, StreamId, Tenant
 from headrace.ports import TopicPartition
 from headrace.testing.log_twin import LogTwin, Row
@@ -263,3 +264,54 @@ def test_what_could_not_be_described_is_described_when_the_broker_is_back(idle):
     world.send("late", 1)
     world.turns(2)
     assert world.positions()["late", 0] == 1
+
+
+def test_latest_begins_when_every_partition_says_where_its_end_is(world):
+    world.deploy(starting_offsets="latest")
+    world.tenant("acme", 5, partitions=2)
+    world.send("acme", 4, partition=1)
+    world.log.set_leader("acme.visits", 1, present=False)
+    world.start()
+    world.turns()
+    assert "leader" in world.row("acme").note
+    world.log.set_leader("acme.visits", 1, present=True)
+    world.turns(6, seconds=1.0)
+    world.send("acme", 1, partition=1)
+    world.turns()
+    assert world.positions() == {("acme", 0): 5, ("acme", 1): 5}
+    assert world.seen == [("acme", 4)]
+
+
+class Refused(LogTwin):
+    """A cluster that refuses whoever asks, while it is told to."""
+
+    refuses = False
+
+    def end_offsets(self, partitions):
+        if self.refuses:
+            raise ConfigError("Kafka refuses the credentials")
+        return super().end_offsets(partitions)
+
+
+def test_a_driver_that_has_worked_waits_for_credentials_to_be_taken_again(world):
+    world.log = Refused()
+    world.tenant("acme", 5)
+    world.deploy()
+    world.start()
+    world.turns()
+    world.send("acme", 5)
+    world.log.refuses = True
+    world.turns()
+    world.log.refuses = False
+    world.turns()
+    assert world.positions() == {("acme", 0): 10}
+
+
+def test_a_driver_whose_credentials_were_never_taken_ends(world):
+    world.log = Refused()
+    world.log.refuses = True
+    world.tenant("acme", 5)
+    world.deploy()
+    world.start()
+    with pytest.raises(ConfigError, match="credentials"):
+        world.turns()

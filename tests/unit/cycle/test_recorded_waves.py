@@ -8,7 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.errors import Fenced, OutcomeUnknown, SinkUnavailable, StoreUnavailable
+from headrace.errors import (
+    ConfigError,
+    Fenced,
+    OutcomeUnknown,
+    SinkUnavailable,
+    StoreUnavailable,
+)
 from headrace.model.streams import DataLossPolicy, LaneId, State, StreamId, Tenant
 from headrace.operating.seeking import seek
 from headrace.testing.log_twin import Row
@@ -322,3 +328,56 @@ def test_a_removed_tenant_that_was_to_change_hands_leaves_nothing_recorded(world
     down.clear()
     world.turns(40, 1.0)
     assert world.store.pending_intents() == []
+
+
+def test_a_slice_waits_as_it_was_for_what_only_a_person_mends(world):
+    killed_after_writing(serving(world, tenants="a"))
+    locked = [True]
+
+    def handler(table, context):
+        if locked:
+            raise ConfigError("the warehouse may not be written")
+        return offsets(table, context)
+
+    world.use_cases = [world.make(handler, guarantee="exactly-once")]
+    world.start()
+    world.turns(5)
+    world.send("a", 7)
+    (failure,) = world.store.failures(only_open=True)
+    locked.clear()
+    world.store.retry_failure(failure.id)
+    world.turns(20, 1.0)
+    assert effects(world, "a") == list(range(12))
+
+
+class Late:
+    """A store whose first record of a wave is seen when somebody waits for its locks."""
+
+    def __init__(self, store):
+        self._store = store
+        self._asked, self._late = 0, None
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def record_intent(self, wave, driver):
+        self._asked += 1
+        if self._asked == 1:
+            self._late = wave
+            raise OutcomeUnknown("its answer was lost, and its commit takes its time")
+        if self._asked == 2:
+            self._store.record_intent(self._late, driver)
+        return self._store.record_intent(wave, driver)
+
+
+def test_a_wave_whose_record_is_seen_late_is_the_only_one_of_its_lanes(world):
+    serving(world, tenants="a")
+    world.store = Late(world.store)
+    world.start()
+    world.turns(1)
+    world.send("a", 7)
+    world.driver.turn()
+    assert len(world.store.pending_intents()) == 1
+    world.turns(6)
+    assert world.store.pending_intents() == []
+    assert effects(world, "a") == list(range(12))

@@ -4,7 +4,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from headrace.kafka.rounds import Patience, Round
 from headrace.testing.log_contract import piece
@@ -54,10 +54,20 @@ class Complaining:
         return SimpleNamespace(topics={"t": topic, "u": topic})
 
 
+def client_of(consumer, refusal=None):
+    made = SimpleNamespace(consumer=consumer, refusal=refusal, learn=lambda topics, timeout_s: "")
+
+    def accepted():
+        made.refusal = None
+
+    made.accepted = accepted
+    return made
+
+
 @pytest.mark.parametrize("others", [[], ["u"]])
 def test_an_error_that_comes_again_and_again_is_given_up_in_time(others):
     consumer = Complaining(KafkaError.NOT_LEADER_FOR_PARTITION)
-    client = SimpleNamespace(consumer=consumer, refusal=None, learn=lambda topics, timeout_s: "")
+    client = client_of(consumer)
     pieces = [piece(topic, 0, 5) for topic in ["t", *others]]
     together = Round(client, pieces, Patience(idle_s=0.05, look_s=0.02), CONFIG)
     together.start()
@@ -102,8 +112,7 @@ class Record(Complaint):
 
 
 def round_on(consumer, *pieces):
-    client = SimpleNamespace(consumer=consumer, refusal=None, learn=lambda topics, timeout_s: "")
-    made = Round(client, pieces, Patience(), CONFIG)
+    made = Round(client_of(consumer), pieces, Patience(), CONFIG)
     made.start()
     return made
 
@@ -126,3 +135,40 @@ def test_a_lane_that_is_complete_without_surplus_is_not_left_at_a_cost():
     together = round_on(consumer, piece("t", 0, 2), piece("u", 0, 2))
     together.turn()
     assert consumer.left == []
+
+
+class Quiet(Complaining):
+    """A consumer that brings nothing, of a cluster that answers or does not."""
+
+    def __init__(self, answers):
+        super().__init__(KafkaError._FAIL)
+        self._answers = answers
+
+    def consume(self, count, timeout):
+        return []
+
+    def list_topics(self, timeout):
+        if self._answers:
+            return super().list_topics(timeout)
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
+def refused_round(answers):
+    client = client_of(Quiet(answers), KafkaError(KafkaError._AUTHENTICATION))
+    made = Round(client, [piece("t", 0, 5)], Patience(), CONFIG)
+    made.start()
+    made.turn()
+    return client, made
+
+
+def test_a_refusal_that_has_passed_is_forgotten():
+    client, together = refused_round(answers=True)
+    assert client.refusal is None
+    assert len(together.open_lanes) == 1
+
+
+def test_a_refusal_that_lasts_fails_the_lanes_and_the_next_round_shows_its_credentials_anew():
+    _, together = refused_round(answers=False)
+    (lane,) = together.lanes.values()
+    assert type(lane.error).__name__ == "ConfigError"
+    assert together.broken
