@@ -48,7 +48,9 @@ from headrace.sinks.outcomes import failed, identity
 _UNFINISHED = "_unfinished"
 #: an unfinished file older than this belongs to nobody: no write takes so long
 _ABANDONED_AFTER_S = 24 * 3600.0
-_TEMPORARY = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ESTALE}
+#: of a disk, of this process, and of a network that a file system is on
+_TEMPORARY = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
+_TEMPORARY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH}
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,7 @@ def test_each_folder_is_synced_once_for_a_call(writer, tmp_path, monkeypatch):
         (errno.ENOSPC, True, "SinkUnavailable"),
         (errno.EDQUOT, True, "SinkUnavailable"),
         (errno.EIO, True, "SinkUnavailable"),
+        (errno.ETIMEDOUT, True, "SinkUnavailable"),
         (errno.EACCES, False, "ConfigError"),
         (errno.EROFS, False, "ConfigError"),
     ],
