@@ -21,6 +21,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import (
@@ -175,7 +176,19 @@ class KafkaLog:
         for first in range(0, len(names), _TOPICS_PER_REQUEST):
             chunk = TopicCollection(names[first : first + _TOPICS_PER_REQUEST])
             futures |= self._admin.describe_topics(chunk, request_timeout=self._timeout_s)
-        return self._gather(futures)
+        answers, failures = self._gather(futures)
+        if failures and not answers and all(map(is_unreachable, failures)):
+            self._look_for_brokers()
+        return answers, failures
+
+    def _look_for_brokers(self) -> None:
+        """Ask any broker which brokers there are.
+
+        Descriptions go to the broker that librdkafka took for the controller when it last asked.
+        Should that one be dead, it waits for it, and does not ask again for minutes.
+        """
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=self._timeout_s)
 
     def _gather(
         self, futures: Mapping[Any, Future[Any]]

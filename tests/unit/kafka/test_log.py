@@ -4,8 +4,9 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
+from headrace.errors import BrokerUnavailable
 from headrace.kafka.log import KafkaLog
 from headrace.ports import TopicPartition
 
@@ -54,3 +55,33 @@ def test_a_time_after_the_last_record_is_the_end(log, monkeypatch):
     log._admin = FakeAdmin({WELL: NO_LATER_RECORD})
     monkeypatch.setattr(log, "end_offsets", lambda partitions: dict.fromkeys(partitions, 5))
     assert log.offsets_at([WELL], 1.0) == {WELL: 5}
+
+
+class OfADeadController:
+    """Waits for a broker that is dead, until it has asked which brokers there are."""
+
+    def __init__(self):
+        self.asked = False
+
+    def poll(self, _timeout):
+        return 0
+
+    def list_topics(self, timeout):
+        self.asked = True
+
+    def describe_topics(self, topics, **_options):
+        (name,) = topics.topic_names
+        answer = Future()
+        if self.asked:
+            partitions = [SimpleNamespace(id=0)]
+            answer.set_result(SimpleNamespace(topic_id="x", partitions=partitions))
+        else:
+            answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        return {name: answer}
+
+
+def test_a_controller_that_died_is_waited_for_once(log):
+    log._admin = OfADeadController()
+    with pytest.raises(BrokerUnavailable):
+        log.topics(["acme.visits"])
+    assert log.topics(["acme.visits"])["acme.visits"].partitions == (0,)
