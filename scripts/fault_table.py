@@ -46,7 +46,7 @@ def table(lines):
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return (
         f"{text}\n\nOf another tenant: {foreign}. Out of order: {late[False]}; and {late[True]} "
-        "effects of at-most-once, which a driver that had been asleep made late."
+        "effects of at-most-once, which a task that had been asleep made late."
     )
 
 
