@@ -18,7 +18,8 @@ from fleet import Feeder, Fleet
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(420)]
 
-UNIT = Path(__file__).parents[2] / "packaging" / "headrace.service"
+PROJECT = Path(__file__).parents[2]
+UNIT = PROJECT / "packaging" / "headrace.service"
 #: what people are told to change, and what lets a test's folder and Python be seen
 CHANGES = """
 [Service]
@@ -28,6 +29,7 @@ Environment=HEADRACE_CONFIG={folder}/headrace.yaml HEADRACE_STATE={state}
 ExecStart=
 ExecStart={python} -m headrace supervise --drivers 1 --name d
 BindPaths={folder}
+BindReadOnlyPaths={project} {prefix}
 ProtectHome=no
 """
 
@@ -56,9 +58,8 @@ def manager(fleet):
         shutil.copy(UNIT, made.units)
         changes = made.units / "headrace.service.d" / "test.conf"
         changes.parent.mkdir()
-        changes.write_text(
-            CHANGES.format(folder=fleet.folder, state=fleet.state, python=sys.executable)
-        )
+        places = {"project": PROJECT, "prefix": sys.prefix, "python": sys.executable}
+        changes.write_text(CHANGES.format(folder=fleet.folder, state=fleet.state, **places))
         made.ask("daemon-reload")
         yield made
 
