@@ -64,6 +64,7 @@ def manager(fleet):
         yield made
 
 
+@pytest.mark.matrix
 def test_under_systemd_it_starts_rolls_survives_and_drains(fleet, feeder, manager):
     manager.ask("start", "headrace")
     # systemd was told when the driver was ready, and what there is to see
