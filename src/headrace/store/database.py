@@ -176,8 +176,6 @@ def _postgresql_engine(address: Address, lock_wait_s: float, statement_wait_s: f
         connect_args={
             "connect_timeout": _CONNECT_WAIT_S,
             "application_name": "headrace",
-            # A pooler may give the session to another, who knows nothing of what was prepared.
-            "prepare_threshold": None,
             **_KEEPALIVES,
         },
         # A restarted server is met here, not in the middle of a commit.
