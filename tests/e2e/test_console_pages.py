@@ -295,7 +295,8 @@ def test_a_lost_connection_is_shown_and_comes_back(visit):
         page.locator(".live.is-live").wait_for(timeout=30000)
 
 
-def test_a_thousand_rows_change_in_less_than_fifty_milliseconds(visit):
+def test_a_thousand_rows_that_change_are_drawn_by_those_in_sight_and_make_no_elements(visit):
+    """How long that takes is asked in benchmarks/console.py."""
     with served(fake(World(), turn_s=0.5, part=1.0)) as address:
         somebody = visit(address)
         somebody.enter("hr_operator")
@@ -303,18 +304,16 @@ def test_a_thousand_rows_change_in_less_than_fifty_milliseconds(visit):
         page.locator("[data-table] tbody a").first.wait_for()
         page.evaluate("""async () => {
             const { listen } = await import('/pages/live.js');
-            window.updates = 0;
+            window.updates = window.changed = window.made = 0;
             listen(['tenants'], () => { window.updates += 1; });
+            new MutationObserver((changes) => changes.forEach((each) => {
+                window.changed += each.type === "characterData";
+                window.made += [...each.addedNodes].filter((node) => node.tagName === "TR").length;
+            })).observe(document.querySelector("[data-table] tbody"),
+                { subtree: true, childList: true, characterData: true });
         }""")
-        cdp = page.context.new_cdp_session(page)
-        cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-        def busy_s():
-            metrics = cdp.send("Performance.getMetrics")["metrics"]
-            return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
-
-        somebody.until("window.updates >= 2")
-        began, seen = busy_s(), page.evaluate("window.updates")
-        somebody.until(f"window.updates >= {seen + 8}")
-        updates = page.evaluate("window.updates") - seen
-        assert (busy_s() - began) / updates < 0.050
+        somebody.until("window.updates >= 8 && window.changed > 100")
+        assert page.evaluate("window.made") == 0
+        table = page.locator("[data-table] table")
+        assert table.get_attribute("aria-rowcount") == "1001"
+        assert table.locator("tbody tr[data-place]").count() < 60
