@@ -155,8 +155,8 @@ class Fleet:
             assert time.monotonic() < deadline, f"{self.drivers()}\n{self.logs()}"
             time.sleep(0.2)
 
-    def until_ready(self):
-        self.until(lambda: {each.state for each in self.drivers()} == {"ready"})
+    def until_ready(self, drivers):
+        self.until(lambda: [each.state for each in self.drivers()] == ["ready"] * drivers)
 
     def until_done(self, feeder):
         """Stop sending, and wait until every record has its effects."""

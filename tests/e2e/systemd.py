@@ -36,15 +36,15 @@ def missing():
     """What this machine has not got for it; empty if it has everything."""
     if os.geteuid() != 0:
         return "systemd of one's own takes root"
-    wanted = [name for name in ("unshare", "nsenter", "systemctl") if shutil.which(name) is None]
-    if wanted or not MANAGER.exists():
-        return f"there is no {', '.join([*wanted, *([] if MANAGER.exists() else ['systemd'])])}"
+    wanted = ("unshare", "nsenter", "systemctl", MANAGER)
+    if gone := [str(each) for each in wanted if shutil.which(each) is None]:
+        return f"there is no {', '.join(gone)}"
     private = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
     return "" if private.returncode == 0 else "mount namespaces are not allowed here"
 
 
 class Systemd:
-    """Runs units of ``folder / "units"``; ends with everything that it started."""
+    """Runs the units in ``units``; ends with everything that it started."""
 
     def __init__(self, folder):
         self.units = folder / "config" / "systemd" / "user"
@@ -86,22 +86,20 @@ class Systemd:
             for folder, _, _ in os.walk(cgroup, topdown=False):
                 Path(folder).rmdir()
 
-    def begin(self, *words):
-        """``systemctl``, begun."""
+    def ask(self, *words, check=True):
+        """``systemctl``: what it said when it was done."""
         inside = ["nsenter", "--target", str(self._process.pid), "--mount"]
-        return subprocess.Popen(
+        done = subprocess.run(
             [*inside, "systemctl", "--user", "--no-pager", *words],
             env=self._environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            timeout=200,
+            check=False,
         )
-
-    def ask(self, *words, check=True):
-        """``systemctl``: what it said when it was done."""
-        command = self.begin(*words)
-        said, _ = command.communicate(timeout=200)
-        assert not check or command.returncode == 0, f"{said}\n{self.ask('status', check=False)}"
+        said = done.stdout
+        assert not check or done.returncode == 0, f"{said}\n{self.ask('status', check=False)}"
         return said.strip()
 
     def shows(self, unit, name):

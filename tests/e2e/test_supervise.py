@@ -29,7 +29,7 @@ def test_a_killed_driver_and_a_roll_lose_nothing_and_double_nothing(fleet):
     fleet, supervisor = fleet
     feeder = Feeder(fleet.config, fleet.topic)
     feeder.start()
-    fleet.until_ready()
+    fleet.until_ready(2)
     fleet.until(lambda: set(fleet.holders()) == {"d-0", "d-1"})
 
     # one dies with its JVM; its tenants go on, and it comes back
@@ -38,7 +38,7 @@ def test_a_killed_driver_and_a_roll_lose_nothing_and_double_nothing(fleet):
     assert any("java" in each.name() for each in children)
     os.kill(victim, signal.SIGKILL)
     fleet.until_newer("kept", feeder.sent)
-    fleet.until_ready()
+    fleet.until_ready(2)
     assert fleet.drivers()[0].restarts == 1
     assert not any(each.is_running() for each in children)
 

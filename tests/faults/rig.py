@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,6 +82,8 @@ def transfers(table, context):
     return pa.table({{"value": [" ".join(map(str, row.values())) for row in made.to_pylist()]}})
 """
 NAMES = ("transacts", "intends", "repeats", "claims", "transfers")
+#: of them those whose effects are in tables
+TABLES = ("transacts", "repeats", "claims")
 TENANTS = tuple(f"t{number}" for number in range(5))
 PARTITIONS = 2
 #: what tells the order of rows: in PostgreSQL each connection fills pages of its own, so not ctid
@@ -154,6 +157,10 @@ class Rig:
         """A driver; with ``stop_at`` it stops for ever at that step."""
         return DriverProcess(self, stop_at, options, {**self.environment, **(environment or {})})
 
+    def store(self):
+        """The service's store, until the block ends."""
+        return closing(open_store(self.database_url))
+
     # sending
 
     def send(self, records, config=None):
@@ -191,8 +198,7 @@ class Rig:
 
     def behind(self, names=NAMES):
         """Lanes that are not at their ends."""
-        store = open_store(self.database_url)
-        try:
+        with self.store() as store:
             reached = {
                 (each.lane.use_case, self.topic(each.lane.tenant), each.lane.partition): (
                     each.next_offset
@@ -200,8 +206,6 @@ class Rig:
                 for each in store.load_positions()
             }
             pending = len(store.pending_intents())
-        finally:
-            store.close()
         ends = self.ends
         late = [
             (use_case, *lane)
@@ -232,10 +236,6 @@ class Rig:
         except (OperationalError, ProgrammingError):
             return []  # the table is not there yet
 
-    def rows(self, table):
-        """Places that a SQL sink has, in the order they were made."""
-        return [Found(tenant, each.place) for tenant, _, each in self.made(table)]
-
     def files(self):
         """Effects of the file sink as a reader of the folder sees them, sorted by file names."""
         folder = self.folder / "files" / "intends"
@@ -253,13 +253,14 @@ class Rig:
                 found.append(Found(of, Place(topic, int(partition), int(offset))))
         return found
 
-    def verdicts(self):
-        """What became of everything, by use case."""
-        read = {"intends": self.files, "transfers": self.messages}
-        return {
-            name: self.ledger.judge(read[name]() if name in read else self.rows(name))
-            for name in NAMES
+    def verdicts(self, made):
+        """What became of everything, by use case; ``made`` has the effects of those in tables."""
+        found = {
+            name: [Found(tenant, each.place) for tenant, _, each in rows]
+            for name, rows in made.items()
         }
+        found |= {"intends": self.files(), "transfers": self.messages()}
+        return {name: self.ledger.judge(found[name]) for name in NAMES}
 
     def progressing(self, driver=None, by=100, deadline_s=90.0):
         """Wait until so many more effects are there."""
@@ -280,19 +281,19 @@ class Rig:
             row: its name.
             late: use cases of which a task that slept may have made an effect after younger ones.
         """
-        found = self.verdicts()
+        made = {name: self.made(name) for name in TABLES}
+        found = self.verdicts(made)
         note(row, found, faults=self.kills, records=len(self.ledger))
         for name, verdict in found.items():
             assert not verdict.foreign, (name, str(verdict))
             assert name in late or not verdict.out_of_order, (name, str(verdict))
             assert name == "claims" or not verdict.lost, (name, str(verdict))
             assert name == "repeats" or not verdict.twice, (name, str(verdict))
-        self._judge_slices(found)
+        self._judge_slices(made, found)
         return found
 
-    def _judge_slices(self, found):
+    def _judge_slices(self, made, found):
         """Chain, flight and isolation; and what a fault cost where it may cost something."""
-        made = {name: self.made(name) for name in ("transacts", "repeats", "claims")}
         assert all(made.values()), "a use case has no effect at all"
         owners = {self.topic(tenant): tenant for tenant in TENANTS}
         effects = [(*whose, each.place) for rows in made.values() for *whose, each in rows]

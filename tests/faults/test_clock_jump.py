@@ -21,7 +21,6 @@ from rig import Rig
 from wall_clock import HOUR_S, WallClock, built
 
 from headrace.cycle.leases import BEATS
-from headrace.store import open_store
 from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = ROW
@@ -56,7 +55,7 @@ class Member:
 
     def report(self):
         """When it is, by the driver."""
-        with closing(open_store(self.rig.database_url)) as store:
+        with self.rig.store() as store:
             told = {each.driver: each.at_s for each in store.statistics.reports()}
         return told.get(self.name)
 
@@ -84,7 +83,7 @@ class Member:
 
 def streams(rig):
     """Who holds each stream, and under which epoch."""
-    with closing(open_store(rig.database_url)) as store:
+    with rig.store() as store:
         return {each.id: (each.holder, each.epoch) for each in store.streams()}
 
 

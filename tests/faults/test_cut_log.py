@@ -20,7 +20,6 @@ from headrace.kafka import KafkaLog, create_topics, producer_config
 from headrace.model.records import FailureState
 from headrace.model.streams import LaneId, State, StreamId
 from headrace.ports import TopicPartition
-from headrace.store import open_store
 from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = ROW
@@ -66,7 +65,7 @@ class CutRig(Rig):
         """Wait until these have done acme's partitions so far."""
 
         def are():
-            with closing(open_store(self.database_url)) as store:
+            with self.store() as store:
                 found = store.load_positions([StreamId(name, "acme") for name in use_cases])
             return sorted((each.lane.use_case, each.next_offset) for each in found)
 
@@ -78,12 +77,12 @@ class CutRig(Rig):
             return log.end_offsets([TopicPartition(self.acme, 0)])
 
     def streams(self):
-        with closing(open_store(self.database_url)) as store:
+        with self.store() as store:
             return {each.id: each for each in store.streams()}
 
     def failures(self):
         """Streams that have any, with the offsets and what became of them."""
-        with closing(open_store(self.database_url)) as store:
+        with self.store() as store:
             return {
                 (each.slice.lane, each.slice.from_offset, each.slice.until_offset, each.state)
                 for each in store.failures()

@@ -12,7 +12,6 @@ from rig import NAMES, Rig
 
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.addresses import free_ports
-from headrace.store import open_store
 
 pytestmark = SERVICE
 
@@ -23,11 +22,8 @@ def rig(kafka, tmp_path):
 
 
 def holders(rig):
-    store = open_store(rig.database_url)
-    try:
+    with rig.store() as store:
         return {each.holder for each in store.streams()}
-    finally:
-        store.close()
 
 
 def stopped_outside_the_store(rig, driver):

@@ -131,7 +131,7 @@ def test_a_driver_that_does_not_read_positions_back_is_found(monkeypatch):
         fill(self, [each for each in positions if self.lane(each.lane) is None])
 
     monkeypatch.setattr(Board, "fill", only_new)
-    assert first_wrong()
+    assert first_wrong(how="does not come to rest")
 
 
 def test_a_driver_that_forgets_what_it_wrote_down_is_found(monkeypatch):

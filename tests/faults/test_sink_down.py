@@ -10,7 +10,6 @@ from rig import NAMES, TENANTS, Rig, until
 from headrace.embedded import EmbeddedSmtp
 from headrace.embedded.addresses import free_ports
 from headrace.embedded.smtp import kept_files
-from headrace.store import open_store
 from headrace.testing.ledger import Found, Place
 
 pytestmark = ROW
@@ -47,22 +46,16 @@ def found_in(server):
 
 def done(rig):
     """How many records each of the rig's own use cases is over."""
-    store = open_store(rig.database_url)
-    try:
-        found = Counter()
+    found = Counter()
+    with rig.store() as store:
         for each in store.load_positions():
             found[each.lane.use_case] += each.next_offset
-    finally:
-        store.close()
     return [found[name] for name in NAMES]
 
 
 def states_of(rig):
-    store = open_store(rig.database_url)
-    try:
+    with rig.store() as store:
         return {each.state.value for each in store.streams()}
-    finally:
-        store.close()
 
 
 def test_a_mail_server_that_is_down_holds_up_mails_alone(kafka, server, tmp_path):

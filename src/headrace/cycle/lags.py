@@ -92,79 +92,81 @@ def _of_topic(offsets: Mapping[TopicPartition, int], topic: str) -> dict[int, in
     return {each.partition: offset for each, offset in offsets.items() if each.topic == topic}
 
 
-def seek_target(store: Store, log: Log, stream: StreamId, to: str) -> dict[int, int]:
-    """Offsets by partition for what a person typed.
+@dataclass(frozen=True, slots=True)
+class StreamLog:
+    """What a stream can be sought in."""
 
-    Args:
-        store: knows the stream's topic.
-        log: knows the offsets.
-        stream: the stream to seek.
-        to: ``earliest``, ``latest``, an ISO time, one offset, or Spark's JSON form with -2 and -1.
-
-    Raises:
-        UnknownName: there is no such stream.
-        ConfigError: ``to`` cannot be understood, or is outside what the log holds.
-    """
-    topic, starts, ends = _held(store, log, stream)
-    if to == "earliest":
-        return starts
-    if to == "latest":
-        return ends
-    if to.lstrip().startswith("{"):
-        wanted = _from_json(to, topic, starts, ends)
-    elif to.lstrip("-").isdigit():
-        wanted = dict.fromkeys(starts, int(to))
-    else:
-        asked = [TopicPartition(topic, number) for number in starts]
-        return _of_topic(log.offsets_at(asked, _timestamp_s(to)), topic)
-    return _checked(topic, wanted, starts, ends)
+    stream: Stream
+    #: described before the offsets were asked; None if it is not there
+    topic: TopicInfo | None
+    #: where the log starts and ends, by partition
+    starts: dict[int, int]
+    ends: dict[int, int]
 
 
-def seek_offsets(
-    store: Store, log: Log, stream: StreamId, wanted: Mapping[int, int]
-) -> dict[int, int]:
-    """The offsets by partition themselves, if the log holds them.
+def stream_log(store: Store, log: Log, stream: StreamId) -> StreamLog:
+    """The topic of a stream, and where it starts and ends.
 
     Raises:
         UnknownName: there is no such stream.
-        ConfigError: an offset is outside what the log holds.
     """
-    topic, starts, ends = _held(store, log, stream)
-    return _checked(topic, wanted, starts, ends)
-
-
-def _held(store: Store, log: Log, stream: StreamId) -> tuple[str, dict[int, int], dict[int, int]]:
-    """The topic of a stream, and by partition where it starts and ends."""
     found = next((each for each in store.streams() if each.id == stream), None)
     if found is None:
         raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
+    # The topic first: of one that is made again meanwhile the id is not that of the offsets.
     info = log.topics([found.topic]).get(found.topic)
     asked = [TopicPartition(found.topic, number) for number in info.partitions] if info else []
     starts = _of_topic(log.start_offsets(asked), found.topic)
-    return found.topic, starts, _of_topic(log.end_offsets(asked), found.topic)
+    return StreamLog(found, info, starts, _of_topic(log.end_offsets(asked), found.topic))
 
 
-def _checked(
-    topic: str, wanted: Mapping[int, int], starts: Mapping[int, int], ends: Mapping[int, int]
-) -> dict[int, int]:
+def seek_target(log: Log, of: StreamLog, to: str) -> dict[int, int]:
+    """Offsets by partition for what a person typed.
+
+    Args:
+        log: knows which offsets a time means.
+        of: the stream to seek.
+        to: ``earliest``, ``latest``, an ISO time, one offset, or Spark's JSON form with -2 and -1.
+
+    Raises:
+        ConfigError: ``to`` cannot be understood, or is outside what the log holds.
+    """
+    if to == "earliest":
+        return of.starts
+    if to == "latest":
+        return of.ends
+    if to.lstrip().startswith("{"):
+        return seek_offsets(of, _from_json(to, of))
+    if to.lstrip("-").isdigit():
+        return seek_offsets(of, dict.fromkeys(of.starts, int(to)))
+    topic = of.stream.topic
+    asked = [TopicPartition(topic, number) for number in of.starts]
+    return _of_topic(log.offsets_at(asked, _timestamp_s(to)), topic)
+
+
+def seek_offsets(of: StreamLog, wanted: Mapping[int, int]) -> dict[int, int]:
+    """The offsets by partition themselves, if the log holds them.
+
+    Raises:
+        ConfigError: an offset is outside what the log holds.
+    """
     for number, offset in wanted.items():
-        if not starts.get(number, 0) <= offset <= ends.get(number, -1):
+        if not of.starts.get(number, 0) <= offset <= of.ends.get(number, -1):
             raise ConfigError(
-                f"{topic}[{number}] holds offsets {starts.get(number)} to "
-                f"{ends.get(number)}; {offset} is not among them"
+                f"{of.stream.topic}[{number}] holds offsets {of.starts.get(number)} to "
+                f"{of.ends.get(number)}; {offset} is not among them"
             )
     return dict(wanted)
 
 
-def _from_json(
-    text: str, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
-) -> dict[int, int]:
+def _from_json(text: str, of: StreamLog) -> dict[int, int]:
+    topic = of.stream.topic
     try:
         offsets = {int(number): int(offset) for number, offset in json.loads(text)[topic].items()}
     except (ValueError, KeyError, AttributeError, TypeError) as exc:
         form = json.dumps({topic: {"0": 23}})
         raise ConfigError(f"offsets look like {form}; this is {text}") from exc
-    special = {-2: starts, -1: ends}
+    special = {-2: of.starts, -1: of.ends}
     return {
         number: special[offset].get(number, offset) if offset in special else offset
         for number, offset in offsets.items()

@@ -121,7 +121,7 @@ class Leases:
                 if peer.name not in self._orphans:
                     why = "it ran use cases that this driver does not"
                     log.warning("driver is dead; it has no heir here", driver=peer.name, why=why)
-                self._orphans.add(peer.name)
+                    self._orphans.add(peer.name)
                 continue
             # Should the answer be lost, it may be the heir all the same.
             self._news = True

@@ -21,7 +21,7 @@ from itertools import count
 import structlog
 
 from headrace.cycle.board import Board
-from headrace.cycle.lags import seek_target
+from headrace.cycle.lags import seek_target, stream_log
 from headrace.errors import ConfigError, UnknownName
 from headrace.log_fields import of_stream
 from headrace.model.records import Deployment
@@ -69,9 +69,10 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     """
     if RERUN_MARK in stream.use_case:
         raise ConfigError(f"{stream} is a rerun itself; name the stream that it is of")
-    starts = seek_target(store, log, stream, first)
+    of = stream_log(store, log, stream)
+    starts = seek_target(log, of, first)
     here = {each.lane.partition: each.next_offset for each in store.load_positions([stream])}
-    ends = here if last is None else seek_target(store, log, stream, last)
+    ends = here if last is None else seek_target(log, of, last)
     found = {
         number: (starts[number], min(ends.get(number, 0), position))
         for number, position in here.items()

@@ -168,9 +168,8 @@ class Topics:
                 self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
         self.store.start_lanes(starts)
         self.board.fill(self.store.load_positions([each.stream for each in starts]))
-        begun = {each.stream for each in starts}
         for held, info, _ in fresh:
-            if held.stream.id in begun:
+            if held.waiting is None:
                 held.stream = replace(held.stream, topic_id=info.topic_id)
 
     def _edges(

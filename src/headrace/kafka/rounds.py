@@ -171,12 +171,10 @@ class Round:
                 lane.error = self._gave_up(lane)
         elif now_s - self._looked_s >= self._patience.look_s:
             self._look()
-            self._looked_s = time.monotonic()
 
     def _ask_again(self, refusal: KafkaError) -> None:
         """A refusal may be of a moment that has passed, so it counts if nobody answers now."""
         self._look()
-        self._looked_s = time.monotonic()
         if self._unreachable:
             self._fail_all(of_client(refusal, self._config))
             # The next one shows its credentials anew.
@@ -188,6 +186,8 @@ class Round:
         except KafkaException as exc:
             self._unreachable = first_error(exc).str()
             return
+        finally:
+            self._looked_s = time.monotonic()
         self._unreachable = ""
         self._client.accepted()
         for lane in self._open.values():

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from headrace.cycle.lags import seek_offsets, seek_target
+from headrace.cycle.lags import seek_offsets, seek_target, stream_log
 from headrace.errors import ConfigError
 from headrace.model.streams import Stream, StreamId
 from headrace.ports import Log, Store, TopicInfo
@@ -33,19 +33,14 @@ def seek(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int]) 
         ConfigError: ``to`` cannot be understood, the log does not hold it, the stream was removed,
             or its topic was made again and not all of it is sought.
     """
-    # The topic first: of one that is made again meanwhile the id is not that of the offsets.
-    known = next((each for each in store.streams() if each.id == stream), None)
-    topic = log.topics([known.topic]).get(known.topic) if known is not None else None
-    if isinstance(to, str):
-        offsets = seek_target(store, log, stream, to)
-    else:
-        offsets = seek_offsets(store, log, stream, to)
-    if not offsets or known is None or topic is None:
+    of = stream_log(store, log, stream)
+    offsets = seek_target(log, of, to) if isinstance(to, str) else seek_offsets(of, to)
+    if not offsets or of.topic is None:
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
     lanes = {each.lane.partition for each in store.load_positions([stream])}
-    _check_whole(known, topic, lanes & set(topic.partitions) - set(offsets))
-    gone = dict.fromkeys(lanes - set(topic.partitions), 0)
-    store.seek(stream, gone | offsets, topic.topic_id)
+    _check_whole(of.stream, of.topic, lanes & set(of.topic.partitions) - set(offsets))
+    gone = dict.fromkeys(lanes - set(of.topic.partitions), 0)
+    store.seek(stream, gone | offsets, of.topic.topic_id)
     return offsets
 
 

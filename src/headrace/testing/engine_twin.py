@@ -27,8 +27,8 @@ from headrace.spark.handling import error_of
 from headrace.spark.task import Kept, Work, opened, run_bin
 from headrace.use_cases import UseCase
 
-#: what a receipt says of each record: real seconds would make every run another one
-_RECORD_S = 0.001
+#: what a receipt says of each record: real ones would make every run another one
+SECONDS_PER_RECORD = 0.001
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class InProcessEngine:
         if self._clients is None:
             self._clients = opened(work)
         receipts = tuple(
-            replace(receipt, seconds=_RECORD_S * receipt.records)
+            replace(receipt, seconds=SECONDS_PER_RECORD * receipt.records)
             for each in wave.bins
             for receipt in run_bin(
                 work, each, wave.budget_s, clients=self._clients, wave_id=wave.id

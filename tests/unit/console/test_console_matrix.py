@@ -160,7 +160,9 @@ def test_what_the_table_says_of_roles_is_what_people_are_told():
 
 
 def test_a_route_that_nobody_declared_opens_for_nobody(world, monkeypatch):
-    monkeypatch.delitem(RULES, ("GET", "/v1/tenants"))
+    # Another table: to put an entry back into this one would change its order for other tests.
+    rules = {route: rule for route, rule in RULES.items() if route != ("GET", "/v1/tenants")}
+    monkeypatch.setattr("headrace.console.access.RULES", rules)
     for who in (None, *BY_ROLE):
         status, body = ask(world, "GET", "/v1/tenants", who)
         assert status == 403

@@ -22,14 +22,12 @@ from headrace.ports import Connections, DeadLetters, Positions, SliceReader, Wav
 from headrace.spark.handling import error_of
 from headrace.spark.task import Kept, run_bin
 from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import LoadedWork
+from headrace.testing.engine_twin import SECONDS_PER_RECORD, LoadedWork
 from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
 from headrace.testing.simulation.actors import Actor, Killed
 from headrace.testing.simulation.odds import Odds
 from headrace.use_cases import UseCase
 
-#: seconds that a record takes; real ones would make each run another one
-SECONDS_PER_RECORD = 0.001
 #: how often a task that died is run again
 _ATTEMPTS = 4
 

@@ -29,7 +29,7 @@ from headrace.testing.simulation.deployed import TOPIC, Deployed
 from headrace.testing.simulation.generations import Generation, Generations
 from headrace.testing.simulation.topics import Topics
 
-_RETENTION = re.compile(r"\[(\d+)\] lost offsets (\d+) to (\d+) to retention")
+_RETENTION = re.compile(r"\[(\d+)\] lost offsets (\d+) to \d+ to retention")
 _MADE_AGAIN = re.compile(r"in partition (\d+) from offset (\d+) on is lost")
 
 
@@ -156,11 +156,7 @@ class Decisions:
         self.counts["streams suspended for losses"] += 1
         self._allowed(stream, DataLossPolicy.FAIL)
         self.stopped[stream] = self.topics.clock.monotonic_s()
-        told = [
-            *_RETENTION.findall(reason),
-            *((*each, "") for each in _MADE_AGAIN.findall(reason)),
-        ]
-        for partition, offset, _ in told:
+        for partition, offset in _RETENTION.findall(reason) + _MADE_AGAIN.findall(reason):
             ways = self.generations.of(LaneId(*stream, int(partition)))
             if not any(int(offset) in each.stands for each in ways):
                 self.found.append(f"{stream} was never at {offset}: {reason}")

@@ -35,8 +35,8 @@ _NAMED = 3
 
 def judge(world: World) -> list[str]:
     """Everything that is wrong at the end."""
-    reports = (world.generations.chain, world.flight, world.isolation)
-    wrong = [str(each.report()) for each in reports if not each.report().clean]
+    checkers = (world.generations.chain, world.flight, world.isolation)
+    wrong = [str(report) for report in (each.report() for each in checkers) if not report.clean]
     wrong += _some("moves that cannot be", world.generations.found)
     wrong += _some("decisions that cannot be", world.decisions.found)
     wrong += _kept_lanes(world)
@@ -181,6 +181,7 @@ def _positions(world: World) -> list[str]:
     """Positions that are not where moves and decisions led, or in another topic."""
     found = []
     at = {each.lane: each.next_offset for each in world.store.load_positions()}
+    served = {each.id for each in world.store.streams() if each.state == "active"}
     for lane in world.generations.lanes(lambda _: True):
         now, topic = world.generations.now(lane), topic_of(lane.stream)
         if at.get(lane) != (None if now is None else now.at):
@@ -189,15 +190,11 @@ def _positions(world: World) -> list[str]:
         if (
             now is not None
             and there
-            and _is_served(world, lane)
+            and lane.stream in served
             and now.log != world.topics.made[topic]
         ):
             found.append(f"{lane} is in topic {now.log} of {world.topics.made[topic]}")
     return found
-
-
-def _is_served(world: World, lane: LaneId) -> bool:
-    return any(each.id == lane.stream and each.state == "active" for each in world.store.streams())
 
 
 def _some(kind: str, found: list[Place] | list[str]) -> list[str]:

@@ -52,10 +52,6 @@ def _turn(world: World) -> None:
         world.turn(world.rng.choice(awake))
 
 
-def _run_bin(world: World) -> None:
-    world.run_bin()
-
-
 def _wait(world: World) -> None:
     world.clock.move(world.rng.uniform(0.3, 3.0))
 
@@ -118,7 +114,7 @@ def _somebody(world: World) -> Life | None:
 
 _CHOICES: dict[Callable[[World], None], float] = {
     _turn: 45.0,
-    _run_bin: 30.0,
+    World.run_bin: 30.0,
     _wait: 3.0,
     _start_driver: 2.0,
     _kill_driver: 0.7,
