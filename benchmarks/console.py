@@ -23,9 +23,9 @@ from pydantic import SecretStr
 
 from benchmarks.harness import write
 from benchmarks.planner import quantile
-from headrace.assembly import connections_of
 from headrace.console.opening import console_app, console_listening, console_serving, login_link
 from headrace.cycle.clock import SystemClock
+from headrace.deploying import connections_of
 from headrace.doors.keys import new_key
 from headrace.doors.secret import made_secret_file, secret_of
 from headrace.model.credentials import Role

@@ -22,7 +22,6 @@ from typing import Any
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from headrace.assembly import calm_garbage_collection
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.embedded import EmbeddedKafka
@@ -40,6 +39,7 @@ from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Site, Store, WaveResult
+from headrace.process import calm_garbage_collection
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session
 from headrace.store import SqlPositionsFactory, open_store

@@ -6,7 +6,7 @@ at p99 in pure Python on one core, with nothing kept from turn to turn.
 
 A plan makes some 20,000 objects, so Python's full garbage collections fall into it, and each walks
 all that pyspark and the others imported. A long-lived process puts that aside once with
-`assembly.calm_garbage_collection`; the shapes are measured so, and the first one also without, to
+`process.calm_garbage_collection`; the shapes are measured so, and the first one also without, to
 show what it costs. CPU time is given beside the time on the clock, which a busy machine stretches.
 """
 
@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.harness import write
-from headrace.assembly import calm_garbage_collection
 from headrace.model.plans import Cost, LaneView, Plan, Snapshot, StreamView
 from headrace.model.streams import LaneId, StreamId
 from headrace.planning import check, plan
+from headrace.process import calm_garbage_collection
 
 STREAMS, LANES, USE_CASES = 1_000, 10, 3
 TURNS = 200

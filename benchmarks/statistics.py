@@ -26,7 +26,6 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.harness import write
-from headrace.assembly import calm_garbage_collection
 from headrace.cycle.driver import Driver, Parts
 from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment
@@ -34,6 +33,7 @@ from headrace.model.statistics import Point, Report
 from headrace.model.streams import Slice, Tenant
 from headrace.model.waves import Wave
 from headrace.ports import Statistics, WaveResult
+from headrace.process import calm_garbage_collection
 from headrace.sinks import ParquetFiles
 from headrace.store import open_store
 from headrace.testing.clock import FakeClock

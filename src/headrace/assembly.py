@@ -1,44 +1,42 @@
 """Making a running driver out of settings: the one place where real parts are wired together.
 
-The cycle knows only ports. Here SQLAlchemy, Kafka and Spark are chosen, use cases are loaded and
-deployed, signals become a drain, and a changed deployment is taken over while the driver runs.
+The cycle knows only ports. Here SQLAlchemy, Kafka and Spark are chosen, and a changed deployment
+is taken over while the driver runs.
 
-Not here: what a turn does (`cycle/`), and what the terminal shows (`cli/`).
+Not here: what the YAML file names (`deploying.py`), what a turn does (`cycle/`), and what the
+terminal shows (`cli/`).
 """
 
 from __future__ import annotations
 
 import gc
-import signal
-import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 
 import structlog
 
 from headrace import tracing
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
-from headrace.cycle.loading import LoadedModule, digest_of, find_module, load_module
-from headrace.cycle.reruns import renewed_by
+from headrace.cycle.loading import digest_of, load_module
+from headrace.deploying import connections_of, deploy, driver_name, load
 from headrace.errors import ConfigError, HeadraceError, Permanent, UnknownName
 from headrace.kafka import (
     GroupMirror,
     KafkaDeadLettersFactory,
     KafkaLog,
     KafkaReaderFactory,
-    client_config,
 )
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import original
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Site, Store
+from headrace.process import calm_garbage_collection
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session, elastic_options, on_this_machine
@@ -49,83 +47,6 @@ log = structlog.get_logger(__name__)
 
 #: how often a running driver looks for deployments that changed
 DEPLOYMENTS_EVERY_S = 0.5
-#: more than a turn over 10,000 lanes makes
-_COLLECT_AFTER_OBJECTS = 200_000
-
-
-def connections_of(settings: Settings, folder: Path) -> Connections:
-    """Addresses and credentials, with paths relative to ``folder`` made whole.
-
-    Raises:
-        ConfigError: an address is missing or a client property cannot be used.
-    """
-    if "bootstrap.servers" not in settings.kafka:
-        raise ConfigError(
-            "no Kafka is named: set kafka: bootstrap.servers in the YAML file, "
-            "or use 'headrace up', which starts one"
-        )
-    return Connections(
-        kafka=client_config(settings.kafka),
-        database_url=settings.store_url(),
-        smtp_url=settings.mail_url(),
-        warehouse=str((folder / settings.warehouse).resolve()),
-    )
-
-
-def load(settings: Settings, folder: Path) -> LoadedModule:
-    """The use cases of the file, with every name in ``use_cases`` known.
-
-    Raises:
-        ConfigError: the module does not load, or the YAML names a use case it does not have.
-    """
-    module = load_module(find_module(settings.module, folder))
-    unknown = sorted(set(settings.use_cases) - set(module.use_cases))
-    if unknown:
-        known = ", ".join(sorted(module.use_cases))
-        raise ConfigError(f"use_cases: {unknown[0]} is not in {module.path}; it has {known}")
-    return module
-
-
-def deploy(
-    settings: Settings, module: LoadedModule, store: Store, only: str | None = None
-) -> list[Deployment]:
-    """Write the use cases into the store, where running drivers find them; return what changed.
-
-    Raises:
-        UnknownName: ``only`` names a use case that the module does not have.
-    """
-    if only is not None and only not in module.use_cases:
-        known = ", ".join(sorted(module.use_cases))
-        raise UnknownName(f"{module.path} has no use case {only}; it has {known}")
-    before = {each.use_case: each for each in store.deployments()}
-    changed = []
-    for name, use_case in sorted(module.use_cases.items()):
-        if only is not None and name != only:
-            continue
-        chosen = settings.of_use_case(name)
-        wanted = Deployment(
-            use_case=name,
-            module=str(module.path),
-            digest=module.digest,
-            topic=use_case.topic,
-            order=use_case.order,
-            starting_offsets=chosen.startingOffsets,
-            all_tenants=chosen.all_tenants,
-            priority=chosen.priority,
-            options=chosen.options,
-            bad_record=use_case.bad_record,
-            retries=chosen.retries,
-            handler_timeout_s=chosen.handler_timeout,
-            max_rate_per_lane=chosen.max_rate_per_lane,
-            data_loss=chosen.data_loss,
-        )
-        if before.get(name) != wanted:
-            store.deploy(wanted)
-            changed.append(wanted)
-            for each in before.values():
-                if each.until and original(each.use_case) == name:
-                    store.deploy(renewed_by(wanted, each))
-    return changed
 
 
 @dataclass(slots=True)
@@ -278,24 +199,6 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         gc.unfreeze()
 
 
-def calm_garbage_collection() -> None:
-    """Keep Python's collector out of the middle of a turn.
-
-    What is there now (modules, settings, use cases) stays for good, and need not be walked by
-    every full collection; and a turn over 10,000 lanes makes tens of thousands of short-lived
-    objects without a cycle among them, which by default starts dozens of collections. Measured,
-    the two made the slowest turns two to three times as long.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER_OBJECTS)
-
-
-def driver_name(settings: Settings) -> str:
-    """The configured name of the driver, or one that is the same at its next start here."""
-    return settings.driver.name or f"{socket.gethostname()}/{settings.module}"
-
-
 def limits_of(settings: DriverSettings) -> Limits:
     """The planner's limits, as configured."""
     return Limits(
@@ -337,21 +240,3 @@ def _refuse_sqlite_on_a_cluster(master: str | None, database_url: str) -> None:
             f"the store is SQLite, which lives on one machine, but the master is "
             f"{master}: name a PostgreSQL store (postgresql+psycopg://...)"
         )
-
-
-@contextmanager
-def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and Ctrl-C ask for a drain; a second Ctrl-C ends at once."""
-    before: Mapping[int, object] = {}
-
-    def handler(number: int, _: FrameType | None) -> None:
-        stop()
-        if number == signal.SIGINT:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {each: signal.signal(each, handler) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)  # type: ignore[arg-type]

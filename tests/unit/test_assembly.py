@@ -1,53 +1,22 @@
-"""What is refused before anything starts, and how deployments are written and taken over."""
+"""What is refused before anything starts, and how deployments are taken over."""
 
-import socket
 from dataclasses import replace
 
 import pytest
+from two_use_cases import settings, write
 
-from headrace.assembly import (
-    Assembly,
-    assembled,
-    connections_of,
-    deploy,
-    driver_name,
-    limits_of,
-    load,
-    slot_limits_of,
-)
+from headrace.assembly import Assembly, assembled, limits_of, slot_limits_of
 from headrace.cycle.driver import Driver, Parts
-from headrace.errors import ConfigError, StoreUnavailable, UnknownName
+from headrace.deploying import deploy, load
+from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.streams import Tenant
 from headrace.ports import Connections
-from headrace.settings import DriverSettings, Settings
+from headrace.settings import DriverSettings
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
 from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
-
-SOURCE = """\
-from headrace import use_case
-from headrace.sinks import ParquetFiles
-
-def make(name):
-    @use_case(topic="{{tenant}}.visits", sink=ParquetFiles(name), name=name)
-    def handler(table, context):
-        return {answer}
-    return handler
-
-{lines}
-"""
-
-
-def write(folder, names=("one", "two"), answer="None"):
-    lines = "\n".join(f"{name} = make('{name}')" for name in names)
-    (folder / "use_cases.py").write_text(SOURCE.format(lines=lines, answer=answer))
-
-
-def settings(**more):
-    given = {"module": "use_cases.py", "kafka": {"bootstrap.servers": "127.0.0.1:1"}}
-    return Settings.model_validate({**given, "database_url": "sqlite:///x.db", **more})
 
 
 def test_sqlite_with_a_cluster_is_refused_before_anything_starts(tmp_path):
@@ -92,22 +61,6 @@ def test_a_cluster_that_only_spark_submit_knows_counts_too(tmp_path, monkeypatch
     assert session.stopped
 
 
-def test_without_a_broker_the_message_says_what_to_do(tmp_path):
-    with pytest.raises(ConfigError, match="headrace up"):
-        connections_of(settings(kafka={}), tmp_path)
-
-
-def test_the_warehouse_is_relative_to_the_yaml_file(tmp_path):
-    made = connections_of(settings(warehouse="files"), tmp_path)
-    assert made.warehouse == str(tmp_path / "files")
-
-
-def test_settings_of_a_use_case_that_is_not_there_are_refused(tmp_path):
-    write(tmp_path)
-    with pytest.raises(ConfigError, match=r"use_cases: three is not in .* it has one, two"):
-        load(settings(use_cases={"three": {}}), tmp_path)
-
-
 def test_limits_are_as_configured():
     chosen = DriverSettings.model_validate({"bin_budget": "250ms", "slice_bytes": "1m"})
     limits = limits_of(chosen)
@@ -131,23 +84,6 @@ def store(tmp_path):
     made = open_store(f"sqlite:///{tmp_path}/store.db")
     yield made
     made.close()
-
-
-def test_only_what_changed_is_deployed(tmp_path, store):
-    write(tmp_path)
-    first = deploy(settings(), load(settings(), tmp_path), store)
-    assert [each.use_case for each in first] == ["one", "two"]
-    assert deploy(settings(), load(settings(), tmp_path), store) == []
-    chosen = settings(use_cases={"two": {"priority": 5}})
-    assert [each.use_case for each in deploy(chosen, load(chosen, tmp_path), store)] == ["two"]
-
-
-def test_one_use_case_can_be_deployed_alone(tmp_path, store):
-    write(tmp_path)
-    module = load(settings(), tmp_path)
-    assert [each.use_case for each in deploy(settings(), module, store, "two")] == ["two"]
-    with pytest.raises(UnknownName, match="has no use case three; it has one, two"):
-        deploy(settings(), module, store, "three")
 
 
 @pytest.fixture
@@ -221,11 +157,6 @@ def test_a_store_that_is_gone_at_the_end_does_not_spoil_a_clean_drain(assembly, 
     monkeypatch.setattr(Driver, "leave", gone)
     assembly.stop()
     assert assembly.run()
-
-
-def test_a_driver_without_a_name_has_the_same_one_at_its_next_start():
-    assert driver_name(settings()) == f"{socket.gethostname()}/use_cases.py"
-    assert driver_name(settings(driver={"name": "north"})) == "north"
 
 
 def test_a_rerun_is_taken_with_the_code_of_its_use_case_once_it_says_where_it_ends(

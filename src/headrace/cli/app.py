@@ -1,31 +1,66 @@
-"""The commands, gathered."""
+"""The commands, gathered; each is imported when its word is typed.
+
+All of them together bring web servers and Spark, which takes seconds, and who adds a tenant needs
+neither. So a word stands for the place of its command until somebody types it or asks what there
+is: `headrace --help` alone imports all of them.
+"""
 
 from __future__ import annotations
 
+from collections import UserDict
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from headrace.cli import (
-    console_server,
-    fleet,
-    gateway,
-    keys,
-    planning,
-    quarantine,
-    reruns,
-    running,
-    store,
-    streams,
-    tenants,
-    use_cases,
-    verifying,
-)
-from headrace.cli.console import out
+#: word -> module and name of its function, or of the group of its commands; in the order of help
+_PLACES = {
+    "demo": "running:demo",
+    "run": "running:run",
+    "up": "running:up",
+    "console": "console_server:console",
+    "supervise": "fleet:supervise_",
+    "roll": "fleet:roll",
+    "gateway": "gateway:gateway",
+    "plan": "planning:plan_file",
+    "rerun": "reruns:rerun",
+    "verify": "verifying:verify",
+    "tenants": "tenants:app",
+    "streams": "streams:app",
+    "quarantine": "quarantine:app",
+    "use-cases": "use_cases:app",
+    "keys": "keys:app",
+    "fleet": "fleet:app",
+    "store": "store:app",
+}
+
+
+class _Commands(UserDict[str, Any]):
+    """Word -> command or group of commands, made when it is looked at."""
+
+    def __getitem__(self, word: str) -> Any:
+        module, name = super().__getitem__(word).split(":")
+        found = getattr(import_module(f"headrace.cli.{module}"), name)
+        one = typer.Typer(rich_markup_mode="markdown")
+        if isinstance(found, typer.Typer):
+            one.add_typer(found, name=word)
+        else:
+            one.command(word)(found)
+        return get_group(one).commands[word]
+
+
+class _Group(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands(_PLACES)
+
 
 app = typer.Typer(
     name="headrace",
+    cls=_Group,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -36,28 +71,11 @@ Start with `headrace demo`. For your own use case, write a Python file with a fu
 `@use_case(...)`, name it in `headrace.yaml`, and type `headrace up`.
 """,
 )
-app.command()(running.demo)
-app.command()(running.run)
-app.command()(running.up)
-app.command()(console_server.console)
-app.command("supervise")(fleet.supervise_)
-app.command()(fleet.roll)
-app.command()(gateway.gateway)
-app.command("plan")(planning.plan_file)
-app.command()(reruns.rerun)
-app.command("verify")(verifying.verify)
-app.add_typer(tenants.app, name="tenants")
-app.add_typer(streams.app, name="streams")
-app.add_typer(quarantine.app, name="quarantine")
-app.add_typer(use_cases.app, name="use-cases")
-app.add_typer(keys.app, name="keys")
-app.add_typer(fleet.app, name="fleet")
-app.add_typer(store.app, name="store")
 
 
 def _show_version(value: bool) -> None:
     if value:
-        out.print(version("headrace"), highlight=False)
+        typer.echo(version("headrace"))
         raise typer.Exit
 
 

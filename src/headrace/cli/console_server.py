@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from headrace.assembly import connections_of
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -31,6 +30,7 @@ from headrace.console.opening import (
     login_link,
 )
 from headrace.cycle.clock import SystemClock
+from headrace.deploying import connections_of
 from headrace.doors.secret import secret_of
 from headrace.doors.serving import serve
 from headrace.errors import ConfigError

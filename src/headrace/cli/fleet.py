@@ -14,7 +14,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headrace.assembly import connections_of, driver_name
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -29,7 +28,8 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.failure_text import printable, when
-from headrace.cli.running import HealthHost, HealthPort, Master, Name
+from headrace.cli.options import HealthHost, HealthPort, Master, Name
+from headrace.deploying import connections_of, driver_name
 from headrace.errors import ConfigError
 from headrace.fleet import state_file
 from headrace.fleet.state_file import FleetView

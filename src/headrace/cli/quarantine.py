@@ -16,7 +16,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headrace.assembly import connections_of
 from headrace.cli.amounts import stream_of
 from headrace.cli.console import (
     DEFAULT_CONFIG,
@@ -28,6 +27,7 @@ from headrace.cli.console import (
     store_of,
 )
 from headrace.cli.failure_text import in_one_line, paragraphs, when
+from headrace.deploying import connections_of
 from headrace.errors import ConfigError
 from headrace.kafka.dead_letters import KafkaDeadLettersFactory
 from headrace.kafka.redrive import redrive as send_back

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from headrace.assembly import connections_of
 from headrace.cli.amounts import stream_of
 from headrace.cli.console import (
     DEFAULT_CONFIG,
@@ -23,6 +22,7 @@ from headrace.cli.console import (
     store_of,
 )
 from headrace.cycle.reruns import Range, begin, range_of
+from headrace.deploying import connections_of
 from headrace.errors import ConfigError
 from headrace.kafka import KafkaLog
 from headrace.model.streams import RERUN_MARK, State, StreamId

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from structlog.contextvars import bind_contextvars
 
-from headrace.assembly import Assembly, assembled, driver_name, stopping_on_signals
+from headrace.assembly import Assembly, assembled
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -25,34 +25,18 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.console_server import consoled
+from headrace.cli.options import HealthHost, HealthPort, Master, Name
 from headrace.cli.servers import folder_of, remember, with_addresses
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
+from headrace.deploying import driver_name
 from headrace.doors.secret import made_secret_file
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from headrace.fleet.health import Pulse, answering
 from headrace.live import LiveTable
+from headrace.process import stopping_on_signals
 from headrace.settings import Settings, read_settings
-
-Master = Annotated[
-    str | None,
-    typer.Option(help="Spark master: local[2], spark://host:7077, yarn, k8s://... Overrides YAML."),
-]
-Name = Annotated[
-    str | None,
-    typer.Option(
-        help="Unique among the drivers of the store; the next one of this name replaces this one. "
-        "Overrides YAML; none: machine and module.",
-        show_default=False,
-    ),
-]
-HealthPort = Annotated[
-    int, typer.Option(min=0, max=65535, help="Answer /livez and /readyz here; 0: nowhere.")
-]
-HealthHost = Annotated[
-    str, typer.Option(help="The address of that port; anything but loopback lets others ask.")
-]
 
 
 class StoreKind(Enum):

@@ -10,7 +10,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headrace.assembly import connections_of
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -20,6 +19,7 @@ from headrace.cli.console import (
     store_of,
 )
 from headrace.cycle.lags import StreamLag, lags
+from headrace.deploying import connections_of
 from headrace.kafka import KafkaLog
 from headrace.model.streams import State, StreamId
 from headrace.operating.seeking import seek as seek_to

@@ -7,8 +7,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from headrace.assembly import deploy as deploy_into
-from headrace.assembly import load
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -17,6 +15,8 @@ from headrace.cli.console import (
     settings_and_folder,
     store_of,
 )
+from headrace.deploying import deploy as deploy_into
+from headrace.deploying import load
 from headrace.errors import UnknownName
 from headrace.model.streams import State
 

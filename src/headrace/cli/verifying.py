@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typer
 
-from headrace.assembly import connections_of
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -14,6 +13,7 @@ from headrace.cli.console import (
     store_of,
 )
 from headrace.cycle.lags import lags
+from headrace.deploying import connections_of
 from headrace.kafka import KafkaLog
 
 

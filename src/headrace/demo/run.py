@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from headrace.assembly import Assembly, assembled, stopping_on_signals
+from headrace.assembly import Assembly, assembled
 from headrace.cycle.driver import Driver
 from headrace.demo.doors import doors, sections
 from headrace.demo.feeder import Feeder
@@ -33,6 +33,7 @@ from headrace.embedded.addresses import free_ports
 from headrace.errors import VerifyError
 from headrace.kafka import KafkaLog, create_topics
 from headrace.live import LiveTable
+from headrace.process import stopping_on_signals
 from headrace.settings import Settings
 
 #: most faults shown of one check

@@ -15,13 +15,14 @@ from pathlib import Path
 from confluent_kafka import Producer
 from rich.console import Console
 
-from headrace.assembly import assembled, stopping_on_signals
+from headrace.assembly import assembled
 from headrace.cycle.driver import Driver
 from headrace.demo.doors import doors
 from headrace.demo.guest import GuestBook
 from headrace.demo.visits import read_visits
 from headrace.kafka import producer_config
 from headrace.live import LiveTable
+from headrace.process import stopping_on_signals
 from headrace.settings import Settings
 
 RATE_PER_S = 20.0

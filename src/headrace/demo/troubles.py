@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from headrace.assembly import Assembly, assembled, stopping_on_signals
+from headrace.assembly import Assembly, assembled
 from headrace.cycle.driver import Driver
 from headrace.demo import doors
 from headrace.demo.orders import CALM_S, QUIET, TROUBLE, Order, OrderFeeder, orders
@@ -26,6 +26,7 @@ from headrace.model.records import Failure
 from headrace.model.streams import Tenant
 from headrace.policies.quarantine import MOST_LETTERS
 from headrace.ports import Store, TopicPartition, WaveResult
+from headrace.process import stopping_on_signals
 from headrace.settings import Settings
 
 #: who must come to the end of their orders, whatever the others do

@@ -12,6 +12,7 @@ out here. That is looked for only where a record has headers at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from headrace.ports import RECORD_SCHEMA
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _KEY, _VALUE, _HEADERS = (
     field.type for field in RECORD_SCHEMA
 )
-_EMPTY = RECORD_SCHEMA.empty_table()
 
 
 def table_of(runs: Sequence[tuple[str, int, Sequence[Received]]]) -> pa.Table:
@@ -36,7 +36,7 @@ def table_of(runs: Sequence[tuple[str, int, Sequence[Received]]]) -> pa.Table:
     """
     messages = [each for _, _, run in runs for each in run]
     if not messages:
-        return _EMPTY
+        return _empty_table()
     headers = [each.headers() for each in messages]
     columns: list[Any] = [
         *_names(runs, len(messages)),
@@ -47,6 +47,12 @@ def table_of(runs: Sequence[tuple[str, int, Sequence[Received]]]) -> pa.Table:
         pa.array(headers, _HEADERS) if any(headers) else pa.nulls(len(messages), _HEADERS),
     ]
     return pa.Table.from_arrays(columns, schema=RECORD_SCHEMA)
+
+
+@cache
+def _empty_table() -> pa.Table:
+    """Not made on import: Arrow then imports pandas, for which no command should wait."""
+    return RECORD_SCHEMA.empty_table()
 
 
 def has_redriven(records: pa.Table) -> bool:

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -28,3 +30,15 @@ def test_each_help_teaches_with_an_example(group, command):
     assert example is not None
     typed = CliRunner().invoke(app, [*shlex.split(example.group(1)), "--help"])
     assert typed.exit_code == 0
+
+
+def test_a_command_that_runs_no_driver_and_no_door_imports_neither_spark_nor_a_web_server():
+    drivers_and_doors = {"demo", "run", "up", "gateway", "console"}
+    words = sorted(typer.main.get_command(app).commands.keys() - drivers_and_doors)
+    code = (
+        "import sys, typer.main; from headrace.cli.app import app;"
+        f"made = [typer.main.get_command(app).commands[each] for each in {words}];"
+        "print(len(made), {'pyspark', 'fastapi', 'pandas'} & set(sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{len(words)} set()\n"

@@ -1,0 +1,26 @@
+"""A file of two use cases, and settings that name it."""
+
+from headrace.settings import Settings
+
+SOURCE = """\
+from headrace import use_case
+from headrace.sinks import ParquetFiles
+
+def make(name):
+    @use_case(topic="{{tenant}}.visits", sink=ParquetFiles(name), name=name)
+    def handler(table, context):
+        return {answer}
+    return handler
+
+{lines}
+"""
+
+
+def write(folder, names=("one", "two"), answer="None"):
+    lines = "\n".join(f"{name} = make('{name}')" for name in names)
+    (folder / "use_cases.py").write_text(SOURCE.format(lines=lines, answer=answer))
+
+
+def settings(**more):
+    given = {"module": "use_cases.py", "kafka": {"bootstrap.servers": "127.0.0.1:1"}}
+    return Settings.model_validate({**given, "database_url": "sqlite:///x.db", **more})
