@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.cycle import driver, losses, topics
+from headrace.cycle import losses, replay, topics
 from headrace.cycle.board import Board
 from headrace.cycle.commit import Committer
 from headrace.cycle.losses import Losses
@@ -249,7 +249,7 @@ def test_a_stream_that_is_sent_on_although_it_is_to_be_suspended_is_found(monkey
 
 
 def test_a_recorded_slice_that_waits_for_records_of_another_topic_is_found(monkeypatch):
-    monkeypatch.setattr(driver, "past_the_end", lambda wave, wait, board: [])
+    monkeypatch.setattr(replay, "past_the_end", lambda wave, wait, board: [])
     assert "does not come to rest" in first_wrong(seeds=900)
 
 

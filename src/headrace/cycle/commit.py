@@ -158,6 +158,10 @@ class Committer:
         log.warning("recorded slices given up: their logs are too short", **of_wave(recorded))
         return left
 
+    def forget(self, recorded: Wave) -> list[Wave]:
+        """A recorded wave of which nothing is due here is over, but for what is left to run."""
+        return self.store.finish_intent(recorded.id, [], self.driver).left
+
     def _due_s(self, wave: Wave, now_s: float) -> float:
         """When the waits of all lanes of a wave are over."""
         lanes = (self.board.lane(piece.lane) for piece in wave.slices)

@@ -28,7 +28,7 @@ from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_overdue
 from headrace.cycle.pacing import Pacing
-from headrace.cycle.replay import past_the_end, renewed, stopped
+from headrace.cycle.replay import due_again, stopped
 from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
 from headrace.cycle.telling import Facts, Teller
@@ -293,7 +293,8 @@ class Driver:
 
     def _start(self) -> None:
         now_s = self.parts.clock.monotonic_s()
-        self._start_replays(now_s)
+        for wave in due_again(self.committer, self.board, now_s):
+            self._launch(wave, len(wave.bins), fresh=False)
         free = self._free_slots()
         if free <= 0:
             return
@@ -319,33 +320,6 @@ class Driver:
             self._launch(wave, long_bins, fresh=True)
             for piece in wave.slices:
                 self.gates.passed(self.board.streams[piece.lane.stream], [piece])
-
-    def _start_replays(self, now_s: float) -> None:
-        replays, at = self.committer.replays, 0
-        while at < len(replays):
-            due_s, recorded = replays[at]
-            wave = renewed(recorded, self.board)
-            streams, wait = {piece.lane.stream for piece in wave.slices}, stopped(wave, self.board)
-            left: list[Wave] = []
-            # Nothing else of its lanes may be planned before it; their neighbours go on.
-            self.board.claimed(recorded, wave)
-            if gone := past_the_end(wave, wait, self.board):
-                left = self.committer.give_up(recorded, gone)
-            elif streams and (due_s > now_s or wait == streams):
-                left = [recorded]
-            elif wait:
-                labels = {each: "stopped" if each in wait else "" for each in streams}
-                left = self.committer.divide(wave, labels)
-                self.board.ended(recorded)
-            elif streams:
-                self._launch(wave, len(wave.bins), fresh=False)
-            else:
-                # What is still to do is of streams that are not held yet, or in a second record.
-                left = self.parts.store.finish_intent(recorded.id, [], self.name).left
-            replays[at : at + 1] = [(due_s, each) for each in left]
-            # What is left as it was is not looked at again before the next turn.
-            as_before = any(len(list(each.slices)) == len(list(recorded.slices)) for each in left)
-            at += len(left) if as_before or not streams else 0
 
     def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
         if fresh and self._intends(wave.use_case):

@@ -15,11 +15,97 @@ was cut. It is given up, as its lane would wait for records that nobody has to s
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from headrace.cycle.board import Board
+from headrace.cycle.commit import Committer
 from headrace.model.streams import Slice, State, StreamId
 from headrace.model.waves import Wave
+
+
+class Step(Enum):
+    """What becomes of a recorded wave in this turn."""
+
+    RUN = auto()  #: what is due of it runs
+    WAIT = auto()  #: it is not time, or all of its streams wait
+    DIVIDE = auto()  #: some of its streams wait, and the others go on without them
+    GIVE_UP = auto()  #: some of its slices can never run again
+    FORGET = auto()  #: nothing of it is due here
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A recorded wave, looked at."""
+
+    step: Step
+    #: what is due of it, under this driver's epochs
+    due: Wave
+    #: streams of it that wait
+    waiting: set[StreamId]
+    #: slices of it that can never run again
+    gone: list[Slice]
+
+    def labels(self) -> dict[StreamId, str]:
+        """A name for each of the two parts it can be divided into."""
+        streams = {piece.lane.stream for piece in self.due.slices}
+        return {each: "stopped" if each in self.waiting else "" for each in streams}
+
+
+def look(recorded: Wave, is_time: bool, board: Board) -> Replay:
+    """Decide about a recorded wave; ``is_time`` says that the wait after a failure is over."""
+    due = renewed(recorded, board)
+    streams, waiting = {piece.lane.stream for piece in due.slices}, stopped(due, board)
+    gone = past_the_end(due, waiting, board)
+    if gone:
+        step = Step.GIVE_UP
+    elif not streams:
+        step = Step.FORGET
+    elif not is_time or waiting == streams:
+        step = Step.WAIT
+    else:
+        step = Step.DIVIDE if waiting else Step.RUN
+    return Replay(step, due, waiting, gone)
+
+
+def due_again(committer: Committer, board: Board, now_s: float) -> Iterator[Wave]:
+    """Each recorded wave that is to run now; it is no longer waited for once it has been started.
+
+    On the way those of which only some can run are divided, given up or forgotten, and what is left
+    is looked at in turn. What waits has its lanes all the same.
+    """
+    replays, at = committer.replays, 0
+    while at < len(replays):
+        due_s, recorded = replays[at]
+        replay = look(recorded, due_s <= now_s, board)
+        # Nothing else of its lanes may be planned before it; their neighbours go on.
+        board.claimed(recorded, replay.due)
+        if replay.step is Step.RUN:
+            yield replay.due
+        left = _left(recorded, replay, committer, board)
+        replays[at : at + 1] = [(due_s, each) for each in left]
+        # What did not get less is not looked at again before the next turn.
+        less = all(len(list(each.slices)) < len(list(recorded.slices)) for each in left)
+        at += 0 if less else len(left)
+
+
+def _left(recorded: Wave, replay: Replay, committer: Committer, board: Board) -> list[Wave]:
+    """Do what was decided about a recorded wave; what is left to run of it."""
+    match replay.step:
+        case Step.RUN:
+            return []
+        case Step.WAIT:
+            return [recorded]
+        case Step.DIVIDE:
+            left = committer.divide(replay.due, replay.labels())
+            board.ended(recorded)
+            return left
+        case Step.GIVE_UP:
+            return committer.give_up(recorded, replay.gone)
+        case Step.FORGET:
+            # What is still to do is of streams not held yet, or in a second record.
+            return committer.forget(recorded)
 
 
 def renewed(wave: Wave, board: Board) -> Wave:
