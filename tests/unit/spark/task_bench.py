@@ -1,0 +1,129 @@
+"""What a task is tried on: a store of two tenants, and sinks and readers from memory."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.errors import SinkRefused, SinkUnavailable
+from headrace.model.records import Deployment, LaneStart
+from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.model.waves import Bin
+from headrace.ports import Connections, Written
+from headrace.sinks import SqlTable
+from headrace.spark.handling import error_of
+from headrace.spark.task import Work, run_bin
+from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.numbers_reader import NumbersReader
+from headrace.use_cases import use_case
+
+TENANTS = ("acme", "bolt")
+LOG_END = 10
+VISITS = SqlTable("visits", columns={"tenant": "text", "value": "bytes"})
+
+
+@dataclass
+class ListSink:
+    """Keeps what it is given in this process; refuses or fails as told."""
+
+    written: list[tuple[str, int, int, list[bytes]]] = field(default_factory=list)
+    refuses: bytes | None = None
+    down: bool = False
+    exactly_once = None
+
+    def prepare(self, _site: object) -> None:
+        pass
+
+    def open(self, _site: object) -> "ListSink":
+        return self
+
+    def write(self, effects):
+        return [self._write(each) for each in effects]
+
+    def _write(self, effect):
+        values = effect.output["value"].to_pylist() if effect.output.num_columns else []
+        if self.down:
+            return Written(error=error_of(SinkUnavailable("down")))
+        if self.refuses in values:
+            return Written(error=error_of(SinkRefused("value not allowed")))
+        first = effect.slices[0]
+        self.written.append((first.lane.tenant, first.from_offset, effect.reached[0], values))
+        return Written()
+
+    def close(self) -> None:
+        pass
+
+
+class Bench:
+    """A store with two tenants at position 0, and a way to run a bin."""
+
+    def __init__(self, folder) -> None:
+        self.url = f"sqlite:///{folder / 'store.db'}"
+        self.dead_letters = DeadLettersTwin()
+        self.limits = {}
+        self.store = open_store(self.url)
+        self.store.deploy(Deployment("keep", "m.py", "0" * 64, "{tenant}.visits"))
+        for name in TENANTS:
+            self.store.add_tenant(Tenant(name))
+        streams = [StreamId("keep", name) for name in TENANTS]
+        self.epochs = self.store.hold(streams)
+        for each in streams:
+            self.store.start_lanes([LaneStart(each, "id", {0: 0, 1: 0})])
+
+    def slices(self, *, partitions=(0,), until=LOG_END):
+        return tuple(
+            Slice(
+                LaneId("keep", name, partition),
+                f"{name}.visits",
+                0,
+                until,
+                self.epochs[StreamId("keep", name)],
+            )
+            for name in TENANTS
+            for partition in partitions
+        )
+
+    def run(
+        self,
+        sink,
+        *,
+        reader=None,
+        budget_s=60.0,
+        slices=None,
+        handler=None,
+        crumbs=None,
+        **options,
+    ):
+        keep = use_case(topic="{tenant}.visits", sink=sink, name="keep", **options)(
+            handler or with_tenant
+        )
+        connections = Connections(kafka={}, database_url=self.url)
+        work = Work(
+            b"",
+            (),
+            connections,
+            reader or NumbersReader(),
+            SqlPositionsFactory(),
+            self.dead_letters,
+            **self.limits,
+        )
+        # Same process: the sink must be the one the test looks at, so nothing is pickled.
+        object.__setattr__(work, "load", lambda: keep)
+        return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s, crumbs=crumbs)
+
+    def position(self, tenant, partition=0):
+        positions = {each.lane: each.next_offset for each in self.store.load_positions()}
+        return positions[LaneId("keep", tenant, partition)]
+
+
+def with_tenant(table, context):
+    tenants = pa.array([context.tenant] * table.num_rows, pa.string())
+    return pa.table({"tenant": tenants, "value": table["value"]})
+
+
+def by_tenant(receipts):
+    return {each.slice.lane.tenant: each for each in receipts}
+
+
+def of_acme(sink):
+    return [value for tenant, *_, values in sink.written if tenant == "acme" for value in values]

@@ -1,0 +1,140 @@
+"""Bad records that a task sets aside, and sinks that refuse them."""
+
+import pytest
+from task_bench import ListSink, by_tenant, of_acme, with_tenant
+
+from headrace.errors import BrokerUnavailable
+from headrace.model.records import Move
+from headrace.model.streams import LaneId, StreamId
+
+
+def refuses(*values):
+    def picky(table, context):
+        for row, value in enumerate(table["value"].to_pylist()):
+            if context.tenant == "acme" and value in values:
+                raise context.bad_record(row, "no")
+        return with_tenant(table, context)
+
+    return picky
+
+
+def test_bad_records_are_set_aside_and_the_rest_is_one_effect(bench):
+    sink = ListSink()
+    receipts = by_tenant(
+        bench.run(sink, handler=refuses(b"0", b"4", b"5", b"9"), bad_record="dead-letter")
+    )
+    assert receipts["acme"].reached == 10
+    assert receipts["acme"].error is None
+    assert (receipts["acme"].dead_letters, receipts["acme"].records) == (4, 10)
+    assert of_acme(sink) == [b"1", b"2", b"3", b"6", b"7", b"8"]
+    letters = bench.dead_letters.letters
+    assert [(each.error.offset, each.error.raw_value) for each in letters] == [
+        (0, b"0"),
+        (4, b"4"),
+        (5, b"5"),
+        (9, b"9"),
+    ]
+
+
+def test_a_slice_of_bad_records_only_is_passed(bench):
+    sink = ListSink()
+    values = [b"%d" % number for number in range(10)]
+    receipts = by_tenant(bench.run(sink, handler=refuses(*values), bad_record="dead-letter"))
+    assert receipts["acme"].reached == 10
+    assert len(bench.dead_letters.letters) == 10
+    assert of_acme(sink) == []
+
+
+def test_nobody_waits_until_a_neighbours_dead_letters_are_ready(bench):
+    sink, handler = ListSink(), refuses(b"4")
+    bench.dead_letters.at_once = False
+    receipts = by_tenant(bench.run(sink, handler=handler, bad_record="dead-letter"))
+    assert (receipts["bolt"].error, receipts["bolt"].reached) == (None, 10)
+    assert (receipts["acme"].error.code, receipts["acme"].reached) == ("HandlerSlow", 0)
+    assert bench.dead_letters.letters == []
+    alone = tuple(each for each in bench.slices() if each.lane.tenant == "acme")
+    (receipt,) = bench.run(sink, handler=handler, bad_record="dead-letter", slices=alone)
+    assert (receipt.error, receipt.reached, receipt.dead_letters) == (None, 10, 1)
+
+
+def test_a_record_that_the_sink_refuses_is_set_aside(bench):
+    sink = ListSink(refuses=b"7")
+    receipts = bench.run(sink, bad_record="dead-letter")
+    assert all(each.reached == 10 and each.dead_letters == 1 for each in receipts)
+    assert [each.error.code for each in bench.dead_letters.letters] == ["SinkRefused"] * 2
+    assert of_acme(sink) == [b"%d" % number for number in range(10) if number != 7]
+
+
+@pytest.mark.parametrize("sink", [ListSink(), ListSink(refuses=b"4")])
+def test_without_its_dead_letter_no_lane_passes_the_record(bench, sink):
+    handler = refuses(b"4") if sink.refuses is None else None
+    for _ in range(2):
+        bench.dead_letters.fail_next(BrokerUnavailable("no broker"))
+    receipts = by_tenant(bench.run(sink, handler=handler, bad_record="dead-letter"))
+    assert receipts["acme"].reached <= 4
+    assert receipts["acme"].error.code == "BrokerUnavailable"
+    assert b"5" not in of_acme(sink)
+
+
+def test_with_order_stream_a_letter_names_the_lane_of_its_record(bench):
+    def picky(table, context):
+        if context.tenant == "acme":
+            offsets, lanes = table["offset"].to_pylist(), table["partition"].to_pylist()
+            if (1, 6) in zip(lanes, offsets, strict=True):
+                raise context.bad_record([*zip(lanes, offsets, strict=True)].index((1, 6)), "no")
+        return with_tenant(table, context)
+
+    pieces = bench.slices(partitions=(0, 1))
+    receipts = bench.run(
+        ListSink(), handler=picky, slices=pieces, order="stream", bad_record="dead-letter"
+    )
+    assert all(each.reached == 10 for each in receipts)
+    (letter,) = bench.dead_letters.letters
+    assert (letter.slice.lane.partition, letter.error.offset) == (1, 6)
+
+
+def test_with_order_stream_an_error_is_on_the_lane_of_its_record_alone(bench):
+    def picky(table, context):
+        rows = [*zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)]
+        if context.tenant == "acme" and (1, 6) in rows:
+            raise context.bad_record(rows.index((1, 6)), "no")
+        return with_tenant(table, context)
+
+    receipts = bench.run(
+        ListSink(), handler=picky, slices=bench.slices(partitions=(0, 1)), order="stream"
+    )
+    of_acme = {
+        each.slice.lane.partition: each for each in receipts if each.slice.lane.tenant == "acme"
+    }
+    assert of_acme[0].error is None
+    assert (of_acme[1].error.offset, of_acme[1].reached) == (6, 6)
+
+
+def test_with_order_stream_at_most_once_claims_all_lanes_of_a_call_or_none(bench):
+    sink, slices = ListSink(), bench.slices(partitions=(0, 1))
+    moved = Move(LaneId("keep", "acme", 1), 0, 3, bench.epochs[StreamId("keep", "acme")])
+    assert bench.store.positions.advance([moved]) == [True]
+    receipts = bench.run(sink, slices=slices, order="stream", guarantee="at-most-once")
+    assert {each[0] for each in sink.written} == {"bolt"}
+    assert (bench.position("acme", 0), bench.position("acme", 1)) == (0, 3)
+    assert all(each.superseded for each in receipts if each.slice.lane.tenant == "acme")
+
+
+class HastySink(ListSink):
+    """Does not catch what a database says of one tenant's rows."""
+
+    def write(self, effects):
+        if any(each.slices[0].lane.tenant == "acme" for each in effects):
+            raise OverflowError("too large for a column")
+        return super().write(effects)
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_sink_that_raises_for_one_tenants_rows_fails_nobody_else(bench, guarantee):
+    sink = HastySink()
+    sink.exactly_once = "intent"
+    receipts = by_tenant(bench.run(sink, guarantee=guarantee))
+    assert receipts["bolt"].error is None
+    assert receipts["bolt"].reached == 10
+    assert receipts["acme"].error.code == "HandlerError"
+    assert receipts["acme"].reached == 0

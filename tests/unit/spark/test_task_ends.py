@@ -1,0 +1,112 @@
+"""Calls of a task that take too long, and what the next attempt finds after a worker died."""
+
+import time
+
+import pytest
+from task_bench import ListSink, by_tenant, of_acme, with_tenant
+
+from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.spark.crumbs import Crumbs
+
+
+class DeadCrumbs(Crumbs):
+    """Nobody is there any more to clear them up."""
+
+    def during(self, planned, call):
+        kept = bytes(self._map)
+        try:
+            return super().during(planned, call)
+        except KeyboardInterrupt:
+            kept = bytes(kept[: self._at]) + (self._number[planned]).to_bytes(4, "little")
+            raise
+        finally:
+            self._map[:] = kept
+
+
+def hangs_at(value):
+    def hangs(table, context):
+        if context.tenant == "acme" and value in table["value"].to_pylist():
+            time.sleep(60)
+        return with_tenant(table, context)
+
+    return hangs
+
+
+def test_in_company_a_call_that_takes_too_long_is_ended_and_the_neighbours_go_on(bench):
+    bench.limits = {"timeout_s": 0.1}
+    receipts = by_tenant(bench.run(ListSink(), handler=hangs_at(b"3")))
+    assert receipts["acme"].error.code == "HandlerSlow"
+    assert receipts["acme"].error.temporary
+    assert receipts["bolt"].reached == 10
+
+
+def test_alone_a_call_that_hangs_is_ended_and_its_record_found(bench):
+    bench.limits = {"timeout_s": 0.4}
+    alone = tuple(each for each in bench.slices() if each.lane.tenant == "acme")
+    sink = ListSink()
+    (receipt,) = bench.run(sink, handler=hangs_at(b"3"), slices=alone)
+    assert (receipt.error.code, receipt.error.offset) == ("HandlerHung", 3)
+    assert receipt.reached == 3
+    assert of_acme(sink) == [b"0", b"1", b"2"]
+
+
+def test_a_hang_that_is_of_no_single_record_blames_none(bench):
+    bench.limits = {"timeout_s": 0.2}
+    alone = tuple(each for each in bench.slices() if each.lane.tenant == "acme")
+
+    def hangs(table, context):
+        if table.num_rows > 4:
+            time.sleep(60)
+        return with_tenant(table, context)
+
+    (receipt,) = bench.run(ListSink(), handler=hangs, slices=alone)
+    assert (receipt.error.code, receipt.error.offset) == ("HandlerHung", None)
+    assert receipt.reached == 0
+
+
+def test_a_spent_budget_ends_a_group_between_two_portions(bench):
+    def slow(table, context):
+        time.sleep(0.06)
+        return with_tenant(table, context)
+
+    receipts = by_tenant(bench.run(ListSink(), handler=slow, budget_s=0.05))
+    assert sorted(each.reached for each in receipts.values()) == [0, 10]
+
+
+def test_the_next_attempt_passes_over_the_slice_that_killed_the_worker(bench, tmp_path):
+    def kills(table, context):
+        if context.tenant == "acme":
+            raise KeyboardInterrupt  # the only thing that leaves a task as a kill would
+        return with_tenant(table, context)
+
+    slices = bench.slices()
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(ListSink(), handler=kills, crumbs=DeadCrumbs(tmp_path / "crumb", slices))
+    receipts = by_tenant(
+        bench.run(ListSink(), handler=kills, crumbs=Crumbs(tmp_path / "crumb", slices))
+    )
+    assert receipts["acme"].error.code == "WorkerKilled"
+    assert receipts["acme"].reached == 0
+    assert receipts["bolt"].reached == 10
+
+
+def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
+    def kills(_table, _context):
+        raise KeyboardInterrupt
+
+    epoch = bench.epochs[StreamId("keep", "acme")]
+    # Both go on, so nothing younger than the last record of either is taken: that of lane 1.
+    slices = tuple(
+        Slice(LaneId("keep", "acme", lane), "acme.visits", start, start + 1, epoch, more=True)
+        for lane, start in ((0, 5), (1, 0))
+    )
+    path = tmp_path / "crumb"
+    crumbs = DeadCrumbs(path, slices)
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(ListSink(), handler=kills, slices=slices, order="stream", crumbs=crumbs)
+    receipts = bench.run(
+        ListSink(), handler=kills, slices=slices, order="stream", crumbs=Crumbs(path, slices)
+    )
+    errors = {each.slice.lane.partition: each.error for each in receipts}
+    assert errors[0] is None
+    assert (errors[1].code, errors[1].offset) == ("WorkerKilled", 0)
