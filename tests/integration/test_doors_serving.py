@@ -1,11 +1,9 @@
 """A door against clients that mean harm, on real sockets."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import threading
@@ -15,11 +13,10 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-import trustme
 from door_app import PATIENCE, made
+from door_clients import all_of, opened, quick
 
-from headrace.doors.serving import Listening, Tls, serve, serving
-from headrace.errors import ConfigError, ServerError
+from headrace.doors.serving import Listening, serving
 
 MEGABYTE = 1024 * 1024
 
@@ -28,24 +25,6 @@ MEGABYTE = 1024 * 1024
 def url():
     with serving(made(), Listening("127.0.0.1", 0, patience=PATIENCE)) as url:
         yield url
-
-
-def opened(url, wait_s=10.0):
-    at = httpx.URL(url)
-    return socket.create_connection((at.host, at.port), timeout=wait_s)
-
-
-def all_of(connection):
-    """What comes until the other side closes; a reset is an end too."""
-    parts = []
-    with contextlib.suppress(ConnectionResetError):
-        while part := connection.recv(65536):
-            parts.append(part)
-    return b"".join(parts)
-
-
-def quick(url):
-    return httpx.get(f"{url}/quick", timeout=5).text == '"quick"'
 
 
 # slow and silent clients
@@ -337,106 +316,3 @@ def test_a_connection_that_is_idle_does_not_hold_up_the_end():
         os.kill(process.process.pid, signal.SIGTERM)
         assert process.process.wait(20) == 0
         assert time.monotonic() - begun_s < 10
-
-
-# TLS and addresses
-
-
-@pytest.fixture(scope="module")
-def authority():
-    return trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def tls(authority, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    made = authority.issue_cert("localhost", "127.0.0.1")
-    files = Tls(folder / "certificate.pem", folder / "key.pem")
-    made.private_key_pem.write_to_path(files.key_file)
-    for each in made.cert_chain_pems:
-        each.write_to_path(files.certificate_file, append=True)
-    return files
-
-
-def context_of(authority, **limits):
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    for name, value in limits.items():
-        setattr(context, name, value)
-    return context
-
-
-def test_tls_proves_who_the_server_is(authority, tls):
-    with serving(made(), Listening("127.0.0.1", 0, tls)) as url:
-        assert url.startswith("https://127.0.0.1:")
-        answer = httpx.get(f"{url}/quick", verify=context_of(authority))
-        assert answer.json() == "quick"
-        assert "Strict-Transport-Security" in answer.headers
-        with pytest.raises(httpx.ConnectError, match=r"self-signed|verify failed"):
-            httpx.get(f"{url}/quick")
-        plain = url.replace("https", "http")
-        with pytest.raises(httpx.TransportError):
-            httpx.get(f"{plain}/quick")
-
-
-def test_old_tls_is_refused(authority, tls):
-    # Clients that still can are asked to, so that the server is the one that refuses.
-    old = context_of(authority)
-    old.set_ciphers("ALL:@SECLEVEL=0")
-    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
-        old.maximum_version = ssl.TLSVersion.TLSv1_1
-    with pytest.warns(DeprecationWarning, match="TLSv1"):
-        old.minimum_version = ssl.TLSVersion.TLSv1
-    with (
-        serving(made(), Listening("127.0.0.1", 0, tls)) as url,
-        pytest.raises(httpx.ConnectError),
-    ):
-        httpx.get(f"{url}/quick", verify=old)
-
-
-def test_a_tls_client_that_sends_its_header_slowly_is_closed(authority, tls):
-    with (
-        serving(made(), Listening("127.0.0.1", 0, tls, patience=PATIENCE)) as url,
-        opened(url) as plain,
-        context_of(authority).wrap_socket(plain, server_hostname="localhost") as slow,
-    ):
-        slow.sendall(b"GET /quick HT")
-        assert all_of(slow).startswith(b"HTTP/1.1 408")
-
-
-def test_tls_files_that_cannot_be_used_are_named(tls, tmp_path):
-    missing = Tls(tmp_path / "no.pem", tls.key_file)
-    with (
-        pytest.raises(ConfigError, match=r"no\.pem"),
-        serving(made(), Listening("::1", 0, missing)),
-    ):
-        pass
-    wrong = Tls(tls.certificate_file, tls.certificate_file)
-    with pytest.raises(ConfigError, match="certificate and its key"):
-        serve(made(), Listening("127.0.0.1", 0, wrong))
-
-
-def test_an_address_that_is_taken_or_not_ours_is_named(url):
-    port = httpx.URL(url).port
-    with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: somebody listens there already"):
-        serve(made(), Listening("127.0.0.1", port))
-    with pytest.raises(ConfigError, match=r"192\.0\.2\.1:1"):
-        serve(made(), Listening("192.0.2.1", 1))
-    with pytest.raises(ConfigError, match="no address"):
-        serve(made(), Listening("not an address", 1))
-
-
-def test_ipv6_is_served_and_named_as_a_browser_takes_it():
-    with serving(made(), Listening("::1", 0)) as url:
-        assert url.startswith("http://[::1]:")
-        assert quick(url)
-
-
-def test_an_application_that_cannot_start_is_told():
-    async def broken(scope, receive, send):
-        assert scope["type"] == "lifespan"
-        await receive()
-        await send({"type": "lifespan.startup.failed", "message": json.dumps("no")})
-
-    with pytest.raises(ServerError, match="could not start"), serving(broken, Listening("::1", 0)):
-        pass

@@ -2,14 +2,12 @@
 
 import contextlib
 import os
-import signal
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions
+from apart import run_apart
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
 from headrace.kafka import KafkaDeadLetters, KafkaSliceReader, letters_topic
@@ -52,127 +50,6 @@ def sent_to(topics, topic):
 
 def numbered_letters(topic, offsets, **kwargs):
     return [letter(topic, each, value=b"%d" % each, **kwargs) for each in offsets]
-
-
-# keeping
-
-
-def settings_of(topics, topic):
-    admin = AdminClient(topics.config)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    found = admin.describe_configs([resource])[resource].result(10)
-    return {name: entry.value for name, entry in found.items()}
-
-
-def test_the_topic_of_letters_is_as_wide_as_its_source_and_forgets_nothing(topics, letters):
-    topic = topics.make(3, {"max.message.bytes": "2000000"})
-    letters.keep([letter(topic, 1)])
-    lanes = {each.partition() for each in topics.messages(letters_topic(topic))}
-    assert lanes == {0}
-    settings = settings_of(topics, letters_topic(topic))
-    assert (settings["retention.ms"], settings["cleanup.policy"]) == ("-1", "delete")
-    assert int(settings["max.message.bytes"]) == 2_000_000 + 64 * 1024
-    letters.keep([letter(topic, 1, partition=2)])
-
-
-def test_many_tasks_may_keep_the_first_letter_at_once(topics):
-    topic = topics.make(4)
-
-    def keep(partition):
-        with contextlib.closing(KafkaDeadLetters(topics.config)) as mine:
-            mine.keep([letter(topic, partition, partition=partition)])
-
-    with ThreadPoolExecutor(4) as tasks:
-        list(tasks.map(keep, range(4)))
-    assert [each.partition() for each in topics.messages(letters_topic(topic))] == [0, 1, 2, 3]
-
-
-def test_a_source_that_got_more_partitions_takes_its_letters_along(topics, letters):
-    topic = topics.make(2)
-    topics.make_named(letters_topic(topic), 1)
-    letters.keep([letter(topic, 1, partition=0)])
-    letters.keep([letter(topic, 1, partition=1)])
-    assert [each.partition() for each in topics.messages(letters_topic(topic))] == [0, 1]
-
-
-def test_a_record_as_large_as_its_topic_allows_is_kept_whole(topics, letters):
-    topic = topics.make()
-    largest = b"\x00" * 1_048_000
-    producer = Producer({**topics.config, "message.max.bytes": "2000000"})
-    producer.produce(topic, largest)
-    assert producer.flush(20) == 0
-    long_trace = "at line\n" * 100_000 + "ValueError: the end"
-    letters.keep([letter(topic, 0, value=largest, message="m" * 100_000, traceback=long_trace)])
-    (kept,) = topics.messages(letters_topic(topic))
-    assert kept.value() == largest
-    said = dict(kept.headers())
-    assert said["__connect.errors.exception.stacktrace"].endswith(b"ValueError: the end")
-
-
-def test_a_narrow_topic_gets_shorter_headers_and_the_whole_record(topics, letters):
-    topic = topics.make()
-    topics.make_named(letters_topic(topic), 1, {"max.message.bytes": "3000"})
-    letters.keep([letter(topic, 0, value=b"v" * 2000, message="m" * 5000, traceback="t" * 5000)])
-    (kept,) = topics.messages(letters_topic(topic))
-    assert kept.value() == b"v" * 2000
-
-
-def test_a_record_too_large_for_its_letters_topic_says_what_to_do(topics, letters):
-    topic = topics.make()
-    topics.make_named(letters_topic(topic), 1, {"max.message.bytes": "3000"})
-    with pytest.raises(ConfigError, match=r"offset 5 is too large .* raise max\.message\.bytes"):
-        letters.keep([letter(topic, 5, value=os.urandom(4000))])
-    letters.keep([letter(topic, 6)])
-    assert len(topics.messages(letters_topic(topic))) == 1
-
-
-def test_a_topic_of_letters_deleted_meanwhile_is_made_again(topics, letters):
-    topic = topics.make()
-    letters.keep([letter(topic, 1)])
-    topics.delete(letters_topic(topic))
-    with contextlib.suppress(BrokerUnavailable):
-        letters.keep([letter(topic, 2)])
-    letters.keep([letter(topic, 3)])
-    assert topics.messages(letters_topic(topic))
-
-
-FORKED = """
-import gc, os, sys
-from headrace.kafka import KafkaDeadLetters
-from headrace.testing.dead_letters_contract import letter
-
-letters = KafkaDeadLetters({"bootstrap.servers": sys.argv[1]})
-letters.keep([letter(sys.argv[2], 1)])
-if os.fork() == 0:
-    letters.keep([letter(sys.argv[2], 2)])
-    letters.close()
-    del letters
-    gc.collect()
-    os._exit(7)
-code = os.waitstatus_to_exitcode(os.wait()[1])
-letters.keep([letter(sys.argv[2], 3)])
-sys.exit(code)
-"""
-
-
-def run_apart(script, *args):
-    # A process of its own: the other tests' clients must not be there to be forked.
-    process = subprocess.Popen([sys.executable, "-c", script, *args], start_new_session=True)
-    try:
-        return process.wait(60)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def test_letters_are_kept_in_a_process_forked_after_the_first(topics):
-    topic = topics.make()
-    assert run_apart(FORKED, topics.config["bootstrap.servers"], topic) == 7
-    assert len(topics.messages(letters_topic(topic))) == 3
-
-
-# sending back
 
 
 def test_letters_go_back_to_their_partition_as_they_came(topics, letters, connections):

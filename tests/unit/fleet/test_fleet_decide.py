@@ -1,105 +1,18 @@
-"""What a supervisor decides, as values, and over many lives made up at random."""
+"""What a supervisor decides, as values."""
 
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from fleet_world import RULES, World
 
-from headrace.fleet.decide import begin, decide
 from headrace.fleet.states import (
     EXIT_CONFIG,
     EXIT_TEMPORARY,
-    Drain,
     Exited,
-    Kill,
-    Phase,
     Ready,
     RollAsked,
-    Rules,
-    Start,
     StopAsked,
-    Tick,
     Unhealthy,
 )
-
-RULES = Rules(
-    first_wait_s=1,
-    longest_wait_s=8,
-    healthy_after_s=100,
-    most_failures=5,
-    window_s=200,
-    drain_s=30,
-)
-
-
-class World:
-    """Processes that do what they are told, or not; time is a number."""
-
-    def __init__(self, wanted, rules=RULES):
-        self.now_s = 0.0
-        self.processes = {}
-        self.killed = set()
-        self.draining = set()
-        self.starts = 0
-        self.state, actions = begin(wanted, rules, self.now_s)
-        self.obey(actions)
-
-    def obey(self, actions):
-        for each in actions:
-            match each:
-                case Start(index):
-                    assert index not in self.processes, "a driver runs twice"
-                    self.processes[index] = "starting"
-                    self.starts += 1
-                case Drain(index):
-                    assert index in self.processes
-                    self.draining.add(index)
-                case Kill(index):
-                    assert index in self.processes
-                    self.killed.add(index)
-        self.hold()
-
-    def nobody_misses(self, before, actions):
-        """A roll takes one that works only when all others work."""
-        for each in actions:
-            if isinstance(each, Drain) and not self.state.stopping:
-                others = [d for i, d in enumerate(self.state.drivers) if i != each.index]
-                if before.drivers[each.index].phase is Phase.READY:
-                    assert all(other.phase is Phase.READY for other in others)
-
-    def hold(self):
-        """What must be true at any moment."""
-        running = {i for i, each in enumerate(self.state.drivers) if each.running}
-        assert running == set(self.processes)
-        assert sum(each.rolled for each in self.state.drivers) <= 1
-        if self.state.rolling is not None and not self.state.stopping:
-            # whoever is on the way out for the roll is the one that is being replaced
-            leaving = [i for i, each in enumerate(self.state.drivers) if each.rolled]
-            assert leaving in ([], [self.state.rolling])
-
-    def see(self, event):
-        before = self.state
-        self.state, actions = decide(before, event, self.now_s)
-        self.nobody_misses(before, actions)
-        self.obey(actions)
-
-    def exit(self, index, code=1, chance=1.0, error="it died"):
-        for each in (self.killed, self.draining):
-            each.discard(index)
-        del self.processes[index]
-        self.see(Exited(index, code, error, chance))
-
-    def ready(self, *indices):
-        for index in indices:
-            self.processes[index] = "ready"
-            self.see(Ready(index))
-
-    def wait(self, seconds):
-        self.now_s += seconds
-        self.see(Tick())
-
-    def phases(self):
-        return [str(each.phase) for each in self.state.drivers]
 
 
 def test_all_are_started_at_once_and_become_ready():
@@ -325,41 +238,6 @@ def test_what_is_said_of_a_process_that_is_gone_changes_nothing():
         assert world.state == before
 
 
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["exit", "temporary", "config", "ready", "sick", "roll", "wait", "drained"]
-        ),
-        st.integers(0, 3),
-        st.floats(0, 1),
-    ),
-    max_size=40,
-)
-
-
-def play(world, steps):
-    for what, number, chance in steps:
-        index = number % len(world.state.drivers)
-        there = index in world.processes
-        match what:
-            case "wait":
-                world.wait(chance * 40)
-            case "roll":
-                world.see(RollAsked())
-            case "ready":
-                if there:
-                    world.ready(index)
-            case "sick":
-                world.see(Unhealthy(index, "it hangs"))
-            case "drained":
-                if index in world.draining:
-                    world.exit(index, 0, chance)
-            case _:
-                codes = {"exit": 1, "temporary": EXIT_TEMPORARY, "config": EXIT_CONFIG}
-                if there:
-                    world.exit(index, codes[what], chance)
-
-
 def test_one_that_is_given_up_during_a_roll_does_not_let_two_others_out():
     world = World(3)
     world.ready(0, 1, 2)
@@ -367,39 +245,3 @@ def test_one_that_is_given_up_during_a_roll_does_not_let_two_others_out():
     world.exit(1, EXIT_CONFIG)
     world.see(RollAsked())
     assert world.draining == {0}
-
-
-@given(st.integers(1, 4), STEPS)
-def test_never_more_run_than_are_wanted_and_a_roll_takes_down_one_at_most(wanted, steps):
-    # World.hold looks after every step
-    play(World(wanted), steps)
-
-
-@given(st.integers(1, 4), STEPS, st.booleans())
-def test_a_stop_always_ends_with_nothing_running(wanted, steps, deaf):
-    world = World(wanted)
-    play(world, steps)
-    starts = world.starts
-    world.see(StopAsked())
-    for _ in range(2 * wanted + 2):
-        # who is deaf ends only when it is killed
-        for index in sorted(world.processes):
-            if index in world.killed or not deaf:
-                world.exit(index, -9 if index in world.killed else 0)
-        world.wait(RULES.drain_s)
-    assert world.state.ended
-    assert world.processes == {}
-    assert world.starts == starts
-
-
-@given(st.integers(1, 4), STEPS, st.floats(0, 1))
-def test_one_that_always_dies_is_given_up_whatever_was_before(wanted, steps, chance):
-    world = World(wanted)
-    play(world, steps)
-    for _ in range(200):
-        if 0 in world.processes:
-            world.exit(0, 1, chance)
-        else:
-            world.wait(RULES.longest_wait_s)
-    given_up = world.state.drivers[0].phase is Phase.GIVEN_UP
-    assert given_up

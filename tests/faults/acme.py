@@ -1,0 +1,23 @@
+"""One tenant with four lanes, whose positions are moved."""
+
+from headrace.model.records import Deployment, LaneStart, Move
+from headrace.model.streams import LaneId, StreamId, Tenant
+
+ACME = StreamId("keep", "acme")
+LANES = 4
+#: how long a test waits for something before it fails
+DEADLINE_S = 60
+
+
+def prepare(store):
+    store.deploy(Deployment("keep", "m.py", "00", "{tenant}.visits"))
+    store.add_tenant(Tenant("acme"))
+    store.start_lanes([LaneStart(ACME, "id", dict.fromkeys(range(LANES), 0))])
+
+
+def moves(epoch, start=0, end=10):
+    return [Move(LaneId(*ACME, lane), start, end, epoch) for lane in range(LANES)]
+
+
+def offsets(store):
+    return {each.next_offset for each in store.load_positions()}
