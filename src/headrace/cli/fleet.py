@@ -33,7 +33,7 @@ from headrace.deploying import connections_of, driver_name
 from headrace.errors import ConfigError
 from headrace.fleet import state_file
 from headrace.fleet.state_file import FleetView
-from headrace.fleet.states import Rules
+from headrace.fleet.states import Phase, Rules
 from headrace.fleet.supervise import Wanted, supervise
 
 app = typer.Typer(no_args_is_help=True, help="The drivers of a supervisor: how they are.")
@@ -79,7 +79,7 @@ def supervise_(  # noqa: PLR0913 - options of a command
     replaces them one at a time. One that keeps dying is given up; the others take over its streams.
 
     Exits with 0 when all have drained, with 1 when one had to be killed or all were given up, and
-    with 2 if the configuration is wrong.
+    with 2 if the YAML file is wrong. (A use case file that does not load gives its drivers up.)
     """
     configure_logs(log_level, log_format)
     with shown_errors():
@@ -136,7 +136,7 @@ def roll(
 def status(config: ConfigOption = DEFAULT_CONFIG, state: State = None) -> None:
     """Show each driver of the supervisor: state, pid, since when, restarts, last error.
 
-    Exits with 1 if no supervisor runs.
+    Exits with 1 if no supervisor runs, or a driver was given up.
 
     Example: `headrace fleet status`
     """
@@ -144,7 +144,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, state: State = None) -> None:
         folder = _folder_of(config, state)
         view, lives = state_file.read(folder), state_file.lives(folder)
         if view is None:
-            raise ConfigError(f"there never was a supervisor of {folder}; see 'headrace supervise'")
+            raise ConfigError(_where(f"no supervisor has ever used {folder}"))
         table = Table("driver", "state", "pid", "since", "restarts", "last error", box=None)
         for each in view.drivers:
             error = printable(" | ".join(each.error.splitlines()))
@@ -158,7 +158,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, state: State = None) -> None:
             )
         print_table(table)
         _print_supervisor(view, lives=lives)
-        if not lives:
+        if not lives or any(each.state == Phase.GIVEN_UP for each in view.drivers):
             raise typer.Exit(1)
 
 
@@ -184,8 +184,15 @@ def _folder_of(config: Path, state: Path | None) -> Path:
 def _living(folder: Path) -> FleetView:
     view = state_file.read(folder)
     if view is None or not state_file.lives(folder):
-        raise ConfigError(f"no supervisor runs in {folder}; see 'headrace supervise'")
+        raise ConfigError(_where(f"no supervisor runs in {folder}"))
     return view
+
+
+def _where(trouble: str) -> str:
+    return (
+        f"{trouble}. One that was given another folder is found by --state or HEADRACE_STATE; "
+        "'headrace supervise' starts one"
+    )
 
 
 def _until_rolled(folder: Path, before: FleetView) -> FleetView:

@@ -37,15 +37,23 @@ def rerun(
     ],
     first: Annotated[str, typer.Option("--from", help=_PLACE)],
     until: Annotated[
-        str | None, typer.Option(help="The same; none, and the most: where the stream stands.")
+        str | None,
+        typer.Option(help="Where to end, as in --from; none, and the most: where it stands."),
     ] = None,
     share: Annotated[
-        float, typer.Option(help="Of the task time it and the live stream have, if it is short.")
+        float,
+        typer.Option(
+            help="Its part of the task time, where that is short for it and the live one."
+        ),
     ] = 0.2,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, begin nothing.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Read a range of a stream once more, while fresh records go on as ever.
+
+    Effects are made again: what adds or appends does so twice, and only what is keyed by record,
+    such as an upsert by partition and offset, is as before. It is a stream of its own, which
+    `headrace streams list` shows as removed once it is over.
 
     Example: `headrace rerun acme/pages --from 2026-05-17T10:05:00+00:00 --dry-run`
     """

@@ -27,6 +27,7 @@ from headrace.store.migrations import (
     NOTHING,
     Step,
     downgrade,
+    every_version,
     newest_version,
     steps_back,
     upgrade,
@@ -47,16 +48,25 @@ def version(config: ConfigOption = DEFAULT_CONFIG) -> None:
         newest = newest_version()
         out.print(f"tables      {here}", highlight=False)
         out.print(f"Headrace's  {newest}", highlight=False)
-        if here != newest:
-            out.print("'headrace store upgrade', or the next driver, brings them there")
+        if here in (NOTHING, *(each.version for each in every_version()[:-1])):
+            out.print(
+                "'headrace store upgrade' brings them there, and so does whatever of this Headrace "
+                "opens the store: stop older drivers first"
+            )
+        elif here != newest:
+            out.print(
+                "they are of a later Headrace: install that one again, or stop all drivers and "
+                f"let it run 'headrace store downgrade --to {int(newest)}'"
+            )
 
 
 @app.command("upgrade")
 def upgrade_(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Make the store's tables, or bring them to this Headrace's version, in one transaction.
 
-    A driver does the same when it starts. Of several at once, one does it and the others wait. An
-    older Headrace cannot use the tables afterwards, so stop older drivers first.
+    Whatever opens the store does the same: a driver, the console, the gateway, most commands. Of
+    several at once, one does it and the others wait. An older Headrace cannot use the tables
+    afterwards, so stop it first.
 
     Example: `headrace store upgrade`
     """

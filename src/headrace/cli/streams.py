@@ -107,7 +107,9 @@ def resume(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT
 
 @app.command()
 def remove(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Remove one stream.
+    """Remove one stream. What is in flight may end; its topic and results are left alone.
+
+    Added again, it has no positions and starts at startingOffsets. To pause it, use suspend.
 
     Example: `headrace streams remove acme score`
     """

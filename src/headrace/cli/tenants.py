@@ -103,6 +103,8 @@ def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
 def remove(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Remove a tenant. What is in flight may end; its topics and results are left alone.
 
+    Added again, it has no positions and starts at startingOffsets. To pause it, use suspend.
+
     Example: `headrace tenants remove acme`
     """
     _set_state(config, name, State.REMOVED)

@@ -20,7 +20,8 @@ from headrace.kafka import KafkaLog
 def verify(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Check every position against Kafka: topic, topic id, first and last offset.
 
-    Exits with 1 and names stream, partition and offsets if anything cannot be.
+    Exits with 1 and names stream, partition and offsets if a position does not fit its topic. What
+    to do then: `headrace streams seek`, and `headrace streams resume` if the stream is suspended.
     """
     with store_of(config) as store:
         settings, folder = settings_and_folder(config)

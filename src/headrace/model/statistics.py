@@ -113,9 +113,9 @@ class UseCaseFigures:
 
     use_case: str
     waves_total: int
-    #: from the start of a wave's tasks to their end
+    #: how long the longest task of a wave worked
     processing: Spread
-    #: from a wave's hand-over to its first task
+    #: the rest of a wave's time: handed over, waiting for a slot, its result fetched
     scheduling: Spread
     #: from a record's timestamp to its committed effect, over all tenants
     delay: Spread

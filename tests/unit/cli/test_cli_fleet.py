@@ -98,6 +98,13 @@ def test_status_shows_each_driver(folder):
         assert word in done.output
 
 
+def test_a_driver_that_was_given_up_is_told_by_the_exit_code(folder):
+    made = state_of(folder)
+    state_file.write(made, view("given up", "no wheels"))
+    with FolderLock(made):
+        assert headrace("fleet", "status").exit_code == 1
+
+
 def test_the_status_of_one_that_was_killed_is_not_believed(folder):
     state_file.write(state_of(folder), view())
     done = headrace("fleet", "status")
@@ -107,6 +114,7 @@ def test_the_status_of_one_that_was_killed_is_not_believed(folder):
 
 
 def test_where_no_supervisor_is_it_is_said(folder):
+    assert "no supervisor has ever used" in headrace("fleet", "status").output
     assert headrace("fleet", "status").exit_code == 2
     assert headrace("roll").exit_code == 2
     state_file.write(state_of(folder), view())

@@ -1,5 +1,8 @@
 """`headrace store`: what is done to the tables is shown, and the way down is asked about."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from headrace.store.database import open_database
@@ -28,6 +31,16 @@ def test_the_version_is_shown_and_left(headrace, version):
     assert done.output.split()[:4] == ["tables", "0001", "Headrace's", NEWEST]
     assert "headrace store upgrade" in done.output
     assert version() == "0001"
+
+
+def test_of_tables_of_a_later_version_it_is_said_how_to_go_back(headrace, tmp_path):
+    headrace("store", "upgrade")
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database:
+        database.execute("UPDATE headrace_version SET version_num = '9999'")
+        database.commit()
+    done = headrace("store", "version")
+    assert f"headrace store downgrade --to {int(NEWEST)}" in done.output
+    assert "upgrade" not in done.output
 
 
 def test_an_upgrade_shows_each_step(headrace, version):

@@ -124,8 +124,8 @@ def _refuse_newer(database: Database, version: str | None) -> None:
     if version is not None and version not in known:
         raise StoreTooNew(
             f"store {database.address.shown} has tables of version {version}, and this Headrace "
-            f"knows versions up to {known[-1]}; install the later Headrace that "
-            "wrote it, or restore a backup made before the upgrade"
+            f"knows versions up to {known[-1]}; install the later Headrace that wrote it, let that "
+            "one run 'headrace store downgrade', or restore a backup made before the upgrade"
         )
 
 
