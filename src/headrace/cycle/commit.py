@@ -116,7 +116,7 @@ class Committer:
         An earlier attempt, of another life or of a task that Spark ran again, may have written an
         effect that nobody heard of. Other slices would leave theirs beside it.
         """
-        again = {each.slice for each in result.receipts if _untouched(each)}
+        again = {each.slice for each in result.receipts if _untouched(each) or self._whole(each)}
         for piece in result.wave.slices:
             held = self.board.streams.get(piece.lane.stream)
             if piece not in again and held is not None and held.deployment.order is Order.STREAM:
@@ -129,6 +129,21 @@ class Committer:
         if left == result.wave and len(set(labels.values())) == 1:
             return [left]
         return _parts(left, labels)
+
+    def _whole(self, receipt: Receipt) -> bool:
+        """Whether a recorded slice that its worker hung or died at is tried once more as it was.
+
+        It may have been killed by somebody else, and have left its effect in an earlier attempt,
+        beside which smaller slices would leave theirs. A slice that ends so as often as the use
+        case retries has a handler that never came to its end: there smaller ones find the record.
+        """
+        error, piece = receipt.error, receipt.slice
+        held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
+        if error is None or held is None or lane is None or not hurts(error):
+            return False
+        begin = receipt.reached == piece.from_offset and error.offset in (None, piece.from_offset)
+        done = receipt.committed or receipt.superseded
+        return begin and not done and lane.attempts < held.deployment.retries
 
     def divide(self, recorded: Wave, labels: dict[StreamId, str]) -> list[Wave]:
         """Write a recorded wave down in parts, a part for each label; what is left to run of it."""
@@ -226,7 +241,8 @@ class Committer:
             elif intended and error.offset is not None and error.offset > here.reached:
                 self.failing.approach(here, error, held, lane)
             else:
-                self.failing.failed(here, error, held, lane)
+                whole = intended and self._whole(receipt)
+                self.failing.failed(here, error, held, lane, whole=whole)
 
     def _learn(self, receipt: Receipt, held: HeldStream) -> None:
         if receipt.records:

@@ -271,6 +271,8 @@ class Driver:
         if self.observer.control([deployment for _, deployment in self._use_cases.values()], now_s):
             try:
                 self.failing.reload()
+                # Another one of our name may have written waves down until its streams were taken.
+                self.committer.find_recorded(self._use_cases)
             except StoreUnavailable:
                 self.observer.forget_revision()
                 raise

@@ -164,6 +164,8 @@ class Store(Protocol):
 
         A seek is the decision that a topic made again asks for: ``topic_id`` is that of the topic
         in which the offsets were looked up; None takes the one that is there at the next look.
+        If it is another one than was known, the epoch is raised, so that whatever still runs of the
+        old topic is refused wherever it begins.
         Open failures of these lanes become ``RETRIED``: the lane goes on from where it was sent.
         """
 

@@ -135,11 +135,14 @@ def _keyed(records: pa.Table) -> pa.Table:
 
 
 def _rows_before_horizon(table: pa.Table, portions: list[Portion]) -> int:
-    """Rows up to the first last record of a lane that goes on past its slice."""
+    """Rows up to the first last record of a lane that goes on past its slice.
+
+    None, if such a lane has no record here, only gaps: how old its next one is, nobody knows.
+    """
     goes_on = {each.planned[0].lane.partition for each in portions if each.planned[0].more}
     lanes_by_row = enumerate(table["partition"].to_pylist())
     last_row = {partition: row for row, partition in lanes_by_row if partition in goes_on}
-    return min(last_row.values()) + 1 if last_row else table.num_rows
+    return min((last_row.get(each, -1) + 1 for each in goes_on), default=table.num_rows)
 
 
 def _reached_in(taken: pa.Table, planned: Slice) -> int:

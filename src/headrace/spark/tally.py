@@ -100,7 +100,11 @@ class Tally:
         self._lines[portion.blamed or portion.planned[0]].error = error
 
     def wrote(self, portion: Portion, written: Written, output_bytes: int) -> None:
-        """The sink answered for this portion, which had come to so many bytes."""
+        """The sink answered for this portion, which had come to so many bytes.
+
+        What is superseded has no error: nothing before the record was done, so to skip the record
+        would be to skip what is before it as well.
+        """
         if written.error is not None:
             self.stop(portion, written.error)
             return
@@ -121,7 +125,7 @@ class Tally:
             if self._traced and len(line.traceparents) < MOST_LINKS:
                 wanted = MOST_LINKS - len(line.traceparents)
                 line.traceparents += traceparents_of(portion.records, wanted)
-        if portion.error is not None:
+        if portion.error is not None and not written.superseded:
             self.stop(portion, portion.error)
 
     def set_aside(self, planned: Slice) -> None:

@@ -63,23 +63,26 @@ def finish(
         done = {(each.lane, each.from_offset) for each, ok in zip(moves, moved, strict=True) if ok}
         due = dict(_due(connection, wave, done, over))
         # Who divides it believes to hold its lanes; a driver that has our name by now does.
-        parts = [
+        believed = [
             part
             for part in parts
             if all(due.get(piece.begin, piece.epoch) == piece.epoch for piece in part.slices)
         ]
-        parted = {piece.begin for part in parts for piece in part.slices}
+        parted = {piece.begin for part in believed for piece in part.slices}
         left = wave.only(lambda piece: piece.begin in due and piece.begin not in parted)
-        for part in parts:
-            row = {"wave_id": part.id, "wave": to_json(part), "driver": driver}
-            connection.execute(insert(intents).values(row))
+        ids = [part.id for part in believed]
+        # Of the same call again they are there, and the wave may be as well, with what was left.
+        there = set(connection.scalars(select(intents.c.wave_id).where(intents.c.wave_id.in_(ids))))
+        for part in believed:
+            if part.id not in there:
+                row = {"wave_id": part.id, "wave": to_json(part), "driver": driver}
+                connection.execute(insert(intents).values(row))
         if not left.bins:
             connection.execute(delete(intents).where(named))
         elif left != wave:
             connection.execute(update(intents).where(named).values(wave=to_json(left)))
         if not parts:
             return Finished(moved, [left] if left.bins else [])
-    # Should an answer have been lost, the parts are there and the wave is not.
     names = [wave_id, *(part.id for part in parts)]
     return Finished(moved, _pending(connection, intents.c.wave_id.in_(names), _of(driver)))
 

@@ -50,14 +50,19 @@ def start(connection: Connection, first: LaneStart) -> None:
 def seek(
     connection: Connection, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None
 ) -> None:
-    """Set positions, whatever they were, and the topic's id, or none; the epoch stays.
+    """Set positions, whatever they were, and the topic's id, or none.
 
-    The lanes go on from there, also those that a failure had stopped.
+    The lanes go on from there, also those that a failure had stopped. The epoch stays, unless the
+    topic is another one: what still runs of the old one may begin where a lane is sent to.
     """
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED:
         raise ConfigError(f"stream {stream} was removed; add it again before you seek")
-    connection.execute(update(stream_rows).where(of(stream_rows, stream)).values(topic_id=topic_id))
+    epoch = int(row.epoch) + (None not in (row.topic_id, topic_id) and row.topic_id != topic_id)
+    connection.execute(
+        update(stream_rows).where(of(stream_rows, stream)).values(topic_id=topic_id, epoch=epoch)
+    )
+    connection.execute(update(positions).where(of(positions, stream)).values(epoch=epoch))
     stops.release(connection, stream, set(offsets))
     have = _partitions(connection, stream)
     for partition in sorted(have & set(offsets)):
@@ -66,7 +71,7 @@ def seek(
             .where(of(positions, stream), positions.c.partition == partition)
             .values(next_offset=offsets[partition])
         )
-    _insert(connection, stream, row.epoch, {p: offsets[p] for p in offsets if p not in have})
+    _insert(connection, stream, epoch, {p: offsets[p] for p in offsets if p not in have})
 
 
 def _positions(connection: Connection, some: ColumnElement[bool]) -> list[Position]:

@@ -105,6 +105,17 @@ class IntentsContract:
             assert told == (moved, [part])
             assert store.pending_intents("d1") == [part]
 
+    def test_the_same_division_again_tells_the_same_also_if_something_is_left(
+        self, store: Store
+    ) -> None:
+        acme, bolt = _both(store, "d1")
+        store.record_intent(_wave("w1", acme, bolt), "d1")
+        part = _wave("w1.a", bolt)
+        for _ in range(2):
+            left = [_wave("w1", acme), part]
+            assert store.finish_intent("w1", [], "d1", parts=[part]) == ([], left)
+            assert store.pending_intents("d1") == left
+
     def test_what_came_to_nothing_is_forgotten_by_who_has_the_stream(self, store: Store) -> None:
         acme, bolt = _both(store, "d1")
         wave = _wave("w1", acme, bolt)

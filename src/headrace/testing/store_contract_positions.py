@@ -166,6 +166,17 @@ class PositionsContract:
         store.seek(ACME, {0: 0}, "id-2")
         assert store.streams()[0].topic_id == "id-2"
 
+    def test_after_a_seek_to_another_topic_what_was_in_flight_does_not_commit_anywhere(
+        self, store: Store
+    ) -> None:
+        epoch = started(store, 0, 0)
+        store.seek(ACME, {0: 0, 1: 0}, "id-2")
+        assert store.positions.advance([Move(lane(p), 0, 5, epoch) for p in (0, 1)]) == [False] * 2
+        raised = store.streams()[0].epoch
+        assert {each.epoch for each in store.load_positions([ACME])} == {raised} != {epoch}
+        store.seek(ACME, {0: 0, 1: 0}, "id-2")
+        assert store.streams()[0].epoch == raised
+
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
         started(store, 7)
         store.set_stream_state(ACME, State.REMOVED)

@@ -158,10 +158,13 @@ class StoreTwin(DriversTwin):
         self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
     ) -> None:
         """Set positions, whatever they were, and the topic's id, or none."""
-        if self._stream(stream).state is State.REMOVED:
+        known, lanes = self._stream(stream), self.data.positions.get(stream, {})
+        if known.state is State.REMOVED:
             raise ConfigError(f"stream {stream} was removed; add it again before you seek")
         self._changed()
-        self._set_stream(stream, topic_id=topic_id)
+        another = None not in (known.topic_id, topic_id) and known.topic_id != topic_id
+        self._set_stream(stream, epoch=known.epoch + another, topic_id=topic_id)
+        self._put(stream, {partition: at.next_offset for partition, at in lanes.items()})
         self.data.failures.release(stream, set(offsets))
         self._put(stream, offsets)
 
