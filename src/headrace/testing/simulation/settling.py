@@ -112,7 +112,10 @@ def _at_rest(world: World) -> bool:
     boards = [life.driver.board for life in world.lives]
     held = [stream for board in boards for stream in board.streams]
     wanted = {each.id for each in world.store.streams() if each.state is State.ACTIVE}
-    recorded = (piece for wave in world.store.pending_intents() for piece in wave.slices)
+    at = {each.lane: each.next_offset for each in world.store.load_positions()}
+    pieces = (piece for wave in world.store.pending_intents() for piece in wave.slices)
+    # One whose lane has moved on holds nobody; it goes when its wave is looked at as a whole.
+    recorded = (piece for piece in pieces if at.get(piece.lane) == piece.from_offset)
     return (
         all(life.driver.idle for life in world.lives)
         and not any(each.has_work for board in boards for each in board.streams.values())
