@@ -25,12 +25,7 @@ from headrace.cycle.driver import Driver, Parts
 from headrace.cycle.loading import digest_of, load_module
 from headrace.deploying import connections_of, deploy, driver_name, load
 from headrace.errors import ConfigError, HeadraceError, Permanent, UnknownName
-from headrace.kafka import (
-    GroupMirror,
-    KafkaDeadLettersFactory,
-    KafkaLog,
-    KafkaReaderFactory,
-)
+from headrace.kafka import GroupMirror, KafkaDeadLettersFactory, KafkaLog, KafkaReaderFactory
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import original

@@ -21,16 +21,10 @@ from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Connections
 from headrace.store import open_store
-from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.log_twin import Row
 
 pytestmark = pytest.mark.kafka
 SECRET = b"0123456789abcdef0123456789abcdef"
-
-
-@pytest.fixture
-def topics(kafka):
-    return KafkaTopics(kafka.bootstrap_servers)
 
 
 @pytest.fixture

@@ -13,12 +13,6 @@ from headrace.doors.serving import Listening, Tls, serve, serving
 from headrace.errors import ConfigError, ServerError
 
 
-@pytest.fixture
-def url():
-    with serving(made(), Listening("127.0.0.1", 0, patience=PATIENCE)) as url:
-        yield url
-
-
 @pytest.fixture(scope="module")
 def authority():
     return trustme.CA()
@@ -93,10 +87,11 @@ def test_tls_files_that_cannot_be_used_are_named(tls, tmp_path):
         serve(made(), Listening("127.0.0.1", 0, wrong))
 
 
-def test_an_address_that_is_taken_or_not_ours_is_named(url):
-    port = httpx.URL(url).port
-    with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: somebody listens there already"):
-        serve(made(), Listening("127.0.0.1", port))
+def test_an_address_that_is_taken_or_not_ours_is_named():
+    with serving(made(), Listening("127.0.0.1", 0)) as url:
+        port = httpx.URL(url).port
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: somebody listens there already"):
+            serve(made(), Listening("127.0.0.1", port))
     with pytest.raises(ConfigError, match=r"192\.0\.2\.1:1"):
         serve(made(), Listening("192.0.2.1", 1))
     with pytest.raises(ConfigError, match="no address"):

@@ -12,20 +12,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.kafka import KafkaDeadLetters, letters_topic
 from headrace.testing.dead_letters_contract import letter
-from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def topics(kafka):
-    return KafkaTopics(kafka.bootstrap_servers)
-
-
-@pytest.fixture
-def letters(topics):
-    with contextlib.closing(KafkaDeadLetters(topics.config)) as made:
-        yield made
 
 
 def settings_of(topics, topic):

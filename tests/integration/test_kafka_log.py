@@ -9,16 +9,11 @@ from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.kafka import KafkaLog, create_topics
 from headrace.kafka.topics import unmakable_topics
 from headrace.ports import TopicPartition
-from headrace.testing.kafka_topics import KafkaTopics, until
+from headrace.testing.kafka_topics import until
 from headrace.testing.log_contract import numbered
 
 pytestmark = pytest.mark.kafka
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
-
-
-@pytest.fixture
-def topics(kafka):
-    return KafkaTopics(kafka.bootstrap_servers)
 
 
 def test_one_call_answers_for_a_thousand_lanes(topics):

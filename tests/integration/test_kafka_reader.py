@@ -10,17 +10,12 @@ import pytest
 
 from headrace.kafka import KafkaSliceReader
 from headrace.kafka.rounds import Patience
-from headrace.testing.kafka_topics import KafkaTopics, until
+from headrace.testing.kafka_topics import until
 from headrace.testing.log_contract import failure, numbered, piece, values
 from headrace.testing.log_twin import Row
 
 pytestmark = pytest.mark.kafka
 HASTY = Patience(idle_s=1.0, look_s=0.2)
-
-
-@pytest.fixture
-def topics(kafka):
-    return KafkaTopics(kafka.bootstrap_servers)
 
 
 @pytest.fixture

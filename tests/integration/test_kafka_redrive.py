@@ -10,12 +10,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
-from headrace.kafka import KafkaDeadLetters, KafkaSliceReader, letters_topic
+from headrace.kafka import KafkaSliceReader, letters_topic
 from headrace.kafka.redrive import Redriven, redrive
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.ports import Connections
 from headrace.testing.dead_letters_contract import letter
-from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.log_contract import numbered, values
 from headrace.testing.log_twin import Row
 
@@ -25,19 +24,8 @@ BILLS = StreamId("bills", "acme")
 
 
 @pytest.fixture
-def topics(kafka):
-    return KafkaTopics(kafka.bootstrap_servers)
-
-
-@pytest.fixture
 def connections(topics):
     return Connections(topics.config, database_url="")
-
-
-@pytest.fixture
-def letters(topics):
-    with contextlib.closing(KafkaDeadLetters(topics.config)) as made:
-        yield made
 
 
 def few_at_once(monkeypatch, count=2):

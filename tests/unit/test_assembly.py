@@ -12,7 +12,7 @@ from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.streams import Tenant
 from headrace.ports import Connections
 from headrace.settings import DriverSettings
-from headrace.store import SqlPositionsFactory, open_store
+from headrace.store import SqlPositionsFactory
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
@@ -77,13 +77,6 @@ def test_slots_follow_the_load_only_where_their_most_is_given():
 
 
 # --- deployments -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def store(tmp_path):
-    made = open_store(f"sqlite:///{tmp_path}/store.db")
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -7,14 +7,6 @@ from two_use_cases import settings, write
 
 from headrace.deploying import connections_of, deploy, driver_name, load
 from headrace.errors import ConfigError, UnknownName
-from headrace.store import open_store
-
-
-@pytest.fixture
-def store(tmp_path):
-    made = open_store(f"sqlite:///{tmp_path}/store.db")
-    yield made
-    made.close()
 
 
 def test_without_a_broker_the_message_says_what_to_do(tmp_path):

@@ -8,6 +8,7 @@ is: `headrace --help` alone imports all of them.
 from __future__ import annotations
 
 from collections import UserDict
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -42,14 +43,19 @@ class _Commands(UserDict[str, Any]):
     """Word -> command or group of commands, made when it is looked at."""
 
     def __getitem__(self, word: str) -> Any:
-        module, name = super().__getitem__(word).split(":")
-        found = getattr(import_module(f"headrace.cli.{module}"), name)
-        one = typer.Typer(rich_markup_mode="markdown")
-        if isinstance(found, typer.Typer):
-            one.add_typer(found, name=word)
-        else:
-            one.command(word)(found)
-        return get_group(one).commands[word]
+        return _made(word, super().__getitem__(word))
+
+
+@cache
+def _made(word: str, place: str) -> Any:
+    module, name = place.split(":")
+    found = getattr(import_module(f"headrace.cli.{module}"), name)
+    one = typer.Typer(rich_markup_mode="markdown")
+    if isinstance(found, typer.Typer):
+        one.add_typer(found, name=word)
+    else:
+        one.command(word)(found)
+    return get_group(one).commands[word]
 
 
 class _Group(TyperGroup):

@@ -28,7 +28,6 @@ from headrace.store.migrations import (
     Step,
     downgrade,
     every_version,
-    newest_version,
     steps_back,
     upgrade,
     version_of,
@@ -44,11 +43,11 @@ def version(config: ConfigOption = DEFAULT_CONFIG) -> None:
     Example: `headrace store version`
     """
     with _database_of(config) as database:
-        here = _version_in(database)
-        newest = newest_version()
+        here, known = _version_in(database), [each.version for each in every_version()]
+        newest = known[-1]
         out.print(f"tables      {here}", highlight=False)
         out.print(f"Headrace's  {newest}", highlight=False)
-        if here in (NOTHING, *(each.version for each in every_version()[:-1])):
+        if here in (NOTHING, *known[:-1]):
             out.print(
                 "'headrace store upgrade' brings them there, and so does whatever of this Headrace "
                 "opens the store: stop older drivers first"

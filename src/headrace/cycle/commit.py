@@ -141,9 +141,8 @@ class Committer:
         held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
         if error is None or held is None or lane is None or not hurts(error):
             return False
-        begin = receipt.reached == piece.from_offset and error.offset in (None, piece.from_offset)
-        done = receipt.committed or receipt.superseded
-        return begin and not done and lane.attempts < held.deployment.retries
+        begin = error.offset in (None, piece.from_offset)
+        return begin and _nothing_done(receipt) and lane.attempts < held.deployment.retries
 
     def divide(self, recorded: Wave, labels: dict[StreamId, str]) -> list[Wave]:
         """Write a recorded wave down in parts, a part for each label; what is left to run of it."""
@@ -322,15 +321,19 @@ def _over(result: WaveResult, rest: Collection[Wave]) -> list[Slice]:
 
 
 def _untouched(receipt: Receipt) -> bool:
-    """Whether nothing of a slice was done, for want of time or for trouble that is not its own.
+    """Whether nothing was done of a slice, for want of time or for trouble that is not its own.
 
     What is neither of its records nor of its log passes, be it when a person has come: a warehouse
     that is read-only, a right that was taken away.
     """
     error = receipt.error
     passes = error is None or error.temporary or error.code not in ABOUT_RECORDS | ABOUT_THE_LOG
+    return passes and _nothing_done(receipt)
+
+
+def _nothing_done(receipt: Receipt) -> bool:
     nothing = receipt.reached == receipt.slice.from_offset < receipt.slice.until_offset
-    return passes and nothing and not receipt.committed and not receipt.superseded
+    return nothing and not receipt.committed and not receipt.superseded
 
 
 _HUNG = "a use case did not come back, could not be interrupted, and its worker was ended"

@@ -86,8 +86,8 @@ def due_again(committer: Committer, board: Board, now_s: float) -> Iterator[Wave
         left = _left(recorded, replay, committer, board)
         replays[at : at + 1] = [(due_s, each) for each in left]
         # What did not get less is not looked at again before the next turn.
-        less = all(len(list(each.slices)) < len(list(recorded.slices)) for each in left)
-        at += 0 if less else len(left)
+        if any(len(list(each.slices)) >= len(list(recorded.slices)) for each in left):
+            at += len(left)
 
 
 def _left(recorded: Wave, replay: Replay, committer: Committer, board: Board) -> list[Wave]:

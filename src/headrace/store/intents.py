@@ -70,13 +70,8 @@ def finish(
         ]
         parted = {piece.begin for part in believed for piece in part.slices}
         left = wave.only(lambda piece: piece.begin in due and piece.begin not in parted)
-        ids = [part.id for part in believed]
-        # Of the same call again they are there, and the wave may be as well, with what was left.
-        there = set(connection.scalars(select(intents.c.wave_id).where(intents.c.wave_id.in_(ids))))
-        for part in believed:
-            if part.id not in there:
-                row = {"wave_id": part.id, "wave": to_json(part), "driver": driver}
-                connection.execute(insert(intents).values(row))
+        if believed:
+            _keep(connection, believed, driver)
         if not left.bins:
             connection.execute(delete(intents).where(named))
         elif left != wave:
@@ -85,6 +80,16 @@ def finish(
             return Finished(moved, [left] if left.bins else [])
     names = [wave_id, *(part.id for part in parts)]
     return Finished(moved, _pending(connection, intents.c.wave_id.in_(names), _of(driver)))
+
+
+def _keep(connection: Connection, parts: Sequence[Wave], driver: str | None) -> None:
+    """Write parts down; of the same call again they are there, and a rest of the wave may be too."""
+    asked = select(intents.c.wave_id).where(intents.c.wave_id.in_([part.id for part in parts]))
+    there = set(connection.scalars(asked))
+    for part in parts:
+        if part.id not in there:
+            row = {"wave_id": part.id, "wave": to_json(part), "driver": driver}
+            connection.execute(insert(intents).values(row))
 
 
 def _due(

@@ -58,11 +58,9 @@ def seek(
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED:
         raise ConfigError(f"stream {stream} was removed; add it again before you seek")
-    epoch = int(row.epoch) + (None not in (row.topic_id, topic_id) and row.topic_id != topic_id)
-    connection.execute(
-        update(stream_rows).where(of(stream_rows, stream)).values(topic_id=topic_id, epoch=epoch)
-    )
-    connection.execute(update(positions).where(of(positions, stream)).values(epoch=epoch))
+    another = None not in (row.topic_id, topic_id) and row.topic_id != topic_id
+    epoch = int(row.epoch) + 1 if another else int(row.epoch)
+    streams.turn_to(connection, stream, topic_id, epoch)
     stops.release(connection, stream, set(offsets))
     have = _partitions(connection, stream)
     for partition in sorted(have & set(offsets)):

@@ -20,7 +20,6 @@ from headrace.model.streams import State, StreamId
 from headrace.store import failures, stops, streams
 from headrace.store.pairs import of
 from headrace.store.schema import positions
-from headrace.store.schema import streams as stream_rows
 
 
 def skip(
@@ -36,12 +35,8 @@ def skip(
     if row.state == State.REMOVED or not _as_thought(connection, stream, row.epoch, moves):
         return None
     epoch = int(row.epoch) + 1
-    raised = {"epoch": epoch}
+    streams.turn_to(connection, stream, topic_id, epoch)
     ours = of(positions, stream)
-    connection.execute(
-        update(stream_rows).where(of(stream_rows, stream)).values(topic_id=topic_id, **raised)
-    )
-    connection.execute(update(positions).where(ours).values(raised))
     for each in moves:
         lane = ours & (positions.c.partition == each.lane.partition)
         connection.execute(update(positions).where(lane).values(next_offset=each.to_offset))

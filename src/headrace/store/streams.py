@@ -73,6 +73,13 @@ def start(connection: Connection, stream: StreamId, topic: str) -> None:
         connection.execute(insert(streams).values(**stream._asdict(), epoch=0, **fresh))
 
 
+def turn_to(connection: Connection, stream: StreamId, topic_id: str | None, epoch: int) -> None:
+    """Let a stream be of this topic, and all its lanes under this epoch; its row is locked."""
+    values = {"topic_id": topic_id, "epoch": epoch}
+    connection.execute(update(streams).where(of(streams, stream)).values(values))
+    connection.execute(update(positions).where(of(positions, stream)).values(epoch=epoch))
+
+
 def topic_of(template: str, tenant: str) -> str:
     """The topic of a tenant.
 

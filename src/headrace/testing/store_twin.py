@@ -158,13 +158,12 @@ class StoreTwin(DriversTwin):
         self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
     ) -> None:
         """Set positions, whatever they were, and the topic's id, or none."""
-        known, lanes = self._stream(stream), self.data.positions.get(stream, {})
+        known = self._stream(stream)
         if known.state is State.REMOVED:
             raise ConfigError(f"stream {stream} was removed; add it again before you seek")
         self._changed()
         another = None not in (known.topic_id, topic_id) and known.topic_id != topic_id
-        self._set_stream(stream, epoch=known.epoch + another, topic_id=topic_id)
-        self._put(stream, {partition: at.next_offset for partition, at in lanes.items()})
+        self._turn_to(stream, topic_id, known.epoch + 1 if another else known.epoch)
         self.data.failures.release(stream, set(offsets))
         self._put(stream, offsets)
 
@@ -183,8 +182,7 @@ class StoreTwin(DriversTwin):
         if known.state is State.REMOVED or not there:
             return None
         self._changed()
-        self._set_stream(stream, epoch=known.epoch + 1, topic_id=topic_id)
-        self._put(stream, {partition: at.next_offset for partition, at in lanes.items()})
+        self._turn_to(stream, topic_id, known.epoch + 1)
         self._put(stream, {each.lane.partition: each.to_offset for each in moves})
         self.data.failures.release(stream, {each.lane.partition for each in moves})
         for each in failures:
@@ -293,6 +291,12 @@ class StoreTwin(DriversTwin):
         self.data.streams[stream] = Stream(stream, topic, epoch=epoch)
         self.data.positions[stream] = {}
         self.data.failures.release(stream)
+
+    def _turn_to(self, stream: StreamId, topic_id: str | None, epoch: int) -> None:
+        """Let a stream be of this topic, and all its lanes under this epoch."""
+        self._set_stream(stream, epoch=epoch, topic_id=topic_id)
+        lanes = self.data.positions.get(stream, {})
+        self._put(stream, {partition: at.next_offset for partition, at in lanes.items()})
 
     def _put(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
         lanes, epoch = self.data.positions[stream], self.data.streams[stream].epoch

@@ -1,8 +1,9 @@
 /* Use cases: how long their waves take, and where that time goes.
 
    Three spreads answer it: how long the longest task of a wave worked (processing), the rest of the
-   wave's time (scheduling), and what a record waited in all (delay). An average would hide the worst, so each
-   is drawn from its least to its most on one scale of powers of ten, with the numbers beside it. */
+   wave's time (scheduling), and what a record waited in all (delay). An average would hide the
+   worst, so each is drawn from its least to its most on one scale of powers of ten, with the numbers
+   beside it. */
 
 import { all } from "./api.js";
 import { live } from "./live.js";
@@ -12,7 +13,8 @@ import { Columns, Count, Empty, Listed, Num, Rate, Span, html, useLive, useLoade
 const LOW = -3;
 const HIGH = 3;
 const PARTS = [["processing", "processing", "How long the longest task of a wave worked"],
-  ["scheduling", "scheduling", "The rest of a wave's time: handed over, waiting for a slot, its result fetched"],
+  ["scheduling", "scheduling",
+    "The rest of a wave's time: handed over, waiting for a slot, its result fetched"],
   ["delay", "total delay", "From a record's timestamp to its committed effect"]];
 
 /** Place of a span on the scale from a millisecond to a quarter of an hour, 0 to 100. */
