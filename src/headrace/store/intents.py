@@ -83,7 +83,7 @@ def finish(
 
 
 def _keep(connection: Connection, parts: Sequence[Wave], driver: str | None) -> None:
-    """Write parts down; of the same call again they are there, and a rest of the wave may be too."""
+    """Write parts down; of the same call again they are there, beside what was left, if any."""
     asked = select(intents.c.wave_id).where(intents.c.wave_id.in_([part.id for part in parts]))
     there = set(connection.scalars(asked))
     for part in parts:
