@@ -139,7 +139,7 @@ class Committer:
         """
         error, piece = receipt.error, receipt.slice
         held, lane = self.board.streams.get(piece.lane.stream), self.board.lane(piece.lane)
-        if error is None or held is None or lane is None or not hurts(error):
+        if error is None or held is None or lane is None or error.temporary or not hurts(error):
             return False
         begin = error.offset in (None, piece.from_offset)
         return begin and _nothing_done(receipt) and lane.attempts < held.deployment.retries

@@ -5,11 +5,12 @@ import sqlite3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.errors import SinkUnavailable, WorkerKilled
+from headrace.errors import HandlerSlow, SinkUnavailable, WorkerKilled
 from headrace.model.receipts import Receipt
 from headrace.model.streams import StreamId
 from headrace.operating.quarantine import check_skip
 from headrace.operating.seeking import seek
+from headrace.policies.quarantine import NARROWING
 from headrace.ports import Site, WaveResult
 from headrace.sinks import SqlTable
 from headrace.spark.handling import error_of
@@ -114,7 +115,7 @@ def test_what_ran_of_an_old_topic_does_not_commit_where_a_person_sent_the_lane(w
     assert world.positions() == {("acme", 0): 20}
 
 
-def killing(monkeypatch, times):
+def killing(monkeypatch, times, trouble=WorkerKilled):
     """Waves of which so many come back with a word about each slice that its worker died at."""
     run, left = InProcessEngine._run, [None] * times
 
@@ -123,7 +124,7 @@ def killing(monkeypatch, times):
             return run(engine, wave)
         left.pop()
         engine._taken.pop(wave.id, None)
-        error = error_of(WorkerKilled("a worker died here"))
+        error = error_of(trouble("a worker died here"))
         told = (Receipt(each, each.from_offset, False, error=error) for each in wave.slices)
         return WaveResult(wave, tuple(told), 0.0)
 
@@ -152,6 +153,17 @@ def test_a_recorded_slice_that_kills_each_time_is_looked_at_more_closely(world, 
     assert tried[: retries + 1] == [[16]] * (retries + 1)
     assert tried[retries + 1] == [2]
     assert in_files(world) == list(range(16))
+
+
+def test_a_recorded_slice_that_only_took_too_long_does_not_make_the_next_ones_tiny(
+    world, monkeypatch
+):
+    serving(world).tenant("acme", 160)
+    world.start()
+    killing(monkeypatch, 1, HandlerSlow)
+    world.driver.turn()
+    world.turns(1)
+    assert world.driver.board.streams[ACME].most_records == 160 // NARROWING
 
 
 def test_merged_lanes_keep_their_order_where_one_has_only_a_gap(world):
