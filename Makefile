@@ -37,10 +37,12 @@ unit: setup
 	.venv/bin/pytest tests/unit -q $(ARGS)
 
 # Half the time of the slow tests is waiting for processes to start, so two files run at a time.
+# A worker that dies ends the run: one in its place would be given files that are done, and wait.
 test: lint ## lint, then all tests, the quick ones first
 	@scripts/setup-tests
 	.venv/bin/pytest tests/unit tests/contract tests/integration tests/e2e tests/faults \
-		-m "not matrix" -n 2 --dist loadfile --no-loadscope-reorder --durations=20 $(ARGS)
+		-m "not matrix" -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+		--durations=20 $(ARGS)
 
 faults: setup ## kill, stop and starve everything; writes the table in docs/guarantees.md
 	@scripts/faults $(ARGS)

@@ -40,6 +40,20 @@ def test_a_topic_that_goes_away_takes_no_answer_from_the_others(topics):
     until(lambda: log.end_offsets(lanes) == {lanes[0]: 3, lanes[1]: 2})
 
 
+@pytest.mark.parametrize("count", [1, 10])
+def test_partitions_that_are_added_are_found_by_a_log_that_knew_there_were_none(topics, count):
+    names = [topics.make() for _ in range(count)]
+    first = [TopicPartition(name, 0) for name in names]
+    added = [TopicPartition(name, 1) for name in names]
+    log = KafkaLog(topics.config)
+    assert log.end_offsets(first + added) == dict.fromkeys(first, 0)
+    for name in names:
+        topics.add_partitions(name, 2)
+        topics.write(name, 1, numbered(3))
+    assert log.end_offsets(first + added) == dict.fromkeys(first, 0) | dict.fromkeys(added, 3)
+    log.close()
+
+
 def test_a_topic_made_again_has_a_new_id(topics):
     name = topics.make()
     log = KafkaLog(topics.config)

@@ -2,15 +2,11 @@
 
 The planner needs the end of every lane that may have something new, so one call must answer for all
 of them, and one partition without a leader must not hold up the rest. There are two ways to ask.
-``edges`` is quick, and good for partitions that are well. What it leaves out is asked carefully,
-with the admin client, and asked so from then on until there is an answer.
-
-Carefully, librdkafka asks all partitions' leaders in one round, but a single topic name that the
-broker calls invalid, or may not show us, makes it repeat the whole round until its time is up. So
-such names never reach it; and when a round fails as a whole, the topics are looked up one by one,
-the round is made again with the sound ones, and the others are left out until a look says that they
-are sound. Of a partition whose leader is killed while it is asked librdkafka may say nothing: no
-error, and an offset that is none. That is no answer, and no end of a log.
+The quick one is good for partitions that are well. What it leaves out is asked carefully, and asked
+so from then on until there is an answer: the topics are looked up one by one, and their partitions
+are asked broker by broker (see ``edges``). A topic name that the broker calls invalid, or a topic
+that it may not show us, makes librdkafka repeat a whole round until its time is up, so such names
+are left out, and what a look does not find has no answer.
 
 No answer is kept between calls: how often to ask is the cycle's decision.
 """
@@ -19,31 +15,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import (
-    OFFSET_INVALID,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-)
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin import OffsetSpec as _Spec  # type: ignore[attr-defined]
 
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.kafka.config import admin_config, servers
-from headrace.kafka.edges import END, START, Edges, portions
+from headrace.kafka.edges import END, START, Edges
 from headrace.kafka.faults import first_error, is_authentication, is_unreachable, of_client
 from headrace.ports import TopicInfo, TopicPartition
 
 _VALID_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-_LATEST: Any = _Spec.latest()  # type: ignore[no-untyped-call]
-_EARLIEST: Any = _Spec.earliest()  # type: ignore[no-untyped-call]
 #: topics of one description request: the answers of thousands would block a broker's thread long
 _TOPICS_PER_REQUEST = 500
 
@@ -64,8 +50,6 @@ class KafkaLog:
         self._config = admin_config(config)
         self._timeout_s = timeout_s
         self._refusal: KafkaError | None = None
-        #: topics that made a whole round fail
-        self._suspects: set[str] = set()
         #: partitions that had no answer the last time
         self._unanswered: set[TopicPartition] = set()
         settings: dict[str, Any] = {**self._config, "error_cb": self._remember}
@@ -90,37 +74,35 @@ class KafkaLog:
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset after the last record that a ``read_committed`` reader may see."""
-        return self._edge(partitions, END, _LATEST)
+        return self._offsets(partitions, END)
 
     def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that retention has left."""
-        return self._edge(partitions, START, _EARLIEST)
+        return self._offsets(partitions, START)
 
     def offsets_at(
         self, partitions: Collection[TopicPartition], timestamp_s: float
     ) -> dict[TopicPartition, int]:
         """The first offset whose record is not older; the end offset where there is none."""
-        at = _Spec.for_timestamp(max(0, round(timestamp_s * 1000)))
-        offsets = self._offsets(partitions, at)
-        later = [lane for lane, offset in offsets.items() if offset < 0]
+        offsets = self._offsets(partitions, max(0, round(timestamp_s * 1000)) or START)
+        later = [lane for lane, offset in offsets.items() if offset == END]
         ends = self.end_offsets(later)
-        found = {lane: offset for lane, offset in offsets.items() if offset >= 0}
-        return found | ends
+        return {lane: at for lane, at in offsets.items() if at != END} | ends
 
     def close(self) -> None:
         """Give up connections."""
         self._edges.close()
         del self._admin
 
-    def _edge(
-        self, partitions: Collection[TopicPartition], edge: int, spec: Any
+    def _offsets(
+        self, partitions: Collection[TopicPartition], at: int
     ) -> dict[TopicPartition, int]:
         wanted = {each for each in partitions if _VALID_NAME.fullmatch(each.topic)}
-        found = self._edges.of(list(wanted - self._unanswered), edge)
+        found = self._edges.of(list(wanted - self._unanswered), at)
         left = wanted - found.keys()
         if left:
             try:
-                carefully = self._offsets(left, spec)
+                carefully = self._carefully(left, at)
             except BrokerUnavailable:
                 if not found:
                     raise
@@ -129,47 +111,18 @@ class KafkaLog:
             self._unanswered = (self._unanswered | left) - carefully.keys()
         return found
 
-    def _offsets(
-        self, partitions: Collection[TopicPartition], spec: Any
+    def _carefully(
+        self, partitions: Collection[TopicPartition], at: int
     ) -> dict[TopicPartition, int]:
-        wanted = {each for each in partitions if _VALID_NAME.fullmatch(each.topic)}
-        left_out = self._still_unsound()
-        wanted = {each for each in wanted if each.topic not in left_out}
-        found, failures = self._list(wanted, spec)
-        if found or not failures:
-            return found
-        self._raise_if_refused()
-        sound, unsound = self._describe(list(dict.fromkeys(each.topic for each in wanted)))
+        sound, unsound = self._describe(list(dict.fromkeys(each.topic for each in partitions)))
         self._raise_if_all_failed(sound, unsound)
-        again = {each for each in wanted if each.topic in sound}
-        self._suspects |= {each.topic for each in wanted - again}
-        if len(again) < len(wanted):
-            found, failures = self._list(again, spec)
-        self._raise_if_all_failed(found, failures)
-        return found
-
-    def _still_unsound(self) -> set[str]:
-        if self._suspects:
-            sound, _ = self._describe(list(self._suspects))
-            self._suspects -= set(sound)
-        return self._suspects
-
-    def _list(
-        self, wanted: Iterable[TopicPartition], spec: Any
-    ) -> tuple[dict[TopicPartition, int], list[KafkaError]]:
-        futures: dict[KafkaPartition, Future[Any]] = {}
-        for portion in portions(list(wanted)):
-            futures |= self._admin.list_offsets(
-                {KafkaPartition(each.topic, each.partition): spec for each in portion},
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=self._timeout_s,
-            )
-        answers, failures = self._gather(futures)
-        return {
-            TopicPartition(each.topic, each.partition): answer.offset
-            for each, answer in answers.items()
-            if answer.offset != OFFSET_INVALID
-        }, failures
+        led: dict[int, list[TopicPartition]] = {}
+        for name, topic in sound.items():
+            for each in topic.partitions:
+                lane = TopicPartition(name, each.id)
+                if each.leader is not None and lane in partitions:
+                    led.setdefault(each.leader.id, []).append(lane)
+        return self._edges.of_leaders(led, at)
 
     def _describe(self, names: list[str]) -> tuple[dict[str, Any], list[KafkaError]]:
         futures: dict[str, Future[Any]] = {}

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin import OffsetSpec as _Spec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
 
 from headrace.kafka import KafkaLog, create_topics, producer_config
@@ -85,10 +84,11 @@ class KafkaTopics:
         log = KafkaLog(self.config)
         info = log.topics([topic]).get(topic)
         lanes = [Lane(topic, each) for each in info.partitions] if info else []
-        until(lambda: log.end_offsets(lanes) == self._written(lanes))
+        settings = consumer_config(self.config, {}) | {"group.id": "unused"}
+        with closing(Consumer(settings | {"isolation.level": "read_uncommitted"})) as consumer:
+            until(lambda: log.end_offsets(lanes) == _written(consumer, lanes))
         ends = log.end_offsets(lanes)
         log.close()
-        settings = consumer_config(self.config, {}) | {"group.id": "unused"}
         settings["auto.offset.reset"] = "earliest"
         with closing(Consumer(settings)) as consumer:
             return [each for lane in lanes for each in _read_all(consumer, lane, ends[lane])]
@@ -117,16 +117,9 @@ class KafkaTopics:
     def expire(self, topic: str, partition: int, start: int) -> None:
         """Take away everything before ``start``."""
         at = TopicPartition(topic, partition, start)
+        # A client that does not know the leader may die of asking for it (see ``kafka.edges``).
+        self._admin.list_topics(topic, timeout=_DEADLINE_S)
         self._admin.delete_records([at])[at].result(_DEADLINE_S)
-
-    def _written(self, lanes: Sequence[Lane]) -> dict[Lane, int]:
-        latest: Any = _Spec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(*lane): latest for lane in lanes}
-        futures = self._admin.list_offsets(asked) if asked else {}
-        return {
-            Lane(at.topic, at.partition): future.result(_DEADLINE_S).offset
-            for at, future in futures.items()
-        }
 
     def _settle(self, topic: str, partition: int, end: Callable[[float], Any]) -> None:
         # The markers follow the answer: the last stable offset moves a moment later.
@@ -150,6 +143,13 @@ def write_rows(producer: Producer, topic: str, partition: int, rows: Sequence[Ro
             headers=list(row.headers) or None,
         )
         producer.poll(0)
+
+
+def _written(consumer: Consumer, lanes: Sequence[Lane]) -> dict[Lane, int]:
+    """Where logs end for a reader that sees open transactions."""
+    asked = [TopicPartition(*lane, OFFSET_END) for lane in lanes]
+    answers = consumer.offsets_for_times(asked, timeout=_DEADLINE_S) if asked else []
+    return {Lane(each.topic, each.partition): each.offset for each in answers}
 
 
 def _read_all(consumer: Consumer, lane: Lane, end: int) -> Iterator[Any]:

@@ -1,60 +1,110 @@
-"""Answers of the admin client that are none."""
+"""Which partitions are asked how, and what is left out."""
 
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from headrace.errors import BrokerUnavailable
+from headrace.kafka.edges import END, START
 from headrace.kafka.log import KafkaLog
 from headrace.ports import TopicPartition
 
 WELL, KILLED = TopicPartition("acme.visits", 0), TopicPartition("bolt.visits", 0)
-#: what Kafka says where no record is as young as was asked
-NO_LATER_RECORD = -1
 
 
 class FakeAdmin:
-    """Tells an offset of each partition, or of nobody's."""
+    """Knows which broker leads partition 0 of a topic, or that nobody does; no other topics."""
 
-    def __init__(self, offsets):
-        self.offsets = offsets
+    def __init__(self, leaders):
+        self.leaders = leaders
 
-    def list_offsets(self, asked, **_options):
-        answers = {}
-        for each in asked:
-            answers[each] = Future()
-            offset = self.offsets[TopicPartition(each.topic, each.partition)]
-            answers[each].set_result(SimpleNamespace(offset=offset))
+    def describe_topics(self, topics, **_options):
+        answers = {name: Future() for name in topics.topic_names}
+        for name, answer in answers.items():
+            if name not in self.leaders:
+                unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+                answer.set_exception(KafkaException(unknown))
+                continue
+            leader = self.leaders[name] and SimpleNamespace(id=self.leaders[name])
+            partitions = [SimpleNamespace(id=0, leader=leader)]
+            answer.set_result(SimpleNamespace(topic_id="x", partitions=partitions))
         return answers
+
+    def poll(self, _timeout):
+        return 0
+
+
+class FakeEdges:
+    """Knows some offsets the quick way and more the careful one, and notes what it was asked."""
+
+    def __init__(self, quickly, carefully):
+        self.quickly, self.carefully = quickly, carefully
+        self.asked = []
+
+    def of(self, partitions, at):
+        self.asked.append((set(partitions), at))
+        return {each: self.quickly[each] for each in partitions if each in self.quickly}
+
+    def of_leaders(self, led, at):
+        self.asked.append((led, at))
+        if isinstance(self.carefully, Exception):
+            raise self.carefully
+        lanes = [lane for lanes in led.values() for lane in lanes]
+        return {each: self.carefully[each] for each in lanes if each in self.carefully}
+
+    def close(self):
+        pass
 
 
 @pytest.fixture
-def log(monkeypatch):
+def log():
     made = KafkaLog({"bootstrap.servers": "127.0.0.1:1"})
-    monkeypatch.setattr(made._edges, "of", lambda partitions, edge: {})
+    made._edges.close()
+    made._admin = FakeAdmin({"acme.visits": 1, "bolt.visits": 2})
     yield made
     made.close()
 
 
-@pytest.mark.parametrize("ask", ["end_offsets", "start_offsets"])
-def test_a_partition_of_which_nothing_is_said_is_left_out(log, ask):
-    log._admin = FakeAdmin({WELL: 7, KILLED: OFFSET_INVALID})
-    assert getattr(log, ask)([WELL, KILLED]) == {WELL: 7}
-    log._admin = FakeAdmin({WELL: 7, KILLED: 9})
-    assert getattr(log, ask)([WELL, KILLED]) == {WELL: 7, KILLED: 9}
+def test_what_the_quick_way_leaves_out_is_asked_of_its_broker_until_there_is_an_answer(log):
+    log._edges = FakeEdges({WELL: 7}, {})
+    assert log.end_offsets([WELL, KILLED]) == {WELL: 7}
+    assert log._edges.asked == [({WELL, KILLED}, END), ({2: [KILLED]}, END)]
+    log._edges = FakeEdges({WELL: 7}, {KILLED: 9})
+    assert log.end_offsets([WELL, KILLED]) == {WELL: 7, KILLED: 9}
+    assert log._edges.asked == [({WELL}, END), ({2: [KILLED]}, END)]
+    log._edges = FakeEdges({WELL: 7, KILLED: 9}, {})
+    assert log.end_offsets([WELL, KILLED]) == {WELL: 7, KILLED: 9}
+    assert log._edges.asked == [({WELL, KILLED}, END)]
 
 
-def test_where_a_time_begins_is_not_the_end_when_nobody_said_so(log):
-    log._admin = FakeAdmin({WELL: 7, KILLED: OFFSET_INVALID})
-    assert log.offsets_at([WELL, KILLED], 1.0) == {WELL: 7}
+@pytest.mark.parametrize("leaders", [{"acme.visits": 1}, {"acme.visits": 1, "bolt.visits": None}])
+def test_what_is_not_there_and_what_nobody_leads_is_not_asked_for(log, leaders):
+    log._admin = FakeAdmin(leaders)
+    log._edges = FakeEdges({}, {WELL: 7})
+    assert log.end_offsets([WELL, KILLED, TopicPartition("acme.visits", 8)]) == {WELL: 7}
+    assert log._edges.asked[1:] == [({1: [WELL]}, END)]
+
+
+def test_brokers_that_are_away_take_no_answer_from_the_others(log):
+    log._edges = FakeEdges({WELL: 7}, BrokerUnavailable("no Kafka broker answers"))
+    assert log.end_offsets([WELL, KILLED]) == {WELL: 7}
+    with pytest.raises(BrokerUnavailable):
+        log.end_offsets([KILLED])
 
 
 def test_a_time_after_the_last_record_is_the_end(log, monkeypatch):
-    log._admin = FakeAdmin({WELL: NO_LATER_RECORD})
+    log._edges = FakeEdges({WELL: END, KILLED: 3}, {})
     monkeypatch.setattr(log, "end_offsets", lambda partitions: dict.fromkeys(partitions, 5))
-    assert log.offsets_at([WELL], 1.0) == {WELL: 5}
+    assert log.offsets_at([WELL, KILLED], 1.0) == {WELL: 5, KILLED: 3}
+    assert log._edges.asked == [({WELL, KILLED}, 1000)]
+
+
+def test_the_beginning_of_time_is_the_first_record(log):
+    log._edges = FakeEdges({WELL: 4}, {})
+    assert log.offsets_at([WELL], 0.0) == {WELL: 4}
+    assert log._edges.asked[0] == ({WELL}, START)
 
 
 class OfADeadController:
