@@ -5,11 +5,13 @@ in which slice, so that afterwards every effect of every guarantee can be held a
 acknowledged, and what is there twice or missing against the slices that were in flight.
 """
 
+import itertools
 import json
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,6 +116,10 @@ class Rig:
     #: use cases besides those that every rig has
     more: str = ""
     kills: int = 0
+    #: every record has another number
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    #: topic, partition and value of what Kafka has acknowledged without saying where it is
+    _somewhere: list[tuple[str, int, bytes]] = field(default_factory=list)
 
     def __post_init__(self):
         self.folder.mkdir(exist_ok=True)
@@ -166,20 +172,33 @@ class Rig:
     def send(self, records, config=None):
         """So many records to every partition; returns when Kafka has acknowledged them."""
         producer = Producer(producer_config(config or self.config))
-        for number in range(records):
+        for _ in range(records):
             for tenant in TENANTS:
                 for partition in range(PARTITIONS):
-                    self._send(producer, self.topic(tenant), partition, number)
+                    self._send(producer, self.topic(tenant), partition)
         assert producer.flush(60) == 0
 
-    def _send(self, producer, topic, partition, number):
-        value = f"{number}".encode()
+    def _send(self, producer, topic, partition):
+        value = f"{next(self._numbers)}".encode()
         producer.produce(topic, value, partition=partition, on_delivery=self._delivered)
         producer.poll(0)
 
     def _delivered(self, error, message):
-        if error is None:
-            self.ledger.acknowledged(Place(message.topic(), message.partition(), message.offset()))
+        if error is not None:
+            return
+        lane = message.topic(), message.partition()
+        if message.offset() is None:  # its first acknowledgement was lost with the broker
+            self._somewhere.append((*lane, message.value()))
+        else:
+            self.ledger.acknowledged(Place(*lane, message.offset()))
+
+    def _find_places(self):
+        topics = KafkaTopics(self.bootstrap_servers)
+        for topic in {topic for topic, *_ in self._somewhere}:
+            for each in topics.messages(topic):
+                if (topic, each.partition(), each.value()) in self._somewhere:
+                    self.ledger.acknowledged(Place(topic, each.partition(), each.offset()))
+        self._somewhere.clear()
 
     def sending(self, per_s=100.0):
         """Keep sending until the block ends."""
@@ -270,6 +289,7 @@ class Rig:
 
     def settle(self, deadline_s=120.0):
         """A last life, until nothing is left to do; then it drains."""
+        self._find_places()
         with self.start() as driver:
             until(lambda: not self.behind(), lambda: (self.behind()[:5], driver.tail()), deadline_s)
             driver.drain()
@@ -341,9 +361,8 @@ class Stream:
     def _run(self):
         producer = Producer({**producer_config(self.rig.config), "message.timeout.ms": "300000"})
         lanes = [(self.rig.topic(t), p) for t in TENANTS for p in range(PARTITIONS)]
-        number = 0
-        while not self._over.wait(1.0 / self.per_s):
-            topic, partition = lanes[number % len(lanes)]
-            self.rig._send(producer, topic, partition, number)
-            number += 1
+        for lane in itertools.cycle(lanes):
+            if self._over.wait(1.0 / self.per_s):
+                break
+            self.rig._send(producer, *lane)
         producer.flush(60)

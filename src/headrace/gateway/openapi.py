@@ -42,6 +42,11 @@ _CLOUD = {
 }
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "integer", "minimum": 0}
+_OFFSET = {
+    "type": ["integer", "null"],
+    "minimum": 0,
+    "description": "Null: it is stored, but Kafka's word for where was lost with a broker.",
+}
 _ENVELOPE = {
     "type": "object",
     "required": ["specversion", "id", "source", "type", "data"],
@@ -56,13 +61,13 @@ _ENVELOPE = {
 _PLACE = {
     "type": "object",
     "required": ["topic", "partition", "offset"],
-    "properties": {"topic": _TEXT, "partition": _NUMBER, "offset": _NUMBER},
+    "properties": {"topic": _TEXT, "partition": _NUMBER, "offset": _OFFSET},
 }
 _ITEM = {
     "type": "object",
     "description": "Its place, or a problem with `type`, `title`, `detail`, `pointer`.",
     "required": ["status"],
-    "properties": {"status": _NUMBER, "partition": _NUMBER, "offset": _NUMBER, "detail": _TEXT},
+    "properties": {"status": _NUMBER, "partition": _NUMBER, "offset": _OFFSET, "detail": _TEXT},
 }
 _ITEMS = {
     "type": "object",

@@ -8,7 +8,9 @@ many records.
 
 A record that is not acknowledged in time has an unknown outcome: its bytes may be on the broker.
 That is told as ``BrokerUnavailable``, never as stored. Idempotence of the producer keeps its own
-retries from doubling anything; it does not know of a sender that sends again.
+retries from doubling anything; it does not know of a sender that sends again. Where such a retry
+finds the record stored already, since an acknowledgement was lost, Kafka does not say at what
+offset.
 
 How much may be under way is bounded by the caller (``gateway.rates``); the client's own queue is
 only large enough for that.
@@ -60,7 +62,8 @@ class Stored(NamedTuple):
     """Where a record is."""
 
     partition: int
-    offset: int
+    #: None: Kafka has it, and has not said where
+    offset: int | None
 
 
 class Outgoing(Protocol):

@@ -9,6 +9,7 @@ from gateway_parts import FakeRecords, client_of, in_loop, parts
 from headrace.errors import BrokerUnavailable, ConfigError, SinkRefused, TopicMissing
 from headrace.gateway.app import ACCESS
 from headrace.gateway.rates import Room
+from headrace.kafka.ingest import Stored
 
 VISITS = "/v1/events/visit"
 FORMS = "/v1/events/form"
@@ -49,6 +50,26 @@ async def test_a_batch_is_answered_item_by_item():
     assert kind(none) == "nothing-stored"
     assert [each["status"] for each in none.json()["items"]] == [422, 422]
     assert len(records.stored) == 3
+
+
+def test_what_kafka_stored_without_saying_where_is_told_as_stored():
+    @in_loop
+    async def play():
+        rules, records, topics = parts()
+        async with client_of(rules, records, topics) as client:
+            records.errors = {b"1": Stored(0, None)}
+            single = await client.post(VISITS, content=b"1", headers=JSON)
+            records.errors = {b"1": Stored(0, None)}
+            some = await client.post(VISITS, content=b"[1,2]", headers=JSON)
+            told = (await client.get("/v1/openapi.json")).json()
+        assert single.status_code == some.status_code == 202
+        assert single.json() == {"topic": "acme.visits", "partition": 0, "offset": None}
+        assert [each["offset"] for each in some.json()["items"]] == [None, 0]
+        answers = told["paths"]["/v1/events/{type}"]["post"]["responses"]["202"]["content"]
+        place, _ = answers["application/json"]["schema"]["anyOf"]
+        assert place["properties"]["offset"]["type"] == ["integer", "null"]
+
+    play()
 
 
 @pytest.mark.parametrize(

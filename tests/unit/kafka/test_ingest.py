@@ -26,6 +26,7 @@ class FakeProducer:
         self.refused = {}
         self.silent = False
         self.offset = 0
+        self.places = {}
 
     def produce(self, topic, value, key, on_delivery, headers=()):
         if self.full_at is not None and len(self.queue) >= self.full_at:
@@ -39,7 +40,8 @@ class FakeProducer:
         if self.silent or self.polls < 2:
             return
         for value, told in self.queue:
-            message = SimpleNamespace(partition=lambda: 3, offset=lambda n=self.offset: n)
+            at = self.places.get(value, self.offset)
+            message = SimpleNamespace(partition=lambda: 3, offset=lambda n=at: n)
             told(self.errors.get(value), message)
             self.offset += 1
         self.queue = []
@@ -73,6 +75,15 @@ def test_each_record_has_its_own_place(opened):
         assert first == [Stored(3, 0), Stored(3, 1)]
         assert second == [Stored(3, 2)]
         assert line.under_way == 0
+
+    asyncio.run(play())
+
+
+def test_a_record_of_which_kafka_does_not_say_where_it_is_is_stored(opened):
+    async def play():
+        line, producer = opened()
+        producer.places = {b"b": None}
+        assert await line.store("t", records(b"a", b"b")) == [Stored(3, 0), Stored(3, None)]
 
     asyncio.run(play())
 
