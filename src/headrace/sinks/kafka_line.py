@@ -31,6 +31,8 @@ _DEFAULTS = {
     "message.timeout.ms": "30000",
     # A topic that vanished is waited for, and all that were sent with it wait too.
     "topic.metadata.propagation.max.ms": "2000",
+    # A broker that is away would be told on stderr twice a second; what matters is an error here.
+    "log_level": "2",
 }
 
 #: told of a message that did not arrive, and of its topic
