@@ -16,7 +16,7 @@ from test_run import Service
 
 from headrace.kafka import create_topics, producer_config
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SOURCE = """
 import os

@@ -18,7 +18,7 @@ from headrace.embedded import EmbeddedSparkCluster
 from headrace.embedded.addresses import HOST
 from headrace.embedded.guarded import Ending, GuardedProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 APP = Path(__file__).with_name("cluster_app.py")
 
 
@@ -43,7 +43,7 @@ def run(cluster, scenario, folder):
     command = [sys.executable, str(APP), scenario, str(folder), cluster.master_url]
     environment = {**os.environ, **cluster.environment}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=350, check=False
+        command, env=environment, capture_output=True, text=True, timeout=550, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
