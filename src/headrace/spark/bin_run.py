@@ -115,8 +115,9 @@ class BinRun:
         self.tally.spent(portion, time.monotonic() - began)
         if handled is not None:
             if unkept is not None:
-                # Without its dead letters nothing of the portion may count as done.
-                portion = cut_to(portion, 0, unkept)
+                # Without its dead letters nothing of the portion may count as done. What is left
+                # is that a merged lane may go on past its gaps.
+                portion, handled = cut_to(portion, 0, unkept), None
             elif handled.error is not None:
                 blamed = None if handled.blamed is None else slice_of(portion, handled.blamed)
                 if self.use_case.intends:

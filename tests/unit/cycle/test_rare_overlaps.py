@@ -5,9 +5,9 @@ import sqlite3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.errors import HandlerSlow, SinkUnavailable, WorkerKilled
+from headrace.errors import BrokerUnavailable, HandlerSlow, SinkUnavailable, WorkerKilled
 from headrace.model.receipts import Receipt
-from headrace.model.streams import StreamId
+from headrace.model.streams import State, StreamId, Tenant
 from headrace.operating.quarantine import check_skip
 from headrace.operating.seeking import seek
 from headrace.policies.quarantine import NARROWING
@@ -35,10 +35,10 @@ def serving(world, handler=offsets, **options):
     return world
 
 
-def in_rows(world, handler):
+def in_rows(world, handler, **options):
     """Serve by transaction; what is to be called for the rows that are there."""
     sink = SqlTable("seen", columns={"offset": "bigint", "value": "bytes"})
-    serving(world, handler, sink=sink)
+    serving(world, handler, sink=sink, **options)
     sink.prepare(Site(world.connections, world.store.positions))
 
     def rows():
@@ -73,6 +73,65 @@ def test_a_wave_that_the_one_before_wrote_down_while_it_was_replaced_runs_again(
     assert in_files(world) == list(range(7))
 
 
+def test_what_a_dead_driver_recorded_of_a_tenant_since_added_again_is_not_run(world):
+    serving(world, order="stream").tenant("acme", 6, partitions=2)
+    world.start(name="dead")
+    world.driver.turn()
+    added_again(world)
+    world.send("acme", 6, partition=1)
+    killed_after_writing(world, name="other")
+    # Its last beat made it the heir.
+    (dead, _) = world.store.beat("other", world.driver.leases.number)
+    assert world.store.adopt("other", dead)
+    world.start(name="other")
+    world.turns(40, 1.0)
+    assert world.positions() == {("acme", 0): 6, ("acme", 1): 6}
+    assert in_files(world) == sorted([*range(6), *range(6)])
+    assert world.store.pending_intents() == []
+
+
+def test_what_waits_to_run_again_of_a_tenant_since_added_again_is_cut_anew(world):
+    down = ["the sink"]
+
+    def handler(table, context):
+        if down:
+            raise SinkUnavailable("away")
+        return offsets(table, context)
+
+    serving(world, handler).tenant("acme", 6)
+    world.tenant("bolt", 6)
+    world.start()
+    world.turns(2)
+    waiting = [
+        piece.lane.tenant for _, wave in world.driver.committer.replays for piece in wave.slices
+    ]
+    assert sorted(waiting) == ["acme", "bolt"]
+    assert not world.driver.board.flights
+    added_again(world)
+    world.send("acme", 6)
+    down.clear()
+    world.clock.move(60.0)
+    world.driver.turn()
+    # It writes, and does not live to commit it.
+    world.engine.finished(0)
+    world.start()
+    world.turns(12, 1.0)
+    assert world.positions() == {("acme", 0): 12, ("bolt", 0): 6}
+    assert in_files(world) == sorted([*range(12), *range(6)])
+
+
+def added_again(world):
+    world.store.set_tenant_state("acme", State.REMOVED)
+    world.store.add_tenant(Tenant("acme"))
+
+
+def killed_after_writing(world, **chosen):
+    """A life that wrote its wave's effects and did not live to commit it."""
+    world.start(**chosen)
+    world.driver.turn()
+    world.engine.finished(0)
+
+
 def test_a_bad_record_behind_a_seek_lets_nobody_skip_what_is_before_it(world):
     sought = []
 
@@ -94,6 +153,25 @@ def test_a_bad_record_behind_a_seek_lets_nobody_skip_what_is_before_it(world):
     world.store.skip_failure(failure.id)
     world.turns(10)
     assert [offset for _, offset in rows()] == [4, 5, 6, 8, 9]
+
+
+def test_a_merged_lane_that_passes_a_gap_writes_nothing_for_one_whose_letter_is_not_kept(world):
+    def handler(table, context):
+        values = table["offset"].to_pylist()
+        if 1 in values:
+            raise context.bad_record(values.index(1), "bad")
+        return pa.table({"offset": table["offset"], "value": table["value"]})
+
+    rows = in_rows(world, handler, order="stream", bad_record="dead-letter")
+    world.tenant("acme", partitions=2)
+    world.log.append_gap("acme.visits", 0, 1)
+    world.send("acme", 3, partition=1)
+    world.dead_letters.fail_next(BrokerUnavailable("no broker"))
+    world.start()
+    world.turns(20, 1.0)
+    assert world.positions() == {("acme", 0): 1, ("acme", 1): 3}
+    assert [offset for _, offset in rows()] == [0, 2]
+    assert len(world.dead_letters.letters) == 1
 
 
 def test_what_ran_of_an_old_topic_does_not_commit_where_a_person_sent_the_lane(world):
