@@ -152,6 +152,8 @@ class Committer:
     def find_recorded(self, use_cases: Collection[str]) -> None:
         """Recorded waves of an earlier life come back before anything is planned.
 
+        Of those that are known already some may be less by now: a tenant was added again.
+
         The commit of one whose recording was not answered may still be under way, where nobody sees
         it. To write it down again waits for that, and changes nothing if it was done.
         """
@@ -159,10 +161,16 @@ class Committer:
             self.store.record_intent(self._unsure, self.driver)
             self._unsure = None
         now_s = self.clock.monotonic_s()
-        known = {wave.id for _, wave in self.replays} | set(self.board.flights)
-        for wave in self.store.pending_intents(self.driver):
-            if wave.use_case in use_cases and wave.id not in known:
-                self.replays.append((now_s, wave))
+        pending = self.store.pending_intents(self.driver)
+        due_s = {wave.id: at_s for at_s, wave in self.replays}
+        for _, wave in self.replays:
+            self.board.ended(wave)
+        self.replays.clear()
+        for wave in pending:
+            if wave.use_case not in use_cases or wave.id in self.board.flights:
+                continue
+            self.replays.append((due_s.get(wave.id, now_s), wave))
+            if wave.id not in due_s:
                 log.info("recorded wave found; it runs again unchanged", **of_wave(wave))
 
     def give_up(self, recorded: Wave, slices: Collection[Slice]) -> list[Wave]:
@@ -265,29 +273,32 @@ class Committer:
         flight = self.board.flights.get(wave.id)
         if flight is not None and flight.cancelled:
             error = replace(error, temporary=False, code=HandlerHung.__name__, message=_HUNG)
+        again = self._again(wave, error) if intended else []
         if hurts(error):
             self.failing.died(wave, error, recorded=intended)
+        # Replays take their lanes before anything is planned.
+        self.board.ended(wave)
         if intended:
-            self._again(wave, error)
+            self.replays += again
         else:
-            self.board.ended(wave)
             if not hurts(error):
                 self.failing.lost(tuple(wave.slices), error)
             self.on_result(replace(result, receipts=self._found(wave)))
         self.failing.settled()
 
-    def _again(self, wave: Wave, error: SliceError) -> None:
-        """A recorded wave runs again as it was; in parts, if one of its streams kills it."""
+    def _again(self, wave: Wave, error: SliceError) -> list[tuple[float, Wave]]:
+        """A recorded wave runs again as it was; in parts, if one of its streams kills it.
+
+        What is left of it is the store's to say: a tenant may have been added again meanwhile.
+        """
         streams = {piece.lane.stream for piece in wave.slices}
         now_s = self.clock.monotonic_s()
         if hurts(error) and len(streams) > 1:
-            parts = self.divide(wave, divided(streams, wave.id))
-            self.replays += [(now_s, part) for part in parts]
-        else:
-            tries = self._tries[wave.id] = self._tries.get(wave.id, 0) + 1
-            self.replays.append((now_s + self.failing.wait_s(tries - 1, error), wave))
-        # Replays take their lanes before anything is planned.
-        self.board.ended(wave)
+            return [(now_s, part) for part in self.divide(wave, divided(streams, wave.id))]
+        left = self.forget(wave)
+        tries = self._tries[wave.id] = self._tries.get(wave.id, 0) + 1
+        due_s = now_s + self.failing.wait_s(tries - 1, error)
+        return [(due_s, each) for each in left]
 
     def _found(self, wave: Wave) -> tuple[Receipt, ...]:
         """What a lost wave did all the same, by where its lanes are now."""

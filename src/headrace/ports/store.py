@@ -57,8 +57,8 @@ class Store(Protocol):
     def add_tenant(self, tenant: Tenant) -> None:
         """Add a tenant with a stream for every deployment that is for all tenants.
 
-        A removed tenant of the same name starts afresh: new epochs, no positions. One that is
-        there raises ``ConfigError``.
+        A removed tenant of the same name starts afresh: new epochs, no positions, and nothing that
+        was recorded of it. One that is there raises ``ConfigError``.
         """
 
     def set_tenant_state(self, name: str, state: State) -> None:

@@ -5,8 +5,10 @@ crash. So the wave is kept exactly as it was planned, and a replay reads it back
 as JSON of its slices.
 
 A wave is of many tenants, and they come to their ends apart. A slice is forgotten when its lane has
-moved on, or when its driver says that it came to nothing and still has the stream; whatever else
-became of the wave, the other slices stay written down, in its own record or in those of its parts.
+moved on, when its driver says that it came to nothing and still has the stream, or when its stream
+begins anew: whoever has it then does not know of a record that a dead driver left, and cuts slices
+of its own. Whatever else became of the wave, the other slices stay written down, in its own record
+or in those of its parts.
 """
 
 from __future__ import annotations
@@ -80,6 +82,13 @@ def finish(
             return Finished(moved, [left] if left.bins else [])
     names = [wave_id, *(part.id for part in parts)]
     return Finished(moved, _pending(connection, intents.c.wave_id.in_(names), _of(driver)))
+
+
+def begin_anew(connection: Connection, tenant: str) -> None:
+    """Forget what was recorded of those streams of a tenant that have no positions any more."""
+    for wave in _pending(connection):
+        if any(piece.lane.tenant == tenant for piece in wave.slices):
+            finish(connection, wave.id, [], None)
 
 
 def _keep(connection: Connection, parts: Sequence[Wave], driver: str | None) -> None:

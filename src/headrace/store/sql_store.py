@@ -116,6 +116,7 @@ class SqlStore:
         """Add a tenant, or a removed one anew, with a stream for every use case for all."""
         with self._change() as connection:
             tenants.add(connection, tenant)
+            intents.begin_anew(connection, tenant.name)
 
     def set_tenant_state(self, name: str, state: State) -> None:
         """Suspend, resume or remove a tenant; removing also removes its streams."""
@@ -146,6 +147,7 @@ class SqlStore:
         """Add one stream of a known tenant and use case; a removed one starts afresh."""
         with self._change() as connection:
             streams.add(connection, stream)
+            intents.begin_anew(connection, stream.tenant)
 
     def set_stream_state(self, stream: StreamId, state: State, reason: str | None = None) -> None:
         """Suspend, resume or remove one stream; ``reason`` is shown to people."""

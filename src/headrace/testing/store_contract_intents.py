@@ -116,6 +116,20 @@ class IntentsContract:
             assert store.finish_intent("w1", [], "d1", parts=[part]) == ([], left)
             assert store.pending_intents("d1") == left
 
+    def test_a_stream_that_begins_anew_owes_nothing_of_what_was_recorded_before(
+        self, store: Store
+    ) -> None:
+        acme, bolt = _both(store, "d1")
+        store.record_intent(_wave("w1", acme), "d1")
+        store.record_intent(_wave("w2", acme, bolt), "d1")
+        store.set_tenant_state("acme", State.REMOVED)
+        assert len(store.pending_intents()) == 2
+        store.add_tenant(Tenant("acme"))
+        assert store.pending_intents("d1") == [_wave("w2", bolt)]
+        store.set_stream_state(BOLT, State.REMOVED)
+        store.add_stream(BOLT)
+        assert store.pending_intents() == []
+
     def test_what_came_to_nothing_is_forgotten_by_who_has_the_stream(self, store: Store) -> None:
         acme, bolt = _both(store, "d1")
         wave = _wave("w1", acme, bolt)

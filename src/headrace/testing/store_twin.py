@@ -291,6 +291,9 @@ class StoreTwin(DriversTwin):
         self.data.streams[stream] = Stream(stream, topic, epoch=epoch)
         self.data.positions[stream] = {}
         self.data.failures.release(stream)
+        for name, (wave, _) in list(self.data.intents.items()):
+            if any(piece.lane.stream == stream for piece in wave.slices):
+                self.finish_intent(name, [])
 
     def _turn_to(self, stream: StreamId, topic_id: str | None, epoch: int) -> None:
         """Let a stream be of this topic, and all its lanes under this epoch."""
