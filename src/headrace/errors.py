@@ -122,6 +122,24 @@ class TopicRecreated(Permanent):
     """The topic was deleted and made again under the same name."""
 
 
+class RecordUnreadable(Permanent):
+    """The Kafka client cannot hand out a record, such as one with a header name that is not text.
+
+    Its place, key and value are known, its headers are not.
+    """
+
+    def __init__(
+        self, message: str, offset: int, key: bytes | None = None, value: bytes | None = None
+    ) -> None:
+        """Take the record's offset, and of its bytes what there is."""
+        super().__init__(message)
+        self.offset, self.key, self.value = offset, key, value
+
+    def __reduce__(self) -> tuple[type[RecordUnreadable], tuple[object, ...]]:
+        """Survive the way back from a Spark task, with the record."""
+        return (RecordUnreadable, (str(self), self.offset, self.key, self.value))
+
+
 class HandlerError(Permanent):
     """A use case raised an exception."""
 

@@ -50,7 +50,8 @@ def test_partitions_that_are_added_are_found_by_a_log_that_knew_there_were_none(
     for name in names:
         topics.add_partitions(name, 2)
         topics.write(name, 1, numbered(3))
-    assert log.end_offsets(first + added) == dict.fromkeys(first, 0) | dict.fromkeys(added, 3)
+    ends = dict.fromkeys(first, 0) | dict.fromkeys(added, 3)
+    until(lambda: log.end_offsets(first + added) == ends)
     log.close()
 
 

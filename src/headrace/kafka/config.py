@@ -37,6 +37,9 @@ _REFUSED = {
     "enable.auto.commit": "Headrace moves positions itself; leave it out",
     "enable.auto.offset.store": "Headrace moves positions itself; leave it out",
     "enable.partition.eof": "the slice reader needs it on; leave it out",
+    "allow.auto.create.topics": "Headrace makes its own topics, with retention; leave it out",
+    "transactional.id": "Headrace takes one where a sink needs it; leave it out",
+    "delivery.report.only.error": "Headrace waits for every acknowledgement; leave it out",
     "isolation.level": "Headrace always reads committed records; leave it out",
     "key.deserializer": "handlers are given bytes; decode them in the handler",
     "value.deserializer": "handlers are given bytes; decode them in the handler",
@@ -77,8 +80,13 @@ def client_config(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def producer_config(config: Mapping[str, object]) -> dict[str, str]:
-    """For a producer that loses and doubles nothing by its own retries."""
-    return {**_QUIET, **client_config(config), "acks": "all", "enable.idempotence": "true"}
+    """For a producer that loses and doubles nothing by its own retries, and makes no topics.
+
+    A topic that was deleted would come back with the broker's own retention, which takes old
+    records, such as dead letters, away at once.
+    """
+    ours = {"acks": "all", "enable.idempotence": "true", "allow.auto.create.topics": "false"}
+    return {**_QUIET, **client_config(config), **ours}
 
 
 def letters_config(config: Mapping[str, object], timeout_s: float) -> dict[str, str]:

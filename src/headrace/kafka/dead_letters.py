@@ -15,6 +15,7 @@ import os
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +95,11 @@ class KafkaDeadLetters:
         except HeadraceError as error:
             failures.insert(0, error)
             waiting = 0
+        except (KafkaException, SystemError) as exc:
+            # A fatal error comes out of whatever is called next, or breaks the call of a report.
+            why = first_error(exc).str()
+            failures.insert(0, BrokerUnavailable(f"the client of dead letters broke: {why}"))
+            waiting = 0
         if waiting:
             failures.append(
                 BrokerUnavailable(
@@ -114,8 +120,9 @@ class KafkaDeadLetters:
         self._topics.clear()
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.purge()
-            producer.flush(0)
+            with suppress(KafkaException, SystemError):
+                producer.purge()
+                producer.flush(0)
 
     def leave_to_parent(self) -> None:
         """In a forked child: touch the parent's producer no more."""

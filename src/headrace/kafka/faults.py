@@ -8,6 +8,7 @@ the client, which librdkafka does by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -18,6 +19,7 @@ from headrace.errors import (
     HeadraceError,
     LeaderUnknown,
     OffsetOutOfRange,
+    RecordUnreadable,
     Temporary,
     TopicMissing,
 )
@@ -104,9 +106,12 @@ def first_error(exc: BaseException) -> KafkaError:
 def slice_error(error: HeadraceError) -> SliceError:
     """The error as it travels in a receipt."""
     wait_s = error.retry_after_s if isinstance(error, Temporary) else None
-    return SliceError(
+    told = SliceError(
         temporary=isinstance(error, Temporary),
         code=type(error).__name__,
         message=str(error),
         retry_after_s=wait_s,
     )
+    if isinstance(error, RecordUnreadable):
+        return replace(told, offset=error.offset, raw_key=error.key, raw_value=error.value)
+    return told

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -158,10 +159,15 @@ class Ingest:
             self._producer.poll(0)
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._producer.poll(0)
-        self._polling = self._under_way > 0
-        if self._polling:
-            loop.call_later(_POLL_EVERY_S, self._poll, loop)
+        try:
+            self._producer.poll(0)
+        except KafkaException as exc:
+            # Nothing that it raises is about one record; their reports come with the next poll.
+            _note(first_error(exc))
+        finally:
+            self._polling = self._under_way > 0
+            if self._polling:
+                loop.call_later(_POLL_EVERY_S, self._poll, loop)
 
     def _translated(self, error: KafkaError, topic: str) -> HeadraceError:
         code = error.code()
@@ -239,4 +245,6 @@ def ingest_config(
 
 
 def _note(error: KafkaError) -> None:
-    log.warning("kafka client", error=error.str())
+    # It is called by the client, and an exception would come out of the next poll.
+    with suppress(OSError, ValueError):
+        log.warning("kafka client", error=error.str())

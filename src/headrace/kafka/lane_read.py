@@ -4,21 +4,28 @@ Kafka gives a lane's messages in order, but not only those of the slice: it may 
 reconnect, and goes on past the end. And the record before the end may never come, when compaction,
 an aborted transaction or a control record left a gap there. So a slice is complete when something
 proves that the log went past it: a record at or past ``until``, or the end of the partition there.
+A record whose headers the client cannot tell ends the reading before it. Where a header's name is
+not UTF-8, the client (2.16) leaves an exception behind that it does not report, and to ask twice
+can end the process. So each message is asked once, here, in a way that looks for it.
+
 This module judges messages; it talks to nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import methodcaller
 from typing import Any
 
 from confluent_kafka import KafkaError
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, RecordUnreadable
 from headrace.model.streams import Slice
 
 #: a ``confluent_kafka.Message``; its stub lets every field be None, which only holds for errors
 Received = Any
+#: in C, where an exception that was left behind is looked for after every call
+_ask_headers = methodcaller("headers")
 
 
 class LaneRead:
@@ -75,10 +82,30 @@ class LaneRead:
         kept = good
         if good[0].offset() < self.next_offset or last >= until:
             kept = [each for each in good if self.next_offset <= each.offset() < until]
-        self.held += kept
-        self.next_offset = max(self.next_offset, min(last + 1, until))
-        self.passed = self.passed or last >= until - 1
+        readable = self._readable(kept)
+        self.held += readable
+        if self.error is None:
+            self.next_offset = max(self.next_offset, min(last + 1, until))
+            self.passed = self.passed or last >= until - 1
         return len(good) - len(kept)
+
+    def _readable(self, run: Sequence[Received]) -> Sequence[Received]:
+        """The messages before the first one whose headers cannot be told."""
+        told: list[object] = []
+        try:
+            told.extend(map(_ask_headers, run))
+        except (SystemError, UnicodeDecodeError):
+            bad = run[len(told)]
+            self.next_offset = bad.offset()
+            self.error = RecordUnreadable(
+                f"{self.key[0]}[{self.key[1]}] offset {bad.offset()}: the Kafka client cannot tell "
+                "its headers, of which one has a name that is not UTF-8",
+                bad.offset(),
+                bad.key(),
+                bad.value(),
+            )
+            return run[: len(told)]
+        return run
 
     def _hear(self, faults: Sequence[Received]) -> None:
         for each in faults:

@@ -3,10 +3,8 @@
 The planner needs the end of every lane that may have something new, so one call must answer for all
 of them, and one partition without a leader must not hold up the rest. There are two ways to ask.
 The quick one is good for partitions that are well. What it leaves out is asked carefully, and asked
-so from then on until there is an answer: the topics are looked up one by one, and their partitions
-are asked broker by broker (see ``edges``). A topic name that the broker calls invalid, or a topic
-that it may not show us, makes librdkafka repeat a whole round until its time is up, so such names
-are left out, and what a look does not find has no answer.
+so from then on until there is an answer (see ``edges``); what had none is asked for once a second
+at most, since thousands of tenants may have no topic yet, and every other one's turn waits.
 
 No answer is kept between calls: how often to ask is the cycle's decision.
 """
@@ -32,6 +30,7 @@ from headrace.ports import TopicInfo, TopicPartition
 _VALID_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 #: topics of one description request: the answers of thousands would block a broker's thread long
 _TOPICS_PER_REQUEST = 500
+_ASK_AGAIN_S = 1.0
 
 
 class KafkaLog:
@@ -52,7 +51,14 @@ class KafkaLog:
         self._refusal: KafkaError | None = None
         #: partitions that had no answer the last time
         self._unanswered: set[TopicPartition] = set()
-        settings: dict[str, Any] = {**self._config, "error_cb": self._remember}
+        #: the monotonic second from which on they are asked for again
+        self._ask_again_s = 0.0
+        settings: dict[str, Any] = {
+            # A connection to a broker that hangs is given up no sooner; 60 s, if not told.
+            "socket.timeout.ms": str(max(1000, round(timeout_s * 1000))),
+            **self._config,
+            "error_cb": self._remember,
+        }
         try:
             self._admin = AdminClient(settings)
         except KafkaException as exc:
@@ -100,29 +106,18 @@ class KafkaLog:
         wanted = {each for each in partitions if _VALID_NAME.fullmatch(each.topic)}
         found = self._edges.of(list(wanted - self._unanswered), at)
         left = wanted - found.keys()
-        if left:
-            try:
-                carefully = self._carefully(left, at)
-            except BrokerUnavailable:
-                if not found:
-                    raise
-                carefully = {}
-            found |= carefully
-            self._unanswered = (self._unanswered | left) - carefully.keys()
-        return found
-
-    def _carefully(
-        self, partitions: Collection[TopicPartition], at: int
-    ) -> dict[TopicPartition, int]:
-        sound, unsound = self._describe(list(dict.fromkeys(each.topic for each in partitions)))
-        self._raise_if_all_failed(sound, unsound)
-        led: dict[int, list[TopicPartition]] = {}
-        for name, topic in sound.items():
-            for each in topic.partitions:
-                lane = TopicPartition(name, each.id)
-                if each.leader is not None and lane in partitions:
-                    led.setdefault(each.leader.id, []).append(lane)
-        return self._edges.of_leaders(led, at)
+        now_s = time.monotonic()
+        if not left or (found and left <= self._unanswered and now_s < self._ask_again_s):
+            return found
+        try:
+            carefully = self._edges.carefully(left, at)
+        except BrokerUnavailable:
+            if not found:
+                raise
+            carefully = {}
+        self._unanswered = (self._unanswered | left) - carefully.keys()
+        self._ask_again_s = now_s + _ASK_AGAIN_S
+        return found | carefully
 
     def _describe(self, names: list[str]) -> tuple[dict[str, Any], list[KafkaError]]:
         futures: dict[str, Future[Any]] = {}

@@ -42,7 +42,7 @@ RETRIED = frozenset({"HandlerError", "HandlerHung", "WorkerKilled"})
 #: hurts whoever shares the bin
 HURTS_NEIGHBOURS = frozenset({"HandlerSlow", "HandlerHung", "WorkerKilled"})
 #: says something about records; anything else (a topic that is gone) no dead letter can mend
-ABOUT_RECORDS = RETRIED | {"BadRecord", "WrongSchema", "SinkRefused"}
+ABOUT_RECORDS = RETRIED | {"BadRecord", "RecordUnreadable", "WrongSchema", "SinkRefused"}
 #: after trouble the next slice has so much less
 NARROWING = 8
 #: a handler that gives up so many records in a row would give up all of them

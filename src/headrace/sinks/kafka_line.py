@@ -23,7 +23,7 @@ from headrace.sinks.kafka_messages import messages, own_topic, topics_of, transl
 _METADATA_WAIT_S = 10.0
 #: within a bin's time budget, since a missing topic delays whoever is sent with it
 _NEW_TOPIC_WAIT_S = 0.5
-_OURS = {"enable.idempotence": "true", "acks": "all"}
+_OURS = {"enable.idempotence": "true", "acks": "all", "allow.auto.create.topics": "false"}
 _DEFAULTS = {
     "linger.ms": "2",
     "compression.type": "lz4",
@@ -110,6 +110,9 @@ class Line:
             try:
                 self.producer.produce(topic, value, **message)
             except BufferError:
+                if not len(self.producer):
+                    limit = "queue.buffering.max.kbytes"
+                    raise SinkRefused(f"topic {topic}: the message is more than {limit}") from None
                 # Give the deliveries that fill the queue a moment, and their callbacks a turn.
                 self.producer.poll(0.1)
             except KafkaException as exc:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable
 from headrace.ports import Effect, SinkWriter, Site, Written
@@ -105,21 +105,36 @@ class KafkaTopicWriter:
             errors.update(dict.fromkeys(ready, error))
             ready = {}
         for index, effect in ready.items():
-            try:
-                line.demand(effect, self._topic)
-                line.send(effect, self._topic, _noted(errors, index, line))
-            except HeadraceError as error:
-                errors.setdefault(index, error)
-            except ValueError as error:
-                # Such as text that is no UTF-8; it must not stop the other tenants.
-                errors.setdefault(index, SinkRefused(f"topic {self._topic}: {error}"))
-        # Every message ends within message.timeout.ms, delivered or not.
-        while line.producer.flush(1.0):
-            pass
+            _send(line, effect, self._topic, errors, index)
+        try:
+            # Every message ends within message.timeout.ms, delivered or not.
+            while line.producer.flush(1.0):
+                pass
+        except (KafkaException, SystemError) as exc:
+            # A fatal error comes out of whatever is called next, or breaks the call of a report.
+            _forget(line)
+            broke = SinkUnavailable(f"topic {self._topic}: the producer broke: {exc}")
+            errors = {**dict.fromkeys(ready, broke), **errors}
         return [failed(errors[i]) if i in errors else Written() for i in range(len(effects))]
 
     def close(self) -> None:
         """Keep the producer for the next bin; all it was given has been delivered."""
+
+
+def _send(
+    line: Line, effect: Effect, pattern: str, errors: dict[int, HeadraceError], index: int
+) -> None:
+    note = _noted(errors, index, line)
+    try:
+        line.demand(effect, pattern)
+        line.send(effect, pattern, note)
+    except HeadraceError as error:
+        errors.setdefault(index, error)
+    except KafkaException as exc:
+        note(exc.args[0], pattern)
+    except ValueError as error:
+        # Such as text that is no UTF-8; it must not stop the other tenants.
+        errors.setdefault(index, SinkRefused(f"topic {pattern}: {error}"))
 
 
 def _noted(
@@ -127,11 +142,17 @@ def _noted(
 ) -> Callable[[KafkaError, str], None]:
     def note(error: KafkaError, topic: str) -> None:
         errors.setdefault(index, translated(error, topic))
-        if error.fatal():
-            for key in [key for key, known in _lines.items() if known is line]:
-                del _lines[key]
+        # Reports do not bear the mark of a fatal error, only its code.
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            _forget(line)
 
     return note
+
+
+def _forget(line: Line) -> None:
+    """Let the next bin make a producer anew."""
+    for key in [key for key, known in _lines.items() if known is line]:
+        del _lines[key]
 
 
 #: one for each process and configuration; a forked child must not use its parent's

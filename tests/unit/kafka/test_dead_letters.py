@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.kafka import dead_letters
@@ -30,6 +30,8 @@ class Answering:
         pass
 
     def flush(self, timeout):
+        if isinstance(self._answer, Exception):
+            raise self._answer
         if self._silent:
             return len(self._calls)
         while self._calls:
@@ -109,3 +111,15 @@ def test_a_letter_that_names_no_record_is_our_own_mistake(answered):
 
 def test_no_secret_is_shown():
     assert "hunter2" not in repr(KafkaDeadLetters(CONFIG))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [KafkaException(KafkaError(KafkaError._FATAL)), SystemError("a result with an exception set")],
+)
+def test_a_client_that_broke_is_trouble_that_passes_and_is_made_anew(answered, broken):
+    letters = answered(broken)
+    for made in (1, 2):
+        with pytest.raises(BrokerUnavailable, match="broke"):
+            letters.keep([letter("orders", 1)])
+        assert Answering.made == made

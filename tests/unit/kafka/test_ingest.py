@@ -27,6 +27,7 @@ class FakeProducer:
         self.silent = False
         self.offset = 0
         self.places = {}
+        self.raises = []
 
     def produce(self, topic, value, key, on_delivery, headers=()):
         if self.full_at is not None and len(self.queue) >= self.full_at:
@@ -37,6 +38,8 @@ class FakeProducer:
 
     def poll(self, _):
         self.polls += 1
+        if self.raises:
+            raise self.raises.pop()
         if self.silent or self.polls < 2:
             return
         for value, told in self.queue:
@@ -99,6 +102,24 @@ def test_it_polls_only_while_something_is_under_way(opened):
         assert producer.polls > polls
 
     asyncio.run(play())
+
+
+def test_it_goes_on_polling_after_an_error_that_is_about_no_record(opened):
+    async def play():
+        line, producer = opened()
+        producer.raises = [KafkaException(KafkaError(KafkaError._FATAL))]
+        assert await line.store("t", records(b"a")) == [Stored(3, 0)]
+        assert await line.store("t", records(b"b")) == [Stored(3, 1)]
+
+    asyncio.run(play())
+
+
+def test_what_the_client_says_is_said_to_nobody_where_nothing_can_be_written(monkeypatch):
+    def full(*_args, **_fields):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(ingest.log, "warning", full, raising=False)
+    ingest._note(KafkaError(KafkaError._TRANSPORT))
 
 
 def test_nothing_to_store_is_done_at_once(opened):

@@ -5,6 +5,7 @@ import pytest
 from headrace.errors import ConfigError
 from headrace.kafka import client_config, producer_config
 from headrace.kafka.config import consumer_config
+from headrace.sinks.kafka_line import line_settings
 
 HERE = {"bootstrap.servers": "broker:9092"}
 
@@ -44,6 +45,9 @@ def test_translating_twice_changes_nothing():
         ("auto.offset.reset", "latest", "starting_offsets"),
         ("value.deserializer", "String", "decode"),
         ("isolation.level", "read_uncommitted", "committed"),
+        ("allow.auto.create.topics", "true", "its own topics"),
+        ("transactional.id", "mine", "takes one"),
+        ("delivery.report.only.error", "true", "acknowledgement"),
     ],
 )
 def test_what_cannot_be_had_is_refused_with_advice(name, value, advice):
@@ -72,3 +76,8 @@ def test_a_user_can_tune_fetching_but_not_what_the_reader_relies_on():
     assert made["fetch.wait.max.ms"] == "50"
     assert made["isolation.level"] == "read_committed"
     assert made["auto.offset.reset"] == "error"
+
+
+@pytest.mark.parametrize("config", [producer_config(HERE), line_settings(client_config(HERE))])
+def test_a_producer_brings_no_topic_back_that_was_deleted(config):
+    assert config["allow.auto.create.topics"] == "false"

@@ -3,6 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
+from headrace.kafka.faults import slice_error
 from headrace.kafka.lane_read import LaneRead
 from headrace.model.streams import LaneId, Slice
 
@@ -10,9 +11,21 @@ from headrace.model.streams import LaneId, Slice
 class Heard:
     """What the reader sees of a message."""
 
-    def __init__(self, offset, code=None, topic="t"):
-        self._offset, self._topic = offset, topic
+    def __init__(self, offset, code=None, topic="t", readable=True):
+        self._offset, self._topic, self._readable = offset, topic, readable
         self._error = None if code is None else KafkaError(code)
+        self.asked = 0
+
+    def headers(self):
+        self.asked += 1
+        if not self._readable:
+            raise SystemError("headers() returned a result with an exception set")
+
+    def key(self):
+        return b"k"
+
+    def value(self):
+        return b"v"
 
     def offset(self):
         return self._offset
@@ -102,3 +115,21 @@ def test_an_error_of_the_lane_is_kept_for_judgement():
     read = lane(0, 1)
     read.take([Heard(0, KafkaError.TOPIC_AUTHORIZATION_FAILED)])
     assert read.fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_record_whose_headers_cannot_be_told_ends_the_reading_before_it():
+    read, bad = lane(0, 9), Heard(2, readable=False)
+    read.take([*heard(0, 1), bad, *heard(3)])
+    assert (read.open, read.next_offset, held(read)) == (False, 2, [0, 1])
+    error = slice_error(read.error)
+    assert (error.temporary, error.code) == (False, "RecordUnreadable")
+    assert (error.offset, error.raw_key, error.raw_value) == (2, b"k", b"v")
+    # To ask the client again can end the process.
+    read.take(heard(4))
+    assert (bad.asked, held(read)) == (1, [0, 1])
+
+
+def test_it_is_not_asked_for_what_is_not_of_the_slice():
+    read, behind = lane(0, 2), Heard(2, readable=False)
+    read.take([*heard(0, 1), behind])
+    assert (read.error, behind.asked, read.next_offset) == (None, 0, 2)

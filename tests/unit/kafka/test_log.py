@@ -14,45 +14,22 @@ from headrace.ports import TopicPartition
 WELL, KILLED = TopicPartition("acme.visits", 0), TopicPartition("bolt.visits", 0)
 
 
-class FakeAdmin:
-    """Knows which broker leads partition 0 of a topic, or that nobody does; no other topics."""
-
-    def __init__(self, leaders):
-        self.leaders = leaders
-
-    def describe_topics(self, topics, **_options):
-        answers = {name: Future() for name in topics.topic_names}
-        for name, answer in answers.items():
-            if name not in self.leaders:
-                unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
-                answer.set_exception(KafkaException(unknown))
-                continue
-            leader = self.leaders[name] and SimpleNamespace(id=self.leaders[name])
-            partitions = [SimpleNamespace(id=0, leader=leader)]
-            answer.set_result(SimpleNamespace(topic_id="x", partitions=partitions))
-        return answers
-
-    def poll(self, _timeout):
-        return 0
-
-
 class FakeEdges:
     """Knows some offsets the quick way and more the careful one, and notes what it was asked."""
 
-    def __init__(self, quickly, carefully):
-        self.quickly, self.carefully = quickly, carefully
+    def __init__(self, quickly, more):
+        self.quickly, self.more = quickly, more
         self.asked = []
 
     def of(self, partitions, at):
         self.asked.append((set(partitions), at))
         return {each: self.quickly[each] for each in partitions if each in self.quickly}
 
-    def of_leaders(self, led, at):
-        self.asked.append((led, at))
-        if isinstance(self.carefully, Exception):
-            raise self.carefully
-        lanes = [lane for lanes in led.values() for lane in lanes]
-        return {each: self.carefully[each] for each in lanes if each in self.carefully}
+    def carefully(self, partitions, at):
+        self.asked.append((set(partitions), at, "carefully"))
+        if isinstance(self.more, Exception):
+            raise self.more
+        return {each: self.more[each] for each in partitions if each in self.more}
 
     def close(self):
         pass
@@ -62,29 +39,32 @@ class FakeEdges:
 def log():
     made = KafkaLog({"bootstrap.servers": "127.0.0.1:1"})
     made._edges.close()
-    made._admin = FakeAdmin({"acme.visits": 1, "bolt.visits": 2})
     yield made
     made.close()
 
 
-def test_what_the_quick_way_leaves_out_is_asked_of_its_broker_until_there_is_an_answer(log):
+def test_what_the_quick_way_leaves_out_is_asked_carefully_until_there_is_an_answer(log):
     log._edges = FakeEdges({WELL: 7}, {})
     assert log.end_offsets([WELL, KILLED]) == {WELL: 7}
-    assert log._edges.asked == [({WELL, KILLED}, END), ({2: [KILLED]}, END)]
+    assert log._edges.asked == [({WELL, KILLED}, END), ({KILLED}, END, "carefully")]
+    log._ask_again_s = 0.0
     log._edges = FakeEdges({WELL: 7}, {KILLED: 9})
     assert log.end_offsets([WELL, KILLED]) == {WELL: 7, KILLED: 9}
-    assert log._edges.asked == [({WELL}, END), ({2: [KILLED]}, END)]
+    assert log._edges.asked == [({WELL}, END), ({KILLED}, END, "carefully")]
     log._edges = FakeEdges({WELL: 7, KILLED: 9}, {})
     assert log.end_offsets([WELL, KILLED]) == {WELL: 7, KILLED: 9}
     assert log._edges.asked == [({WELL, KILLED}, END)]
 
 
-@pytest.mark.parametrize("leaders", [{"acme.visits": 1}, {"acme.visits": 1, "bolt.visits": None}])
-def test_what_is_not_there_and_what_nobody_leads_is_not_asked_for(log, leaders):
-    log._admin = FakeAdmin(leaders)
-    log._edges = FakeEdges({}, {WELL: 7})
-    assert log.end_offsets([WELL, KILLED, TopicPartition("acme.visits", 8)]) == {WELL: 7}
-    assert log._edges.asked[1:] == [({1: [WELL]}, END)]
+def test_what_had_no_answer_is_not_asked_for_in_every_turn(log):
+    log._edges = FakeEdges({WELL: 7}, {})
+    for _ in range(3):
+        assert log.end_offsets([WELL, KILLED]) == {WELL: 7}
+    assert [each for each in log._edges.asked if len(each) == 3] == [({KILLED}, END, "carefully")]
+    # Something new is, at once; and so is everything where nothing else has an answer.
+    log.end_offsets([WELL, KILLED, TopicPartition("cove.visits", 0)])
+    log.end_offsets([KILLED])
+    assert len([each for each in log._edges.asked if len(each) == 3]) == 3
 
 
 def test_brokers_that_are_away_take_no_answer_from_the_others(log):

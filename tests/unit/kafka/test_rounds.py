@@ -33,6 +33,9 @@ class Complaint:
     def error(self):
         return self._error
 
+    def headers(self):
+        return None
+
 
 class Complaining:
     """A consumer of a sound cluster that brings nothing but the same error."""

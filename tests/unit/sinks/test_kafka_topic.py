@@ -6,7 +6,7 @@ import os
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
@@ -121,3 +121,51 @@ def test_a_producer_is_forgotten_after_a_fatal_error():
 def test_the_guarantee_cannot_be_configured_away():
     with pytest.raises(ConfigError, match="Kafka producer"):
         _writer(**{"max.in.flight": "99"}).write([])
+
+
+class Broken:
+    """A producer after a fatal error, which comes out of the one call or the other."""
+
+    def __init__(self, call):
+        self._call = call
+
+    def __len__(self):
+        return 0
+
+    def produce(self, *_args, **_message):
+        self._maybe("produce")
+
+    def poll(self, _timeout):
+        self._maybe("poll")
+
+    def flush(self, _timeout):
+        self._maybe("flush")
+        return 0
+
+    def _maybe(self, call):
+        if call == self._call:
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+
+
+@pytest.mark.parametrize("call", ["produce", "poll", "flush"])
+def test_a_producer_that_broke_is_trouble_that_passes_and_is_made_anew(call):
+    writer = _writer()
+    line = kafka_topic._line(writer._properties)
+    line.topics, line.producer = {"acme.scores"}, Broken(call)
+    (outcome,) = writer.write([_effect(pa.table({"value": ["a"]}))])
+    assert outcome.error.code == "SinkUnavailable"
+    assert kafka_topic._line(writer._properties) is not line
+
+
+def test_a_message_that_the_queue_can_never_hold_is_refused(monkeypatch):
+    writer = _writer()
+    line = kafka_topic._line(writer._properties)
+    line.topics, line.producer = {"acme.scores"}, Broken("")
+
+    def full(*_args, **_message):
+        raise BufferError
+
+    monkeypatch.setattr(line.producer, "produce", full)
+    (outcome,) = writer.write([_effect(pa.table({"value": ["a"]}))])
+    assert (outcome.error.code, outcome.error.temporary) == ("SinkRefused", False)
+    assert "queue.buffering.max.kbytes" in outcome.error.message
