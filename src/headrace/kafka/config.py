@@ -24,6 +24,7 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "metadata.max.age.ms": "topic.metadata.refresh.interval.ms",
+    "delivery.timeout.ms": "message.timeout.ms",
     "request.timeout.ms": "socket.timeout.ms",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
@@ -144,5 +145,7 @@ def _check(name: str, value: str) -> None:
         problem = f"type {value} cannot be read here; {_PEM_INSTEAD}"
     elif name == "ssl.truststore.location" and _JAVA_STORE.search(value):
         problem = f"{value} is a Java store; give a PEM file as ssl.ca.location"
+    elif _RENAMED.get(name, name) == "message.timeout.ms" and value == "0":
+        problem = "0 is to wait for ever, and others wait with it; give milliseconds"
     if problem:
         raise ConfigError(f"kafka: {name}: {problem}")

@@ -8,6 +8,7 @@ the letters are is decided by ``redrive``.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -127,9 +128,10 @@ class RedriveLine:
             )
             self._producer.commit_transaction(_REQUEST_S)
         except KafkaException as exc:
-            with contextlib.suppress(KafkaException):
+            error = self._cause(first_error(exc))
+            with contextlib.suppress(KafkaException, SystemError):
                 self._producer.abort_transaction(_REQUEST_S)
-            self._fail(first_error(exc), exc, partition)
+            self._fail(error, exc, partition)
 
     def close(self) -> None:
         """Give up connections; an open transaction is undone by whoever comes next."""
@@ -164,11 +166,25 @@ class RedriveLine:
 
     def _settle(self, faults: list[KafkaError]) -> None:
         assert self._producer is not None
-        if self._producer.flush(_REQUEST_S):
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        give_up_s = time.monotonic() + _REQUEST_S
+        # Not ``flush``: on a producer that is shut out it ends in a SystemError of the client.
+        while len(self._producer):
+            self._producer.poll(0.1)
+            if time.monotonic() > give_up_s:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if faults:
             # One that fails takes the others of its transaction along, and they may tell first.
             raise KafkaException(next((e for e in faults if e.code() not in _TAKEN), faults[0]))
+
+    def _cause(self, error: KafkaError) -> KafkaError:
+        """What broke a producer that says no more than that it broke."""
+        assert self._producer is not None
+        if error.code() == KafkaError._FATAL:
+            try:
+                self._producer.poll(0)
+            except KafkaException as exc:
+                return first_error(exc)
+        return error
 
     def _own_consumer(self) -> Consumer:
         """A consumer that only asks and is asked who it is: it reads nothing and joins nothing."""

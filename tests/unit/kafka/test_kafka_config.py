@@ -47,6 +47,8 @@ def test_translating_twice_changes_nothing():
         ("isolation.level", "read_uncommitted", "committed"),
         ("allow.auto.create.topics", "true", "its own topics"),
         ("transactional.id", "mine", "takes one"),
+        ("delivery.timeout.ms", "0", "for ever"),
+        ("message.timeout.ms", "0", "for ever"),
         ("delivery.report.only.error", "true", "acknowledgement"),
     ],
 )
