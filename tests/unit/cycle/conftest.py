@@ -107,6 +107,12 @@ class World:
             self.driver.turn()
             self.clock.move(seconds)
 
+    def killed_after_writing(self, **chosen):
+        """A life that wrote its wave's effects and did not live to commit it."""
+        self.start(**chosen)
+        self.driver.turn()
+        self.engine.finished(0)
+
     def positions(self, use_case_name="keep"):
         found = {}
         for each in self.store.load_positions():

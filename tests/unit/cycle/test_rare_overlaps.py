@@ -79,7 +79,7 @@ def test_what_a_dead_driver_recorded_of_a_tenant_since_added_again_is_not_run(wo
     world.driver.turn()
     added_again(world)
     world.send("acme", 6, partition=1)
-    killed_after_writing(world, name="other")
+    world.killed_after_writing(name="other")
     # Its last beat made it the heir.
     (dead, _) = world.store.beat("other", world.driver.leases.number)
     assert world.store.adopt("other", dead)
@@ -123,13 +123,6 @@ def test_what_waits_to_run_again_of_a_tenant_since_added_again_is_cut_anew(world
 def added_again(world):
     world.store.set_tenant_state("acme", State.REMOVED)
     world.store.add_tenant(Tenant("acme"))
-
-
-def killed_after_writing(world, **chosen):
-    """A life that wrote its wave's effects and did not live to commit it."""
-    world.start(**chosen)
-    world.driver.turn()
-    world.engine.finished(0)
 
 
 def test_a_bad_record_behind_a_seek_lets_nobody_skip_what_is_before_it(world):

@@ -75,13 +75,6 @@ def serving(world, handler=offsets, tenants="abc", **options):
     return world
 
 
-def killed_after_writing(world):
-    """A life that wrote its wave's effects and did not live to commit it."""
-    world.start()
-    world.driver.turn()
-    world.engine.finished(0)
-
-
 def is_free(world, tenant):
     return world.driver.board.lane(LaneId("keep", tenant, 0)).wave is None
 
@@ -126,7 +119,7 @@ def test_a_lane_that_was_sought_while_its_wave_ran_holds_up_nobody(world):
 
 
 def test_a_lane_that_a_replay_does_not_need_is_free(world):
-    killed_after_writing(serving(world))
+    serving(world).killed_after_writing()
     world.store.seek(StreamId("keep", "a"), {0: 2})
     world.start()
     world.turns(5)
@@ -143,7 +136,7 @@ def test_who_was_replaced_takes_nothing_from_its_successors_record(world):
     # Its wave came back, and then it slept.
     first._results += world.engine.finished(0)
     down.clear()
-    killed_after_writing(world)
+    world.killed_after_writing()
     with pytest.raises(Fenced):
         first.turn()
     for name in "abc":
@@ -154,7 +147,7 @@ def test_who_was_replaced_takes_nothing_from_its_successors_record(world):
 
 
 def test_a_neighbour_that_is_added_again_makes_nobody_forget(world, monkeypatch):
-    killed_after_writing(serving(world))
+    serving(world).killed_after_writing()
     monkeypatch.setattr("headrace.spark.task.GROUP_S", -1)
     seen = []
 
@@ -331,7 +324,7 @@ def test_a_removed_tenant_that_was_to_change_hands_leaves_nothing_recorded(world
 
 
 def test_a_slice_waits_as_it_was_for_what_only_a_person_mends(world):
-    killed_after_writing(serving(world, tenants="a"))
+    serving(world, tenants="a").killed_after_writing()
     locked = [True]
 
     def handler(table, context):

@@ -12,6 +12,7 @@ from headrace.kafka.edges import END, PORTION, START, Edges
 from headrace.ports import TopicPartition
 
 ACME, BOLT, COVE = (TopicPartition(f"{name}.visits", 0) for name in ("acme", "bolt", "cove"))
+ALL = [ACME, BOLT, COVE]
 A_TIME_MS = 1_700_000_000_000
 
 
@@ -110,9 +111,6 @@ def test_the_quick_way_ends_with_the_first_portion_that_nobody_answers(edges):
     edges._client.consumer.raises[many[0]] = KafkaError._TIMED_OUT
     assert edges.of(many, END) == {}
     assert asked_of(edges) == [many[:PORTION]]
-
-
-ALL = [ACME, BOLT, COVE]
 
 
 def test_a_broker_that_is_away_costs_only_its_own_partitions_their_answer(edges):
