@@ -20,7 +20,8 @@ class Role(StrEnum):
 
     OPERATOR = "operator"  #: see and change everything, keys included
     VIEWER = "viewer"  #: see everything, change nothing, see no raw records and no keys
-    TENANT = "tenant"  #: see its own, suspend, resume, retry, skip and redrive its own
+    #: see its own, suspend its own and resume what it has suspended; retry, skip, redrive its own
+    TENANT = "tenant"
     SENDER = "sender"  #: send events of its tenant, at the ingest gateway alone
 
 
@@ -76,6 +77,8 @@ class Change:
     detail: str = ""
     #: given by the store, growing
     id: int | None = None
+    #: of the tenant at that time; given by the store; None where there was none of this name
+    generation: int | None = None
 
     def shortened(self) -> Change:
         """The same with texts cut, since callers choose how long these are."""

@@ -13,6 +13,22 @@ from headrace.model.waves import Wave
 
 
 @dataclass(frozen=True, slots=True)
+class Contrast:
+    """What slices of different size that came back one after the other told of a stream's cost."""
+
+    #: the slice that came back last; 0 records: none yet
+    records: int = 0
+    seconds: float = 0.0
+    #: how much is known: a pair of which one is twice as large weighs a half, older ones less
+    weight: float = 0.0
+    #: growth of log seconds by log records: 0 is a fixed cost, 1 is so much a record
+    growing: float = 1.0
+    #: where it was so: natural logarithm of the records between the two, and how far these differ
+    log_records: float = 0.0
+    log_width: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What a record of a stream costs, as moving averages of its receipts."""
 
@@ -27,6 +43,7 @@ class Cost:
     #: variance of the natural logarithms of the two figures of seconds: 1 is a factor of e or so
     doubt_slice: float = 1.0
     doubt_record: float = 9.0
+    contrast: Contrast = field(default_factory=Contrast)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +53,13 @@ class LaneView:
     partition: int
     #: next offset to read
     position: int
-    #: end of the log (for read_committed: the last stable offset)
+    #: what may be planned ends here; at most the end of the log (for read_committed: the last
+    #: stable offset)
     end: int
     #: a slice of this lane is running
     in_flight: bool = False
+    #: the log has more behind ``end``, or nobody knows that it has not
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +81,10 @@ class StreamView:
     #: streams of one label share bins with each other only, so that the one among them that hangs
     #: or kills is found; empty is no suspicion
     apart: str = ""
+    #: it hung, or killed its worker, when it was last alone
+    hung: bool = False
+    #: seconds one call of its handler may take, by itself, before it counts as hanging
+    call_limit_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +93,8 @@ class Limits:
 
     #: predicted seconds a bin may have; a slower stream gets a smaller slice
     bin_budget_s: float = 1.0
+    #: a slice that costs much however small may take so many times that, with a bin to itself
+    fixed_times: float = 8.0
     #: bins of one wave; a wave ends when its slowest bin ends, so few means less waiting
     bins_per_wave: int = 1
     #: most records and bytes of one slice; they bound the memory of a worker

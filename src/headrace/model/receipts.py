@@ -27,6 +27,8 @@ class SliceError:
     raw_key: bytes | None = None
     raw_value: bytes | None = None
     raw_headers: tuple[tuple[str, bytes | None], ...] = ()
+    #: when the record was written, in milliseconds since 1970; None when nobody knows any more
+    timestamp_ms: int | None = None
     retry_after_s: float | None = None
 
 
@@ -57,3 +59,6 @@ class Receipt:
     #: of some of its records, where traces are wanted: W3C ``traceparent`` headers
     traceparents: tuple[str, ...] = ()
     error: SliceError | None = None
+    #: the position was moved before anything was done, and what is between this offset and
+    #: ``reached`` was not, or nobody knows
+    lost_from: int | None = None

@@ -42,13 +42,13 @@ class LaneStart:
 class Deployment:
     """One use case as deployed: where its code is, and what a driver must know to plan it.
 
-    The code itself is not kept: a driver imports ``module`` and compares its digest.
+    The code itself is not kept here: a driver takes the copy that has the digest (``versions/``).
     """
 
     use_case: str
-    #: path of the Python file that holds it
+    #: path of the Python file that held it when it was deployed
     module: str
-    #: SHA-256 of the module's source, hexadecimal: the version of the use case
+    #: SHA-256 of all of its local code, hexadecimal: the version of the use case
     digest: str
     #: topic of a tenant, such as ``{tenant}.visits``
     topic: str
@@ -73,6 +73,29 @@ class Deployment:
     share: float = 1.0
     #: for a rerun: where each partition ends, what is not named being left out; None is no rerun
     until: Mapping[int, int] | None = None
+    #: for people: how often effects happen, and where they go; empty where nobody has said it yet
+    guarantee: str = ""
+    sink: str = ""
+    #: given by the store at each deployment, also of what is there already; larger than before
+    revision: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a driver says to a deployment: that it runs it, or why not."""
+
+    driver: str
+    use_case: str
+    #: that of the deployment
+    revision: int
+    #: digest of what it runs; None: it runs no version of the use case
+    digest: str | None
+    #: since when it says so, in seconds since 1970
+    since_s: float
+    #: why it does not run what was deployed; None: it does
+    error: str | None = None
+    #: what it refused it tries again by itself
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +129,36 @@ class Failure:
 
     slice: Slice
     error: SliceError
+    #: when it failed last
     at_s: float
     #: how often it was tried; 0 for records that Kafka lost
     attempts: int = 1
     state: FailureState = FailureState.OPEN
     #: given by the store
     id: int | None = None
+    #: how often it was kept: once, and each time that it was retried and failed again
+    times: int = 1
+    #: whether the record that it names is kept with it; false where its tenant has no room left
+    record_kept: bool = True
+
+    @property
+    def place(self) -> tuple[LaneId, str, int, bool]:
+        """The same for failures at the same record, or of slices that begin at the same offset."""
+        piece, offset = self.slice, self.error.offset
+        at = piece.from_offset if offset is None else offset
+        return piece.lane, piece.topic, at, offset is None
+
+    def comes_again(self, after: Failure) -> bool:
+        """Whether it is at the place of an earlier one, and of the same record, as far as is known.
+
+        Of a topic that was made again, or a log that was cut, another record has the same offset.
+        """
+        records = [
+            (each.error.timestamp_ms, each.error.raw_key, each.error.raw_value)
+            for each in (self, after)
+            if each.record_kept and each.error.timestamp_ms is not None
+        ]
+        return self.place == after.place and (len(records) < 2 or records[0] == records[1])
 
     @property
     def skipped_from(self) -> frozenset[int]:

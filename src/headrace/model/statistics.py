@@ -67,9 +67,11 @@ class StreamFigures:
     lost_records_total: int
     #: the wave that runs it, or the last one
     wave: str
-    #: why it does not go on, or its last error, in one line
+    #: why it does not go on, or what happened to it within the last minute, in one line
     note: str
     lanes: tuple[LaneFigures, ...]
+    #: when it is tried again, if it is "retrying" and waits
+    retry_at_s: float | None = None
 
 
 class Outcome(StrEnum):
@@ -125,6 +127,16 @@ class UseCaseFigures:
     bytes_out_per_s: float | None
     #: records a second that backpressure allows; None is no limit
     pace_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A server that a driver is without."""
+
+    #: store or kafka
+    what: str
+    #: seconds since 1970
+    since_s: float
 
 
 @dataclass(frozen=True, slots=True)

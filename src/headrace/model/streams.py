@@ -55,6 +55,14 @@ class State(StrEnum):
     REMOVED = "removed"  #: nothing new is planned; what was in flight may still commit
 
 
+class Stopper(StrEnum):
+    """Who has stopped a tenant or a stream; it may be several (``policies/stops.py``)."""
+
+    OPERATOR = "operator"
+    TENANT = "tenant"
+    FAILURE = "failure"  #: one that stops a use case for all tenants, or lost records
+
+
 #: between the name of a use case and the number of a rerun of it; no use case has it in its name
 RERUN_MARK = "~"
 
@@ -145,6 +153,12 @@ class Tenant:
     #: share of task-seconds against the others when there is not enough for all
     weight: float = 1.0
     throttle: Throttle = Throttle()
+    #: of a suspended one, who did it
+    stopped_by: frozenset[Stopper] = frozenset()
+    #: epochs below it are of earlier tenants of this name; given by the store
+    generation: int = 0
+    #: when it was added after another of its name was removed, in seconds since 1970; None: never
+    added_again_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +172,9 @@ class Stream:
     topic_id: str | None = None
     #: fencing token of whoever holds this stream
     epoch: int = 0
-    #: why it is suspended, in one line; None when an operator did it or nobody did
+    #: why it is suspended, in one line; None when somebody did it by hand, or nobody did
     reason: str | None = None
     #: name of the driver that plans it; None while it is free
     holder: str | None = None
+    #: of a suspended one, who did it
+    stopped_by: frozenset[Stopper] = frozenset()

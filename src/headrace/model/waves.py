@@ -3,6 +3,9 @@
 A wave is what one Spark job runs, and always of one use case: its handler, sink and guarantee are
 then one thing for the whole job, and a failure of the job touches nobody else's. Its lanes (for
 order ``stream``: its streams) are disjoint from those of every other wave in flight.
+
+A use case may be deployed otherwise while a wave of it runs or waits to run again. So a wave has
+the *terms* that it began under with it, and is run and judged by these to its end.
 """
 
 from __future__ import annotations
@@ -10,7 +13,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from headrace.model.streams import Slice
+from headrace.model.streams import Guarantee, Order, Slice
+
+
+def planned_id(wave_id: str) -> str:
+    """The id of the wave as it was planned, by that of the wave itself or of a part of it."""
+    return wave_id.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What must stay the same of a use case until a wave of it is over."""
+
+    guarantee: Guarantee
+    order: Order
+    form: str
+    #: the kind of sink, with what says where its effects go; empty for form ``wave``
+    sink: str
+    #: the wave is written down before it runs (exactly-once by intent)
+    intends: bool
+    #: the warehouse, where the sink writes below it; also empty where an earlier version wrote it
+    place: str = ""
+
+    def __str__(self) -> str:
+        sink = f", sink {self.sink}" if self.sink else ""
+        place = f" in warehouse {self.place}" if self.place else ""
+        return f"{self.guarantee}, order {self.order}, form {self.form}{sink}{place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +62,21 @@ class Wave:
     bins: tuple[Bin, ...]
     #: a slice still running after this many seconds yields between two portions
     budget_s: float
+    #: what it began under; None before it begins, and where an earlier version wrote it down
+    terms: Terms | None = None
+
+    @property
+    def intended(self) -> bool:
+        """Whether it was written down before it began."""
+        return self.terms is not None and self.terms.intends
+
+    @property
+    def writes_by_id(self) -> bool:
+        """Whether its handler writes under its id, where only the same id replaces what was left.
+
+        Of what an earlier version wrote down it is not known.
+        """
+        return self.terms is None or self.terms.form == "wave"
 
     @property
     def slices(self) -> Iterator[Slice]:

@@ -9,25 +9,36 @@ Properties, the first before the second
 1. *Valid.* Slices begin at the position, end at or before the log's end and hold at least one
    record. A lane is in one slice at most, and in none while it runs. A stream of order ``stream``
    runs alone, in one bin, with all its lanes that have records: one left out could hold the oldest
-   record. They are merged in memory, so together they are held to ``slice_bytes``. No more bins
-   than free slots; a wave is of one use case.
+   record. It waits while a lane goes on and nothing of it may be planned yet. Lanes are merged in
+   memory, so together they are held to ``slice_bytes``. No more bins than free slots; a wave is of
+   one use case.
 2. *Throttles kept.* A stream takes at most its allowance. While anything is allowed the least it
    can take may pass (one record, for order ``stream`` one of each lane), and its bucket owes it.
 3. *Fair in task-seconds by weight, and work-conserving.* Records mislead: one tenant's may cost a
    thousand times another's. Who needs less leaves the rest to the others, and no slot is left
    idle while somebody could use it. What a stream was owed and did not get is its credit in the
    next turn; what it got too much is its debt. Both are kept up to 16 bins, so that neither a bad
-   guess nor a long absence is paid for for ever.
-4. *No bin predicted over its budget*, except by one slice of one record (order ``stream``: one
-   record of each lane), which gets a bin of its own. It can not be made smaller.
+   guess nor a long absence is paid for for ever; the debt of a stream that runs apart up to four
+   calls that hang, so that others have had the slot for as long before it has it again.
+4. *No bin predicted over its budget*, except by one slice alone (order ``stream``: the lanes of one
+   stream) in two cases. It has one record (of each lane), and can not be made smaller. Or it costs
+   so much however small that a budget would be spent on that: then it may take ``fixed_times`` what
+   it costs however small, but no more than half of what is left until one call counts as hanging,
+   and no more than four times the records of the largest slice that was seen lately. Such a slice
+   fills a bin for what is shared out, and its stream owes what it takes beyond.
 5. *Few bins*, by predicted seconds: a further bin is opened only for ``min_bin_s`` of work.
 6. *No flood and no suspect in the bin of a quick stream*, since a receipt comes when its bin has
    ended. Bins are of one kind (`kinds`): *quick*, with at most ``quick_s`` waiting in all, even if
    it takes as much longer as its spread allows; *bulk*, with more; *cautious*, if slow or unsteady;
    *unknown*, without a receipt; *apart*, if suspected of hanging or of killing its worker, and then
    of one label. With too few slots for all kinds they take turns. An unknown stream is probed with
-   ``probe_records``, and with four times more after each of its first receipts.
-7. *Stable.* The order of the snapshot does not matter. Ties go to the lower stream id (use case,
+   ``probe_records``, and with four times more after each of its first receipts, but not with more
+   than what took too long.
+7. *Sizes are tried*, or what of a slice's cost is fixed would not be known. Where more waits than
+   one slice takes, and slices of different size have told too little lately, one slice is a
+   sixteenth as long as it might be. Where it would have three records at most it is twice as long
+   instead, at most one in eight of them, if that is no more than half of what counts as hanging.
+8. *Stable.* The order of the snapshot does not matter. Ties go to the lower stream id (use case,
    tenant), then the lower partition.
 
 *Nobody starves.* Rank a stream by credit over weight. All that wait rise alike, and being served
@@ -100,6 +111,31 @@ Each got just what it was owed, so nobody has a credit:
 
 >>> max(abs(credit.credit_s) for credit in made.credits) < 1e-6
 True
+
+A handler takes 2 s for each call besides 1 ms for each record. In a budget of 1 s it would get one
+record for each call. Slices of 3,000 were seen, so it gets four times that, which takes less than
+eight times 2 s, and has a bin to itself. Its share was 0.4 s: what it takes beyond, it owes.
+
+>>> from headrace.model.plans import Contrast
+>>> seen = Contrast(records=3000, seconds=5.0, weight=9.0)
+>>> cost = Cost(0.001, seconds_per_slice=2.0, spread=0.1, samples=9, contrast=seen)
+>>> lanes = (LaneView(0, 0, 10**6),)
+>>> calls = StreamView(StreamId("score", "calls"), "calls.visits", lanes, cost=cost)
+>>> snapshot = Snapshot("turn-8", (calls, *streams), free_slots=2)
+>>> made = plan(snapshot)
+>>> for each in (each for wave in made.waves for each in wave.bins):
+...     print(f"{each.predicted_s:.3f} s", *each.slices, sep=chr(10) + "  ")
+1.000 s
+  heavy.visits[0] 0..267
+  heavy.visits[1] 0..267
+  small.visits[0] 0..200
+  whale.visits[0] 0..266
+14.000 s
+  calls.visits[0] 0..12000
+>>> check(snapshot, made)
+[]
+>>> print([f"{each.credit_s:.1f}" for each in made.credits if each.stream == calls.id])
+['-13.6']
 """
 
 from headrace.planning.check import Fault, FaultKind, check

@@ -20,6 +20,8 @@ from headrace.planning.kinds import SLOW_PART
 
 #: predictions are sums of floats in another order than here
 TOLERANCE_S = 1e-6
+#: a slice of no more records may be over the budget, to learn what of its cost is fixed
+MOST_TRIED = 6
 
 
 class FaultKind(StrEnum):
@@ -42,6 +44,7 @@ class FaultKind(StrEnum):
     STREAM_SPLIT = "order stream: slices in more than one bin"
     STREAM_TOO_LARGE = "order stream: more predicted bytes in a bin than the limit"
     LANE_LEFT_OUT = "order stream: a lane with records is not in the bin"
+    LANE_UNKNOWN = "order stream: a lane goes on, and nothing of it can be in the bin"
     OVER_BUDGET = "a bin predicted over its budget"
     WRONG_PREDICTION = "a bin whose prediction is not the sum of its slices"
     MIXED_QUICK = "a bin of quick streams and others"
@@ -129,7 +132,7 @@ def _bin_faults(
         if abs(predicted_s - each.predicted_s) > TOLERANCE_S * max(1.0, predicted_s):
             yield Fault(FaultKind.WRONG_PREDICTION, where)
         over = predicted_s > snapshot.limits.bin_budget_s + TOLERANCE_S
-        if over and not _may_be_over(each, streams):
+        if over and not _may_be_over(snapshot.limits, each, streams):
             yield Fault(FaultKind.OVER_BUDGET, f"{where}, {predicted_s:.3f} s")
 
 
@@ -139,14 +142,25 @@ def _seconds(view: StreamView, piece: Slice) -> float:
     return cost.seconds_per_slice + records * cost.seconds_per_record
 
 
-def _may_be_over(each: Bin, streams: dict[StreamId, StreamView]) -> bool:
-    """One record alone, or one of each lane where order is strict, can not be made smaller."""
-    if any(piece.size > 1 for piece in each.slices):
-        return False
+def _may_be_over(limits: Limits, each: Bin, streams: dict[StreamId, StreamView]) -> bool:
+    """One slice alone, or those of one stream where order is strict, if it could not be shorter.
+
+    One record can not, nor what costs much however small; and twice that may be tried of a few.
+    """
     used = {_stream(piece) for piece in each.slices}
-    if len(used) > 1:
+    view = streams[each.slices[0].lane.stream]
+    lanes = len(each.slices)
+    if len(used) > 1 or (lanes > 1 and view.order is not Order.STREAM):
         return False
-    return len(each.slices) == 1 or streams[used.pop()].order is Order.STREAM
+    records = sum(piece.size for piece in each.slices)
+    if records == lanes:
+        return True
+    fixed_s = lanes * view.cost.seconds_per_slice
+    seconds = fixed_s + records * view.cost.seconds_per_record
+    half_s = (fixed_s + view.call_limit_s) / 2
+    if seconds <= min(limits.fixed_times * fixed_s, half_s) + TOLERANCE_S:
+        return True
+    return records <= lanes * MOST_TRIED and seconds <= half_s + TOLERANCE_S
 
 
 def _company_faults(
@@ -223,7 +237,7 @@ def _range(lane: LaneView, piece: Slice) -> Iterator[FaultKind]:
         yield FaultKind.BEYOND_END
     if piece.size < 1:
         yield FaultKind.EMPTY_SLICE
-    if piece.more != (piece.until_offset < lane.end):
+    if piece.more != (piece.until_offset < lane.end or lane.goes_on):
         yield FaultKind.WRONG_MORE
 
 
@@ -237,6 +251,8 @@ def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]
     planned = {piece.lane.partition for piece in pieces}
     if any(lane.end > lane.position and lane.partition not in planned for lane in view.lanes):
         yield FaultKind.LANE_LEFT_OUT
+    if any(lane.goes_on and lane.end <= lane.position for lane in view.lanes):
+        yield FaultKind.LANE_UNKNOWN
 
 
 def _too_large(limits: Limits, view: StreamView, pieces: list[Slice]) -> bool:

@@ -10,11 +10,12 @@ Nothing is shared out here; each stream is looked at alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from headrace.model.plans import LaneView, Limits, Snapshot, StreamView
+from headrace.model.plans import Contrast, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import Order
 from headrace.planning.kinds import EPSILON_S, Group, group_of
 
@@ -23,6 +24,12 @@ PROBES = 4
 #: the least that is taken of a stream is at least this part of a bin, if so much waits, and at most
 #: that, unless one record of each lane takes more
 QUANTA, LARGEST_LEAST = 50, 4
+#: with less weight of pairs of slices than this, nobody knows what of their cost is fixed
+SURE, SURE_OF_FEW = 8.0, 2.0
+#: a slice that is to show it is so many times smaller; or larger, where it has fewer than `FEWER`
+SMALLER, LARGER, FEWER = 16, 2, 4
+#: over a budget, a slice is no more than so many times as large as what was seen
+SEEN_TIMES = 4
 
 _partition = attrgetter("partition")
 
@@ -48,13 +55,20 @@ class Demand:
     strict: bool
     #: with whom it may share a bin
     group: Group
+    #: what it takes of a lane is longer than a budget, so each has a bin to itself (with order
+    #: `stream` all together): `records` and `least` then count lanes, each with its `most`
+    whole: bool = False
 
     def seconds_for(self, records: int) -> float:
         """Predicted task-seconds of so many records over as many lanes as they reach."""
+        if self.whole and not self.strict:
+            return records * (self.fixed_s + sum(self.most) / len(self.most) * self.record_s)
         return min(records, len(self.lanes)) * self.fixed_s + records * self.record_s
 
     def room_for(self, records: int) -> float:
-        """Seconds of bins they need: a single record over the budget fills one bin, not more."""
+        """Seconds of bins they need: what is over the budget fills one bin, not more."""
+        if self.whole and not self.strict:
+            return records * self.budget_s
         bins = 1 if self.strict else min(records, len(self.lanes))
         return min(self.seconds_for(records), bins * self.budget_s)
 
@@ -63,6 +77,9 @@ class Demand:
         lanes = len(self.lanes)
         one_s = self.fixed_s + self.record_s
         room_s += EPSILON_S
+        if self.whole:
+            found = int(room_s / self.budget_s)
+            return min(found, 1) * self.records if self.strict else min(found, self.records)
         if self.strict:
             if lanes * one_s >= self.budget_s:
                 return self.least if room_s >= self.budget_s else 0
@@ -135,9 +152,14 @@ def rotation(lanes: Iterable[LaneView], count: int, every: int = 1) -> int:
 
 def _takeable(view: StreamView) -> list[LaneView]:
     lanes = [lane for lane in view.lanes if lane.end > lane.position and not lane.in_flight]
-    if lanes and view.order is Order.STREAM and any(lane.in_flight for lane in view.lanes):
+    if lanes and view.order is Order.STREAM and any(map(_holds_all, view.lanes)):
         return []
     return lanes
+
+
+def _holds_all(lane: LaneView) -> bool:
+    """Whether its next record may be the oldest, and can not be in the same bin as the others."""
+    return lane.in_flight or (lane.goes_on and lane.end <= lane.position)
 
 
 def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand | None:
@@ -150,13 +172,14 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
     fixed_s = max(cost.seconds_per_slice, 0.0)
     record_s = max(cost.seconds_per_record, EPSILON_S)
     strict = view.order is Order.STREAM
-    longest = max(1, min(limits.slice_records, _slice_records(view, limits)))
     lags = [lane.end - lane.position for lane in lanes]
+    within_s = longest_s(view, limits, len(lanes) if strict else 1)
+    longest = max(1, min(limits.slice_records, _slice_records(view, limits, within_s, max(lags))))
     most = [min(longest, lag) for lag in lags]
     records = sum(most)
     # What waits, not what may be taken: a throttled flood is a flood.
     backlog_s = len(lags) * fixed_s + sum(lags) * record_s
-    cap = max(_stream_records(view, limits, len(lanes)), len(lanes) if strict else 1)
+    cap = max(_stream_records(view, limits, len(lanes), within_s), len(lanes) if strict else 1)
     if cap < records:
         most, records = level(most, cap, rotation(lanes, len(lanes))), cap
         if cap < len(lanes):
@@ -165,6 +188,12 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
     one_s = fixed_s + record_s
     begun = len(lanes) if strict else max(1, min(len(lanes), int(budget_s / one_s)))
     least = begun if strict else min(records, max(begun, _worth(begun * fixed_s, record_s, limits)))
+    whole = False
+    if strict or fixed_s + longest * record_s > budget_s + EPSILON_S:
+        largest, slices = (records, len(lanes)) if strict else (max(most), 1)
+        whole = largest > slices and slices * fixed_s + largest * record_s > budget_s + EPSILON_S
+        if whole:
+            records, least = (records, records) if strict else (len(lanes), 1)
     return Demand(
         view=view,
         lanes=lanes,
@@ -176,7 +205,46 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
         budget_s=budget_s,
         strict=strict,
         group=group_of(view, limits, backlog_s=backlog_s, one_s=one_s),
+        whole=whole,
     )
+
+
+def longest_s(view: StreamView, limits: Limits, lanes: int = 1) -> float:
+    """Seconds that a slice may take, or with order `stream` the slices of so many lanes.
+
+    More than a budget only if it costs much however small, and then no more than half of the time
+    by which one call counts as hanging.
+    """
+    fixed_s = lanes * view.cost.seconds_per_slice
+    worth_s = limits.fixed_times * fixed_s
+    if worth_s <= limits.bin_budget_s:
+        return limits.bin_budget_s
+    return max(limits.bin_budget_s, min(worth_s, (fixed_s + view.call_limit_s) / 2))
+
+
+def _tried(view: StreamView, longest: int, lag: int, lanes: int = 1) -> int:
+    """The longest slice, or another size where nobody knows what of its cost is fixed.
+
+    A smaller slice tells as much as a larger one, and hurts nobody. One of a few records can only
+    be made larger: by twice, more seldom, and where that is no hang. After one that was as large as
+    it would be itself, it would tell nothing.
+    """
+    cost, last = view.cost, view.cost.contrast
+    if cost.samples < PROBES or lag <= longest or not last.records:
+        return longest
+    if longest >= FEWER:
+        tells = last.weight < SURE and 2 * last.records > longest
+        return max(1, longest // SMALLER) if tells else longest
+    larger_s = lanes * (cost.seconds_per_slice + LARGER * longest * cost.seconds_per_record)
+    tells = last.weight < SURE_OF_FEW and last.records <= longest
+    return LARGER * longest if tells and larger_s <= view.call_limit_s / 2 else longest
+
+
+def _no_longer(last: Contrast, within_s: float) -> int:
+    """Most records after a slice that took too long, while the averages still follow slowly."""
+    if last.weight >= 1.0 and last.growing < 0.5:
+        return last.records  # fewer would take as long
+    return max(1, last.records // FEWER, int(last.records * within_s / last.seconds))
 
 
 def _worth(fixed_s: float, record_s: float, limits: Limits) -> int:
@@ -191,17 +259,24 @@ def _worth(fixed_s: float, record_s: float, limits: Limits) -> int:
     return int(min(worth_s, budget_s / LARGEST_LEAST - fixed_s) / record_s)
 
 
-def _slice_records(view: StreamView, limits: Limits) -> int:
+def _slice_records(view: StreamView, limits: Limits, within_s: float, lag: int) -> int:
     """Most records of one lane that one bin and one worker can take."""
-    cost = view.cost
+    cost, budget_s = view.cost, limits.bin_budget_s
     record_s = max(cost.seconds_per_record, EPSILON_S)
-    in_budget = int((limits.bin_budget_s - cost.seconds_per_slice + EPSILON_S) / record_s)
+    fitting = max(1, int((budget_s - cost.seconds_per_slice + EPSILON_S) / record_s))
+    if within_s > budget_s:
+        seen = cost.contrast
+        largest = max(seen.records, math.exp(seen.log_records + seen.log_width / 2))
+        longer = int((within_s - cost.seconds_per_slice + EPSILON_S) / record_s)
+        fitting = max(fitting, min(longer, int(SEEN_TIMES * largest)))
+    if lag > fitting and view.order is not Order.STREAM:
+        fitting = _tried(view, fitting, lag)
     if cost.bytes_per_record <= 0:
-        return in_budget
-    return min(in_budget, int(limits.slice_bytes / cost.bytes_per_record))
+        return fitting
+    return min(fitting, int(limits.slice_bytes / cost.bytes_per_record))
 
 
-def _stream_records(view: StreamView, limits: Limits, lanes: int) -> int:
+def _stream_records(view: StreamView, limits: Limits, lanes: int, within_s: float) -> int:
     """Most records of the whole stream: its throttle and the probe.
 
     Where order is strict also what one bin has time for, and what may be merged in memory at once.
@@ -215,10 +290,15 @@ def _stream_records(view: StreamView, limits: Limits, lanes: int) -> int:
     if cost.samples < PROBES:
         # As TCP's slow start: a bad guess costs little, and a thousand newcomers are known soon.
         caps.append(limits.probe_records * 4**cost.samples)
+    if cost.samples < 2 * PROBES and cost.contrast.seconds > within_s:
+        caps.append(lanes * _no_longer(cost.contrast, within_s))
     if view.order is Order.STREAM:
         record_s = max(cost.seconds_per_record, EPSILON_S)
-        left_s = limits.bin_budget_s - lanes * cost.seconds_per_slice
-        caps.append(int((left_s + EPSILON_S) / record_s))
+        left_s = within_s - lanes * cost.seconds_per_slice
+        together = int((left_s + EPSILON_S) / record_s)
+        lag = max(lane.end - lane.position for lane in view.lanes)
+        tried = _tried(view, together // lanes, lag, lanes)
+        caps.append(together if tried == together // lanes else lanes * tried)
         if cost.bytes_per_record > 0:
             caps.append(int(limits.slice_bytes / cost.bytes_per_record))
     return min(caps)

@@ -26,6 +26,9 @@ _Name = TypeVar("_Name")
 
 #: credit and debt are remembered up to so many bins
 CREDIT_BINS = 16
+#: and the debt of a stream that runs apart up to so many calls that hang, or it would have the slot
+#: again before the others had theirs for as long
+DEBT_CALLS = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -191,7 +194,7 @@ def credit_after(claim: Claim, planned_s: float, *, scarce: bool) -> float:
     got a part is owed no more than what it missed: the water may stand far over what it asks. Who
     got nothing rises with the water, as all that wait, or their order would be lost.
 
-    On exit: at most `CREDIT_BINS` bins either way.
+    On exit: at most `CREDIT_BINS` bins either way; apart, `DEBT_CALLS` calls of debt.
     """
     asked_s = claim.demand.seconds_for(claim.demand.records)
     if planned_s + EPSILON_S >= asked_s:
@@ -205,4 +208,6 @@ def credit_after(claim: Claim, planned_s: float, *, scarce: bool) -> float:
 
 def _bounded(credit_s: float, demand: Demand) -> float:
     most_s = CREDIT_BINS * demand.budget_s
-    return min(most_s, max(-most_s, credit_s))
+    view = demand.view
+    most_debt_s = max(most_s, DEBT_CALLS * view.call_limit_s) if view.apart else most_s
+    return min(most_s, max(-most_debt_s, credit_s))

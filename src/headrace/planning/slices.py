@@ -61,6 +61,9 @@ def cut(claims: Iterable[Claim], keep_s: float, worth_s: float) -> list[Cut]:
         demand = claim.demand
         if not claim.records:
             continue
+        if demand.whole and not demand.strict:
+            cuts += _whole(claim)
+            continue
         lanes, records = demand.lanes, demand.most
         if claim.records < demand.records:
             lanes, records = _part(demand, claim.records, worth_s)
@@ -121,7 +124,8 @@ def slices_of(piece: Cut) -> list[Slice]:
         start = lane.position
         until = start + count
         lane_id = LaneId(use_case, tenant, lane.partition)
-        made.append(Slice(lane_id, topic, start, until, epoch, until < lane.end))
+        more = until < lane.end or lane.goes_on
+        made.append(Slice(lane_id, topic, start, until, epoch, more))
     return made
 
 
@@ -136,6 +140,17 @@ def _pieces(
             start, seconds = number, 0.0
         seconds += more_s
     yield Cut(demand, list(lanes[start:]), list(records[start:]), seconds)
+
+
+def _whole(claim: Claim) -> Iterator[Cut]:
+    """As many lanes as the share counts, each with all it may have, another one first each time."""
+    demand, most = claim.demand, claim.demand.most
+    steps = 1 << (max(most) - 1).bit_length()
+    first = rotation(demand.lanes, len(most), every=steps)
+    numbers = [*range(first, len(most)), *range(first)][: claim.records]
+    for number in sorted(numbers):
+        seconds = demand.fixed_s + most[number] * demand.record_s
+        yield Cut(demand, [demand.lanes[number]], [most[number]], seconds)
 
 
 def _part(demand: Demand, total: int, worth_s: float) -> tuple[list[LaneView], list[int]]:

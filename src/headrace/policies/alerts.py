@@ -11,13 +11,13 @@ Nobody is paged from here; the rules for Prometheus say the same in its own lang
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from headrace.model.records import Failure
 from headrace.model.statistics import Alert, AlertKind, Report, Severity, StreamFigures
-from headrace.model.streams import StreamId
+from headrace.model.streams import State, StreamId
 from headrace.policies.reports import Told, is_lost, newest
 
 #: lag without any commit for so long is a stall
@@ -55,12 +55,16 @@ class Watched:
     _streams: Mapping[StreamId, _Seen] = field(default_factory=lambda: MappingProxyType({}))
 
 
+_NOTHING_DECIDED: Mapping[StreamId, State] = MappingProxyType({})
+
+
 def watch(
     reports: Collection[Report],
     failures_open: Iterable[Failure],
     now_s: float,
     before: Watched | None = None,
     *,
+    states: Mapping[StreamId, State] = _NOTHING_DECIDED,
     target_s: float = TARGET_S,
 ) -> Watched:
     """Look once; ``before`` is what the last look returned.
@@ -70,17 +74,23 @@ def watch(
         failures_open: failures that wait for a decision.
         now_s: seconds since 1970.
         before: None at the first look; stalls and growth need a minute of looks to be seen.
+        states: what was decided about streams; a silent driver does not tell. Others are active.
         target_s: how late a stream may be before its growing lag is told.
 
     Returns:
         The alerts in order of severity (critical first), kind, tenant and use case.
     """
     known = before._streams if before is not None else {}
-    told = newest(reports)
+    removed = {name for name, state in states.items() if state is State.REMOVED}
+    told = {
+        name: each
+        for name, each in newest(reports).items()
+        if states.get(name, State.ACTIVE) is State.ACTIVE
+    }
     seen = {name: _looked(each, known.get(name)) for name, each in told.items()}
     found = [
-        *_lost(reports, now_s),
-        *_quarantined(failures_open),
+        *_lost(reports, now_s, removed),
+        *_quarantined(each for each in failures_open if each.slice.lane.stream not in removed),
         *(late for name, (_, each) in told.items() for late in _late(each, seen[name], target_s)),
     ]
     found.sort(key=_place)
@@ -146,9 +156,11 @@ def _quarantined(failures: Iterable[Failure]) -> Iterator[Alert]:
         yield Alert(kind, severity, name.tenant, name.use_case, None, first.at_s, text)
 
 
-def _lost(reports: Collection[Report], now_s: float) -> Iterator[Alert]:
+def _lost(
+    reports: Collection[Report], now_s: float, removed: Container[StreamId]
+) -> Iterator[Alert]:
     for each in reports:
-        if is_lost(each, reports, now_s):
+        if is_lost(each, reports, now_s, removed):
             text = (
                 f"driver {each.driver} is silent since {now_s - each.at_s:.0f} s and holds "
                 f"{len(each.streams)} streams; start it, or another driver, on this store"

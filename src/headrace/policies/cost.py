@@ -16,9 +16,24 @@ do ("Robust estimation of a location parameter", 1964): one slow slice is a stut
 truth. The spread is the mean deviation that TCP keeps of its round trips (V. Jacobson, "Congestion
 avoidance and control", SIGCOMM 1988; RFC 6298).
 
-It cannot tell fixed from growing cost on a stream whose slices all have one size: then what it says
-of a size a hundred times as large may be wrong by as much, until slices of other sizes come. It
-knows no time of day and no trend.
+That alone cannot tell a handler that takes two seconds for a call, whatever it is given, from one
+that takes ten milliseconds for each of two hundred records: the figure with the larger part takes
+the error, and keeps the larger part. The planner then makes slices smaller, the records look dearer
+still, and in the end each slice has one record (a *spiral*). So slices that come back one after the
+other are compared (`Contrast`). Where one has twice the records of the other, does it take twice as
+long, or as long? This growth of log seconds by log records, averaged over pairs by the square of
+how far they differ, is held against the growth that the two figures say there is. Where the two are
+further apart than chance makes them, both figures move, so that a slice as large as the last one is
+still predicted as before. Neighbours are compared and not averages, since a handler that has become
+slower, and then gets smaller slices, must not look like a fixed cost.
+
+Worked example: slices of 200, 92 and 45 records take 2 s each. From the first it looked like 10 ms
+a record. The pairs say that a slice of half the size takes as long, so slices are not made smaller
+any more, and after a few of 45 the next one has 554. It takes 2 s as well, and the one after it has
+2,216.
+
+On a stream whose slices all have one size nothing is known but their cost; the planner then tries
+another size (`planning.demand`). It knows no time of day and no trend.
 """
 
 from __future__ import annotations
@@ -26,7 +41,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from headrace.model.plans import Cost
+from headrace.model.plans import Contrast, Cost
 
 #: share of a new receipt in the averages once there are some
 _WEIGHT = 0.2
@@ -44,6 +59,16 @@ _MOST_DOUBT_SLICE, _MOST_DOUBT_RECORD = Cost().doubt_slice, Cost().doubt_record
 _SLICE_S = (1e-5, 3_600.0)
 _RECORD_S = (1e-8, 3_600.0)
 _RECORD_BYTES = (1.0, 1e9)
+#: what of the weight of earlier pairs is left after a receipt
+_KEPT = 0.95
+#: a pair differs by so much at least, and counts as no more than one of fifty times the size
+_LEAST_PAIR, _MOST_PAIR = math.log(1.3), math.log(50.0) ** 2
+#: a pair of receipts, each with its noise, grows by no more and no less than this
+_GROWTH = (-0.5, 1.5)
+#: weight of what the two figures say themselves
+_PRIOR = 0.5
+#: the figures are not held to what chance can make of pairs of weight 1, nor closer than the second
+_LEEWAY, _LEAST_LEEWAY = 0.3, 0.1
 
 
 def learn(cost: Cost, records: int, bytes_: int, seconds: float) -> Cost:
@@ -73,20 +98,75 @@ def learn(cost: Cost, records: int, bytes_: int, seconds: float) -> Cost:
     surprise = fixed**2 * in_slice + growing**2 * in_record + _NOISE
     gain_slice, gain_record = fixed * in_slice / surprise, growing * in_record / surprise
     most = _FIRST_STEP if cost.samples < 4 else _STEP
+    contrast = _compared(cost.contrast, records, seconds)
+    slice_step, record_step = _divided(cost, contrast)
+    slice_step += _bounded(gain_slice * error, most)
+    record_step += _bounded(gain_record * error, most)
     return replace(
         cost,
-        seconds_per_slice=_moved(cost.seconds_per_slice, gain_slice * error, most, _SLICE_S),
-        seconds_per_record=_moved(cost.seconds_per_record, gain_record * error, most, _RECORD_S),
+        seconds_per_slice=_moved(cost.seconds_per_slice, slice_step, most, _SLICE_S),
+        seconds_per_record=_moved(cost.seconds_per_record, record_step, most, _RECORD_S),
         bytes_per_record=_bytes_per_record(cost, records, bytes_),
         doubt_slice=in_slice * (1.0 - gain_slice * fixed),
         doubt_record=in_record * (1.0 - gain_record * growing),
         spread=cost.spread + _WEIGHT * (abs(error) - cost.spread),
         samples=cost.samples + 1,
+        contrast=contrast,
     )
 
 
+def _compared(contrast: Contrast, records: int, seconds: float) -> Contrast:
+    """Compare a slice with the one before it, if they differ in size."""
+    if not records or not seconds:
+        return contrast
+    weight = contrast.weight * _KEPT
+    kept = replace(contrast, records=records, seconds=seconds, weight=weight)
+    larger = math.log(records / contrast.records) if contrast.records else 0.0
+    if abs(larger) < _LEAST_PAIR:
+        return kept
+    growing = _within(_GROWTH, (math.log(seconds) - math.log(contrast.seconds)) / larger)
+    pair = min(larger**2, _MOST_PAIR)
+    part = pair / (weight + pair)
+    between = math.log(records) - larger / 2
+    return replace(
+        kept,
+        weight=weight + pair,
+        growing=contrast.growing + part * (growing - contrast.growing),
+        log_records=contrast.log_records + part * (between - contrast.log_records),
+        log_width=contrast.log_width + part * (abs(larger) - contrast.log_width),
+    )
+
+
+def _divided(cost: Cost, contrast: Contrast) -> tuple[float, float]:
+    """How far the logarithms of the two figures have to move for what pairs of slices told.
+
+    What they say together of a slice as large as the last one stays as it is.
+    """
+    if not contrast.weight:
+        return 0.0, 0.0
+    fixed_s, record_s = cost.seconds_per_slice, cost.seconds_per_record
+    width = contrast.log_width
+    few, many = (math.exp(contrast.log_records + part * width) for part in (-0.5, 0.5))
+    growing = math.log((fixed_s + many * record_s) / (fixed_s + few * record_s)) / width
+    told = (contrast.weight * contrast.growing + _PRIOR * growing) / (contrast.weight + _PRIOR)
+    leeway = max(_LEAST_LEEWAY, _LEEWAY / math.sqrt(contrast.weight))
+    wanted = _within((told - leeway, told + leeway), growing)
+    wanted = _within((min(growing, _LEAST_LEEWAY), max(growing, 1.0 - _LEAST_LEEWAY)), wanted)
+    if wanted == growing:
+        return 0.0, 0.0
+    times = math.exp(wanted * width)
+    ratio = max(_RECORD_S[0] / _SLICE_S[1], (times - 1.0) / (many - times * few))
+    last_s = fixed_s + contrast.records * record_s
+    wanted_s = last_s / (1.0 + ratio * contrast.records)
+    return math.log(wanted_s / fixed_s), math.log(ratio * wanted_s / record_s)
+
+
 def _moved(figure: float, step: float, most: float, bounds: tuple[float, float]) -> float:
-    return _within(bounds, figure * math.exp(min(max(step, -most), most)))
+    return _within(bounds, figure * math.exp(_bounded(step, most)))
+
+
+def _bounded(step: float, most: float) -> float:
+    return _within((-most, most), step)
 
 
 def _bytes_per_record(cost: Cost, records: int, bytes_: int) -> float:

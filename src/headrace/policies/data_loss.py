@@ -17,6 +17,12 @@ the topic is another    from the position on; what   its beginning
                         to nobody
 ======================  ===========================  ================================
 
+A log that ends too early is not believed at once. A leader that is cut off from its cluster does
+not know that it is none any more, and tells the end it had: to go back by that would make effects
+again, and to suspend would call a person for nothing. Only the session of such a broker ends it, so
+a log counts as cut when every answer for longer than a session was too short. A beginning is
+believed: a broker that is cut off removes what its cluster removes as well, by the same rules.
+
 Whether it does go on is the use case's ``data_loss``; `cycle/losses.py` acts. A log that was cut
 and has grown past the position since looks like one that was not, and cannot be told from it here.
 """
@@ -28,6 +34,12 @@ from enum import StrEnum
 
 #: errors of a slice that say nothing of records: the log itself has to be looked at
 ABOUT_THE_LOG = frozenset({"OffsetOutOfRange", "TopicMissing"})
+#: errors of a slice whose log did not answer
+NOT_READ = frozenset({"BrokerUnavailable", "LeaderUnknown", "Temporary"})
+#: how long every answer has to be too short. A broker that is cut off is replaced when its session
+#: is over, which is 9 s (``broker.session.timeout.ms``) or, with ZooKeeper, 18 s; and an election
+#: takes a moment.
+CUT_PATIENCE_S = 20.0
 
 
 class Loss(StrEnum):
@@ -72,6 +84,34 @@ def lost_range(position: int, start: int | None, end: int | None) -> Lost | None
         # Two questions, two moments: retention may have come between them.
         return Lost(Loss.CUT, end, position, max(end, start or 0))
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A log that ended before a position at every look from one monotonic second to another."""
+
+    position: int
+    first_s: float
+    last_s: float
+
+    def lasts(self, patience_s: float) -> bool:
+        """Whether it did so for long enough to count as cut."""
+        return self.last_s - self.first_s >= patience_s
+
+
+def seen_short(before: Short | None, position: int, now_s: float, patience_s: float) -> Short:
+    """What is known after one more look that found a log too short.
+
+    Args:
+        before: what was known; None if the look before this one found it long enough.
+        position: the next offset to read.
+        now_s: monotonic.
+        patience_s: of looks further apart than this the first does not count.
+    """
+    known = before is not None and before.position == position
+    if before is None or not known or now_s - before.last_s > patience_s:
+        return Short(position, now_s, now_s)
+    return Short(position, before.first_s, now_s)
 
 
 def lost_topic(position: int, start: int) -> Lost:

@@ -5,6 +5,10 @@ for the first of them to end. So of several slots one is the *express*: only sho
 of streams that are known and quick. Whoever has little to do waits for at most one such short bin,
 and slow, unknown or suspected streams can between them never hold all slots, whatever they do.
 
+Of three slots or more, one of the others takes no stream that hung when it was last alone: that
+holds its slot for a whole `handler_timeout`, and one that is merely slow, which the express does
+not take, would wait for it each time. With two slots they take turns, by what each had of them.
+
 The express is not left idle for it: where no quick work waits, a flood may use it too, by the short
 bin. With one slot there is no express; fairness alone then decides whose turn it is.
 
@@ -27,6 +31,8 @@ from headrace.model.waves import Bin
 
 #: receipts after which a stream's cost is known well enough
 _KNOWN_SAMPLES = 4
+#: with a single slot, a slice may take so many times what it costs however small
+ALONE_TIMES = 2.0
 #: seconds of work in the express for each second that a bin costs besides
 _WORTH = 2.0
 #: how much of the newest bin is believed
@@ -59,27 +65,47 @@ def is_long(planned: Bin, views: Mapping[StreamId, StreamView], express_s: float
     return not all(_is_fit(views[each], express_s) for each in used)
 
 
-def with_express(snapshot: Snapshot, slots: int, long_running: int) -> Snapshot:
+def with_express(
+    snapshot: Snapshot, slots: int, long_running: int, hung_running: int = 0
+) -> Snapshot:
     """The part of a snapshot to plan for now.
 
     Args:
         snapshot: everything that could be planned, with all free slots.
         slots: free or not.
         long_running: bins in flight that are long.
+        hung_running: bins in flight of streams that hung, or killed their worker, when last alone.
 
     Returns:
         The same streams with as many slots as may take long bins; if there are none, one slot with
         a short budget, for the streams that are fit for it.
     """
-    if slots < 2 or snapshot.free_slots < 1:
-        return snapshot
     limits = snapshot.limits
+    if slots < 2:
+        # Whoever is quick waits for each bin: let none be long for the sake of its rate.
+        few = min(limits.fixed_times, ALONE_TIMES)
+        return replace(snapshot, limits=replace(limits, fixed_times=few))
+    if snapshot.free_slots < 1:
+        return snapshot
+    if slots > 2:
+        snapshot = _fewer_hung(snapshot, max(0, slots - 2 - hung_running))
     room = slots - 1 - long_running
     if room > 0:
         return replace(snapshot, free_slots=min(snapshot.free_slots, room))
-    short = replace(limits, bin_budget_s=min(limits.bin_budget_s, limits.express_s))
+    short_s = min(limits.bin_budget_s, limits.express_s)
+    short = replace(limits, bin_budget_s=short_s, fixed_times=1.0)
     fit = tuple(each for each in snapshot.streams if _is_fit(each, short.bin_budget_s))
     return replace(snapshot, streams=fit, free_slots=1, limits=short)
+
+
+def _fewer_hung(snapshot: Snapshot, room: int) -> Snapshot:
+    """All streams that did not hang, and as many that did as there is room for."""
+    hung = [view for view in snapshot.streams if view.hung]
+    if len(hung) <= room:
+        return snapshot
+    hung.sort(key=lambda view: (-view.credit_s / view.weight, view.id))
+    over = {view.id for view in hung[room:]}
+    return replace(snapshot, streams=tuple(v for v in snapshot.streams if v.id not in over))
 
 
 def _is_fit(view: StreamView, most_s: float) -> bool:

@@ -15,7 +15,13 @@ from __future__ import annotations
 import math
 
 
-def settled(credit_s: float, predicted_s: float, measured_s: float, most_s: float) -> float:
+def settled(
+    credit_s: float,
+    predicted_s: float,
+    measured_s: float,
+    most_s: float,
+    most_debt_s: float | None = None,
+) -> float:
     """The credit after a slice that was predicted to take so long took so long.
 
     Args:
@@ -24,10 +30,12 @@ def settled(credit_s: float, predicted_s: float, measured_s: float, most_s: floa
         measured_s: task-seconds it used; 0 if it was never begun. Not finite or negative is a
             broken clock and changes nothing.
         most_s: credit and debt are kept up to this, so that nothing is paid for for ever.
+        most_debt_s: the same for debt, where it is not the same.
 
     Returns:
-        A credit between ``-most_s`` and ``most_s``.
+        A credit between ``-most_debt_s`` and ``most_s``.
     """
     if not math.isfinite(measured_s) or measured_s < 0.0:
         measured_s = predicted_s
-    return min(most_s, max(-most_s, credit_s + predicted_s - measured_s))
+    least_s = -(most_s if most_debt_s is None else most_debt_s)
+    return min(most_s, max(least_s, credit_s + predicted_s - measured_s))

@@ -39,13 +39,15 @@ from headrace.policies.retry import Backoff
 
 #: may pass although it looks permanent: a handler often calls something that was down
 RETRIED = frozenset({"HandlerError", "HandlerHung", "WorkerKilled"})
+#: what a handler gave up, or made a wrong table of: a few in a row, and it is not the records
+COUNTED_IN_A_ROW = RETRIED | {"WrongSchema"}
 #: hurts whoever shares the bin
 HURTS_NEIGHBOURS = frozenset({"HandlerSlow", "HandlerHung", "WorkerKilled"})
 #: says something about records; anything else (a topic that is gone) no dead letter can mend
 ABOUT_RECORDS = RETRIED | {"BadRecord", "RecordUnreadable", "WrongSchema", "SinkRefused"}
 #: after trouble the next slice has so much less
 NARROWING = 8
-#: a handler that gives up so many records in a row would give up all of them
+#: a handler that fails at so many records in a row would fail at all of them
 MOST_LETTERS = 3
 #: parts that the streams of a wave which died are divided into
 PARTS = 8
@@ -77,7 +79,7 @@ class History:
     tries: int = 0
     #: failures that count against ``retries``
     attempts: int = 0
-    #: dead letters in a row that a handler gave up, with nothing done in between
+    #: dead letters in a row that a handler failed at, with nothing done in between
     letters: int = 0
 
 
@@ -127,9 +129,10 @@ def judge(
             wait_s = _wait_s(rules, history.attempts, error, chance)
             return Verdict(Step.RETRY, after, wait_s, apart, narrowed(records))
     step = _final(rules, error)
-    if step is Step.DEAD_LETTER and error.code in RETRIED:
+    if step is Step.DEAD_LETTER and error.code in COUNTED_IN_A_ROW:
         if history.letters >= MOST_LETTERS:
-            # It is not the record: whatever the handler needs is gone for this tenant.
+            # It is not the record: what the handler needs is gone for this tenant, or its code is
+            # wrong, as with a forgotten return.
             return Verdict(Step.SUSPEND, after)
         after = replace(after, letters=history.letters + 1)
     return Verdict(step, after)

@@ -9,7 +9,7 @@ Nothing here reads a clock; the time to compare with comes in.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import NamedTuple
 
 from headrace.model.statistics import Report, StreamFigures
@@ -34,11 +34,20 @@ def newest(reports: Iterable[Report]) -> dict[StreamId, Told]:
     return found
 
 
-def is_lost(report: Report, reports: Collection[Report], now_s: float) -> bool:
-    """Whether a driver is silent and something that it held is in nobody else's hands."""
+def is_lost(
+    report: Report,
+    reports: Collection[Report],
+    now_s: float,
+    removed: Container[StreamId] = frozenset(),
+) -> bool:
+    """Whether a driver is silent and something that it held is in nobody else's hands.
+
+    Nobody has to take over what was ``removed`` since.
+    """
     if now_s - report.at_s <= LOST_AFTER_S or not report.streams:
         return False
     elsewhere = {
         each.stream for other in reports if other.at_s > report.at_s for each in other.streams
     }
-    return any(each.stream not in elsewhere for each in report.streams)
+    left = (each.stream for each in report.streams if each.stream not in removed)
+    return any(stream not in elsewhere for stream in left)

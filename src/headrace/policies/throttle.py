@@ -54,3 +54,10 @@ class Bucket:
     def spend(self, amount: float) -> Bucket:
         """The bucket after ``amount`` was taken, which may be more than it had."""
         return replace(self, tokens=self.tokens - amount)
+
+    def given_back(self, amount: float) -> Bucket:
+        """The bucket after ``amount`` of what was taken came back; it holds no more than a burst.
+
+        What does not fit would have run over in the meantime.
+        """
+        return replace(self, tokens=min(self.burst, self.tokens + amount))

@@ -1,0 +1,110 @@
+"""What a stream does now and why, for whoever has the store and no driver.
+
+What was decided about a stream is in the store. Whether it is done, only the driver knows that
+holds it: the topic may be missing, lanes may have stopped, it may wait after trouble. The driver
+tells so every other second (`model/statistics.py`). Here both become one word and one sentence. The
+store wins where they differ: what was decided a moment ago, the driver tells a moment later.
+
+Nothing here reads a clock or a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.model.records import Failure
+from headrace.model.statistics import StreamFigures
+from headrace.model.streams import State, Stream, Tenant, Throttle
+from headrace.policies.reports import LOST_AFTER_S, Told
+
+#: nobody runs it, as far as the store knows
+NOT_HELD = "not held"
+#: somebody holds it and says nothing
+UNKNOWN = "unknown"
+#: what a driver says of streams that somebody has decided about
+_DECIDED = ("suspended", "removed")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How a stream stands."""
+
+    #: as a driver shows it, or "not held", or "unknown"
+    state: str
+    #: why, in one line; empty: all is well
+    reason: str
+    #: when it is tried again, if it is "retrying" and waits
+    retry_at_s: float | None = None
+
+
+def condition(
+    stream: Stream, tenant: Tenant, told: Told | None, stopped: Sequence[Failure], now_s: float
+) -> Condition:
+    """How a stream stands now.
+
+    Args:
+        stream: as the store knows it.
+        tenant: its tenant.
+        told: the newest word of any driver about it.
+        stopped: its open failures, each of which stops a lane.
+        now_s: seconds since 1970.
+    """
+    if State.REMOVED in {tenant.state, stream.state}:
+        return Condition(State.REMOVED.value, stream.reason or "")
+    if State.SUSPENDED in {tenant.state, stream.state}:
+        return Condition(State.SUSPENDED.value, _joined(_who_suspended(stream, tenant), stopped))
+    if told is not None and now_s - told.at_s <= LOST_AFTER_S:
+        return _as_told(tenant, told.figures, stopped)
+    if stream.holder is None:
+        why = f"no driver holds it; start one that runs the use case {stream.id.use_case}"
+        return Condition(NOT_HELD, _joined(why, stopped))
+    return Condition(UNKNOWN, _joined(_silent(stream.holder, told, now_s), stopped))
+
+
+def _who_suspended(stream: Stream, tenant: Tenant) -> str:
+    own = stream.reason or "somebody suspended it"
+    if tenant.state is not State.SUSPENDED:
+        return own
+    also = f"; the stream itself too: {own}" if stream.state is State.SUSPENDED else ""
+    return f"its tenant is suspended, see 'headrace tenants resume {tenant.name}'{also}"
+
+
+def _silent(holder: str, told: Told | None, now_s: float) -> str:
+    if told is None:
+        return f"driver {holder} holds it and has told nothing of it; see that it runs"
+    note = f": {told.figures.note}" if told.figures.note else ""
+    return (
+        f"driver {holder} holds it, and the last word about it is {now_s - told.at_s:.0f} s old "
+        f"({told.figures.state}{note}); see that it runs"
+    )
+
+
+def _as_told(tenant: Tenant, figures: StreamFigures, stopped: Sequence[Failure]) -> Condition:
+    decided = figures.state.startswith(_DECIDED)
+    if decided and not stopped:
+        return Condition(State.ACTIVE.value, "")  # it was resumed or retried since
+    if decided:
+        return Condition(figures.state, _joined("", stopped))
+    note = figures.note
+    if figures.state == "throttled" and not note:
+        note = _limit(tenant.throttle)
+    return Condition(figures.state, _joined(note, stopped), figures.retry_at_s)
+
+
+def _limit(throttle: Throttle) -> str:
+    limits = ((throttle.records_per_s, "records"), (throttle.bytes_per_s, "bytes"))
+    shown = [f"{limit:g} {unit} a second" for limit, unit in limits if limit is not None]
+    if not shown:
+        return "a limit on its rate holds it back"
+    return f"its tenant may read {' and '.join(shown)}"
+
+
+def _joined(why: str, stopped: Sequence[Failure]) -> str:
+    if not stopped:
+        return why
+    first = min(stopped, key=lambda failure: failure.at_s).error
+    lanes = "1 lane" if len(stopped) == 1 else f"{len(stopped)} lanes"
+    message = " ".join(first.message.split())
+    told = f"{lanes} stopped, the first at {first.code}: {message}; see 'headrace quarantine list'"
+    return f"{why}; {told}" if why else told

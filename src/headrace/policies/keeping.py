@@ -1,0 +1,81 @@
+"""How much of what failed the store keeps of one tenant.
+
+A failure is kept with its record, and who may retry can make one fail again and again, with records
+as large as Kafka takes them. So what one tenant keeps is bounded in rows and bytes. Room is made by
+the oldest failures that are over: their lanes went on, and a record that was skipped is in the dead
+letters. What is open is never dropped, as it stops its lane. Where that alone fills the room, a
+failure is kept without its record, and says so: the record is where it was, in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from headrace.model.records import Failure
+
+#: failures of one tenant, and bytes of them with their records
+MOST_ROWS = 1_000
+MOST_BYTES = 64 * 2**20
+#: characters of a message that stays without its record
+_MESSAGE = 1_000
+
+
+class Row(NamedTuple):
+    """A failure of the tenant that is there already."""
+
+    id: int
+    bytes: int
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What has to go so that one more can be kept."""
+
+    drop: tuple[int, ...]
+    #: the failure as it is kept: whole, or without its record
+    failure: Failure
+
+
+def bytes_of(failure: Failure) -> int:
+    """What it takes in the store, nearly."""
+    error = failure.error
+    texts = len(error.message) + len(error.traceback)
+    headers = sum(len(name) + len(value or b"") for name, value in error.raw_headers)
+    return len(error.raw_key or b"") + len(error.raw_value or b"") + texts + headers
+
+
+def room_for(failure: Failure, kept: Iterable[Row]) -> Room:
+    """Decide what one more failure of a tenant costs the others.
+
+    Args:
+        failure: the one to keep.
+        kept: those that are there, the oldest first, without the one that it takes the place of.
+    """
+    rows = list(kept)
+    if sum(each.bytes for each in rows if each.open) + bytes_of(failure) > MOST_BYTES:
+        failure = without_record(failure)
+    count, size, drop = len(rows) + 1, sum(each.bytes for each in rows) + bytes_of(failure), []
+    for each in rows:
+        if count <= MOST_ROWS and size <= MOST_BYTES:
+            break
+        if not each.open:
+            drop.append(each.id)
+            count, size = count - 1, size - each.bytes
+    return Room(tuple(drop), failure)
+
+
+def without_record(failure: Failure) -> Failure:
+    """The failure as it is kept where the room of its tenant is full."""
+    piece, error = failure.slice, failure.error
+    at = piece.from_offset if error.offset is None else error.offset
+    why = (
+        f"{error.message[:_MESSAGE]} (kept without its record, as open failures of tenant "
+        f"{piece.lane.tenant} fill the {MOST_BYTES / 2**20:g} MiB that the store has for them; the "
+        f"record is still in Kafka, {piece.topic}[{piece.lane.partition}] offset {at}: decide "
+        "about older failures of the tenant, then retry this one)"
+    )
+    bare = replace(error, message=why, traceback="", raw_key=None, raw_value=None, raw_headers=())
+    return replace(failure, error=bare, record_kept=error.offset is None)

@@ -1,0 +1,73 @@
+"""What became of a deployment at the drivers, from what they say and whether they live.
+
+A deployment is not done when it is written down. Each driver takes it by itself, or cannot, and
+says so; one that is dead says nothing any more, and what it said last may be old. So whoever
+deploys looks at answers and beats together, until nobody is left to be waited for.
+
+Nothing here reads the store or a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace.model.records import Answer, Deployment
+
+
+class Stand(StrEnum):
+    """Where a driver is with a deployment."""
+
+    RUNS = "runs"  #: it runs it
+    REFUSED = "refused"  #: it says why it does not
+    WAITING = "waiting"  #: it has not answered yet
+    SILENT = "silent"  #: it gives no sign of life; what it said last may be long over
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One driver, and a deployment."""
+
+    driver: str
+    stand: Stand
+    #: digest of the version that it runs, as far as it says; None is none
+    digest: str | None = None
+    #: since when, in seconds since 1970
+    since_s: float | None = None
+    #: why it refused it
+    error: str | None = None
+    #: it tries again by itself
+    again: bool = False
+
+
+def standings(
+    deployment: Deployment,
+    drivers: Iterable[str],
+    silent: Collection[str],
+    answers: Iterable[Answer],
+) -> list[Standing]:
+    """Where all drivers are with a deployment, by name.
+
+    Args:
+        deployment: as the store has it.
+        drivers: those that the store has.
+        silent: names of those that give no sign of life.
+        answers: what drivers say, to whatever deployments.
+    """
+    said = {answer.driver: answer for answer in answers if answer.use_case == deployment.use_case}
+    return [
+        Standing(name, Stand.SILENT)
+        if name in silent
+        else _standing(name, said.get(name), deployment.revision)
+        for name in sorted(drivers)
+    ]
+
+
+def _standing(driver: str, answer: Answer | None, revision: int) -> Standing:
+    if answer is None:
+        return Standing(driver, Stand.WAITING)
+    if answer.revision < revision:
+        return Standing(driver, Stand.WAITING, answer.digest)
+    stand = Stand.RUNS if answer.error is None else Stand.REFUSED
+    return Standing(driver, stand, answer.digest, answer.since_s, answer.error, answer.again)
