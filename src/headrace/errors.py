@@ -11,11 +11,14 @@ every foreign exception is translated into one of them at the door of the room t
     │   ├── StoreUnavailable       the database does not answer or is locked
     │   │   └── OutcomeUnknown     the answer to a commit was lost; the store knows, so look there
     │   ├── SinkUnavailable        a sink is down or asks us to slow down
+    │   ├── FolderNotShared        an executor does not see the folder that all are to write to
+    │   ├── CodeNotLoaded          an executor cannot load a use case: a package is not installed
     │   ├── HandlerSlow            a call was ended early so that neighbours need not wait
     │   └── TaskLost               Spark lost the task, its executor or its Python worker
     └── Permanent                  trying again changes nothing; a person has to decide
         ├── ConfigError            a file, a flag or a use case is wrong
-        │   └── UnknownName        a tenant, stream or use case that nobody added
+        │   ├── UnknownName        a tenant, stream or use case that nobody added
+        │   └── NotAllowed         somebody else has to decide that
         ├── StoreTooNew            the database was written by a later Headrace
         ├── Fenced                 another driver holds every stream now
         ├── EngineStopped          Spark has ended; only a new process can have another
@@ -74,6 +77,14 @@ class SinkUnavailable(Temporary):
     """The sink does not answer or asks to slow down."""
 
 
+class FolderNotShared(Temporary):
+    """An executor does not see the folder that it is to share with the driver; it does nothing."""
+
+
+class CodeNotLoaded(Temporary):
+    """An executor cannot load a use case, because a package is not installed there, say."""
+
+
 class HandlerSlow(Temporary):
     """A stream needs far longer than predicted, and others wait; it is tried again, alone."""
 
@@ -92,6 +103,10 @@ class ConfigError(Permanent):
 
 class UnknownName(ConfigError):
     """Nobody added a tenant, stream or use case of that name."""
+
+
+class NotAllowed(ConfigError):
+    """Somebody else has to decide that."""
 
 
 class StoreTooNew(Permanent):
@@ -125,19 +140,24 @@ class TopicRecreated(Permanent):
 class RecordUnreadable(Permanent):
     """The Kafka client cannot hand out a record, such as one with a header name that is not text.
 
-    Its place, key and value are known, its headers are not.
+    Its place, key, value and timestamp (in milliseconds since 1970) are known, its headers are not.
     """
 
     def __init__(
-        self, message: str, offset: int, key: bytes | None = None, value: bytes | None = None
+        self,
+        message: str,
+        offset: int,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        timestamp_ms: int | None = None,
     ) -> None:
-        """Take the record's offset, and of its bytes what there is."""
+        """Take the record's offset, and of the rest what there is."""
         super().__init__(message)
-        self.offset, self.key, self.value = offset, key, value
+        self.offset, self.key, self.value, self.timestamp_ms = offset, key, value, timestamp_ms
 
     def __reduce__(self) -> tuple[type[RecordUnreadable], tuple[object, ...]]:
         """Survive the way back from a Spark task, with the record."""
-        return (RecordUnreadable, (str(self), self.offset, self.key, self.value))
+        return (RecordUnreadable, (str(self), self.offset, self.key, self.value, self.timestamp_ms))
 
 
 class HandlerError(Permanent):

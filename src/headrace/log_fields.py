@@ -32,8 +32,10 @@ FIELDS = {
     "again_in_s": "seconds until it is tried again",
     "tries": "temporary troubles in a row",
     "attempts": "tries of a record that count against the use case's retries",
+    "waves": "ids of waves that did not come back",
     "parts": "in how many parts streams run on",
     "streams": "how many streams",
+    "failures": "how many failures",
     "seconds": "how long it took, or takes by now",
     "gate": "what a pace is for: a use case or a kind of sink",
     "rate_per_s": "records a second that are allowed; none is no limit",
@@ -41,6 +43,7 @@ FIELDS = {
     "slots_before": "the same before",
     "backlog_s": "predicted seconds to work off what waits",
     "released": "executors given back",
+    "pids": "ids of processes",
     "digest": "beginning of the digest of a use case's module",
     # the doors
     "who": "name of the caller",

@@ -28,7 +28,7 @@ from headrace.errors import ConfigError
 from headrace.model.streams import DataLossPolicy
 from headrace.settings_console import ConsoleSettings
 from headrace.settings_doors import DoorsSettings
-from headrace.settings_fields import STRICT, Bytes, Properties, Seconds
+from headrace.settings_fields import STRICT, Bytes, Folder, Properties, Seconds
 from headrace.settings_gateway import GatewaySettings
 
 #: the path in the URL of a SQLite file, if it is relative
@@ -99,6 +99,10 @@ class Settings(_Section):
 
     #: Python file, or dotted name, that holds the use cases
     module: str
+    #: where copies of deployed versions are kept; all drivers of a store are to see it
+    versions: Folder = Path(".headrace/versions")
+    #: what importing the module, packing its use cases and preparing their sinks may take together
+    deploy_timeout: Seconds = Field(default="60s")  # type: ignore[assignment]
     #: client properties, such as bootstrap.servers and sasl.*
     kafka: Properties = {}
     #: SQLAlchemy URL of the store
@@ -109,8 +113,8 @@ class Settings(_Section):
     smtp_url: SecretStr | None = None
     #: file that holds the SMTP URL
     smtp_url_file: Path | None = None
-    #: root folder of the file sinks
-    warehouse: Path = Path("warehouse")
+    #: root folder of the file sinks; on a cluster one that driver and executors share
+    warehouse: Folder = Path("warehouse")
     #: Spark master; none: what spark-submit says
     master: str | None = None
     #: spark.* settings
@@ -127,6 +131,7 @@ class Settings(_Section):
         """The same, with relative paths starting at ``folder``."""
         update = {
             "warehouse": folder / self.warehouse,
+            "versions": folder / self.versions,
             "doors": self.doors.within(folder),
             "gateway": self.gateway.within(folder),
         }
@@ -153,8 +158,9 @@ class Settings(_Section):
         found = self._secret(self.database_url_file, self.database_url, fallback)
         if found is None:
             raise ConfigError(
-                "no store is named: set database_url or database_url_file in the YAML file, or "
-                "DATABASE_URL in the environment, such as sqlite:///headrace.db"
+                "no store is named, and 'headrace up' has made none here: start it, or set "
+                "database_url or database_url_file in the YAML file, or DATABASE_URL in the "
+                "environment, such as sqlite:///headrace.db"
             )
         return _RELATIVE_SQLITE.sub(lambda match: f"{match[1]}{self._folder / match[2]}", found)
 
@@ -191,6 +197,9 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Se
     """
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as exc:
+        what = "write it ('module: use_cases.py' is enough), or name yours with --config"
+        raise ConfigError(f"there is no {path}: {what}") from exc
     except OSError as exc:
         raise ConfigError(f"{path}: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:

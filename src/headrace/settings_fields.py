@@ -1,4 +1,4 @@
-"""The kinds of values that settings have: durations, sizes, properties.
+"""The kinds of values that settings have: durations, sizes, folders, properties.
 
 People write ``10s`` and ``64m``; code wants seconds and bytes. A number without a unit is refused,
 since nobody can say what it meant.
@@ -7,9 +7,12 @@ since nobody can say what it meant.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
+
+from headrace.local_paths import is_url
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _SIZE = re.compile(r"(\d+)\s*(b|k|m|g)?", re.IGNORECASE)
@@ -33,6 +36,17 @@ def bytes_of(value: object) -> int:
     return int(match.group(1)) * _BYTES[(match.group(2) or "b").lower()]
 
 
+def _folder(value: object) -> object:
+    if isinstance(value, str | Path) and is_url(str(value)):
+        # Only its scheme is told: the rest may hold a password.
+        raise ValueError(
+            f"a URL ({str(value).partition(':')[0].strip()}:...) is no folder; give the absolute "
+            "path of a folder on a file system which driver and executors share, such as "
+            "/mnt/shared/warehouse"
+        )
+    return value
+
+
 def _text(value: object) -> object:
     """YAML reads ``true`` and ``5`` as it likes; client properties are text."""
     if isinstance(value, bool):
@@ -42,6 +56,8 @@ def _text(value: object) -> object:
 
 Seconds = Annotated[float, BeforeValidator(seconds_of), Field(gt=0)]
 Bytes = Annotated[int, BeforeValidator(bytes_of), Field(gt=0)]
+#: of the operating system; a path made of a URL would be a folder named like its scheme
+Folder = Annotated[Path, BeforeValidator(_folder)]
 Properties = dict[str, Annotated[str, BeforeValidator(_text)]]
 
 

@@ -64,9 +64,11 @@ class GatewaySettings(_Section):
     rate: RateSettings = RateSettings()
     #: of tenants that have one of their own, by name
     tenants: dict[str, RateSettings] = {}
-    #: requests at once, beyond which senders are told to come again; a tenant may have a quarter
+    #: requests at once, beyond which senders are told to come again; a tenant may have a quarter of
+    #: what the others leave
     most_requests: int = Field(default=1000, ge=1)
-    #: bytes of all requests at once, from reading to acknowledged; a tenant may have a quarter
+    #: bytes of all requests at once, from reading to acknowledged; a tenant may have a quarter of
+    #: what the others leave
     under_way: Bytes = Field(default="64m")  # type: ignore[assignment]
     #: how long the body of a request may take to come
     body_deadline: Seconds = Field(default="30s")  # type: ignore[assignment]

@@ -12,13 +12,20 @@ from headrace.ports.keys import Audit, Keys
 from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
 from headrace.ports.mirror import PositionsMirror
 from headrace.ports.positions import Positions, PositionsFactory
-from headrace.ports.reading import RECORD_SCHEMA, ReaderFactory, SliceBatch, SliceReader
-from headrace.ports.sink import Effect, Sink, SinkWriter, Site, Written
+from headrace.ports.reading import (
+    RECORD_SCHEMA,
+    REDRIVE_HEADERS,
+    ReaderFactory,
+    SliceBatch,
+    SliceReader,
+)
+from headrace.ports.sink import Effect, Sink, SinkWriter, Site, Written, needs_shared_folder
 from headrace.ports.statistics import Statistics
 from headrace.ports.store import Finished, Store
 
 __all__ = [
     "RECORD_SCHEMA",
+    "REDRIVE_HEADERS",
     "Audit",
     "Clock",
     "Connections",
@@ -45,4 +52,5 @@ __all__ = [
     "TopicPartition",
     "WaveResult",
     "Written",
+    "needs_shared_folder",
 ]

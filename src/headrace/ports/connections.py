@@ -20,5 +20,7 @@ class Connections:
     database_url: str = field(repr=False)
     #: ``smtp://user:password@host:port``
     smtp_url: str | None = field(default=None, repr=False)
-    #: root folder for files
+    #: root folder for files: an absolute path, of a file system that driver and executors share
     warehouse: str | None = None
+    #: what seals records that are sent back, from the store; empty: no seal is made or believed
+    seal_key: bytes = field(default=b"", repr=False)

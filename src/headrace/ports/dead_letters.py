@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Protocol
 
 from headrace.model.receipts import SliceError
-from headrace.model.streams import Slice
+from headrace.model.streams import LaneId, Slice
 from headrace.ports.connections import Connections
 
 
@@ -16,22 +17,35 @@ class DeadLetter:
     """One record as it came, and why it could not be handled."""
 
     slice: Slice
-    #: names the record (``offset``) and holds its key, value and headers
+    #: names the record (``offset``) and holds its key, value, headers and timestamp
     error: SliceError
     #: how often it was tried
     attempts: int = 1
-    #: when the record was written, in milliseconds since 1970; None when nobody knows any more
-    timestamp_ms: int | None = None
+
+    @property
+    def named(self) -> tuple[LaneId, str, int, int | None, bytes]:
+        """The same for the same record of a lane, which passes it once in an epoch."""
+        piece, error = self.slice, self.error
+        record = (error.timestamp_ms, error.raw_key, error.raw_value, error.raw_headers)
+        # Of a log that was cut and went on, another record may have the same offset.
+        digest = blake2b(repr(record).encode(), digest_size=16).digest()
+        return piece.lane, piece.topic, piece.epoch, error.offset, digest
 
 
 class DeadLetters(Protocol):
-    """Keeps records aside. Used inside tasks and by operators; never by two threads at once."""
+    """Keeps records aside, inside tasks, beside a driver's turns, and for operators.
+
+    Never called by two threads at once.
+    """
 
     def keep(self, letters: Sequence[DeadLetter]) -> None:
         """Keep every letter durably, in order; only then does its lane go on.
 
-        A letter may be kept twice if the task dies after it: who reads them sees topic, partition
-        and offset of each.
+        A slice is tried again and again while its sink is down, and its letters come anew each
+        time. One that is named (``named``) like one that these dead letters kept is there already,
+        and is not kept again; so it is for the last 10,000. Other processes do not know of it: a
+        letter may be there once for each that tried the slice, and who reads them sees topic,
+        partition, offset and timestamp of each record.
 
         Raises:
             BrokerUnavailable: some may not be kept; the lane must not go on.

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment
-from headrace.model.waves import Wave
+from headrace.model.waves import Terms, Wave
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,9 @@ class Engine(Protocol):
 
     ``start`` never blocks; each started wave appears exactly once in ``finished``, whatever
     happens to it, and only when none of its tasks runs any more. Waves run at the same time.
+
+    A driver calls it in its turns, so nothing but ``finished`` waits longer than a moment, and that
+    no longer than it was told to: what the cluster does not say at once is as it was known last.
     """
 
     @property
@@ -44,21 +47,43 @@ class Engine(Protocol):
     def ui_url(self) -> str:
         """Address of the engine's own pages; empty if it has none."""
 
-    def take(self, use_case: Any, deployment: Deployment) -> None:
+    def packed(self, use_case: Any) -> bytes:
+        """What executors need of a use case, for ``take``: slow, and runs code of the use case.
+
+        Safe in any thread, beside everything else.
+
+        Raises:
+            ConfigError: the handler cannot be sent to executors. Code of the use case may raise
+                anything else.
+        """
+
+    def take(self, use_case: Any, deployment: Deployment, code: bytes | None = None) -> None:
         """Take a use case, or a new version of one, for the waves started from now on.
 
-        Waves that were started before end with the version they had.
+        A wave runs as the version taken last of those with its terms; one without terms as the
+        version taken last of all. Waves that were started before end with the version they had.
 
         Args:
             use_case: a ``headrace.use_cases.UseCase``; that room is above this one.
             deployment: its options, retries and time limit.
+            code: what ``packed`` made of it; the call is then quick, and none of its code runs.
+                None: that of the version taken last, if this is the same one under other terms;
+                otherwise it is made now.
+        """
 
-        Raises:
-            ConfigError: the handler cannot be sent to executors.
+    def forget(self, use_case: str, terms: Terms) -> None:
+        """Let the version of a use case under some terms go; no wave with them starts any more.
+
+        Waves that were started before end with it all the same. The version taken last of all stays
+        for waves without terms. What is not known is let be.
         """
 
     def start(self, wave: Wave) -> None:
-        """Run a wave of a use case that was taken."""
+        """Run a wave of a use case that was taken.
+
+        Raises:
+            KeyError: it was not taken under the wave's terms, or was forgotten since.
+        """
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Waves that ended since the last call; waits up to ``timeout_s`` for the first.
@@ -67,13 +92,17 @@ class Engine(Protocol):
             EngineStopped: the engine has ended and no wave will come back.
         """
 
-    def began(self, wave_id: str) -> bool:
-        """Whether any task of a running wave has begun; False while it queues for an executor."""
+    def began(self, wave_id: str) -> bool | None:
+        """Whether any task of a running wave has begun; False while it queues for an executor.
+
+        None as long as nobody can say.
+        """
 
     def cancel(self, wave_id: str) -> None:
         """End a wave soon, queueing or running; it comes back from ``finished`` with an error.
 
-        Tasks die where they are, even in C code that never returns. Not so a handler of form
+        Tasks die where they are, even in C code that never returns; those on this machine are dead
+        when the wave comes back. Not so a handler of form
         ``wave`` while it computes in the driver itself: only its Spark jobs end. A wave that is
         not known, or has ended, is let be.
         """
@@ -87,4 +116,8 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """Stop. Running waves are cancelled."""
+        """Stop. Running waves are cancelled and come back.
+
+        When this returns, what ran them on this machine is dead, or has been waited for so long
+        that it was said in the log.
+        """

@@ -42,6 +42,13 @@ class Keys(Protocol):
             UnknownName: there is no such key.
         """
 
+    def added_again_s(self, tenant: str) -> float | None:
+        """Since when a name is that of the tenant who has it now, in seconds since 1970.
+
+        None for a name that only one tenant ever had, and for one that nobody has. What others
+        signed for the tenant before that time was signed for an earlier one.
+        """
+
 
 class Audit(Protocol):
     """What was changed through the control API, and by whom."""
@@ -50,7 +57,7 @@ class Audit(Protocol):
         """Add a line; durable on return.
 
         Long texts are cut, and the oldest lines beyond ``CHANGES_KEPT`` are dropped. The id of
-        ``change`` is not looked at.
+        ``change`` is not looked at, nor is its generation, which is that of the tenant now.
         """
 
     def changes(

@@ -36,9 +36,9 @@ class TopicInfo:
 class Log(Protocol):
     """What is in Kafka, without reading a record.
 
-    Called from one thread, every planning turn. Each call is one round of requests for all names
-    given. What cannot be had at this moment is left out of the answer, partition by partition, so
-    that one leaderless partition delays nobody else.
+    Called from one thread, beside the turns and for nearly each of them. Each call is one round of
+    requests for all names given. What cannot be had at this moment is left out of the answer,
+    partition by partition, so that one leaderless partition delays nobody else.
 
     Raises:
         BrokerUnavailable: no broker answered at all.
@@ -57,6 +57,9 @@ class Log(Protocol):
         self, partitions: Collection[TopicPartition], timestamp_s: float
     ) -> dict[TopicPartition, int]:
         """The first offset whose record is not older; the end offset where there is none."""
+
+    def doubt(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget who leads these: the next offsets are of whom the cluster says does now."""
 
     def close(self) -> None:
         """Give up connections. Nothing is called after it."""

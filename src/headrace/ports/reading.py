@@ -25,6 +25,10 @@ _COLUMNS: list[pa.Field[Any]] = [
 #: The columns every handler is given: Spark's Kafka source has the same names and meanings.
 RECORD_SCHEMA = pa.schema(_COLUMNS)
 
+#: Headers whose names begin so say for whom a record was sent back. They are Headrace's own, and no
+#: sink sends them on.
+REDRIVE_HEADERS = "headrace.redrive."
+
 
 @dataclass(frozen=True, slots=True)
 class SliceBatch:
@@ -53,9 +57,10 @@ class SliceReader(Protocol):
         ``last=True`` exactly once. Slices come one after the other, in any order: a new slice
         begins only after the last batch of the one before. A slice that cannot be read ends with
         ``error``, and the others go on. Records that do not exist (compaction, aborted
-        transactions, control records) are passed over, and so are those whose header
-        ``headrace.redrive.use-case`` names another use case than the slice's: they were sent back
-        for that one alone. Closing the iterator early is allowed and leaves the reader usable.
+        transactions, control records) are passed over, and so are those that a redrive has sealed
+        for another use case than the slice's: they were sent back for that one alone. Headers that
+        say so without a seal of this store hide nothing from anybody. Closing the iterator early is
+        allowed and leaves the reader usable.
         """
 
     def close(self) -> None:

@@ -27,8 +27,11 @@ class Effect:
     slices: tuple[Slice, ...]
     reached: tuple[int, ...]
     output: pa.Table
-    #: move the positions in the sink's own transaction (exactly-once by transaction)
+    #: move the positions in the sink's own transaction (exactly-once by transaction); these moves
+    #: guard a repeat as well
     move_positions: bool = False
+    #: False for at-most-once: what may have been written already is not written again
+    may_repeat: bool = True
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -47,7 +50,7 @@ class Written:
     committed: bool = False
     #: a position was not where the slice starts: done before, fenced or sought; nothing was written
     superseded: bool = False
-    #: nothing of this effect was written
+    #: nothing of this effect was written; or part of it may have been, and that is not known
     error: SliceError | None = None
 
 
@@ -73,6 +76,11 @@ class SinkWriter(Protocol):
         without error, the effects survive the death of any process. It may be called any number
         of times. An effect may have been written before, by a task that died: the sink's
         guarantee says what then happens. An exception that escapes counts for all effects given.
+
+        Where the answer of the target is lost, nobody knows whether it has the effect. One that
+        ``may_repeat`` can be written again, here or by its next slice, which comes after an error.
+        One that may not has only its one chance: it is answered with an error, and never written
+        again, nor is any part of it that may be there.
         """
 
     def close(self) -> None:
@@ -80,7 +88,11 @@ class SinkWriter(Protocol):
 
 
 class Sink(Protocol):
-    """Where a use case's results go. A small picklable value, given to ``@use_case``."""
+    """Where a use case's results go. A small picklable value, given to ``@use_case``.
+
+    One that writes files below the warehouse says ``needs_shared_folder = True`` as well (see the
+    function of that name).
+    """
 
     @property
     def exactly_once(self) -> Literal["transaction", "intent"] | None:
@@ -96,3 +108,12 @@ class Sink(Protocol):
 
     def open(self, site: Site) -> SinkWriter:
         """Called in the worker, once per bin."""
+
+
+def needs_shared_folder(sink: object) -> bool:
+    """Whether a sink writes below the warehouse, which driver and executors then have to share.
+
+    It says so by an attribute of this name; one without it does not. A worker that does not see
+    the driver's own warehouse is given nothing of its use case to do.
+    """
+    return bool(getattr(sink, "needs_shared_folder", False))

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from headrace.model.records import Deployment, Failure, LaneStart, Move, Peer
-from headrace.model.streams import Position, Slice, State, Stream, StreamId, Tenant, Throttle
+from headrace.model.records import Answer, Deployment, Failure, LaneStart, Move, Peer
+from headrace.model.streams import (
+    LaneId,
+    Position,
+    Slice,
+    State,
+    Stopper,
+    Stream,
+    StreamId,
+    Tenant,
+    Throttle,
+)
 from headrace.model.waves import Wave
 from headrace.ports.keys import Audit, Keys
 from headrace.ports.positions import Positions
@@ -49,23 +59,39 @@ class Store(Protocol):
     def revision(self) -> int:
         """Grows with every change made by an operator, not with commits; asked each turn."""
 
+    def seal_key(self) -> bytes:
+        """The random key that seals records sent back; the same for all who open this store."""
+
     # tenants and streams
 
     def tenants(self) -> list[Tenant]:
         """All tenants ever added, by name; removed ones too."""
 
-    def add_tenant(self, tenant: Tenant) -> None:
+    def add_tenant(self, tenant: Tenant, *, at_s: float | None = None) -> None:
         """Add a tenant with a stream for every deployment that is for all tenants.
 
-        A removed tenant of the same name starts afresh: new epochs, no positions, and nothing that
-        was recorded of it. One that is there raises ``ConfigError``.
+        Where one of the same name was removed it is another customer, or may be: it gets a
+        *generation*, above every epoch that was ever held of this name, and all that its streams do
+        has epochs from there on. No position, no reason and nothing that was recorded of the
+        earlier one stays, and no failure of it is open.
+
+        Args:
+            tenant: the one to add; who stopped it, its generation and when it was added again are
+                given by the store. One that is suspended is so by an operator.
+            at_s: seconds since 1970; None is now.
+
+        Raises:
+            ConfigError: it is there, or cannot be added like this.
         """
 
-    def set_tenant_state(self, name: str, state: State) -> None:
+    def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:
         """Suspend, resume or remove a tenant; removing also removes its streams.
 
         Removal keeps the positions as a record of how far it came; what was in flight may still
         commit. Its API keys are dropped. A removed tenant can only be added again.
+
+        Raises:
+            NotAllowed: ``by`` may not resume what somebody else has stopped.
         """
 
     def set_weight(self, name: str, weight: float) -> None:
@@ -91,10 +117,21 @@ class Store(Protocol):
     def add_stream(self, stream: StreamId) -> None:
         """Add one stream of a known tenant and use case; a removed one starts afresh."""
 
-    def set_stream_state(self, stream: StreamId, state: State, reason: str | None = None) -> None:
+    def set_stream_state(
+        self,
+        stream: StreamId,
+        state: State,
+        reason: str | None = None,
+        *,
+        by: Stopper = Stopper.OPERATOR,
+    ) -> None:
         """Suspend, resume or remove one stream; ``reason`` is shown to people.
 
-        To resume also retries what failed: its open failures become ``RETRIED``.
+        To resume also retries what failed: its open failures become ``RETRIED``. Resumed in the
+        name of a failure, a stream that somebody has stopped besides stays suspended.
+
+        Raises:
+            NotAllowed: ``by`` may not resume what somebody else has stopped.
         """
 
     # drivers
@@ -102,8 +139,9 @@ class Store(Protocol):
     def join(self, driver: str, use_cases: Collection[str]) -> int:
         """Be this driver from now on, and hold what one of this name held.
 
-        Returns the number to beat with; whoever was it before is refused at its next beat. Raises
-        the revision.
+        Returns the number to beat with; whoever was it before is refused at its next beat. Streams
+        and waves in the name of no driver become those of one that never beats, to be adopted.
+        Raises the revision.
         """
 
     def beat(self, driver: str, number: int) -> list[Peer]:
@@ -113,10 +151,11 @@ class Store(Protocol):
             Fenced: another driver of this name has joined.
         """
 
-    def adopt(self, heir: str, dead: Peer) -> bool:
+    def adopt(self, heir: str, number: int, dead: Peer) -> bool:
         """Hand a driver's streams and written-down waves to its heir, and forget it.
 
-        False, and nothing done, if it is not exactly as it was seen: it lives, or has an heir.
+        False, and nothing done, if it is not exactly as it was seen: it lives, or has an heir. The
+        same if the heir was given up for dead itself, or has another number by now.
         Epochs stay until the heir holds the streams. Raises the revision.
         """
 
@@ -131,6 +170,19 @@ class Store(Protocol):
 
         One that is not there any more, or has another number, is let be. Raises the revision.
         """
+
+    def drivers(self) -> list[Peer]:
+        """All drivers, by name: those that live, and those that nobody has inherited from yet."""
+
+    def answer(self, driver: str, number: int, given: Collection[Answer]) -> bool:
+        """Let these be all that a driver says to deployments.
+
+        They are gone when it leaves, joins again, is replaced or inherited from. False, and nothing
+        done, if it is not there or has another number by now.
+        """
+
+    def answers(self) -> list[Answer]:
+        """What drivers say to deployments, by use case and driver."""
 
     # positions
 
@@ -160,13 +212,15 @@ class Store(Protocol):
     def seek(
         self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
     ) -> None:
-        """Set positions, whatever they were; a slice in flight from elsewhere will not commit.
+        """Set positions, whatever they were, under a new epoch: nothing in flight will commit.
 
+        Also a slice that begins where its lane is sent to is refused, and so are those of the
+        lanes that stay. The holder stays too, and takes the stream anew.
         A seek is the decision that a topic made again asks for: ``topic_id`` is that of the topic
         in which the offsets were looked up; None takes the one that is there at the next look.
-        If it is another one than was known, the epoch is raised, so that whatever still runs of the
-        old topic is refused wherever it begins.
         Open failures of these lanes become ``RETRIED``: the lane goes on from where it was sent.
+        A recorded slice whose lane is sent to its beginning, or stays there, is still to do; but
+        with another topic nothing that was recorded of the stream is.
         """
 
     def skip_lost(
@@ -180,8 +234,10 @@ class Store(Protocol):
 
         Together with the moves the failures are kept as ``SKIPPED``, open ones of these lanes
         become ``RETRIED``, the topic's id is remembered, and the epoch is raised, so that whatever
-        still runs of the old log is refused. Returns the new epoch. None, and nothing done, if a
-        position is elsewhere, the epoch is another, or the stream was removed. Raises the revision.
+        still runs of the old log is refused. With another topic, what was recorded of the stream is
+        forgotten: its offsets mean other records. Returns the new epoch. None, and nothing done, if
+        a position is elsewhere, the epoch is another, or the stream was removed. Raises the
+        revision.
         """
 
     # intents
@@ -216,7 +272,8 @@ class Store(Protocol):
             over: slices that came to nothing and leave no effect; they are forgotten where the
                 lane is still under their epoch.
             parts: waves that some of its slices are to be written down as from now on; believed
-                under the epochs that the lanes have, and otherwise left in the wave.
+                under the epochs that the lanes have, and otherwise left in the wave. A slice that
+                is not written down in the wave any more is left out of them.
         """
 
     def pending_intents(self, driver: str | None = None) -> list[Wave]:
@@ -230,7 +287,9 @@ class Store(Protocol):
     def deploy(self, deployment: Deployment, *, anew: bool = False) -> bool:
         """Add or replace a use case; adds the streams of all tenants if it is for all.
 
-        With ``anew`` one that is there already is left alone, and the answer is False.
+        With ``anew`` one that is there already is left alone, and the answer is False. Otherwise it
+        has a larger ``revision`` from then on, also if nothing of it is other than before: drivers
+        then answer it anew.
         """
 
     def deployments(self) -> list[Deployment]:
@@ -239,9 +298,26 @@ class Store(Protocol):
     def keep_failure(self, failure: Failure, *, stop_use_case: bool = False) -> int:
         """Keep an open failure, which stops its lane; return the failure's id.
 
-        With ``stop_use_case`` all active streams of the use case are suspended together with it.
-        A lane that has an open failure keeps that one, whose id is returned.
+        With ``stop_use_case`` all active streams of the use case are suspended together with it,
+        and those that their tenants have stopped are stopped by the failure too.
+        A lane that has an open failure keeps that one, whose id is returned. One of an earlier
+        tenant of the name is kept as ``RETRIED`` and stops nothing.
+
+        One that was retried and failed again at the same record (``Failure.comes_again``) is the
+        same failure: it is open again, is now as it failed last, and is counted up; another record
+        that has its offset by now is another failure. What a tenant keeps is bounded, as
+        ``policies/keeping.py`` says: the oldest that are over are dropped for it, and where open
+        ones alone fill it a failure is kept without its record.
         """
+
+    def stopped_lanes(self, driver: str) -> dict[LaneId, int]:
+        """The id of the open failure of each stopped lane, of streams that this driver holds.
+
+        Asked after every change of the revision, so it reads nothing else of them.
+        """
+
+    def note_failures(self, notes: Sequence[Failure]) -> None:
+        """Keep failures that are over and stop nothing, in the state they have; all or none."""
 
     def failures(
         self,
@@ -249,17 +325,20 @@ class Store(Protocol):
         *,
         only_open: bool = False,
         with_records: bool = True,
+        current: bool = False,
         after: int = 0,
         most: int | None = None,
     ) -> list[Failure]:
         """Kept failures, oldest first: those with an id above ``after``, ``most`` of them.
 
         Without records, which may be megabytes each, they have neither traceback nor key, value
-        and headers.
+        and headers. With ``current`` those of earlier tenants of the same names are left out.
         """
 
     def failure(self, number: int, tenant: str | None = None) -> Failure:
         """One kept failure; with ``tenant`` one of another tenant is not there, nor looked at.
+
+        One of an earlier tenant of that name is another tenant's.
 
         Raises:
             UnknownName: there is none of this number.
