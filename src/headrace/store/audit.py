@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from headrace.model.credentials import CHANGES_KEPT, Change
 from headrace.store.database import Database
-from headrace.store.schema import audit
+from headrace.store.schema import audit, tenants
+from headrace.store.tenants import NAME
 
 
 class SqlAudit:
@@ -29,6 +30,7 @@ class SqlAudit:
         row = asdict(change.shortened())
         del row["id"]
         with self._database.write() as connection:
+            row["generation"] = _generation(connection, change.tenant)
             added = connection.execute(insert(audit).values(row))
             assert added.inserted_primary_key is not None
             number = int(added.inserted_primary_key[0])
@@ -45,3 +47,10 @@ class SqlAudit:
             asked = asked.where(audit.c.id < before)
         with self._database.read() as connection:
             return [Change(**row) for row in connection.execute(asked).mappings()]
+
+
+def _generation(connection: Connection, tenant: str | None) -> int | None:
+    # Callers choose the word, and not every text can be looked for in a database.
+    if tenant is None or not NAME.fullmatch(tenant):
+        return None
+    return connection.scalar(select(tenants.c.generation).where(tenants.c.name == tenant))

@@ -15,7 +15,7 @@ from headrace.errors import ConfigError
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
 from headrace.store import streams
-from headrace.store.schema import deployments, tenants
+from headrace.store.schema import deployments, revisions, tenants
 from headrace.store.schema import streams as stream_rows
 
 
@@ -39,6 +39,9 @@ def every(connection: Connection) -> list[Deployment]:
             data_loss=DataLossPolicy(row.data_loss),
             share=row.share,
             until=_offsets(row.ends_at),
+            guarantee=row.guarantee,
+            sink=row.sink,
+            revision=row.revision,
         )
         for row in connection.execute(select(deployments).order_by(deployments.c.use_case))
     ]
@@ -47,7 +50,8 @@ def every(connection: Connection) -> list[Deployment]:
 def deploy(connection: Connection, deployment: Deployment, *, anew: bool = False) -> bool:
     """Add or replace a use case; add the streams that tenants lack if it is for all."""
     streams.topic_of(deployment.topic, "tenant")
-    values = _row(deployment)
+    # It was raised for this.
+    values = _row(deployment) | {"revision": connection.scalar(select(revisions.c.revision))}
     ours = deployments.c.use_case == deployment.use_case
     topic = connection.scalar(select(deployments.c.topic).where(ours))
     if topic is None:

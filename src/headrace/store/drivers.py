@@ -1,8 +1,12 @@
 """Drivers that share one store: who lives, and whose streams are whose.
 
 A driver is a row that counts. It is replaced by the next one of its name, and inherited by another
-one when it was silent for too long; both are decided under the lock of its row, so that of two
-heirs only one inherits. What it held then belongs to the heir: streams, and waves written down.
+one when it was silent for too long; both are decided under the locks of the rows, so that of two
+heirs only one inherits, and none that was replaced or given up meanwhile. What it held then belongs
+to the heir: streams, and waves written down.
+
+What is in the name of nobody (of a driver that has no row) would be left to it for ever. So whoever
+joins writes such names down as drivers that never beat, which are inherited from like the dead.
 
 Here time is only counted in beats; what a missing beat means is ``policies/leases.py``.
 """
@@ -10,13 +14,16 @@ Here time is only counted in beats; what a missing beat means is ``policies/leas
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection
 
 from sqlalchemy import Connection, Select, delete, insert, select, update
 
 from headrace.errors import Fenced
 from headrace.model.records import Peer
-from headrace.model.streams import StreamId
+from headrace.model.streams import State, StreamId
+from headrace.store import answers
+from headrace.store.intents import from_json
 from headrace.store.pairs import matching
 from headrace.store.schema import drivers, intents, revisions, streams
 
@@ -38,10 +45,29 @@ def join(connection: Connection, name: str, use_cases: Collection[str]) -> int:
     # once the row was given up, and two drivers could be the same one.
     number = int(connection.scalars(select(revisions.c.revision)).one())
     row = {"number": number, "use_cases": json.dumps(sorted(use_cases))}
+    answers.forget(connection, name)
     if not connection.execute(update(drivers).where(drivers.c.name == name).values(row)).rowcount:
         connection.execute(insert(drivers).values(name=name, beats=0, **row))
     connection.execute(update(intents).where(intents.c.driver.is_(None)).values(driver=name))
+    for lost, use_cases_held in _of_nobody(connection).items():
+        row = {"number": number, "use_cases": json.dumps(sorted(use_cases_held))}
+        connection.execute(insert(drivers).values(name=lost, beats=0, **row))
     return number
+
+
+def _of_nobody(connection: Connection) -> dict[str, set[str]]:
+    """Names that hold streams or waves and are no drivers, with the use cases of those."""
+    found: dict[str, set[str]] = defaultdict(set)
+    known = select(drivers.c.name)
+    held = select(streams.c.holder, streams.c.use_case).where(
+        streams.c.holder.not_in(known), streams.c.state != State.REMOVED
+    )
+    for row in connection.execute(held.distinct()):
+        found[row.holder].add(row.use_case)
+    recorded = select(intents.c.driver, intents.c.wave).where(intents.c.driver.not_in(known))
+    for row in connection.execute(recorded):
+        found[row.driver].add(from_json(row.wave).use_case)
+    return found
 
 
 def beat(connection: Connection, name: str, number: int) -> list[Peer]:
@@ -63,15 +89,21 @@ def beat(connection: Connection, name: str, number: int) -> list[Peer]:
     return every(connection)
 
 
-def adopt(connection: Connection, heir: str, dead: Peer) -> bool:
-    """Hand everything of a dead driver to its heir; False if it lives, or has an heir already."""
-    asked = select(drivers.c.number, drivers.c.beats).where(drivers.c.name == dead.name)
-    row = connection.execute(asked.with_for_update()).first()
-    if row is None or (row.number, row.beats) != (dead.number, dead.beats):
+def adopt(connection: Connection, heir: str, number: int, dead: Peer) -> bool:
+    """Hand everything of a dead driver to its heir.
+
+    False if it lives, or has an heir already, or the heir is not the driver of its name any more.
+    """
+    # Both in the order of names, as two may take each other for dead.
+    asked = select(drivers).where(drivers.c.name.in_((heir, dead.name))).order_by(drivers.c.name)
+    rows = {row.name: row for row in connection.execute(asked.with_for_update())}
+    if heir == dead.name or len(rows) < 2 or rows[heir].number != number:
+        return False
+    if (rows[dead.name].number, rows[dead.name].beats) != (dead.number, dead.beats):
         return False
     connection.execute(update(streams).where(streams.c.holder == dead.name).values(holder=heir))
     connection.execute(update(intents).where(intents.c.driver == dead.name).values(driver=heir))
-    connection.execute(delete(drivers).where(drivers.c.name == dead.name))
+    _forget(connection, dead.name)
     return True
 
 
@@ -82,7 +114,7 @@ def leave(connection: Connection, name: str, number: int) -> None:
     if connection.scalar(select(intents.c.id).where(intents.c.driver == name).limit(1)) is not None:
         return
     connection.execute(update(streams).where(streams.c.holder == name).values(holder=None))
-    connection.execute(delete(drivers).where(drivers.c.name == name))
+    _forget(connection, name)
 
 
 def release(connection: Connection, name: str, number: int, given: Collection[StreamId]) -> None:
@@ -97,6 +129,11 @@ def release(connection: Connection, name: str, number: int, given: Collection[St
 def is_still(connection: Connection, name: str, number: int) -> bool:
     """Whether a driver is the one of its name, which stays so until the transaction ends."""
     return bool(connection.scalar(_locked(name)) == number)
+
+
+def _forget(connection: Connection, name: str) -> None:
+    answers.forget(connection, name)
+    connection.execute(delete(drivers).where(drivers.c.name == name))
 
 
 def _locked(name: str) -> Select[int]:

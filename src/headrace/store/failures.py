@@ -1,39 +1,51 @@
 """Failures that a person has to look at, kept with the bytes of the record.
 
-Nothing is dropped in silence: the record that stopped a lane is kept as it came, key, value and
-headers, and the failure being there, open, is what stops the lane (``stops.py``). So there is no
-moment in which the failure is known and the lane goes on, or the other way round; and a record is
-passed over only together with the note that it was.
+Nothing is dropped in silence: the record that stopped a lane is kept as it came, key, value,
+headers and timestamp, and the failure being there, open, is what stops the lane (``stops.py``). So
+there is no moment in which the failure is known and the lane goes on, or the other way round; and a
+record is passed over only together with the note that it was.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+import structlog
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    Select,
+    and_,
     case,
+    delete,
     insert,
     literal,
     null,
     select,
+    true,
     update,
 )
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.receipts import SliceError
 from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
-from headrace.model.streams import LaneId, Slice, State, StreamId
-from headrace.store import stops, streams
+from headrace.model.streams import LaneId, Slice, State, Stopper, StreamId
+from headrace.policies import keeping
+from headrace.policies.stops import stopped
+from headrace.store import stoppers, stops, streams
 from headrace.store.pairs import of
-from headrace.store.schema import failure_headers, failures, positions
+from headrace.store.schema import failure_headers, failures, positions, tenants
 from headrace.store.schema import streams as stream_rows
 
+log = structlog.get_logger(__name__)
+
+#: rows of one statement
+_AT_ONCE = 500
 _Headers = tuple[tuple[str, bytes | None], ...]
 
 #: what may be large, and what a list shows instead
@@ -46,20 +58,80 @@ _WITHOUT_RECORDS = [
 def keep(connection: Connection, failure: Failure, *, stop_use_case: bool) -> int:
     """Keep an open failure, unless its lane has one; return the id of the one that is open."""
     lane = failure.slice.lane
+    generation = streams.generation_of(connection, lane.tenant)
+    if failure.slice.epoch < generation:
+        # Of an earlier tenant of this name: a driver has yet to hear of the one that is there now.
+        streams.locked(connection, lane.stream)
+        return note(connection, replace(failure, state=FailureState.RETRIED))
     if stop_use_case:
         _suspend_all(connection, failure)
     streams.locked(connection, lane.stream)
     number = stops.open_one(connection, lane)
-    if number is None:
-        added = insert(failures).values(_row(failure)).returning(failures.c.id)
-        number = int(connection.scalars(added).one())
-        _keep_headers(connection, number, failure.error.raw_headers)
+    if number is not None:
+        return number
+    failure = replace(failure, state=FailureState.OPEN)
+    before = connection.execute(_retried(failure, since_epoch=generation)).first()
+    return note(connection, failure) if before is None else _open_again(connection, failure, before)
+
+
+def note(connection: Connection, failure: Failure) -> int:
+    """Keep a failure in the state it is in; return its id."""
+    failure = _with_room(connection, failure)
+    added = insert(failures).values(_row(failure)).returning(failures.c.id)
+    number = int(connection.scalars(added).one())
+    _keep_headers(connection, number, failure.error.raw_headers)
     return number
 
 
-def note(connection: Connection, failure: Failure) -> None:
-    """Keep a failure that is over and stops nothing; it has no record."""
-    connection.execute(insert(failures).values(_row(failure) | {"state": failure.state.value}))
+def _open_again(connection: Connection, failure: Failure, before: Row[int, int]) -> int:
+    """Write a failure down in the place of one that was retried at the same record."""
+    failure = _with_room(connection, replace(failure, times=before.times + 1), before.id)
+    connection.execute(update(failures).where(failures.c.id == before.id).values(_row(failure)))
+    _forget_headers(connection, [before.id])
+    _keep_headers(connection, before.id, failure.error.raw_headers)
+    return int(before.id)
+
+
+def _retried(failure: Failure, *, since_epoch: int) -> Select[int, int]:
+    """Asks for the failure that comes again (``Failure.comes_again``), of the same tenant."""
+    lane, topic, at, is_slice = failure.place
+    offset, begin = failures.c.record_offset, failures.c.from_offset
+    there = and_(offset.is_(None), begin == at) if is_slice else offset == at
+    ours = of(failures, lane.stream) & (failures.c.partition == lane.partition)
+    retried = failures.c.state == FailureState.RETRIED.value
+    asked = select(failures.c.id, failures.c.times)
+    of_tenant = ours & (failures.c.epoch >= since_epoch)
+    same = _is_same_record(failure.error)
+    wanted = asked.where(of_tenant, failures.c.topic == topic, there, retried, same)
+    return wanted.order_by(failures.c.id.desc()).limit(1)
+
+
+def _is_same_record(error: SliceError) -> ColumnElement[bool]:
+    """Whether a failure at the same offset has the same record, as far as is known."""
+    at = failures.c.record_timestamp_ms
+    if error.timestamp_ms is None:
+        return true()
+    key = failures.c.raw_key.is_not_distinct_from(error.raw_key)
+    value = failures.c.raw_value.is_not_distinct_from(error.raw_value)
+    unknown = at.is_(None) | failures.c.record_kept.is_(False)
+    return unknown | ((at == error.timestamp_ms) & key & value)
+
+
+def _with_room(connection: Connection, failure: Failure, number: int | None = None) -> Failure:
+    """The failure as there is room for it; what has to go for that is gone."""
+    tenant = failure.slice.lane.tenant
+    asked = select(failures.c.id, failures.c.kept_bytes, failures.c.state)
+    rows = connection.execute(asked.where(failures.c.tenant == tenant).order_by(failures.c.id))
+    still = FailureState.OPEN.value
+    kept = [keeping.Row(r.id, r.kept_bytes, r.state == still) for r in rows if r.id != number]
+    room = keeping.room_for(failure, kept)
+    for first in range(0, len(room.drop), _AT_ONCE):
+        some = room.drop[first : first + _AT_ONCE]
+        _forget_headers(connection, some)
+        connection.execute(delete(failures).where(failures.c.id.in_(some)))
+    if room.drop:
+        log.info("old failures dropped, to keep newer ones", tenant=tenant, failures=len(room.drop))
+    return room.failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +140,8 @@ class Part:
 
     only_open: bool
     with_records: bool
+    #: no failures of earlier tenants of the same names
+    current: bool
     #: an id, below all that are wanted
     after: int
     most: int | None
@@ -82,6 +156,8 @@ def every(connection: Connection, stream: StreamId | None, part: Part) -> list[F
         wanted &= of(failures, stream)
     if part.only_open:
         wanted &= failures.c.state == FailureState.OPEN.value
+    if part.current:
+        wanted &= _is_current()
     return _failures(connection, wanted, most=part.most, with_records=part.with_records)
 
 
@@ -93,7 +169,7 @@ def one(connection: Connection, number: int, tenant: str | None = None) -> Failu
     """
     wanted = failures.c.id == number
     if tenant is not None:
-        wanted &= failures.c.tenant == tenant
+        wanted &= (failures.c.tenant == tenant) & _is_current()
     found = _failures(connection, wanted)
     if not found:
         raise UnknownName(f"there is no failure {number}; 'headrace quarantine list' shows them")
@@ -109,10 +185,8 @@ def skip(connection: Connection, number: int) -> None:
     """Let the lane go on behind the record, from exactly there; its epoch stays."""
     failure = one(connection, number)
     lane = failure.slice.lane
-    state = streams.locked(connection, lane.stream).state
+    streams.locked(connection, lane.stream)
     _end(connection, failure, FailureState.SKIPPED)
-    if state == State.REMOVED:
-        raise ConfigError(f"stream {lane.stream} was removed; its position stays where it is")
     ours = of(positions, lane.stream) & (positions.c.partition == lane.partition)
     moved = update(positions).where(ours, positions.c.next_offset.in_(failure.skipped_from))
     if not connection.execute(moved.values(next_offset=failure.skipped_to)).rowcount:
@@ -123,6 +197,12 @@ def skip(connection: Connection, number: int) -> None:
             f"failure {number}: lane {lane} reads next at {now}, from where {what} cannot be "
             "skipped; retry it, or use 'headrace streams seek'"
         )
+
+
+def _is_current() -> ColumnElement[bool]:
+    """Of the tenants that have their names now."""
+    generation = select(tenants.c.generation).where(tenants.c.name == failures.c.tenant)
+    return failures.c.epoch >= generation.scalar_subquery()
 
 
 def _end(connection: Connection, failure: Failure, state: FailureState) -> None:
@@ -147,11 +227,16 @@ def _suspend_all(connection: Connection, failure: Failure) -> None:
         (stream_rows.c.tenant == lane.tenant, streams.one_line(f"{reason}: {error.message}")),
         else_=STOPPED_BY_ANOTHER,
     )
-    connection.execute(
-        update(stream_rows)
-        .where(ours, stream_rows.c.state == State.ACTIVE.value)
-        .values(state=State.SUSPENDED.value, reason=told)
-    )
+    by = stream_rows.c.stopped_by
+    for before in (frozenset[Stopper](), frozenset({Stopper.TENANT})):
+        # What an operator has stopped is left to the operator.
+        known = by.is_(None) if not before else by == stoppers.written(before)
+        now = stoppers.written(stopped(before, Stopper.FAILURE))
+        connection.execute(
+            update(stream_rows)
+            .where(ours, stream_rows.c.state != State.REMOVED.value, known)
+            .values(state=State.SUSPENDED.value, reason=told, stopped_by=now)
+        )
 
 
 def _failures(
@@ -174,8 +259,10 @@ def _row(failure: Failure) -> dict[str, Any]:
     values = asdict(failure.slice) | asdict(failure.error)
     values |= LaneId(*values.pop("lane"))._asdict()
     values["record_offset"] = values.pop("offset")
-    values |= {"at_s": failure.at_s, "attempts": failure.attempts}
-    values["state"] = FailureState.OPEN.value
+    values["record_timestamp_ms"] = values.pop("timestamp_ms")
+    values |= {"at_s": failure.at_s, "attempts": failure.attempts, "times": failure.times}
+    values |= {"kept_bytes": keeping.bytes_of(failure), "record_kept": failure.record_kept}
+    values["state"] = failure.state.value
     del values["raw_headers"]
     return values
 
@@ -193,12 +280,15 @@ def _failure(row: Row[Any], headers: _Headers) -> Failure:
             raw_key=row.raw_key,
             raw_value=row.raw_value,
             raw_headers=headers,
+            timestamp_ms=row.record_timestamp_ms,
             retry_after_s=row.retry_after_s,
         ),
         at_s=row.at_s,
         attempts=row.attempts,
         state=FailureState(row.state),
         id=row.id,
+        times=row.times,
+        record_kept=row.record_kept,
     )
 
 
@@ -209,6 +299,10 @@ def _keep_headers(connection: Connection, number: int, headers: _Headers) -> Non
     ]
     if rows:
         connection.execute(insert(failure_headers), rows)
+
+
+def _forget_headers(connection: Connection, numbers: Sequence[int]) -> None:
+    connection.execute(delete(failure_headers).where(failure_headers.c.failure_id.in_(numbers)))
 
 
 def _headers(connection: Connection, wanted: ColumnElement[bool]) -> dict[int, _Headers]:

@@ -21,8 +21,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, update
 
 from headrace.model.records import Move
-from headrace.model.streams import LaneId, Slice, StreamId
-from headrace.model.waves import Bin, Wave
+from headrace.model.streams import Guarantee, LaneId, Order, Slice, StreamId
+from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Finished
 from headrace.store.pairs import matching
 from headrace.store.positions import advance
@@ -64,24 +64,30 @@ def finish(
         wave = from_json(known)
         done = {(each.lane, each.from_offset) for each, ok in zip(moves, moved, strict=True) if ok}
         due = dict(_due(connection, wave, done, over))
-        # Who divides it believes to hold its lanes; a driver that has our name by now does.
-        believed = [
-            part
-            for part in parts
-            if all(due.get(piece.begin, piece.epoch) == piece.epoch for piece in part.slices)
-        ]
+        believed = list(_believed(wave, parts, due))
         parted = {piece.begin for part in believed for piece in part.slices}
         left = wave.only(lambda piece: piece.begin in due and piece.begin not in parted)
         if believed:
             _keep(connection, believed, driver)
-        if not left.bins:
-            connection.execute(delete(intents).where(named))
-        elif left != wave:
-            connection.execute(update(intents).where(named).values(wave=to_json(left)))
+        _leave(connection, wave, left)
         if not parts:
             return Finished(moved, [left] if left.bins else [])
     names = [wave_id, *(part.id for part in parts)]
     return Finished(moved, _pending(connection, intents.c.wave_id.in_(names), _of(driver)))
+
+
+def _believed(
+    wave: Wave, parts: Sequence[Wave], due: dict[tuple[LaneId, int], int]
+) -> Iterator[Wave]:
+    """Parts by who has their lanes; who divides a wave only thinks so, and may be replaced by now.
+
+    What was forgotten meanwhile is of another topic, or of a stream that began anew.
+    """
+    written = {piece.begin for piece in wave.slices}
+    for part in parts:
+        left = part.only(lambda piece: piece.begin in written)
+        if left.bins and all(due.get(each.begin, each.epoch) == each.epoch for each in left.slices):
+            yield left
 
 
 def begin_anew(connection: Connection, tenant: str) -> None:
@@ -89,6 +95,21 @@ def begin_anew(connection: Connection, tenant: str) -> None:
     for wave in _pending(connection):
         if any(piece.lane.tenant == tenant for piece in wave.slices):
             finish(connection, wave.id, [], None)
+
+
+def forget(connection: Connection, stream: StreamId) -> None:
+    """Forget what was recorded of a stream: its offsets are of another topic from now on."""
+    for wave in _pending(connection):
+        _leave(connection, wave, wave.only(lambda piece: piece.lane.stream != stream))
+
+
+def _leave(connection: Connection, wave: Wave, left: Wave) -> None:
+    """Keep of a recorded wave what is left of it; with nothing left it is forgotten."""
+    named = intents.c.wave_id == wave.id
+    if not left.bins:
+        connection.execute(delete(intents).where(named))
+    elif left != wave:
+        connection.execute(update(intents).where(named).values(wave=to_json(left)))
 
 
 def _keep(connection: Connection, parts: Sequence[Wave], driver: str | None) -> None:
@@ -142,15 +163,32 @@ def _pending(connection: Connection, *wanted: ColumnElement[bool]) -> list[Wave]
 
 
 def to_json(wave: Wave) -> str:
-    """The wave as one JSON object with the names of its fields."""
-    return json.dumps(asdict(wave), separators=(",", ":"))
+    """The wave as one JSON object with the names of its fields.
+
+    Its terms stand in its bins, and their place beside them: there a driver of an earlier version,
+    which may inherit the wave while drivers are rolled, passes over what it does not know.
+    """
+    kept = asdict(wave)
+    terms = kept.pop("terms") or {}
+    place = terms.pop("place", "")
+    for each in kept["bins"] if terms else ():
+        each |= {"terms": terms, "place": place}
+    return json.dumps(kept, separators=(",", ":"))
 
 
 def from_json(text: str) -> Wave:
-    """The wave that ``to_json`` wrote, equal to it."""
+    """The wave that ``to_json`` wrote, equal to it; only of one without bins no terms are kept."""
     kept = json.loads(text)
+    # What an earlier version wrote down has no terms.
+    terms = next((_terms(each) for each in kept["bins"] if "terms" in each), None)
     kept["bins"] = tuple(_bin(each) for each in kept["bins"])
-    return Wave(**kept)
+    return Wave(**kept, terms=terms)
+
+
+def _terms(of_bin: dict[str, Any]) -> Terms:
+    kept = of_bin["terms"]
+    chosen = {"guarantee": Guarantee(kept["guarantee"]), "order": Order(kept["order"])}
+    return Terms(**{**kept, **chosen}, place=of_bin.get("place", ""))
 
 
 def _bin(kept: dict[str, Any]) -> Bin:

@@ -70,6 +70,12 @@ class SqlKeys:
             ends = update(keys).where(keys.c.prefix == prefix, works).values(revoked_at_s=at_s)
             connection.execute(ends)
 
+    def added_again_s(self, tenant: str) -> float | None:
+        """Since when a name is that of the tenant who has it now; None: since ever."""
+        asked = select(tenants.c.added_again_s).where(tenants.c.name == tenant)
+        with self._database.read() as connection:
+            return connection.scalar(asked)
+
 
 def drop_of(connection: Connection, tenant: str) -> None:
     """Forget the keys of a tenant, whose row the caller has locked."""

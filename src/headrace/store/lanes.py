@@ -52,15 +52,13 @@ def seek(
 ) -> None:
     """Set positions, whatever they were, and the topic's id, or none.
 
-    The lanes go on from there, also those that a failure had stopped. The epoch stays, unless the
-    topic is another one: what still runs of the old one may begin where a lane is sent to.
+    The lanes go on from there, also those that a failure had stopped. The epoch is raised: what
+    still runs may begin where a lane is sent to, and would commit beside what is read again.
     """
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED:
         raise ConfigError(f"stream {stream} was removed; add it again before you seek")
-    another = None not in (row.topic_id, topic_id) and row.topic_id != topic_id
-    epoch = int(row.epoch) + 1 if another else int(row.epoch)
-    streams.turn_to(connection, stream, topic_id, epoch)
+    epoch = streams.turn_to(connection, row, stream, topic_id)
     stops.release(connection, stream, set(offsets))
     have = _partitions(connection, stream)
     for partition in sorted(have & set(offsets)):

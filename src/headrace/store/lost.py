@@ -6,7 +6,9 @@ with them goes, in the same transaction, the note of what was passed over. There
 which the lanes have moved and nobody is told.
 
 The epoch is raised too. In a topic that was made again old offsets mean other records, and a slice
-of the old one that still runs somewhere could commit where a new one is expected.
+of the old one that still runs somewhere could commit where a new one is expected. One that is
+recorded and begins where the new topic does would be run on it under the old effect's identity, so
+it is forgotten.
 """
 
 from __future__ import annotations
@@ -34,8 +36,7 @@ def skip(
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED or not _as_thought(connection, stream, row.epoch, moves):
         return None
-    epoch = int(row.epoch) + 1
-    streams.turn_to(connection, stream, topic_id, epoch)
+    epoch = streams.turn_to(connection, row, stream, topic_id)
     ours = of(positions, stream)
     for each in moves:
         lane = ours & (positions.c.partition == each.lane.partition)

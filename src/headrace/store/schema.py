@@ -27,6 +27,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     text,
+    true,
 )
 
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
@@ -76,6 +77,14 @@ drivers = Table(
     Column("use_cases", Text, nullable=False),
 )
 
+#: random keys of this store, made with their row
+secrets = Table(
+    "headrace_secrets",
+    metadata,
+    Column("name", NAME, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+
 tenants = Table(
     "headrace_tenants",
     metadata,
@@ -85,6 +94,12 @@ tenants = Table(
     Column("records_per_s", Double),
     Column("bytes_per_s", Double),
     Column("burst_s", Double, nullable=False, server_default="1"),
+    #: of a suspended one, who did it; see ``stoppers.py``
+    Column("stopped_by", Text),
+    #: epochs below it are of earlier tenants of this name
+    Column("generation", BigInteger, nullable=False, server_default="0"),
+    #: NULL for the first of its name
+    Column("added_again_s", Double),
 )
 
 deployments = Table(
@@ -108,6 +123,23 @@ deployments = Table(
     Column("share", Double, nullable=False, server_default="1"),
     #: of a rerun: JSON object of offsets by partition
     Column("ends_at", Text),
+    Column("guarantee", Text, nullable=False, server_default=""),
+    Column("sink", Text, nullable=False, server_default=""),
+    #: that of the store when it was deployed last
+    Column("revision", BigInteger, nullable=False, server_default="0"),
+)
+
+#: what drivers say to deployments; gone with their driver
+answers = Table(
+    "headrace_answers",
+    metadata,
+    Column("driver", NAME, primary_key=True),
+    Column("use_case", NAME, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    Column("digest", Text),
+    Column("since_s", Double, nullable=False),
+    Column("error", ExactText),
+    Column("again", Boolean, nullable=False),
 )
 
 streams = Table(
@@ -120,6 +152,8 @@ streams = Table(
     Column("topic_id", Text),
     Column("epoch", BigInteger, nullable=False),
     Column("reason", Text),
+    #: as in tenants
+    Column("stopped_by", Text),
     #: the driver that plans it; NULL while it is free
     Column("holder", NAME),
 )
@@ -173,12 +207,21 @@ failures = Table(
     Column("retry_after_s", Double),
     Column("attempts", Integer, nullable=False, server_default="1"),
     Column("state", Text, nullable=False, server_default="retried"),
+    #: milliseconds since 1970
+    Column("record_timestamp_ms", BigInteger),
+    #: how often it failed there
+    Column("times", Integer, nullable=False, server_default="1"),
+    #: of record and texts, nearly
+    Column("kept_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("record_kept", Boolean, nullable=False, server_default=true()),
     ForeignKeyConstraint(
         ["use_case", "tenant"], ["headrace_streams.use_case", "headrace_streams.tenant"]
     ),
     sqlite_autoincrement=True,
 )
 
+#: what a tenant keeps is counted at each failure of it
+Index("headrace_failures_tenants", failures.c.tenant, failures.c.id)
 _OPEN = text("state = 'open'")
 #: an open failure stops its lane, so a lane has one at most, whoever writes
 open_failures = Index(
@@ -226,6 +269,8 @@ audit = Table(
     Column("tenant", ExactText),
     Column("status", Integer, nullable=False),
     Column("detail", ExactText, nullable=False),
+    #: of the tenant, if there is one of this name
+    Column("generation", BigInteger),
     Index("headrace_audit_tenants", "tenant", "id"),
     sqlite_autoincrement=True,
 )

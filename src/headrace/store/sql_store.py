@@ -1,8 +1,8 @@
 """The store, put together: every operation is one transaction.
 
 Each method here opens the right kind of transaction and calls one function of the room beside it
-(``tenants``, ``streams``, ``lanes``, ``intents``, ``deployments``, ``failures``, ``lost``), which
-does the work on a connection and knows nothing of transactions.
+(``tenants``, ``streams``, ``lanes``, ``intents``, ``deployments``, ``answers``, ``failures``,
+``lost``), which does the work on a connection and knows nothing of transactions.
 
 An operator's change first raises the revision. That tells drivers to look again, and since the
 revision is one row, its lock makes changes follow each other: a tenant being added and a use case
@@ -11,22 +11,35 @@ being deployed at the same time cannot miss each other.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, select, update
 
-from headrace.model.records import Deployment, Failure, LaneStart, Move, Peer
-from headrace.model.streams import Position, Slice, State, Stream, StreamId, Tenant, Throttle
+from headrace.model.records import Answer, Deployment, Failure, LaneStart, Move, Peer
+from headrace.model.streams import (
+    LaneId,
+    Position,
+    Slice,
+    State,
+    Stopper,
+    Stream,
+    StreamId,
+    Tenant,
+    Throttle,
+)
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.store import (
+    answers,
     deployments,
     drivers,
     failures,
     intents,
     lanes,
     lost,
+    stops,
     streams,
     tenants,
 )
@@ -35,7 +48,7 @@ from headrace.store.database import Database, open_database
 from headrace.store.keys import SqlKeys
 from headrace.store.migrations import upgrade
 from headrace.store.positions import SqlPositions
-from headrace.store.schema import revisions
+from headrace.store.schema import revisions, secrets
 from headrace.store.statistics import SqlStatistics
 from headrace.store.streams import hold
 
@@ -99,6 +112,12 @@ class SqlStore:
         with self._database.read() as connection:
             return int(connection.scalars(select(revisions.c.revision)).one())
 
+    def seal_key(self) -> bytes:
+        """The random key that seals records sent back."""
+        with self._database.read() as connection:
+            wanted = select(secrets.c.value).where(secrets.c.name == "seal")
+            return bytes(connection.scalars(wanted).one())
+
     @contextmanager
     def _change(self) -> Iterator[Connection]:
         with self._database.write() as connection:
@@ -112,16 +131,16 @@ class SqlStore:
         with self._database.read() as connection:
             return tenants.every(connection)
 
-    def add_tenant(self, tenant: Tenant) -> None:
+    def add_tenant(self, tenant: Tenant, *, at_s: float | None = None) -> None:
         """Add a tenant, or a removed one anew, with a stream for every use case for all."""
         with self._change() as connection:
-            tenants.add(connection, tenant)
+            tenants.add(connection, tenant, time.time() if at_s is None else at_s)
             intents.begin_anew(connection, tenant.name)
 
-    def set_tenant_state(self, name: str, state: State) -> None:
+    def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:
         """Suspend, resume or remove a tenant; removing also removes its streams."""
         with self._change() as connection:
-            tenants.set_state(connection, name, state)
+            tenants.set_state(connection, name, state, by)
 
     def set_weight(self, name: str, weight: float) -> None:
         """Set a tenant's weight, above 0."""
@@ -149,10 +168,17 @@ class SqlStore:
             streams.add(connection, stream)
             intents.begin_anew(connection, stream.tenant)
 
-    def set_stream_state(self, stream: StreamId, state: State, reason: str | None = None) -> None:
+    def set_stream_state(
+        self,
+        stream: StreamId,
+        state: State,
+        reason: str | None = None,
+        *,
+        by: Stopper = Stopper.OPERATOR,
+    ) -> None:
         """Suspend, resume or remove one stream; ``reason`` is shown to people."""
         with self._change() as connection:
-            streams.set_state(connection, stream, state, reason)
+            streams.set_state(connection, stream, state, reason, by)
 
     # drivers
 
@@ -166,10 +192,10 @@ class SqlStore:
         with self._database.write() as connection:
             return drivers.beat(connection, driver, number)
 
-    def adopt(self, heir: str, dead: Peer) -> bool:
+    def adopt(self, heir: str, number: int, dead: Peer) -> bool:
         """Hand everything of a dead driver to its heir; False if it lives or has one already."""
         with self._change() as connection:
-            return drivers.adopt(connection, heir, dead)
+            return drivers.adopt(connection, heir, number, dead)
 
     def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
         """Make streams of a driver free for others."""
@@ -180,6 +206,24 @@ class SqlStore:
         """Give everything back and be gone."""
         with self._change() as connection:
             drivers.leave(connection, driver, number)
+
+    def drivers(self) -> list[Peer]:
+        """All drivers, by name."""
+        with self._database.read() as connection:
+            return drivers.every(connection)
+
+    def answer(self, driver: str, number: int, given: Collection[Answer]) -> bool:
+        """Let these be all that a driver says to deployments; False if it is not there."""
+        with self._database.write() as connection:
+            if not drivers.is_still(connection, driver, number):
+                return False
+            answers.replace(connection, driver, given)
+            return True
+
+    def answers(self) -> list[Answer]:
+        """What drivers say to deployments, by use case and driver."""
+        with self._database.read() as connection:
+            return answers.every(connection)
 
     # positions
 
@@ -210,7 +254,7 @@ class SqlStore:
     def seek(
         self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
     ) -> None:
-        """Set positions, and the id of the topic they are in; the epoch stays."""
+        """Set positions, and the id of the topic they are in, under a new epoch."""
         with self._change() as connection:
             lanes.seek(connection, stream, offsets, topic_id)
 
@@ -267,17 +311,29 @@ class SqlStore:
         with self._change() as connection:
             return failures.keep(connection, failure, stop_use_case=stop_use_case)
 
+    def note_failures(self, notes: Sequence[Failure]) -> None:
+        """Keep failures that are over and stop nothing."""
+        with self._database.write() as connection:
+            for each in notes:
+                failures.note(connection, each)
+
+    def stopped_lanes(self, driver: str) -> dict[LaneId, int]:
+        """The open failure of each stopped lane of the streams that a driver holds."""
+        with self._database.read() as connection:
+            return stops.of_driver(connection, driver)
+
     def failures(
         self,
         stream: StreamId | None = None,
         *,
         only_open: bool = False,
         with_records: bool = True,
+        current: bool = False,
         after: int = 0,
         most: int | None = None,
     ) -> list[Failure]:
         """Kept failures, oldest first: those with an id above ``after``, ``most`` of them."""
-        part = failures.Part(only_open, with_records, after, most)
+        part = failures.Part(only_open, with_records, current, after, most)
         with self._database.read() as connection:
             return failures.every(connection, stream, part)
 

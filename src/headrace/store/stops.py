@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select, update
 from headrace.model.records import FailureState
 from headrace.model.streams import LaneId, StreamId
 from headrace.store.pairs import of
-from headrace.store.schema import failures
+from headrace.store.schema import failures, streams
 
 _is_open = failures.c.state == FailureState.OPEN.value
 
@@ -30,6 +30,15 @@ def open_one(connection: Connection, lane: LaneId) -> int | None:
     return connection.scalar(asked)
 
 
+def of_driver(connection: Connection, driver: str) -> dict[LaneId, int]:
+    """The open failure of each stopped lane of the streams that a driver holds."""
+    same = (streams.c.use_case == failures.c.use_case) & (streams.c.tenant == failures.c.tenant)
+    lane = (failures.c.use_case, failures.c.tenant, failures.c.partition)
+    asked = select(failures.c.id, *lane).join(streams, same)
+    rows = connection.execute(asked.where(_is_open, streams.c.holder == driver))
+    return {LaneId(row.use_case, row.tenant, row.partition): row.id for row in rows}
+
+
 def release(
     connection: Connection, stream: StreamId, partitions: Collection[int] | None = None
 ) -> None:
@@ -37,6 +46,14 @@ def release(
     ours = of(failures, stream)
     if partitions is not None:
         ours &= failures.c.partition.in_(partitions)
+    connection.execute(
+        update(failures).where(ours, _is_open).values(state=FailureState.RETRIED.value)
+    )
+
+
+def release_all(connection: Connection, tenant: str) -> None:
+    """Let no failure of a tenant be open."""
+    ours = failures.c.tenant == tenant
     connection.execute(
         update(failures).where(ours, _is_open).values(state=FailureState.RETRIED.value)
     )

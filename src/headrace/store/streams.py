@@ -13,8 +13,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from headrace.errors import ConfigError, UnknownName
-from headrace.model.streams import State, Stream, StreamId
-from headrace.store import stops
+from headrace.model.streams import State, Stopper, Stream, StreamId
+from headrace.policies.stops import Status, changed
+from headrace.store import intents, stoppers, stops
 from headrace.store.pairs import matching, of
 from headrace.store.schema import deployments, positions, streams, tenants
 
@@ -33,6 +34,7 @@ def every(connection: Connection) -> list[Stream]:
             row.epoch,
             row.reason,
             row.holder,
+            stoppers.read(row.stopped_by),
         )
         for row in rows
     ]
@@ -57,27 +59,53 @@ def add(connection: Connection, stream: StreamId) -> None:
 
 
 def start(connection: Connection, stream: StreamId, topic: str) -> None:
-    """Make a stream, or make a removed one anew: a higher epoch, no positions, no stops."""
+    """Make a stream, or make a removed one anew: a higher epoch, no positions, no stops.
+
+    No stream of a tenant has an epoch below the tenant's generation.
+    """
     fresh = {
         "topic": topic,
         "state": State.ACTIVE.value,
         "topic_id": None,
         "reason": None,
         "holder": None,
+        "stopped_by": None,
     }
-    raised = update(streams).where(of(streams, stream)).values(epoch=streams.c.epoch + 1, **fresh)
-    if connection.execute(raised).rowcount:
-        connection.execute(delete(positions).where(of(positions, stream)))
-        stops.release(connection, stream)
-    else:
-        connection.execute(insert(streams).values(**stream._asdict(), epoch=0, **fresh))
+    first = generation_of(connection, stream.tenant)
+    asked = select(streams.c.epoch).where(of(streams, stream)).with_for_update()
+    epoch = connection.scalar(asked)
+    if epoch is None:
+        connection.execute(insert(streams).values(**stream._asdict(), epoch=first, **fresh))
+        return
+    raised = update(streams).where(of(streams, stream))
+    connection.execute(raised.values(epoch=max(epoch + 1, first), **fresh))
+    connection.execute(delete(positions).where(of(positions, stream)))
+    stops.release(connection, stream)
 
 
-def turn_to(connection: Connection, stream: StreamId, topic_id: str | None, epoch: int) -> None:
-    """Let a stream be of this topic, and all its lanes under this epoch; its row is locked."""
+def generation_of(connection: Connection, tenant: str) -> int:
+    """The epoch from which on what its streams do is the tenant's, and no earlier one's."""
+    asked = select(tenants.c.generation).where(tenants.c.name == tenant)
+    return connection.scalar(asked) or 0
+
+
+def turn_to(
+    connection: Connection,
+    row: Row[Any, Any, Any, Any, Any],
+    stream: StreamId,
+    topic_id: str | None,
+) -> int:
+    """Let a stream be of this topic, and all its lanes under a new epoch, which is returned.
+
+    ``row`` is its row, as ``locked`` gave it. What was recorded of another topic is forgotten.
+    """
+    epoch = int(row.epoch) + 1
+    if None not in (row.topic_id, topic_id) and row.topic_id != topic_id:
+        intents.forget(connection, stream)
     values = {"topic_id": topic_id, "epoch": epoch}
     connection.execute(update(streams).where(of(streams, stream)).values(values))
     connection.execute(update(positions).where(of(positions, stream)).values(epoch=epoch))
+    return epoch
 
 
 def topic_of(template: str, tenant: str) -> str:
@@ -95,26 +123,39 @@ def topic_of(template: str, tenant: str) -> str:
     return topic
 
 
-def set_state(connection: Connection, stream: StreamId, state: State, reason: str | None) -> None:
+def set_state(
+    connection: Connection, stream: StreamId, state: State, reason: str | None, by: Stopper
+) -> None:
     """Suspend, resume or remove; a resumed stream has no reason and no open failure."""
     row = locked(connection, stream)
     if row.state == State.REMOVED and state is not State.REMOVED:
         raise ConfigError(f"stream {stream} was removed; add it again to start it afresh")
-    shown = None if state is State.ACTIVE or reason is None else one_line(reason)
-    connection.execute(
-        update(streams).where(of(streams, stream)).values(state=state.value, reason=shown)
-    )
-    if state is State.ACTIVE:
+    before = Status(State(row.state), row.reason, stoppers.read(row.stopped_by))
+    told = None if reason is None else one_line(reason)
+    change = changed(before, state, told, by, f"stream {stream}")
+    values = {
+        "state": change.state.value,
+        "reason": change.reason,
+        "stopped_by": stoppers.written(change.stopped_by),
+    }
+    connection.execute(update(streams).where(of(streams, stream)).values(values))
+    if change.state is State.ACTIVE:
         stops.release(connection, stream)
 
 
-def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any]:
-    """State, epoch and topic id of a stream, which stay so until the transaction ends."""
-    columns = (streams.c.state, streams.c.epoch, streams.c.topic_id)
+def locked(connection: Connection, stream: StreamId) -> Row[Any, Any, Any, Any, Any]:
+    """What is known of a stream, which stays so until the transaction ends."""
+    columns = (
+        streams.c.state,
+        streams.c.epoch,
+        streams.c.topic_id,
+        streams.c.reason,
+        streams.c.stopped_by,
+    )
     asked = select(*columns).where(of(streams, stream)).with_for_update()
     row = connection.execute(asked).first()
     if row is None:
-        raise UnknownName(f"there is no stream {stream}; add it first")
+        raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
     return row
 
 
@@ -174,4 +215,4 @@ def _refuse(missing: Collection[StreamId]) -> None:
     if missing:
         names = ", ".join(str(each) for each in sorted(missing)[:3])
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        raise UnknownName(f"there is no stream {names}{more}; add it first")
+        raise UnknownName(f"there is no stream {names}{more}; 'headrace streams list' shows them")

@@ -3,6 +3,10 @@
 A tenant's state and its streams' states are two decisions. Suspending a tenant leaves its streams
 as they are, so that resuming it does not wake the one that was suspended for its errors; what runs
 is what is active in both. Removing is the exception: it removes the streams and the API keys too.
+
+A tenant that is added under the name of a removed one may be another customer. Its *generation* is
+an epoch that no stream of that name ever had, and its streams begin there. So whatever carries an
+epoch (a failure, a dead letter, a slice that still runs somewhere) tells whose it is.
 """
 
 from __future__ import annotations
@@ -12,16 +16,17 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from headrace.errors import ConfigError, UnknownName
-from headrace.model.streams import State, StreamId, Tenant, Throttle
-from headrace.store import keys, streams
-from headrace.store.schema import deployments, tenants
+from headrace.model.streams import State, Stopper, StreamId, Tenant, Throttle
+from headrace.policies.stops import resumed, stopped
+from headrace.store import keys, stoppers, stops, streams
+from headrace.store.schema import deployments, positions, tenants
 from headrace.store.schema import streams as stream_rows
 
 #: it becomes part of a topic's name, of URLs and of folders
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
 def every(connection: Connection) -> list[Tenant]:
@@ -29,20 +34,23 @@ def every(connection: Connection) -> list[Tenant]:
     return [_tenant(row) for row in connection.execute(select(tenants).order_by(tenants.c.name))]
 
 
-def add(connection: Connection, tenant: Tenant) -> None:
+def add(connection: Connection, tenant: Tenant, at_s: float) -> None:
     """Add a tenant, or a removed one anew, with its streams."""
     check(tenant)
     state = connection.scalar(select(tenants.c.state).where(tenants.c.name == tenant.name))
     if state is not None and state != State.REMOVED:
         raise ConfigError(f"tenant {tenant.name} is there already, {state}")
+    by_hand = {Stopper.OPERATOR} if tenant.state is State.SUSPENDED else set()
     values = {
         "state": tenant.state.value,
         "weight": tenant.weight,
+        "stopped_by": stoppers.written(frozenset(by_hand)),
         **asdict(tenant.throttle),
     }
     if state is None:
         connection.execute(insert(tenants).values(name=tenant.name, **values))
     else:
+        values |= {"generation": _begin_anew(connection, tenant.name), "added_again_s": at_s}
         connection.execute(update(tenants).where(tenants.c.name == tenant.name).values(values))
     for_all = select(deployments.c.use_case, deployments.c.topic).where(deployments.c.all_tenants)
     for row in connection.execute(for_all).all():
@@ -50,14 +58,22 @@ def add(connection: Connection, tenant: Tenant) -> None:
         streams.start(connection, StreamId(row.use_case, tenant.name), topic)
 
 
-def set_state(connection: Connection, name: str, state: State) -> None:
+def set_state(connection: Connection, name: str, state: State, by: Stopper) -> None:
     """Suspend, resume or remove; removing also removes the streams."""
+    asked = select(tenants.c.state, tenants.c.stopped_by).where(tenants.c.name == name)
+    row = connection.execute(asked.with_for_update()).first()
+    if row is None:
+        raise UnknownName(f"there is no tenant {name}; add it first")
+    before, left = stoppers.read(row.stopped_by), frozenset[Stopper]()
     if state is State.REMOVED:
-        _known_state(connection, name)
         _remove_streams(connection, name)
     else:
         _refuse_removed(connection, name)
-    _set(connection, name, state=state.value)
+    if state is State.ACTIVE:
+        left = resumed(before, by, f"tenant {name}")
+    elif state is State.SUSPENDED:
+        left = stopped(before, by)
+    _set(connection, name, state=state.value, stopped_by=stoppers.written(left))
     if state is State.REMOVED:
         keys.drop_of(connection, name)
 
@@ -86,19 +102,34 @@ def change(connection: Connection, before: Tenant, after: Tenant) -> bool:
     if _tenant(connection.execute(asked).one()) != before:
         return False
     _set(connection, after.name, weight=after.weight, **asdict(after.throttle))
-    if after.state is not before.state:
-        set_state(connection, after.name, after.state)
+    if (after.state, after.stopped_by) != (before.state, before.stopped_by):
+        set_state(connection, after.name, after.state, Stopper.OPERATOR)
     return True
 
 
 def _tenant(row: Row[Any]) -> Tenant:
     throttle = Throttle(row.records_per_s, row.bytes_per_s, row.burst_s)
-    return Tenant(row.name, State(row.state), row.weight, throttle)
+    by = stoppers.read(row.stopped_by)
+    state = State(row.state)
+    return Tenant(row.name, state, row.weight, throttle, by, row.generation, row.added_again_s)
+
+
+def _begin_anew(connection: Connection, name: str) -> int:
+    """Leave nothing of an earlier tenant to the next of its name, whose generation is returned."""
+    ours = stream_rows.c.tenant == name
+    asked = select(stream_rows.c.epoch).where(ours).order_by(stream_rows.c.use_case)
+    epochs = connection.scalars(asked.with_for_update()).all()
+    connection.execute(update(stream_rows).where(ours).values(reason=None))
+    connection.execute(delete(positions).where(positions.c.tenant == name))
+    stops.release_all(connection, name)
+    known = connection.scalar(select(tenants.c.generation).where(tenants.c.name == name))
+    return int(max([known or 0, *epochs])) + 1
 
 
 def _remove_streams(connection: Connection, name: str) -> None:
     ours = stream_rows.c.tenant == name
-    connection.execute(update(stream_rows).where(ours).values(state=State.REMOVED.value))
+    removed = {"state": State.REMOVED.value, "stopped_by": None}
+    connection.execute(update(stream_rows).where(ours).values(removed))
 
 
 def _set(connection: Connection, name: str, **values: str | float | None) -> None:
@@ -119,7 +150,7 @@ def _known_state(connection: Connection, name: str) -> State:
 
 def check(tenant: Tenant) -> None:
     """Raise ``ConfigError`` if a tenant cannot be added like this."""
-    if not _NAME.fullmatch(tenant.name):
+    if not NAME.fullmatch(tenant.name):
         raise ConfigError(
             f"tenant {tenant.name!r}: a name is 1 to 63 lower-case letters, digits and dashes, "
             "starting with a letter or digit"
