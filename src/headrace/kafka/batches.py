@@ -36,7 +36,7 @@ def rounds_of(slices: Sequence[Slice]) -> list[list[Slice]]:
     return rounds
 
 
-def whole(lanes: Sequence[LaneRead], batch_records: int) -> Iterator[SliceBatch]:
+def whole(lanes: Sequence[LaneRead], batch_records: int, seal_key: bytes) -> Iterator[SliceBatch]:
     """The batches of lanes that are complete or have failed, lane after lane."""
     table = table_of([(*lane.key, lane.held) for lane in lanes])
     # Asked once for all: a question for each of a thousand tiny lanes would be felt.
@@ -45,21 +45,22 @@ def whole(lanes: Sequence[LaneRead], batch_records: int) -> Iterator[SliceBatch]
     for lane in lanes:
         rows = len(lane.held)
         for batch in _cut(lane, table.slice(row, rows), batch_records):
-            yield _filtered(batch) if mixed else batch
+            yield _filtered(batch, seal_key) if mixed else batch
         row += rows
 
 
-def first(lane: LaneRead, records: int) -> SliceBatch:
+def first(lane: LaneRead, records: int, seal_key: bytes) -> SliceBatch:
     """Take the first held messages of a lane away, as a batch that is not the last."""
     taken, lane.held = lane.held[:records], lane.held[records:]
     table = table_of([(*lane.key, taken)])
     batch = SliceBatch(lane.slice, table, taken[-1].offset() + 1, last=False)
-    return _filtered(batch) if has_redriven(table) else batch
+    return _filtered(batch, seal_key) if has_redriven(table) else batch
 
 
-def _filtered(batch: SliceBatch) -> SliceBatch:
+def _filtered(batch: SliceBatch, seal_key: bytes) -> SliceBatch:
     """Without what was sent back for others, whose offsets count as read all the same."""
-    return replace(batch, records=for_use_case(batch.records, original(batch.slice.lane.use_case)))
+    use_case = original(batch.slice.lane.use_case)
+    return replace(batch, records=for_use_case(batch.records, use_case, seal_key))
 
 
 def _cut(lane: LaneRead, records: pa.Table, batch_records: int) -> Iterator[SliceBatch]:

@@ -5,8 +5,9 @@ before ``keep`` returns, or ``keep`` raises. A letter is the record as it came: 
 headers, timestamp and partition number, so that all letters of a lane are in one partition and in
 order; what happened is in further headers (``letter_headers``).
 
-Letters are not in the transaction of anything else: a task that dies after ``keep`` keeps them
-again. Sending them back is ``redrive``'s work.
+Letters are not in the transaction of anything else: a slice that is tried again brings them again.
+Those that this process kept are remembered; another one keeps them again. Sending them back, each
+once, is ``redrive``'s work.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -41,6 +43,8 @@ _REFUSED = (
     KafkaError.POLICY_VIOLATION,
     KafkaError._INVALID_ARG,
 )
+#: names of letters that are remembered as kept
+_REMEMBERED = 10_000
 _open: weakref.WeakSet[KafkaDeadLetters] = weakref.WeakSet()
 #: producers a child process inherited: to destroy one there means to wait for threads it has not
 _inherited: list[Producer] = []
@@ -71,18 +75,21 @@ class KafkaDeadLetters:
         self._producer: Producer | None = None
         #: by source topic
         self._topics: dict[str, LetterTopic] = {}
+        #: names of the letters kept last, oldest first
+        self._kept: dict[Hashable, None] = {}
         _open.add(self)
 
     def __repr__(self) -> str:
         return f"KafkaDeadLetters({servers(self._config)})"
 
     def keep(self, letters: Sequence[DeadLetter]) -> None:
-        """Keep every letter durably, in order.
+        """Keep every letter durably, in order, but for those that were kept here before.
 
         Raises:
             BrokerUnavailable: some may not be kept.
             ConfigError: the brokers refuse a letter, and will until somebody changes that.
         """
+        letters = [each for each in letters if each.named not in self._kept]
         if not letters:
             return
         give_up_s = time.monotonic() + self._deadline_s
@@ -110,6 +117,7 @@ class KafkaDeadLetters:
         if failures:
             self.close()
             raise failures[0]
+        self._remember(letters)
 
     def ready(self, topic: str) -> bool:
         """Whether its topic is known, and there is a producer."""
@@ -123,6 +131,12 @@ class KafkaDeadLetters:
             with suppress(KafkaException, SystemError):
                 producer.purge()
                 producer.flush(0)
+
+    def _remember(self, letters: Sequence[DeadLetter]) -> None:
+        for letter in letters:
+            self._kept[letter.named] = None
+        for name in list(islice(self._kept, max(0, len(self._kept) - _REMEMBERED))):
+            del self._kept[name]
 
     def leave_to_parent(self) -> None:
         """In a forked child: touch the parent's producer no more."""
@@ -174,7 +188,7 @@ class KafkaDeadLetters:
                     error.raw_key,
                     letter.slice.lane.partition,
                     on_delivery=delivered,
-                    timestamp=letter.timestamp_ms or 0,
+                    timestamp=max(0, error.timestamp_ms or 0),
                     headers=list(headers),
                 )
             except BufferError:

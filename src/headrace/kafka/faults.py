@@ -113,5 +113,11 @@ def slice_error(error: HeadraceError) -> SliceError:
         retry_after_s=wait_s,
     )
     if isinstance(error, RecordUnreadable):
-        return replace(told, offset=error.offset, raw_key=error.key, raw_value=error.value)
+        return replace(
+            told,
+            offset=error.offset,
+            raw_key=error.key,
+            raw_value=error.value,
+            timestamp_ms=error.timestamp_ms,
+        )
     return told

@@ -103,6 +103,7 @@ class LaneRead:
                 bad.offset(),
                 bad.key(),
                 bad.value(),
+                bad.timestamp()[1],
             )
             return run[: len(told)]
         return run

@@ -18,14 +18,14 @@ from headrace.ports import DeadLetter
 
 Header = tuple[str, bytes | None]
 
-#: names the use case that a record was sent back for; nobody else is given it again
-USE_CASE_HEADER = "headrace.redrive.use-case"
-#: how often a record was sent back
-COUNT_HEADER = "headrace.redrive.count"
 #: opens the block of a letter's own headers
 _FIRST = "__connect.errors.topic"
 _USE_CASE = "__connect.errors.connector.name"
 _OFFSET = "__connect.errors.offset"
+#: milliseconds since 1970; a topic may stamp its messages by itself
+_TIMESTAMP = "headrace.timestamp"
+#: of the slice that it was in; below the tenant's generation, it is an earlier tenant's
+_EPOCH = "headrace.epoch"
 #: Connect's name for the step in which records are handed to somebody's code
 _STAGE = "TASK_PUT"
 _CLASS = "headrace.use_cases.UseCase"
@@ -48,6 +48,10 @@ class Kept(NamedTuple):
     use_case: str
     #: offset of the record in its own topic; None when it cannot be read
     offset: int | None
+    #: when the record was written, in milliseconds since 1970; None when it does not say
+    timestamp_ms: int | None
+    #: of the slice that the record was in; 0 when it does not say, as letters of old do
+    epoch: int
     headers: tuple[Header, ...]
 
 
@@ -70,7 +74,10 @@ def headers_of(letter: DeadLetter, limit_bytes: int) -> list[Header]:
         ("__connect.errors.exception.class.name", f"headrace.errors.{error.code}".encode()),
         ("headrace.attempts", b"%d" % letter.attempts),
         ("headrace.tenant", name.tenant.encode()),
+        (_EPOCH, b"%d" % letter.slice.epoch),
     ]
+    if error.timestamp_ms is not None:
+        found.append((_TIMESTAMP, b"%d" % error.timestamp_ms))
     message_name = "__connect.errors.exception.message"
     trace_name = "__connect.errors.exception.stacktrace"
     names_bytes = len(message_name) + len(trace_name) + 2 * _HEADER_FRAME_BYTES
@@ -88,7 +95,9 @@ def kept_in(headers: Sequence[Header]) -> Kept | None:
         return None
     block = dict(headers[opening[-1] :])
     use_case = (block.get(_USE_CASE) or b"").decode(errors="replace")
-    return Kept(use_case, number(block.get(_OFFSET)), tuple(headers[: opening[-1]]))
+    offset, stamp_ms = number(block.get(_OFFSET)), number(block.get(_TIMESTAMP))
+    epoch = number(block.get(_EPOCH)) or 0
+    return Kept(use_case, offset, stamp_ms, epoch, tuple(headers[: opening[-1]]))
 
 
 def number(text: bytes | None) -> int | None:

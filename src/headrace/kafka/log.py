@@ -49,7 +49,7 @@ class KafkaLog:
         self._config = admin_config(config)
         self._timeout_s = timeout_s
         self._refusal: KafkaError | None = None
-        #: partitions that had no answer the last time
+        #: partitions that had no answer the last time, or one that is doubted
         self._unanswered: set[TopicPartition] = set()
         #: the monotonic second from which on they are asked for again
         self._ask_again_s = 0.0
@@ -94,6 +94,11 @@ class KafkaLog:
         later = [lane for lane, offset in offsets.items() if offset == END]
         ends = self.end_offsets(later)
         return {lane: at for lane, at in offsets.items() if at != END} | ends
+
+    def doubt(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget who leads these: the next offsets are of whom the cluster says does now."""
+        self._unanswered |= set(partitions)
+        self._ask_again_s = 0.0
 
     def close(self) -> None:
         """Give up connections."""

@@ -41,14 +41,20 @@ class KafkaReaderFactory:
 
     def open(self, connections: Connections) -> SliceReader:
         """A reader for this worker; it connects at its first read."""
-        return KafkaSliceReader(connections.kafka, self.patience)
+        return KafkaSliceReader(connections.kafka, self.patience, connections.seal_key)
 
 
 class KafkaSliceReader:
     """``headrace.ports.SliceReader`` on a real cluster."""
 
-    def __init__(self, config: Mapping[str, str], patience: Patience | None = None) -> None:
-        """Take client properties; ``ConfigError`` if they cannot be used."""
+    def __init__(
+        self, config: Mapping[str, str], patience: Patience | None = None, seal_key: bytes = b""
+    ) -> None:
+        """Take client properties; ``ConfigError`` if they cannot be used.
+
+        Without a key of seals nothing counts as sent back, and every record is given.
+        """
+        self._seal_key = seal_key
         self._config = client_config(config)
         self._clients = Clients(self._config)
         self._patience = patience or Patience()
@@ -87,16 +93,16 @@ class KafkaSliceReader:
         try:
             together.start()
             if len(pieces) == 1:
-                yield from _stream(together, batch_records)
+                yield from _stream(together, batch_records, self._seal_key)
                 return []
-            return (yield from _gather(together, batch_records))
+            return (yield from _gather(together, batch_records, self._seal_key))
         finally:
             together.end()
             if together.broken:
                 self._clients.drop(profile)
 
 
-def _stream(alone: Round, batch_records: int) -> Iterator[SliceBatch]:
+def _stream(alone: Round, batch_records: int, seal_key: bytes) -> Iterator[SliceBatch]:
     (lane,) = alone.lanes.values()
     given_bytes = 0
     while lane.open:
@@ -104,12 +110,14 @@ def _stream(alone: Round, batch_records: int) -> Iterator[SliceBatch]:
         heavy = alone.bytes - given_bytes > _HELD_BYTES
         while lane.open and lane.held and (heavy or len(lane.held) >= batch_records):
             given_bytes = alone.bytes
-            yield first(lane, batch_records)
+            yield first(lane, batch_records, seal_key)
             alone.touch()
-    yield from whole([lane], batch_records)
+    yield from whole([lane], batch_records, seal_key)
 
 
-def _gather(together: Round, batch_records: int) -> Generator[SliceBatch, None, list[Slice]]:
+def _gather(
+    together: Round, batch_records: int, seal_key: bytes
+) -> Generator[SliceBatch, None, list[Slice]]:
     ready: list[LaneRead] = []
     given_bytes = 0
     while together.open_lanes:
@@ -120,8 +128,8 @@ def _gather(together: Round, batch_records: int) -> Generator[SliceBatch, None, 
         if ready and (heavy or together.quiet):
             # Nobody waits for a lane that is silent.
             given_bytes = together.bytes
-            yield from whole(ready, batch_records)
+            yield from whole(ready, batch_records, seal_key)
             ready = []
             together.touch()
-    yield from whole(ready, batch_records)
+    yield from whole(ready, batch_records, seal_key)
     return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -18,12 +18,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, Temporary, TopicMissing
 from headrace.kafka.config import admin_config, letters_config, servers
 from headrace.kafka.faults import first_error, is_authentication, is_unreachable, of_client
-from headrace.kafka.letter_headers import USE_CASE_HEADER, Header
+from headrace.kafka.letter_headers import Header
 from headrace.kafka.letter_topics import letters_topic
+from headrace.kafka.letters_read import PLACE_HEADER
+from headrace.kafka.seals import USE_CASE_HEADER, Message
 from headrace.ports import TopicPartition
 
-#: in a letters' topic: everything before this offset has been sent back
-PLACE_HEADER = "headrace.redrive.place"
 #: readers of the source topic wait so long at most for a redrive that was killed
 _TRANSACTION_S = 15.0
 _REQUEST_S = 30.0
@@ -44,14 +44,6 @@ _MISSING = (
     KafkaError._UNKNOWN_PARTITION,
 )
 _TAKEN = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
-
-
-class Outgoing(NamedTuple):
-    """A message to send back."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...]
 
 
 class RedriveLine:
@@ -100,7 +92,7 @@ class RedriveLine:
                 self._fail(each.error)
         return {each.partition: each.offset for each in found if each.offset >= 0}
 
-    def send(self, partition: int, messages: Sequence[Outgoing], place: int) -> None:
+    def send(self, partition: int, messages: Sequence[Message], place: int) -> None:
         """Send messages to a partition of the topic and move its place, both or neither.
 
         Raises:
@@ -119,7 +111,7 @@ class RedriveLine:
             self._producer.begin_transaction()
             for each in messages:
                 self._put(self._topic, partition, each, faults)
-            self._put(self._letters, partition, Outgoing(None, None, tuple(mark)), faults)
+            self._put(self._letters, partition, Message(None, None, tuple(mark)), faults)
             self._settle(faults)
             self._producer.send_offsets_to_transaction(
                 [KafkaPartition(self._letters, partition, place)],
@@ -141,7 +133,7 @@ class RedriveLine:
             self._producer.purge()
         self._producer = self._consumer = None
 
-    def _put(self, topic: str, partition: int, message: Outgoing, faults: list[KafkaError]) -> None:
+    def _put(self, topic: str, partition: int, message: Message, faults: list[KafkaError]) -> None:
         assert self._producer is not None
 
         def delivered(problem: KafkaError | None, _: Any) -> None:

@@ -6,12 +6,12 @@ slices share one table that is then cut without copying: making a table costs as
 some hundred records.
 
 A record that was sent back for one use case is not for the others that read its topic, and is left
-out here. That is looked for only where a record has headers at all.
+out here if its seal is good (``seals``). That is looked for only where a record has headers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.kafka.lane_read import Received
-from headrace.kafka.letter_headers import USE_CASE_HEADER
-from headrace.ports import RECORD_SCHEMA
+from headrace.kafka.letter_headers import Header
+from headrace.kafka.seals import USE_CASE_HEADER, Message, sent_back
+from headrace.ports import RECORD_SCHEMA, TopicPartition
 
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _KEY, _VALUE, _HEADERS = (
     field.type for field in RECORD_SCHEMA
@@ -56,7 +57,7 @@ def _empty_table() -> pa.Table:
 
 
 def has_redriven(records: pa.Table) -> bool:
-    """Whether any record was sent back for one use case."""
+    """Whether any record says that it was sent back for one use case."""
     column = records["headers"]
     if column.null_count == len(column):
         return False
@@ -65,14 +66,29 @@ def has_redriven(records: pa.Table) -> bool:
     return bool(pc.index(names, USE_CASE_HEADER).as_py() >= 0)
 
 
-def for_use_case(records: pa.Table, use_case: str) -> pa.Table:
-    """The records without those that were sent back for another use case."""
-    name = use_case.encode()
-    wanted = [
-        all(each["value"] == name for each in headers or () if each["key"] == USE_CASE_HEADER)
-        for headers in records["headers"].to_pylist()
-    ]
+def for_use_case(records: pa.Table, use_case: str, seal_key: bytes) -> pa.Table:
+    """The records without those that a redrive sent back for another use case."""
+    ours = (USE_CASE_HEADER, use_case.encode())
+    wanted = [True] * len(records)
+    for row, headers in enumerate(headers_of(records)):
+        if any(each[0] == USE_CASE_HEADER and each != ours for each in headers):
+            topic, partition = (records[name][row].as_py() for name in ("topic", "partition"))
+            message = message_of(records, row, headers)
+            found = sent_back(message, TopicPartition(topic, partition), seal_key)
+            wanted[row] = found is None or found.use_case == use_case
     return records if all(wanted) else records.filter(pa.array(wanted, pa.bool_()))
+
+
+def headers_of(records: pa.Table) -> Iterator[tuple[Header, ...]]:
+    """The headers of each record; of one without any, none."""
+    for headers in records["headers"].to_pylist():
+        yield tuple((each["key"], each["value"]) for each in headers or ())
+
+
+def message_of(records: pa.Table, row: int, headers: tuple[Header, ...]) -> Message:
+    """One record as a message, with these headers."""
+    key, value = (records[name][row].as_py() for name in ("key", "value"))
+    return Message(key, value, headers)
 
 
 def _names(runs: Sequence[tuple[str, int, Sequence[Received]]], rows: int) -> list[Any]:
