@@ -6,6 +6,9 @@ it again. So every mail has a Message-ID made of use case, tenant and the row's 
 mail sent again is the same mail for every server and reader that drops repeats, and many do. Who
 must never send twice chooses at-most-once: the position moves first, and a mail in doubt is lost.
 
+A server that is merely slow must not get each mail again and again: it has minutes to answer to one
+(``smtp_server.py``). When these are over it is asked for nothing more in that call.
+
 Columns, all text and none null: ``to`` (one address), ``subject``, ``body`` (plain text), and
 ``id``, unique for each mail within tenant and use case, made from the record, such as
 ``"0-1234"`` for partition and offset; a random one would undo all of the above.
@@ -39,7 +42,14 @@ from headrace.model.streams import LaneId, original
 from headrace.ports import Effect, Site, Written
 from headrace.sinks.columns import check_columns
 from headrace.sinks.outcomes import failed
-from headrace.sinks.smtp_server import SmtpServer, answer_of, connect, parse_smtp_url
+from headrace.sinks.smtp_server import (
+    InDoubt,
+    SmtpServer,
+    answer_of,
+    connect,
+    parse_smtp_url,
+    was_silent,
+)
 
 #: header with the readable text that the Message-ID is the digest of
 ID_HEADER = "X-Headrace-Id"
@@ -98,7 +108,7 @@ class EmailWriter:
         self._smtp: smtplib.SMTP | None = None
         #: mails already taken, of effects that failed further on and will come again in parts
         self._taken: set[str] = set()
-        #: why no connection could be had in this call of write
+        #: why nothing more is asked of the server in this call of write
         self._down: HeadraceError | None = None
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
@@ -108,7 +118,7 @@ class EmailWriter:
         self._drop_if_dead()
         for effect in effects:
             try:
-                self._send_all(_mails(effect, self._sender))
+                self._send_all(_mails(effect, self._sender), effect.may_repeat)
             except HeadraceError as error:
                 outcomes.append(failed(error))
             else:
@@ -122,26 +132,30 @@ class EmailWriter:
                 self._smtp.quit()
         self._forget()
 
-    def _send_all(self, mails: Sequence[EmailMessage]) -> None:
+    def _send_all(self, mails: Sequence[EmailMessage], may_repeat: bool) -> None:
         taken: list[str] = []
         try:
             for row, mail in enumerate(mails):
                 name = _fingerprint(mail)
                 if name not in self._taken:
-                    self._send(mail, row)
+                    self._send(mail, row, may_repeat)
                 taken.append(name)
         except HeadraceError:
             self._taken.update(taken)
             raise
         self._taken.difference_update(taken)
 
-    def _send(self, mail: EmailMessage, row: int) -> None:
+    def _send(self, mail: EmailMessage, row: int, may_repeat: bool) -> None:
+        in_doubt = False
         for chance_left in (True, False):
             smtp = self._connected()
+            lost: Exception
             try:
                 smtp.send_message(mail, self._sender, [str(mail["To"])])
+            except InDoubt as error:
+                lost, in_doubt = error, True
             except smtplib.SMTPServerDisconnected as error:
-                lost: Exception = error
+                lost = error
             except smtplib.SMTPException as error:
                 raise _answered(error, self._server, row) from error
             except OSError as error:
@@ -149,9 +163,14 @@ class EmailWriter:
             else:
                 return
             self._forget()
-            # In doubt: the mail may have been taken. The same Message-ID goes out once more.
-            if not chance_left:
-                raise SinkUnavailable(f"{self._server}: the connection broke: {lost}") from lost
+            silent = was_silent(lost)
+            if silent:
+                self._down = SinkUnavailable(f"{self._server}: it does not answer: {lost}")
+            if silent or not chance_left or (in_doubt and not may_repeat):
+                state = "is in doubt, it may have been taken" if in_doubt else "was not taken"
+                raise SinkUnavailable(
+                    f"{self._server}: the mail of row {row} {state}: {lost}"
+                ) from lost
 
     def _connected(self) -> smtplib.SMTP:
         if self._down is not None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable
-from headrace.ports import Effect
+from headrace.ports import REDRIVE_HEADERS, Effect
 from headrace.sinks.columns import check_columns
 from headrace.sinks.outcomes import identity
 
@@ -82,7 +82,10 @@ def topics_of(effect: Effect, own: str) -> set[str]:
 
 
 def messages(effect: Effect, own: str) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Topic, value, and key and headers of each row, in order; marked with the effect's name."""
+    """Topic, value, and key and headers of each row, in order; marked with the effect's name.
+
+    Headers that Headrace wrote on a record, and a handler passes on, are left out.
+    """
     mark = (SLICE_HEADER, identity(effect).encode())
     table = effect.output
     columns = [
@@ -103,8 +106,14 @@ def translated(error: KafkaError, topic: str) -> HeadraceError:
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
-    # A slice that was itself read from such a topic brings a mark; only the newest counts.
-    return [(h["key"], h["value"]) for h in headers or () if h["key"] != SLICE_HEADER]
+    # A slice that was itself read from such a topic brings a mark; only the newest counts. For whom
+    # a record was sent back is said of that record alone, not of what is made of it.
+    found = ((each["key"], each["value"]) for each in headers or ())
+    return [each for each in found if not _is_own(each[0])]
+
+
+def _is_own(name: str) -> bool:
+    return name == SLICE_HEADER or name.startswith(REDRIVE_HEADERS)
 
 
 def _binary_lengths(table: pa.Table, name: str) -> Any:

@@ -5,7 +5,9 @@ again. So every message carries the header ``headrace.slice``, the identity of i
 that has done a slice drops its repeats. A slice that runs again may be cut at other offsets, and
 ranges that overlap say only that some messages are repeats, not which; where that matters, put the
 record's own partition and offset in the message. Within one run nothing is doubled or swapped,
-since the producer is idempotent and waits for all replicas. At-most-once is had by position first.
+since the producer is idempotent and waits for all replicas: it asks again in safety where an
+acknowledgement is lost, as long as no message is refused meanwhile, and nothing else here sends
+twice. At-most-once is had by position first, and by a producer that sends nothing again.
 
 With ``transactional=True`` a use case may say exactly-once: its waves are written down before they
 run, and `kafka_transactions.py` makes a repeat harmless for readers of committed messages.
@@ -91,7 +93,7 @@ class KafkaTopicWriter:
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
         errors: dict[int, HeadraceError] = {}
-        line = _line(self._properties)
+        line = _line(self._properties, once=not all(each.may_repeat for each in effects))
         for index, effect in enumerate(effects):
             try:
                 if effect.output.num_rows or effect.output.num_columns:
@@ -155,12 +157,26 @@ def _forget(line: Line) -> None:
         del _lines[key]
 
 
+#: For what may not be sent twice. Brokers know by its number what an idempotent producer sends
+#: again, but once they refuse a message of any topic it numbers all anew, and what they had already
+#: is stored beside itself. This one sends nothing again that they may have, and no two batches at a
+#: time, so that what they did not take is sent again in order.
+_ONCE = {
+    "enable.idempotence": "false",
+    "message.send.max.retries": "0",
+    "max.in.flight.requests.per.connection": "1",
+}
+#: of the same properties: which one counts would depend on their order
+_OTHER_NAMES = ("retries", "max.in.flight")
 #: one for each process and configuration; a forked child must not use its parent's
 _lines: dict[tuple[int, tuple[tuple[str, str], ...]], Line] = {}
 
 
-def _line(properties: dict[str, str]) -> Line:
+def _line(properties: dict[str, str], once: bool = False) -> Line:
     settings = line_settings(properties)
+    if once:
+        others = {name: said for name, said in settings.items() if name not in _OTHER_NAMES}
+        settings = others | _ONCE
     key = (os.getpid(), tuple(sorted(settings.items())))
     if key not in _lines:
         _lines[key] = Line(settings)

@@ -24,6 +24,7 @@ from confluent_kafka import (
 )
 
 from headrace.errors import SinkRefused
+from headrace.model.waves import planned_id
 from headrace.sinks.kafka_line import Line, line_settings
 
 #: a producer that is shut out says so at the highest level, though it is an ordinary thing here
@@ -56,9 +57,11 @@ class Mark(NamedTuple):
     wave_id: str
 
     def covers(self, reached: int, wave_id: str) -> bool:
-        """Whether it says that the wave, or one that it is a part of, has come this far."""
-        ours = wave_id == self.wave_id or wave_id.startswith(f"{self.wave_id}.")
-        return ours and self.offset >= reached
+        """Whether it says that the wave, or another part of the same one, has come this far.
+
+        A lane is once in a wave that was planned, whatever this was divided into since.
+        """
+        return planned_id(wave_id) == planned_id(self.wave_id) and self.offset >= reached
 
 
 class TransactionLine(Line):

@@ -184,6 +184,7 @@ class KafkaTransactionWriter:
             line.producer.begin_transaction()
             self._send(line, effects, errors)
             if not errors:
+                # While the messages are under way: the offsets count only if these are committed.
                 line.producer.send_offsets_to_transaction(
                     [
                         TopicPartition(piece.topic, piece.lane.partition, reached, self._wave_id)
@@ -192,8 +193,13 @@ class KafkaTransactionWriter:
                     ],
                     line.member(self._group(effects)),
                 )
+            _delivered(line)
         except KafkaException as exc:
-            errors |= dict.fromkeys(effects, _judged(exc.args[0]))
+            judged = _judged(exc.args[0])
+            # What one message met tells more than what it did to the transaction.
+            _delivered(line)
+            if not errors:
+                errors |= dict.fromkeys(effects, judged)
         if errors:
             # What the abort purges is told as an error too.
             errors = dict(errors)
@@ -218,10 +224,6 @@ class KafkaTransactionWriter:
                 errors.setdefault(index, SinkRefused(f"topic {self._topic}: {error}"))
             if errors:
                 break
-        # Every message ends within message.timeout.ms, delivered or not. Not ``flush``: on a
-        # producer that is shut out it ends in a SystemError of the client's own.
-        while len(line.producer):
-            line.producer.poll(0.1)
 
     def _abort(self, line: TransactionLine, errors: Mapping[int, HeadraceError]) -> None:
         try:
@@ -237,6 +239,15 @@ class KafkaTransactionWriter:
     def _settings(self, effects: Effects) -> dict[str, str]:
         name = f"headrace.{_use_case(effects)}.{self._fence}"
         return transaction_settings(self._properties, name)
+
+
+def _delivered(line: TransactionLine) -> None:
+    """Wait until each message is delivered or not, which it is within message.timeout.ms.
+
+    Not ``flush``: on a producer that is shut out it ends in a SystemError of the client's own.
+    """
+    while len(line.producer):
+        line.producer.poll(0.1)
 
 
 def _use_case(effects: Effects) -> str:

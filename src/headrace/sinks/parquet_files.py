@@ -20,7 +20,8 @@ Exactly-once holds when a slice that is run again reaches the same offsets, as t
 slices do. At-least-once may leave two files whose ranges overlap; readers can tell by their names.
 There is no fencing: a zombie can only write a file that is due, or was. A topic made again under
 the same name starts at offset 0 again; move the old files away before it is read. An empty table
-leaves no file. Small files are not merged here.
+leaves no file. Small files are not merged here. Nor is it found out here whether executors share
+the warehouse: the engine does not let a worker begin that does not see the driver's.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import ClassVar, Literal
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ import pyarrow.parquet as pq
 
 from headrace.crash_points import reached
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, WrongSchema
+from headrace.local_paths import is_url
 from headrace.model.streams import original
 from headrace.ports import Effect, Site, Written
 from headrace.sinks.outcomes import failed, identity
@@ -62,15 +64,17 @@ class ParquetFiles:
         schema: columns that tables must have, by name and type; None takes any table.
 
     Raises:
-        ConfigError: the folder is absolute, empty or has ``..`` in it.
+        ConfigError: the folder is absolute, empty, a URL or has ``..`` in it.
     """
 
     folder: str
     schema: pa.Schema | None = None
+    #: files on an executor's own disk would be where nobody looks
+    needs_shared_folder: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         parts = PurePosixPath(self.folder).parts
-        if not parts or self.folder.startswith("/") or ".." in parts:
+        if not parts or self.folder.startswith("/") or ".." in parts or is_url(self.folder):
             raise ConfigError(
                 f"folder {self.folder!r} must be a path below the warehouse, such as 'visits'"
             )

@@ -2,21 +2,32 @@
 
 The address holds a password and says how much encryption is wanted; both are easily got wrong in
 ways that work. So it is read once, shows no password, and a password is never sent in the clear
-to another machine. Mails are made and sent elsewhere (``email.py``).
+to another machine.
+
+A server that was given a mail may take minutes over it (content filters, greylisting), and RFC 5321
+(4.5.3.2.6) has a client wait ten for the answer. Whoever hangs up sooner leaves a mail in doubt: it
+was taken, most likely, and would be taken again each time it is sent. So everything before the
+mail's last byte is waited for seconds, and what is said to it for those minutes.
+
+Mails are made elsewhere (``email.py``), where it is also decided what becomes of one in doubt.
 """
 
 from __future__ import annotations
 
+import re
 import smtplib
 import ssl
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 
 #: other tenants' effects of the bin wait as long
 _TIMEOUT_S = 10.0
+#: for the answer to a whole mail
+_TAKEN_S = 600.0
+_DATA_FOLLOWS = 354
 _PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 _THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
 _EXAMPLE = "smtp+starttls://user:password@mail.example.org:587"
@@ -34,6 +45,39 @@ class SmtpServer:
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host}:{self.port}"
+
+
+class InDoubt(Exception):
+    """A mail was given to the server as a whole, and what it says to it never came."""
+
+
+class _Patient(smtplib.SMTP):
+    """Tells a mail in doubt from one that the server never had, and waits for its answer."""
+
+    def data(self, msg: Any) -> tuple[int, bytes]:
+        """Give the server the mail itself; returns what it says to it.
+
+        Raises:
+            InDoubt: nothing that can be understood.
+        """
+        code, text = self.docmd("DATA")
+        if code != _DATA_FOLLOWS:
+            raise smtplib.SMTPDataError(code, text)
+        self.send(_on_the_wire(msg))
+        assert self.sock is not None, "it was just sent to"
+        self.sock.settimeout(_TAKEN_S)
+        try:
+            code, text = self.getreply()
+        except (smtplib.SMTPException, OSError) as error:
+            raise InDoubt(str(error)) from error
+        if code < 0:
+            raise InDoubt(f"an answer without a code: {text!r}")
+        self.sock.settimeout(self.timeout)
+        return code, text
+
+
+class _PatientSsl(_Patient, smtplib.SMTP_SSL):
+    """The same with TLS from the first byte."""
 
 
 def parse_smtp_url(url: str | None) -> SmtpServer:
@@ -97,11 +141,26 @@ def answer_of(error: smtplib.SMTPException) -> tuple[int, str]:
     return code, text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
+def was_silent(error: BaseException | None) -> bool:
+    """Whether a time limit was behind an error: who asks again will wait as long."""
+    while error is not None:
+        if isinstance(error, TimeoutError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _opened(server: SmtpServer) -> smtplib.SMTP:
     if server.scheme == "smtps":
         context = ssl.create_default_context()
-        return smtplib.SMTP_SSL(server.host, server.port, timeout=_TIMEOUT_S, context=context)
-    return smtplib.SMTP(server.host, server.port, timeout=_TIMEOUT_S)
+        return _PatientSsl(server.host, server.port, timeout=_TIMEOUT_S, context=context)
+    return _Patient(server.host, server.port, timeout=_TIMEOUT_S)
+
+
+def _on_the_wire(mail: bytes | str) -> bytes:
+    """Lines that begin with a dot have another before it, and a dot alone is the end."""
+    lines = re.sub(rb"(?m)^\.", b"..", mail.encode("ascii") if isinstance(mail, str) else mail)
+    return lines + (b".\r\n" if lines.endswith(b"\r\n") else b"\r\n.\r\n")
 
 
 def _encrypt_and_log_in(smtp: smtplib.SMTP, server: SmtpServer) -> None:

@@ -2,7 +2,7 @@
 
 A thousand tenants bring a thousand tables of one or two rows, and what costs is neither the
 database nor the rows but everything done once for each table. So the statement is compiled once
-for a connection's dialect, and all rows go to the driver as plain tuples in one ``executemany``.
+for a dialect in each process, and all rows go to the driver as plain tuples in one ``executemany``.
 
 SQLAlchemy's core writes the statement; its per-row parameter processing is passed by.
 """
@@ -10,6 +10,7 @@ SQLAlchemy's core writes the statement; its per-row parameter processing is pass
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -78,6 +79,33 @@ def upsert_sql(
         positional = registry.load("postgresql.psycopg")(paramstyle="format")
         return str(_upsert(postgresql.insert(table), key, update).compile(dialect=positional))
     raise ConfigError(f"table {table.name}: database {dialect!r} is none of sqlite, postgresql")
+
+
+def kept_upsert_sql(
+    name: str,
+    columns: Mapping[str, str],
+    key: Sequence[str],
+    update: Mapping[str, str] | None,
+    dialect: str,
+) -> str:
+    """``upsert_sql`` for a table so described, compiled at the first call.
+
+    A writer is opened for each task, and what a task has to write is often a few rows.
+    """
+    changes = None if update is None else tuple(update.items())
+    return _compiled(name, tuple(columns.items()), tuple(key), changes, dialect)
+
+
+@lru_cache(maxsize=64)
+def _compiled(
+    name: str,
+    columns: tuple[tuple[str, str], ...],
+    key: tuple[str, ...],
+    update: tuple[tuple[str, str], ...] | None,
+    dialect: str,
+) -> str:
+    table = table_of(name, dict(columns), key)
+    return upsert_sql(table, key, None if update is None else dict(update), dialect)
 
 
 def _upsert(insert: Any, key: Sequence[str], update: Mapping[str, str] | None) -> Any:

@@ -12,7 +12,8 @@ group halved, under savepoints, until the bad effect is alone: it costs its own 
 the others some twenty statements, not a savepoint each.
 
 Used at-least-once (``move_positions`` off), rows may be written again; with a ``key`` and no
-``update`` that changes nothing. The database is SQLite or PostgreSQL, the store's; this sink does
+``update`` that changes nothing. Used at-most-once, a commit whose answer is lost is not made again:
+its rows are there or lost. The database is SQLite or PostgreSQL, the store's; this sink does
 not write to another one, does not alter a table that is there, and makes no index but the key's.
 """
 
@@ -44,7 +45,7 @@ from headrace.ports import Effect, Positions, Site, Written
 from headrace.sinks.columns import check_columns
 from headrace.sinks.outcomes import failed
 from headrace.sinks.sql_errors import translated
-from headrace.sinks.sql_statement import TYPES, rows_of, table_of, upsert_sql
+from headrace.sinks.sql_statement import TYPES, kept_upsert_sql, rows_of, table_of
 
 _SUPERSEDED = Written(superseded=True)
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -131,7 +132,6 @@ class SqlTableWriter:
         self._sink = sink
         self._positions = positions
         self._where = f"table {sink.name}"
-        self._statement: str | None = None
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
@@ -169,15 +169,17 @@ class SqlTableWriter:
         except SinkUnavailable as error:
             if not isinstance(error.__cause__, OutcomeUnknown):
                 raise
+            if not all(effect.may_repeat for effect in group):
+                raise SinkUnavailable(f"{error}; not written again: at most once") from error
             return self._write_again(group, written)
         return written
 
     def _write_again(self, group: Sequence[Effect], before: Sequence[Written]) -> list[Written]:
-        """Write a group whose commit may have happened; what it did then is found, not done again.
+        """Write a group whose commit may have happened.
 
-        The same moves wait for the lost transaction to end, so they tell what became of it. One
-        that is refused is ours if its lane stands where we left it: nobody else moves it there
-        without the same rows.
+        Where positions move with the rows, what it did is found, not done again: the same moves
+        wait for the lost transaction to end, so they tell what became of it. One that is refused is
+        ours if its lane stands where we left it: nobody else moves it there without the same rows.
         """
         with _transaction(self._positions, self._where) as connection:
             after = self._write_or_halve(connection, group)
@@ -224,20 +226,18 @@ class SqlTableWriter:
 
     def _insert(self, connection: Connection, effects: Sequence[Effect]) -> None:
         dialect = connection.dialect.name
-        if self._statement is None:
-            sink = self._sink
-            table = table_of(sink.name, sink.columns, sink.key)
-            self._statement = upsert_sql(table, sink.key, sink.update, dialect)
+        sink = self._sink
+        statement = kept_upsert_sql(sink.name, sink.columns, sink.key, sink.update, dialect)
         tables = [effect.output for effect in effects if effect.output.num_rows]
         try:
-            rows = rows_of(tables, self._sink.columns, dialect)
+            rows = rows_of(tables, sink.columns, dialect)
         except (ValueError, OverflowError, pa.ArrowException) as error:
             # Such as a date after the year 9999; it must not stop the other tenants.
             raise SinkRefused(f"{self._where}: a value cannot be written: {error}") from error
         if not rows:
             return
         try:
-            connection.exec_driver_sql(self._statement, rows)
+            connection.exec_driver_sql(statement, rows)
         except DBAPIError as error:
             raise translated(error, self._where) from error
 
