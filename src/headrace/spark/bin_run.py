@@ -135,6 +135,7 @@ class BinRun:
             portion.reached,
             portion.records.slice(0, 0).select([]) if output is None else output,
             move_positions=self.use_case.transacts,
+            may_repeat=not self.use_case.claims,
         )
 
     def _call(self, portion: Portion) -> Handled:
@@ -161,10 +162,7 @@ class BinRun:
         self, portion: Portion, aside: Sequence[tuple[int, SliceError]]
     ) -> SliceError | None:
         """Keep dead letters; returns why they could not be kept."""
-        found = [
-            DeadLetter(slice_of(portion, row), error, timestamp_ms=_timestamp_ms(portion, row))
-            for row, error in aside
-        ]
+        found = [DeadLetter(slice_of(portion, row), error) for row, error in aside]
         letters = [each for each in found if (each.slice, each.error.offset) not in self._kept]
         # Others wait in a shared bin; only a recorded wave has to come through as it is.
         in_haste = self.care.shared and not self.use_case.intends
@@ -176,7 +174,7 @@ class BinRun:
         except HeadraceError as error:
             return error_of(error)
         for letter in letters:
-            self.tally.set_aside(letter.slice)
+            self.tally.set_aside(letter)
         # A portion that is narrowed later is handled again, and the same records found bad.
         self._kept |= {(each.slice, each.error.offset) for each in letters}
         return None
@@ -186,18 +184,20 @@ class BinRun:
         if written.error is None or written.error.temporary:
             return False
         fixed = self.use_case.claims or self.use_case.intends
-        return not fixed and len(portion.slices) == 1
+        return not fixed and len(portion.slices) == 1 and portion.records.num_rows > 0
 
     def _narrow(self, portion: Portion) -> None:
         """Write a refused portion piece by piece, up to the record that the sink refuses.
 
-        Where that may be set aside, it is, and the same begins anew behind it.
+        Where that may be set aside, it is, and the same begins anew behind it. What stopped the
+        portion as a whole is behind all of its records, so it stops the last piece.
         """
         rest, refused = portion, portion.records.num_rows
         while rest.records.num_rows > 0:
             # Somewhere in the first `refused` rows is a culprit; 0 is nothing known.
             rows = (refused + 1) // 2 if refused else rest.records.num_rows
-            part, effect = self._handle(cut_to(rest, rows, None))
+            whole = rows == rest.records.num_rows
+            part, effect = self._handle(rest if whole else cut_to(rest, rows, None))
             if effect is None:
                 return
             written = self._write([effect])[0]
@@ -230,16 +230,11 @@ class BinRun:
         try:
             return self.writer.write(effects)
         except Exception as error:
-            may_repeat = not self.use_case.claims and not isinstance(error, Temporary)
-            if len(effects) > 1 and may_repeat:
+            passes = isinstance(error, Temporary)
+            if len(effects) > 1 and not passes and all(each.may_repeat for each in effects):
                 # It is the trouble of one of them; the others may well be written.
                 return [self._write([each])[0] for each in effects]
             return [Written(error=error_of(error))] * len(effects)
-
-
-def _timestamp_ms(portion: Portion, row: int) -> int:
-    stamp: int = portion.records["timestamp"][row].value
-    return stamp
 
 
 def _moves(portion: Portion) -> tuple[Move, ...]:

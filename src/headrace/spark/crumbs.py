@@ -7,8 +7,16 @@ slice, written to a small file mapped into memory (a store of four bytes, which 
 process). The next attempt of the same task on the same machine finds it, passes that slice over
 with an error, and does all the others.
 
+Beside it stands the process that left it. A crumb file that a task of a failed job did not remove
+so tells the driver, if it is on the same machine, whose end it has to wait for
+(`spark/worker_ends.py`).
+
 An attempt on another machine finds no crumb; the driver then finds the culprit by dividing the
 wave (`policies/quarantine.py`).
+
+Crumbs are in the temporary directory, where everybody may make a folder of any name first. So the
+folder is used only if it is a real one, ours, and closed to others: crumbs of somebody else could
+blame any tenant, and what somebody else has behind a link is not ours to write to or to sweep.
 """
 
 from __future__ import annotations
@@ -16,21 +24,31 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import re
+import stat
 import struct
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from headrace.errors import TaskLost
 from headrace.model.streams import Slice
 
 _T = TypeVar("_T")
 
 _NUMBER = struct.Struct("<i")
+#: of an attempt: the slice that it is at, and its process
+_LINE = struct.Struct("<ii")
 _NOWHERE = -1
 #: what was left behind by jobs that never came back is swept after so long
 _KEEP_S = 3_600.0
+#: how the name of the file ends that says that a job is over
+_OVER = "-over"
+#: names that are made here
+_OURS = re.compile(rf"[0-9a-f]{{32}}(\.[0-9a-f]{{32}}|{_OVER})")
 
 
 class Crumbs:
@@ -40,13 +58,13 @@ class Crumbs:
         """Read what earlier attempts left, and begin a new one."""
         self._path = path
         self._number = {each: number for number, each in enumerate(slices)}
-        died = _read(path)
+        died = {at for at, _ in _read(path)} - {_NOWHERE}
         with path.open("ab") as file:
-            file.write(_NUMBER.pack(_NOWHERE))
+            file.write(_LINE.pack(_NOWHERE, os.getpid()))
             size = file.tell()
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), size)
-        self._at = size - _NUMBER.size
+        self._at = size - _LINE.size
         #: slices at which an earlier attempt died
         self.killers = frozenset(each for each, number in self._number.items() if number in died)
 
@@ -64,18 +82,66 @@ class Crumbs:
         self._path.unlink(missing_ok=True)
 
 
-def crumbs_of(task: str, slices: Sequence[Slice]) -> Crumbs:
-    """The crumbs of a task by its name, which is the same for all of its attempts."""
-    folder = Path(tempfile.gettempdir()) / f"headrace-crumbs-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+def crumbs_of(job: str, task: str, slices: Sequence[Slice]) -> Crumbs:
+    """The crumbs of a task of a job, by its name, which is the same for all of its attempts.
+
+    Raises:
+        TaskLost: the job is over, and its driver waits for nobody any more; or there is no place
+            for crumbs.
+    """
+    try:
+        folder = _folder()
+    except OSError as error:
+        raise TaskLost(str(error)) from error
     _sweep(folder)
-    return Crumbs(folder / hashlib.sha256(task.encode()).hexdigest()[:32], slices)
+    made = Crumbs(folder / f"{_hashed(job)}.{_hashed(task)}", slices)
+    # Looked at after the file is there: either we see that it is over, or the driver sees us.
+    if (folder / f"{_hashed(job)}{_OVER}").exists():
+        made.close()
+        raise TaskLost(f"job {job} is over")
+    return made
 
 
-def _read(path: Path) -> set[int]:
-    data = path.read_bytes() if path.exists() else b""
-    whole = len(data) - len(data) % _NUMBER.size
-    return {number for (number,) in _NUMBER.iter_unpack(data[:whole])} - {_NOWHERE}
+def processes_of(job: str) -> set[int]:
+    """Processes of this machine that began a task of a job and did not come to its end.
+
+    The job is over: none of its tasks begins after this.
+
+    Raises:
+        OSError: nobody can say.
+    """
+    folder, name = _folder(), _hashed(job)
+    (folder / f"{name}{_OVER}").touch()
+    return {pid for path in folder.glob(f"{name}.*") for _, pid in _read(path)}
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"headrace-crumbs-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(
+            f"{folder} is no folder of ours; remove it, or let driver and executors have another "
+            "TMPDIR"
+        )
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        folder.chmod(0o700)
+    return folder
+
+
+def _hashed(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def _read(path: Path) -> list[tuple[int, int]]:
+    """The lines of all attempts; none where the last one came to its end."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    whole = len(data) - len(data) % _LINE.size
+    return [(number, pid) for number, pid in _LINE.iter_unpack(data[:whole])]
 
 
 _swept_at_s = float("-inf")
@@ -83,13 +149,16 @@ _swept_at_s = float("-inf")
 
 def _sweep(folder: Path) -> None:
     global _swept_at_s  # noqa: PLW0603 - once in a while for each worker, whatever it runs
-    now_s = time.time()
-    if now_s - _swept_at_s < _KEEP_S:
+    if time.monotonic() - _swept_at_s < _KEEP_S:
         return
-    _swept_at_s = now_s
+    _swept_at_s = time.monotonic()
+    old_s = time.time() - _KEEP_S
     for path in folder.iterdir():
-        try:
-            if now_s - path.stat().st_mtime > _KEEP_S:
-                path.unlink(missing_ok=True)
-        except FileNotFoundError:
-            continue
+        with suppress(FileNotFoundError):
+            if _OURS.fullmatch(path.name) and _is_old_file(path.lstat(), old_s):
+                path.unlink()
+
+
+def _is_old_file(found: os.stat_result, before_s: float) -> bool:
+    ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
+    return ours and found.st_mtime < before_s

@@ -10,40 +10,50 @@ What a job returns is receipts; records stay on the executors.
 
 from __future__ import annotations
 
-import inspect
-import os
-import pickle
 import queue
-import sys
+import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-import cloudpickle
 import structlog
 from py4j.protocol import Py4JError
-from pyspark import RDD, SparkContext, SparkStageInfo
+from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
-from headrace.errors import ConfigError, EngineStopped, HeadraceError, TaskLost, WorkerKilled
+from headrace.errors import (
+    CodeNotLoaded,
+    EngineStopped,
+    FolderNotShared,
+    HeadraceError,
+    TaskLost,
+    WorkerKilled,
+)
+from headrace.log_fields import of_wave
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment
-from headrace.model.waves import Wave
+from headrace.model.waves import Terms, Wave
 from headrace.ports import (
     Connections,
     DeadLettersFactory,
     PositionsFactory,
     ReaderFactory,
     WaveResult,
+    needs_shared_folder,
 )
-from headrace.spark.crumbs import crumbs_of
-from headrace.spark.executors import known_slots, live_executors, resize_executors
+from headrace.spark.asking import Spark, stages_of
+from headrace.spark.executors import known_slots, resize_executors
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
-from headrace.spark.task import Work, kept, run_bin
+from headrace.spark.jobs import TaskOf, Warm
+from headrace.spark.shared_folder import Sentinel
+from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
+from headrace.spark.task import Work
+from headrace.spark.wave_threads import WaveThreads
+from headrace.spark.worker_cache import not_installed
+from headrace.spark.worker_ends import still_alive
 from headrace.use_cases import UseCase
 
 log = structlog.get_logger(__name__)
@@ -53,6 +63,10 @@ _KNOWN_S = 0.25
 #: longest wait for the tasks of a failed job to be gone; Spark kills a worker within 3 s
 _GONE_S = 15.0
 _LOOK_EVERY_S = 0.05
+#: how long bins are tried on other executors; far less than a wave may take before it is ended
+_ELSEWHERE_S = 5.0
+#: longest wait at the end for all waves; what can be cancelled takes two of `_GONE_S` at most
+_CLOSE_S = 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,44 +81,12 @@ class Tools:
     traced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOf:
-    """The function of a job: task ``index`` runs bin ``index``."""
-
-    work: Work
-    wave: Wave
-    #: unique name of this job
-    job: str
-
-    def __call__(self, index: int, _: Iterable[int]) -> Iterator[Receipt]:
-        """Called by Spark in the Python worker."""
-        planned = self.wave.bins[index]
-        # The parent of all workers of an executor. Workers also die because their executor does,
-        # which says nothing against a handler; then the next attempt has another parent.
-        crumbs = crumbs_of(f"{self.job}/{os.getppid()}/{index}", planned.slices)
-        receipts = run_bin(
-            self.work, planned, self.wave.budget_s, crumbs=crumbs, wave_id=self.wave.id
-        )
-        crumbs.close()
-        return iter(receipts)
-
-
-@dataclass(frozen=True, slots=True)
-class Warm:
-    """The function of a job that only gets workers going."""
-
-    work: Work
-
-    def __call__(self, _: Iterable[int]) -> None:
-        """Called by Spark in the Python worker."""
-        self.work.load()
-        kept(self.work)
-
-
 @dataclass(slots=True)
 class _Deployed:
     use_case: UseCase
     work: Work
+    #: as it was packed, under whatever terms
+    packed: bytes
 
 
 @dataclass(slots=True)
@@ -116,6 +98,8 @@ class SparkEngine:
     fixed_slots: int | None = None
     #: waves that may be with Spark at once, each with a thread that waits for it
     most_waves: int = 1_000
+    #: longest wait at the end for a handler of DataFrames, which nobody can interrupt
+    close_s: float = _CLOSE_S
     _slots: tuple[float, int] = (-_KNOWN_S, 1)
     #: when it was last asked whether Spark is there
     _looked_at_s: float = -_KNOWN_S
@@ -125,18 +109,25 @@ class SparkEngine:
     _known: int = 1
     _warming: list[Future[int]] = field(default_factory=list)
     _resizing: Future[None] | None = None
-    _deployed: dict[str, _Deployed] = field(default_factory=dict)
+    #: the last version under each terms, and by None the last one of all
+    _deployed: dict[tuple[str, Terms | None], _Deployed] = field(default_factory=dict)
     _done: queue.SimpleQueue[WaveResult] = field(default_factory=queue.SimpleQueue)
     #: job groups of the waves that did not come back yet, by wave id
     _groups: dict[str, str] = field(default_factory=dict)
+    #: digests of the code that these waves run, by wave id
+    _codes: dict[str, str] = field(default_factory=dict)
     #: job groups that were cancelled
     _cancelled: set[str] = field(default_factory=set)
     _seeds: dict[int, RDD[int]] = field(default_factory=dict)
-    _threads: ThreadPoolExecutor = field(init=False)
+    #: of this start: what workers have to see before they write files
+    _token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _threads: WaveThreads = field(init=False)
+    _spark: Spark = field(init=False)
 
     def __post_init__(self) -> None:
-        """Open the threads that wait for jobs."""
-        self._threads = ThreadPoolExecutor(self.most_waves, thread_name_prefix="headrace-wave")
+        """Prepare for the threads that wait for jobs, and those that ask Spark."""
+        self._threads = WaveThreads(self.most_waves)
+        self._spark = Spark(self.session)
 
     @property
     def slots(self) -> int:
@@ -145,23 +136,32 @@ class SparkEngine:
             return self.fixed_slots
         now_s = time.monotonic()
         if now_s - self._slots[0] >= _KNOWN_S:
-            self._slots = (now_s, self._warmed(known_slots(self.session)))
+            self._slots = (now_s, self._warmed(self._spark.slots.now()))
         return self._slots[1]
 
     @property
     def executors(self) -> int:
         """Executors that take tasks now, without the driver; a local session counts as one."""
-        return live_executors(self.session)
+        return self._spark.executors.now()
 
     @property
     def ui_url(self) -> str:
         """Address of Spark's pages about this session; empty where they are switched off."""
-        return self._context.uiWebUrl or ""
+        return self._spark.ui_url.now()
 
-    def take(self, use_case: UseCase, deployment: Deployment) -> None:
+    def packed(self, use_case: UseCase) -> bytes:
+        """The use case by value, for workers."""
+        return code_of(use_case)
+
+    def take(self, use_case: UseCase, deployment: Deployment, code: bytes | None = None) -> None:
         """Take a use case or a new version of one; waves already running keep the old one."""
+        last = self._deployed.get((use_case.name, None))
+        if code is None and last and differs_in_terms_alone(use_case, last.use_case):
+            code, sent = last.packed, under_terms(last.packed, use_case)
+        else:
+            code = sent = self.packed(use_case) if code is None else code
         work = Work(
-            code=_code(use_case),
+            code=sent,
             options=tuple(sorted(deployment.options.items())),
             connections=self.tools.connections,
             reader=self.tools.reader,
@@ -169,17 +169,26 @@ class SparkEngine:
             dead_letters=self.tools.dead_letters,
             timeout_s=deployment.handler_timeout_s,
             traced=self.tools.traced,
+            sentinel=self._sentinel(use_case),
         )
-        self._deployed[use_case.name] = _Deployed(use_case, work)
+        made = _Deployed(use_case, work, code)
+        for terms in (use_case.terms, None):
+            self._deployed[use_case.name, terms] = made
+
+    def forget(self, use_case: str, terms: Terms) -> None:
+        """Let a version go that no wave is started with any more."""
+        self._deployed.pop((use_case, terms), None)
 
     def start(self, wave: Wave) -> None:
         """Run a wave; it comes back from ``finished``, whatever happens to it."""
-        deployed = self._deployed[wave.use_case]
+        deployed = self._deployed[wave.use_case, wave.terms]
         # A recorded wave may run again, under its own id; its new job must not find the fate of
         # the old one: neither that it was cancelled nor the crumbs of a worker that died.
         group = f"{wave.id} {uuid.uuid4().hex}"
         self._groups[wave.id] = group
-        self._threads.submit(self._run, wave, deployed, group)
+        self._codes[wave.id] = deployed.work.digest
+        needed = self._needed()
+        self._threads.submit(lambda: self._run(wave, deployed, group, needed))
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Waves that ended; waits up to ``timeout_s`` for the first.
@@ -198,13 +207,10 @@ class SparkEngine:
             except queue.Empty:
                 return results
 
-    def began(self, wave_id: str) -> bool:
+    def began(self, wave_id: str) -> bool | None:
         """Whether any task of a running wave has begun; False while it queues for an executor."""
         group = self._groups.get(wave_id)
-        return group is not None and any(
-            each.numActiveTasks + each.numCompletedTasks + each.numFailedTasks
-            for each in self._stages(group)
-        )
+        return False if group is None else self._spark.has_begun(group)
 
     def cancel(self, wave_id: str) -> None:
         """End a wave; it comes back with an error when its Python workers are dead.
@@ -214,24 +220,31 @@ class SparkEngine:
         group = self._groups.get(wave_id)
         if group is not None:
             self._cancelled.add(group)
-            self._context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+            self._spark.cancel(group)
 
     def warm_up(self) -> None:
         """Start a Python worker with its clients in every slot, so that no wave waits for one."""
-        self._threads.submit(lambda: self._warm_up(self.slots))
+        # Not by ``slots``, which is the turn's to ask.
+        self._threads.submit(lambda: self._warm_up(self.fixed_slots or known_slots(self.session)))
 
     def resize(self, slots: int) -> None:
         """Ask for executors for ``slots`` tasks at once, and let others go when they are done."""
         if self._resizing is None or self._resizing.done():
             # A cluster manager that does not answer must not hold up the waves.
-            self._resizing = self._threads.submit(self._resize, slots)
+            self._resizing = self._threads.submit(lambda: self._resize(slots))
 
     def close(self) -> None:
-        """Cancel what runs and wait for it; the session belongs to whoever made it."""
+        """Cancel what runs and wait until it is dead; the session belongs to whoever made it.
+
+        A handler of DataFrames that computes in this process is beyond a cancel. It is waited for
+        no longer than ``close_s``, and left behind: it ends with the process.
+        """
         for wave_id in list(self._groups):
-            with suppress(Py4JError, OSError):  # Spark itself may be gone
-                self.cancel(wave_id)
-        self._threads.shutdown(wait=True)
+            self.cancel(wave_id)
+        if not self._threads.close(self.close_s):
+            left = sorted(self._groups)
+            log.error("waves are left behind, they do not end", waves=left, seconds=self.close_s)
+        self._spark.close()
 
     def _refuse_if_stopped(self) -> None:
         """Every job of a context that has ended fails as if an executor was lost, for ever."""
@@ -239,16 +252,19 @@ class SparkEngine:
         if now_s - self._looked_at_s < _KNOWN_S:
             return
         self._looked_at_s = now_s
-        try:
-            stopped = bool(self._context._jsc.sc().isStopped())
-        except (Py4JError, OSError) as exc:
-            raise EngineStopped(f"Spark does not answer: {exc}") from exc
-        if stopped:
-            raise EngineStopped
+        why = self._spark.end.now()
+        if why is not None:
+            raise EngineStopped(why)
 
     @property
     def _context(self) -> SparkContext:
         return self.session.sparkContext
+
+    def _sentinel(self, use_case: UseCase) -> Sentinel | None:
+        warehouse = self.tools.connections.warehouse
+        if warehouse is None or not needs_shared_folder(use_case.sink):
+            return None
+        return Sentinel(warehouse, self._token)
 
     def _warmed(self, known: int) -> int:
         """As many of the ``known`` slots as bins may be sent to.
@@ -260,7 +276,7 @@ class SparkEngine:
         if self._warm is None:
             self._warm = known
         elif known > self._known:
-            self._warming.append(self._threads.submit(self._warm_up, known))
+            self._warming.append(self._threads.submit(lambda: self._warm_up(known)))
         self._known = known
         # Asked once: one that ends between two looks would be in neither list.
         done = {each for each in self._warming if each.done()}
@@ -268,12 +284,24 @@ class SparkEngine:
         self._warm = min(known, max([self._warm, *(each.result() for each in done)]))
         return self._warm
 
+    def _needed(self) -> frozenset[str]:
+        """Code that tasks may still ask for: of waves to come, and of those in flight."""
+        # Copies: other threads take waves out.
+        deployed = {each.work.digest for each in list(self._deployed.values())}
+        return frozenset(deployed.union(list(self._codes.values())))
+
     def _warm_up(self, slots: int) -> int:
-        works = [each.work for each in self._deployed.values() if each.work.code]
+        # A copy: this is not the thread that takes use cases.
+        works = [each.work for each in list(self._deployed.values()) if each.work.code]
+        # One that has to see the shared folder first: then that is told before a bin meets it.
+        works.sort(key=lambda work: work.sentinel is None)
         try:
-            if works:
-                self._seed(slots).foreachPartition(Warm(works[0]))
-        except (Py4JError, OSError) as exc:  # waves start workers as well, only later
+            for work in works[:1]:
+                _keep_sentinel(work)
+                warm = self._seed(slots).mapPartitions(Warm(work, self._needed()))
+                for trouble in sorted(set(warm.collect())):
+                    log.error("executor cannot do all that is deployed", error=trouble)
+        except (Py4JError, OSError, FolderNotShared) as exc:  # waves start workers too, only later
             log.warning("workers not warmed up", error=str(exc))
         return slots
 
@@ -286,50 +314,79 @@ class SparkEngine:
         if gone:
             log.info("executors released", released=gone, slots=slots)
 
-    def _run(self, wave: Wave, deployed: _Deployed, group: str) -> None:
+    def _run(self, wave: Wave, deployed: _Deployed, group: str, needed: frozenset[str]) -> None:
         started = time.monotonic()
         receipts: tuple[Receipt, ...] = ()
         error: SliceError | None = None
         try:
-            receipts = tuple(self._job(wave, deployed, group))
+            receipts = tuple(self._job(wave, deployed, group, needed))
             if group in self._cancelled and any(each.error for each in receipts):
                 # What a handler in the driver made of its jobs being cancelled is not its fault.
                 receipts, error = (), error_of(TaskLost(f"wave {wave.id} was cancelled"))
         except BaseException as exc:  # a DataFrame handler may raise anything in this thread
             error = error_of(_translated(exc, wave))
-            with suppress(Py4JError, OSError):  # Spark itself may be gone
-                self._await_gone(group)
-        del self._groups[wave.id]
-        self._cancelled.discard(group)
-        self._done.put(WaveResult(wave, receipts, time.monotonic() - started, error))
+            self._await_gone(wave, group)
+        finally:
+            # Even if that wait fails: a wave that never came back would hold its lanes.
+            del self._groups[wave.id]
+            del self._codes[wave.id]
+            self._cancelled.discard(group)
+            self._spark.forget(group)
+            self._done.put(WaveResult(wave, receipts, time.monotonic() - started, error))
 
-    def _job(self, wave: Wave, deployed: _Deployed, group: str) -> list[Receipt]:
+    def _job(
+        self, wave: Wave, deployed: _Deployed, group: str, needed: frozenset[str]
+    ) -> list[Receipt]:
         context = self._context
         context.setLocalProperty("spark.scheduler.pool", wave.use_case)
         context.setJobGroup(group, f"wave {wave.id} of {wave.use_case}", interruptOnCancel=True)
         if deployed.use_case.form == "wave":
-            return FrameJob(self.session, deployed.use_case, deployed.work).run(wave)
-        run = TaskOf(deployed.work, wave, group)
-        return self._seed(len(wave.bins)).mapPartitionsWithIndex(run).collect()
+            return FrameJob(self.session, deployed.use_case, deployed.work, needed).run(wave)
+        _keep_sentinel(deployed.work)
+        return self._bins(TaskOf(deployed.work, wave, group, needed))
 
-    def _await_gone(self, group: str) -> None:
-        """Wait for the tasks of a failed job: Spark gives up a job before it has killed them.
+    def _bins(self, task: TaskOf) -> list[Receipt]:
+        """Run the bins; those that met an executor without the shared folder run again, elsewhere.
 
-        Were the wave back at once, its lanes would be planned again while a worker still writes.
-        Spark then tells the daemon of the workers to kill it, and waits no longer: for some
-        milliseconds it may live on, as a zombie would, whose writes are fenced or repeat a slice.
+        Nothing of such a bin was done. Spark cannot be told to pass that executor over, but it
+        soon takes another; the planner would make the lanes wait longer each time.
+        """
+        wave, group = task.wave, task.job
+        tasks = self._seed(len(wave.bins)).mapPartitionsWithIndex(task)
+        end_s = time.monotonic() + _ELSEWHERE_S
+        done: list[Receipt] = []
+        left = list(range(len(wave.bins)))
+        while True:
+            receipts: list[Receipt] = self._context.runJob(tasks, iter, left)
+            refused = {
+                each.slice: each.error.message
+                for each in receipts
+                if each.error is not None and each.error.code == FolderNotShared.__name__
+            }
+            if not refused or time.monotonic() > end_s or group in self._cancelled:
+                return done + receipts
+            for error in sorted(set(refused.values())):
+                log.warning("bins go to another executor", **of_wave(wave), error=error)
+            done += [each for each in receipts if each.slice not in refused]
+            left = [index for index in left if refused.keys() & set(wave.bins[index].slices)]
+
+    def _await_gone(self, wave: Wave, group: str) -> None:
+        """Wait for the tasks of a failed job, and for the workers on this machine that ran them.
+
+        Spark gives up a job before it has killed its tasks. Were the wave back at once, its lanes
+        would be planned again while a worker still writes. A worker on another machine is dead some
+        milliseconds after its task: till then it is as a zombie, whose writes are fenced or repeat
+        a slice.
         """
         deadline_s = time.monotonic() + _GONE_S
-        while any(each.numActiveTasks for each in self._stages(group)):
-            if time.monotonic() > deadline_s:
-                return
-            time.sleep(_LOOK_EVERY_S)
-
-    def _stages(self, group: str) -> list[SparkStageInfo]:
-        tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
-        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        return [each for each in stages if each is not None]
+        with suppress(Py4JError, OSError):  # Spark itself may be gone
+            while any(each.numActiveTasks for each in stages_of(self._context, group)):
+                if time.monotonic() > deadline_s:
+                    log.warning("tasks do not end", **of_wave(wave), seconds=_GONE_S)
+                    break
+                time.sleep(_LOOK_EVERY_S)
+        if alive := still_alive(group):
+            log.warning("workers are not dead", **of_wave(wave), pids=sorted(alive))
 
     def _seed(self, bins: int) -> RDD[int]:
         """An RDD of so many partitions; made once, because making one costs as much as a job."""
@@ -338,44 +395,13 @@ class SparkEngine:
         return self._seeds[bins]
 
 
-def _code(use_case: UseCase) -> bytes:
-    """What workers need of it: all; of form wave, whose handler stays here, its event time."""
-    if use_case.form == "slice":
-        return pickled(use_case)
-    if use_case.event_time is None:
-        return b""
-    return pickled(replace(use_case, handler=use_case.event_time))
+def _keep_sentinel(work: Work) -> None:
+    if work.sentinel is not None:
+        work.sentinel.keep()
 
 
-def pickled(use_case: UseCase) -> bytes:
-    """The use case with its module's code, so that workers need not import the module.
-
-    The whole package that the handler's module is in goes by value; what it imports from
-    elsewhere must be installed on the executors.
-
-    Raises:
-        ConfigError: the handler holds on to something that cannot be sent, such as a connection.
-    """
-    module = inspect.getmodule(use_case.handler)
-    top = module.__name__.partition(".")[0] if module else "__main__"
-    by_value = module is not None and top not in ("__main__", "headrace")
-    family = [
-        each for name, each in sys.modules.items() if by_value and name.partition(".")[0] == top
-    ]
-    for each in family:
-        cloudpickle.register_pickle_by_value(each)
-    try:
-        return bytes(cloudpickle.dumps(use_case))
-    except (TypeError, pickle.PicklingError) as exc:
-        raise ConfigError(
-            f"use case {use_case.name} cannot be sent to executors: {exc}; "
-            "open connections inside the handler, not in the module"
-        ) from exc
-    finally:
-        for each in family:
-            cloudpickle.unregister_pickle_by_value(each)
-
-
+#: what Spark says when a Python worker lacks a module that its task itself is made of
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 #: what Spark says when a Python worker is gone in the middle of a task
 _WORKER_DIED = "Python worker exited unexpectedly"
 
@@ -385,6 +411,8 @@ def _translated(error: BaseException, wave: Wave) -> HeadraceError:
     if isinstance(error, HeadraceError):
         return error
     text = str(error).strip()
+    if module := _MISSING.search(text):
+        return CodeNotLoaded(not_installed(module[1], "on an executor"))
     if _WORKER_DIED in text:
         return WorkerKilled(f"Python workers died again and again in wave {wave.id}")
     told = next((each for each in text.splitlines() if "Error" in each or "Exception" in each), "")

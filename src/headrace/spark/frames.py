@@ -1,15 +1,15 @@
 """Use cases of form ``wave``: the handler gets a DataFrame of a whole wave, on the driver.
 
-Joins, aggregates and table writers want a DataFrame, as users of ``foreachBatch`` know it. Such a
-wave succeeds or fails as one. When it fails, the handler is run again for each stream alone: those
-that work are done, and the culprit is known, so one tenant cannot stop the others.
+Joins, aggregates and table writers want a DataFrame, as users of ``foreachBatch`` know it. What
+becomes of such a wave is decided in ``frame_calls.py``; Spark's part of it is here.
 
 Traps, and what is done about them. The frame is persisted before the handler sees it: a lazy frame
 would be read from Kafka again for every action (and could even answer differently). Reading errors
 are settled first, slice by slice, so that a lane that cannot be read is not the handler's problem.
 A handler can be run twice for the same records. When a recorded wave is replayed ``wave.id`` is the
-same, so writes keyed by it replace each other. After a call that raised or was ended it is not:
-each stream alone is ``<wave.id>.<tenant>``, and what is tried later is a wave of another id.
+same, so writes keyed by it replace each other, and it stays the same if a replay raises something
+temporary. After any other call that raised or was ended it is not: each stream alone is
+``<wave.id>.<tenant>``, and what is tried later is a wave of another id.
 Nothing here undoes what such a call wrote. So a handler raises before it writes, or keys its rows
 by tenant, partition and offset, which never change.
 """
@@ -17,26 +17,29 @@ by tenant, partition and offset, which never change.
 from __future__ import annotations
 
 import pickle
+import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark import StorageLevel
+from pyspark import StorageLevel, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.model.receipts import Receipt, SliceError
-from headrace.model.records import Move
-from headrace.model.streams import Slice, StreamId
+from headrace.errors import CodeNotLoaded
+from headrace.model.receipts import Receipt
+from headrace.model.streams import Slice
 from headrace.model.waves import Bin, Wave
 from headrace.ports import RECORD_SCHEMA, SliceReader
+from headrace.spark.frame_calls import FrameCalls, read, with_share
 from headrace.spark.handling import error_of
-from headrace.spark.portions import by_slice
-from headrace.spark.tally import SAMPLES, sample_s
+from headrace.spark.jobs import kept_small
+from headrace.spark.shipping import home_of
 from headrace.spark.task import BATCH_RECORDS, Work, kept
 from headrace.use_cases import UseCase
+from headrace.versions.loading import version_of
 
 _RECEIPT = "__receipt"
 _TENANT = "tenant"
@@ -55,33 +58,29 @@ class ReadBin:
 
     work: Work
     bins: tuple[Bin, ...]
+    #: digests of the code that tasks may still ask for
+    needed: frozenset[str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark; the one row it is given is the number of its bin."""
-        for batch in batches:
-            numbers: list[int] = batch.column(0).to_pylist()  # type: ignore[assignment]
-            for number in numbers:
-                yield from self._read(self.bins[number])
+        with kept_small(self.needed):
+            for batch in batches:
+                numbers: list[int] = batch.column(0).to_pylist()  # type: ignore[assignment]
+                for number in numbers:
+                    yield from self._read(self.bins[number])
 
     def _read(self, planned: Bin) -> Iterator[pa.RecordBatch]:
+        try:
+            event_time = self.work.load().event_time if self.work.code else None
+        except CodeNotLoaded as error:
+            for each in planned.slices:
+                told = error_of(error)
+                yield _receipt_row(Receipt(each, each.from_offset, committed=False, error=told))
+            return
         reader: SliceReader = kept(self.work).reader
-        event_time = self.work.load().event_time if self.work.code else None
-        began = time.monotonic()
-        for portion in by_slice(reader.read(planned.slices, BATCH_RECORDS)):
-            piece, rows = portion.planned[0], portion.records.num_rows
-            receipt = Receipt(
-                slice=piece,
-                reached=portion.reached[0],
-                committed=False,
-                records=rows,
-                bytes=portion.records.nbytes,
-                timestamps_s=tuple(sample_s(portion.records, SAMPLES, event_time)),
-                error=portion.error,
-                seconds=time.monotonic() - began,
-            )
-            yield from _with_tenant(portion.records, piece.lane.tenant).to_batches()
+        for records, receipt in read(reader, planned.slices, BATCH_RECORDS, event_time):
+            yield from _with_tenant(records, receipt.slice.lane.tenant).to_batches()
             yield _receipt_row(receipt)
-            began = time.monotonic()
 
 
 def _with_tenant(records: pa.Table, tenant: str) -> pa.Table:
@@ -104,110 +103,56 @@ class FrameJob:
     session: SparkSession
     use_case: UseCase
     work: Work
+    #: digests of the code that tasks may still ask for
+    needed: frozenset[str]
 
     def run(self, wave: Wave) -> list[Receipt]:
         """Read, persist, call the handler, and on failure find the culprit."""
+        send_by_value(self.use_case)
         wire = (
             self.session.range(0, len(wave.bins), 1, len(wave.bins))
-            .mapInArrow(ReadBin(self.work, wave.bins), from_arrow_schema(_WIRE))
+            .mapInArrow(ReadBin(self.work, wave.bins, self.needed), from_arrow_schema(_WIRE))
             .persist(StorageLevel.MEMORY_AND_DISK)
         )
         try:
             rows = wire.where(sf.col(_RECEIPT).isNotNull()).select(_RECEIPT).collect()
             receipts: list[Receipt] = [pickle.loads(row[0]) for row in rows]  # noqa: S301
-            records = wire.where(sf.col(_RECEIPT).isNull()).drop(_RECEIPT)
+            frame = SparkFrame(wire.where(sf.col(_RECEIPT).isNull()).drop(_RECEIPT))
             began = time.monotonic()
-            receipts = self._handle(wave, records, receipts)
-            return _with_share(receipts, time.monotonic() - began)
+            calls = FrameCalls(self.use_case, lambda: kept(self.work).positions)
+            handled = calls.handle(wave, frame, receipts)
+            return with_share(handled, receipts, time.monotonic() - began)
         finally:
             wire.unpersist()
 
-    def _handle(self, wave: Wave, records: DataFrame, receipts: list[Receipt]) -> list[Receipt]:
-        receipts = self._claim(receipts)
-        usable = [each for each in receipts if _usable(each)]
-        records = _without(records, [each.slice for each in receipts if each.superseded])
-        error = self._call(records, _only(wave, [each.slice for each in usable]))
-        if error is None:
-            return receipts
-        if error.temporary or self.use_case.claims:
-            return [_failed(each, error) if _usable(each) else each for each in receipts]
-        streams = sorted({each.slice.lane.stream for each in usable})
-        if len(streams) == 1:
-            return [_failed(each, error) if _usable(each) else each for each in receipts]
-        culprits = {
-            stream: failure
-            for stream in streams
-            if (failure := self._alone(wave, records, receipts, stream))
-        }
-        return [
-            _failed(each, culprits[each.slice.lane.stream])
-            if _usable(each) and each.slice.lane.stream in culprits
-            else each
-            for each in receipts
-        ]
 
-    def _alone(
-        self, wave: Wave, records: DataFrame, receipts: list[Receipt], stream: StreamId
-    ) -> SliceError | None:
-        mine = [each.slice for each in receipts if each.slice.lane.stream == stream]
-        part = replace(_only(wave, mine), id=f"{wave.id}.{stream.tenant}")
-        return self._call(records.where(sf.col(_TENANT) == stream.tenant), part)
+def send_by_value(use_case: UseCase) -> None:
+    """Let Spark send the local functions that a handler gives it (a udf, say) by value.
 
-    def _claim(self, receipts: list[Receipt]) -> list[Receipt]:
-        """For at-most-once the positions move before the handler runs."""
-        if not self.use_case.claims:
-            return receipts
-        moves = [
-            Move(each.slice.lane, each.slice.from_offset, each.reached, each.slice.epoch)
-            for each in receipts
-        ]
-        moved = kept(self.work).positions.advance(moves)
-        return [
-            replace(each, committed=mine, superseded=not mine)
-            for each, mine in zip(receipts, moved, strict=True)
-        ]
-
-    def _call(self, records: DataFrame, wave: Wave) -> SliceError | None:
-        if not wave.bins:
-            return None
-        try:
-            self.use_case.handler(records, wave)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
-            return error_of(error)
-        return None
+    Their modules have names of their version, which no worker can import.
+    """
+    name = home_of(use_case)
+    if version_of(name) is not None:
+        package = sys.modules[name.partition(".")[0]]
+        cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
 
 
-def _usable(receipt: Receipt) -> bool:
-    return not receipt.superseded and receipt.reached > receipt.slice.from_offset
+@dataclass(frozen=True, slots=True)
+class SparkFrame:
+    """A persisted DataFrame of records with their tenants; implements ``frame_calls.Frame``."""
 
+    given: DataFrame
 
-def _without(records: DataFrame, claimed_elsewhere: list[Slice]) -> DataFrame:
-    for each in claimed_elsewhere:
-        lane = (sf.col(_TENANT) == each.lane.tenant) & (sf.col("partition") == each.lane.partition)
-        records = records.where(~lane)
-    return records
+    def without(self, slices: Sequence[Slice]) -> SparkFrame:
+        """The same but for the records of some slices."""
+        records = self.given
+        for each in slices:
+            tenant, partition = each.lane.tenant, each.lane.partition
+            records = records.where(
+                ~((sf.col(_TENANT) == tenant) & (sf.col("partition") == partition))
+            )
+        return SparkFrame(records)
 
-
-def _failed(receipt: Receipt, error: SliceError) -> Receipt:
-    """Nothing of this slice is done, unless its position has moved already."""
-    reached = receipt.reached if receipt.committed else receipt.slice.from_offset
-    return replace(receipt, reached=reached, error=error)
-
-
-def _with_share(receipts: list[Receipt], handler_s: float) -> list[Receipt]:
-    total = sum(1 + each.records for each in receipts) or 1
-    return [
-        replace(each, seconds=each.seconds + handler_s * (1 + each.records) / total)
-        for each in receipts
-    ]
-
-
-def _only(wave: Wave, slices: list[Slice]) -> Wave:
-    wanted = set(slices)
-    bins = (
-        replace(each, slices=tuple(piece for piece in each.slices if piece in wanted))
-        for each in wave.bins
-    )
-    return replace(wave, bins=tuple(each for each in bins if each.slices))
+    def of(self, tenant: str) -> SparkFrame:
+        """The records of one tenant."""
+        return SparkFrame(self.given.where(sf.col(_TENANT) == tenant))

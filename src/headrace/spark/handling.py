@@ -111,8 +111,11 @@ class _Call:
     context: SliceContext
     care: Care
 
-    def __call__(self, records: pa.Table) -> pa.Table | None:
-        """Call the handler once."""
+    def __call__(self, records: pa.Table) -> pa.Table:
+        """Call the handler once.
+
+        None is no answer: it is what a forgotten ``return`` gives, and would lose every record.
+        """
         handler, context = self.use_case.handler, self.context
         try:
             output = bounded(lambda: handler(records, context), self.care.patience_s)
@@ -122,12 +125,11 @@ class _Call:
             raise
         except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
             raise HandlerError(f"{type(error).__name__}: {error}") from error
-        if output is None:
-            return None
         if not isinstance(output, pa.Table):
+            what = "None, as without a return" if output is None else type(output).__name__
             raise WrongSchema(
-                f"use case {self.use_case.name} returned {type(output).__name__}; "
-                "return a pyarrow.Table, or None for nothing to write"
+                f"use case {self.use_case.name} returned {what}; return a pyarrow.Table, "
+                "for nothing to write an empty one: pyarrow.table({})"
             )
         return output if self.use_case.output is None else _as_declared(self.use_case, output)
 
@@ -214,6 +216,8 @@ def _joined(outputs: list[pa.Table], handled: Handled) -> Handled:
 
 def _as_declared(use_case: UseCase, output: pa.Table) -> pa.Table:
     declared: pa.Schema = use_case.output  # type: ignore[assignment]
+    if output.num_columns == output.num_rows == 0:
+        return declared.empty_table()
     missing = [name for name in declared.names if name not in output.column_names]
     if missing:
         raise WrongSchema(
@@ -242,13 +246,15 @@ def error_of(error: BaseException) -> SliceError:
 
 
 def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
-    """The same failure with the offset and the bytes of the record to blame."""
+    """The same failure with the offset, the time and the bytes of the record to blame."""
     record: dict[str, Any] = records.slice(row, 1).to_pylist()[0]
     headers = tuple((each["key"], each["value"]) for each in record["headers"] or ())
+    stamp_ms: int = records["timestamp"][row].value
     return replace(
         failure,
         offset=record["offset"],
         raw_key=record["key"],
         raw_value=record["value"],
         raw_headers=headers,
+        timestamp_ms=stamp_ms,
     )

@@ -2,16 +2,21 @@
 
 A slice may come in many portions, stop in the middle, be claimed by somebody else or never begin.
 Each of these is one call here, so that the loop that runs the bin stays readable. Seconds that
-portions share (reading, one sink transaction for many) are spread by records, because that is
-what the cost model is fed with.
+slices share (reading, a call for several lanes, one sink transaction for many) are spread by
+records, because that is what the cost model is fed with. Records, bytes and times are of what was
+done alone, and of each lane its own.
+
+A lane that goes on past something that was not done loses it for good, so that cannot be said
+here: a slice moves on from exactly where it stood, whatever the loop thinks.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,8 +25,9 @@ import structlog
 from headrace.event_times import EventTime
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import Slice
-from headrace.ports import Written
+from headrace.ports import DeadLetter, Written
 from headrace.spark.portions import Portion
+from headrace.spark.shares import fractions_of, spread, tables_of
 from headrace.tracing import MOST_LINKS
 
 log = structlog.get_logger(__name__)
@@ -34,13 +40,17 @@ _TRACED_ROWS = 100
 
 @dataclass(slots=True)
 class _Line:
+    #: how far the position is to be; after a claim it is ahead of what is done
     reached: int
+    #: everything before this is done
+    done: int
     committed: bool = False
     superseded: bool = False
     records: int = 0
     bytes: int = 0
     output_bytes: int = 0
-    dead_letters: int = 0
+    #: offsets of records that went to the dead letters, done or not
+    aside: set[int] = field(default_factory=set)
     own_s: float = 0.0
     stopped: bool = False
     error: SliceError | None = None
@@ -69,7 +79,7 @@ class Tally:
         """
         self._traced = traced
         self._event_time = event_time
-        self._lines = {each: _Line(each.from_offset) for each in slices}
+        self._lines = {each: _Line(each.from_offset, each.from_offset) for each in slices}
         self._started_s = started_s
         self._own_s = 0.0
 
@@ -79,9 +89,10 @@ class Tally:
 
     def claimed(self, portion: Portion, mine: bool) -> None:
         """The positions were moved before the handler, or were not ours to move."""
-        for planned, reached in zip(portion.planned, portion.reached, strict=True):
+        for planned, piece, reached in _lanes(portion):
             line = self._lines[planned]
             if mine:
+                _see_that_it_follows(piece, line.reached)
                 line.reached, line.committed = reached, True
             else:
                 line.superseded = line.stopped = True
@@ -89,8 +100,8 @@ class Tally:
     def spent(self, portion: Portion, seconds: float) -> None:
         """The handler took this long for this portion."""
         self._own_s += seconds
-        for planned in portion.planned:
-            self._lines[planned].own_s += seconds / len(portion.planned)
+        for planned, fraction in zip(portion.planned, fractions_of(portion), strict=True):
+            self._lines[planned].own_s += seconds * fraction
 
     def stop(self, portion: Portion, error: SliceError | None) -> None:
         """Nothing of this portion is done, and nothing more of its slices may be."""
@@ -108,29 +119,33 @@ class Tally:
         if written.error is not None:
             self.stop(portion, written.error)
             return
-        rows = portion.records.num_rows
-        stamps = sample_s(portion.records, SAMPLES, self._event_time)
-        for planned, reached in zip(portion.planned, portion.reached, strict=True):
+        for (planned, piece, reached), own in zip(
+            _lanes(portion), _owned(portion, output_bytes), strict=True
+        ):
             line = self._lines[planned]
             if written.superseded:
                 line.superseded = line.stopped = True
                 continue
-            line.reached = reached
+            _see_that_it_follows(piece, line.done)
+            line.done, line.reached = reached, max(line.reached, reached)
             line.committed = line.committed or written.committed
-            line.records += rows // len(portion.planned)
-            line.bytes += portion.records.nbytes // len(portion.planned)
-            line.output_bytes += output_bytes // len(portion.planned)
-            line.timestamps_s += stamps
-            stamps = []
-            if self._traced and len(line.traceparents) < MOST_LINKS:
-                wanted = MOST_LINKS - len(line.traceparents)
-                line.traceparents += traceparents_of(portion.records, wanted)
+            self._count(line, own)
         if portion.error is not None and not written.superseded:
             self.stop(portion, portion.error)
 
-    def set_aside(self, planned: Slice) -> None:
-        """One record of this slice went to the dead letters."""
-        self._lines[planned].dead_letters += 1
+    def _count(self, line: _Line, own: _Own) -> None:
+        line.records += own.records.num_rows
+        line.bytes += own.bytes
+        line.output_bytes += own.output_bytes
+        line.timestamps_s += sample_s(own.records, SAMPLES, self._event_time)
+        if self._traced and len(line.traceparents) < MOST_LINKS:
+            wanted = MOST_LINKS - len(line.traceparents)
+            line.traceparents += traceparents_of(own.records, wanted)
+
+    def set_aside(self, letter: DeadLetter) -> None:
+        """This record went to the dead letters; it counts once its slice has come past it."""
+        if letter.error.offset is not None:
+            self._lines[letter.slice].aside.add(letter.error.offset)
 
     def fail_all(self, error: SliceError) -> None:
         """Nothing could even begin."""
@@ -146,13 +161,15 @@ class Tally:
                 slice=planned,
                 reached=line.reached,
                 committed=line.committed,
+                lost_from=line.done if line.committed and line.done < line.reached else None,
                 superseded=line.superseded,
                 records=line.records,
                 bytes=line.bytes,
                 output_bytes=line.output_bytes,
                 seconds=line.own_s + shared_s * (1 + line.records) / weight,
                 timestamps_s=tuple(_thin(line.timestamps_s, SAMPLES)),
-                dead_letters=line.dead_letters,
+                # Of those beyond, the next slice tells: their records come again.
+                dead_letters=sum(offset < line.done for offset in line.aside),
                 traceparents=tuple(line.traceparents),
                 error=line.error,
             )
@@ -160,12 +177,41 @@ class Tally:
         ]
 
 
+class _Own(NamedTuple):
+    """What of a portion is one lane's own."""
+
+    records: pa.Table
+    bytes: int
+    output_bytes: int
+
+
+def _owned(portion: Portion, output_bytes: int) -> Iterable[_Own]:
+    whole = portion.records
+    if len(portion.planned) == 1:
+        return (_Own(whole, whole.nbytes, output_bytes),)
+    tables = tables_of(portion)
+    bytes_ = spread(whole.nbytes, [each.nbytes for each in tables])
+    output = spread(output_bytes, [each.num_rows for each in tables])
+    return map(_Own, tables, bytes_, output)
+
+
+def _lanes(portion: Portion) -> Iterator[tuple[Slice, Slice, int]]:
+    """Each planned slice, where it stood before this portion, and where it is after it."""
+    return zip(portion.planned, portion.slices, portion.reached, strict=True)
+
+
+def _see_that_it_follows(piece: Slice, stood: int) -> None:
+    """A gap is a bug of ours; nothing behind it may count as done."""
+    if piece.from_offset != stood:
+        raise AssertionError(f"{piece} does not begin where its lane stood, at {stood}")
+
+
 def sample_s(records: pa.Table, most: int, event_time: EventTime | None = None) -> list[float]:
     """When up to ``most`` records happened, evenly spread over the rows, in seconds since 1970."""
     rows = records.num_rows
     if rows > most:
-        spread = pa.array([index * (rows - 1) // (most - 1) for index in range(most)])
-        records = (records if event_time else records.select(["timestamp"])).take(spread)
+        chosen = pa.array([index * (rows - 1) // (most - 1) for index in range(most)])
+        records = (records if event_time else records.select(["timestamp"])).take(chosen)
     stamps: list[int] = pc.cast(records["timestamp"], pa.int64()).to_pylist()  # type: ignore[assignment]
     by_kafka = [each / 1000 for each in stamps]
     if event_time is None or not rows:

@@ -22,15 +22,14 @@ Nothing here knows Spark; the in-process engine of ``headrace.testing`` runs the
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
-
-from headrace.errors import HeadraceError
+from headrace.errors import CodeNotLoaded, HeadraceError
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Order, Slice
 from headrace.model.waves import Bin
@@ -49,13 +48,18 @@ from headrace.spark.bin_run import BinRun
 from headrace.spark.crumbs import Crumbs
 from headrace.spark.handling import care_for, error_of
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
+from headrace.spark.shared_folder import Sentinel
 from headrace.spark.tally import Tally
+from headrace.spark.worker_cache import WorkerCache
 from headrace.use_cases import UseCase
 
 BATCH_RECORDS = 10_000
 GROUP_RECORDS = 10_000
 GROUP_BYTES = 16 * 1024 * 1024
 GROUP_S = 0.25
+
+#: what this process, a Python worker, keeps for its next task
+CACHE = WorkerCache()
 
 
 @dataclass(frozen=True)
@@ -73,10 +77,22 @@ class Work:
     timeout_s: float = 30.0
     #: receipts are to carry the places of records in traces
     traced: bool = False
+    #: what a worker has to see before it does anything, where the sink writes to a shared folder
+    sentinel: Sentinel | None = None
+    #: of the code: what a version is known by
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Give the version its name, once: it travels with the code."""
+        object.__setattr__(self, "digest", hashlib.sha256(self.code).hexdigest())
 
     def load(self) -> UseCase:
-        """The use case itself, unpickled once per worker and version."""
-        made: UseCase = _once(self.code, lambda: cloudpickle.loads(self.code))
+        """The use case itself, unpickled once per worker and version.
+
+        Raises:
+            CodeNotLoaded: it needs something that this worker does not have.
+        """
+        made: UseCase = CACHE.code(self.digest, self.code)
         return made
 
     def call_limit_s(self, predicted_s: float, *, shared: bool) -> float:
@@ -93,20 +109,11 @@ class Kept:
     dead_letters: DeadLetters
 
 
-_KEPT: dict[bytes, Any] = {}
-
-
-def _once(key: bytes, make: Callable[[], Any]) -> Any:
-    if key not in _KEPT:
-        _KEPT[key] = make()
-    return _KEPT[key]
-
-
 def kept(work: Work) -> Kept:
     """The clients for these addresses; opened at the first call in this process."""
     factories = (work.reader, work.positions, work.dead_letters)
     address = pickle.dumps((work.connections, factories))
-    made: Kept = _once(address, lambda: opened(work))
+    made: Kept = CACHE.clients(address, lambda: opened(work))
     return made
 
 
@@ -137,15 +144,19 @@ def run_bin(
         wave_id: the wave that the bin is of.
     """
     started = time.monotonic()
-    use_case = work.load()
+    try:
+        use_case = work.load()
+    except CodeNotLoaded as error:
+        return _nothing_done(planned, started, error)
     clients = clients or kept(work)
     tally = Tally(planned.slices, started, traced=work.traced, event_time=use_case.event_time)
     try:
+        if work.sentinel is not None:
+            work.sentinel.look()
         site = Site(work.connections, clients.positions, wave_id, planned.fence)
         writer = _sink(use_case).open(site)
     except HeadraceError as error:
-        tally.fail_all(error_of(error))
-        return tally.receipts()
+        return _nothing_done(planned, started, error)
     shared = len({each.lane.stream for each in planned.slices}) > 1
     run = BinRun(
         use_case=use_case,
@@ -168,6 +179,13 @@ def run_bin(
                 break
     finally:
         writer.close()
+    return tally.receipts()
+
+
+def _nothing_done(planned: Bin, started_s: float, error: HeadraceError) -> list[Receipt]:
+    """Receipts of a bin that could not even begin."""
+    tally = Tally(planned.slices, started_s)
+    tally.fail_all(error_of(error))
     return tally.receipts()
 
 

@@ -1,0 +1,128 @@
+"""Questions to Spark that no turn of a driver waits for.
+
+How many slots there are, whether a wave has begun, whether Spark is still there: the answers come
+from the JVM within a millisecond, unless it collects garbage, or a cluster manager hangs while it
+holds a lock. So a thread asks. A moment is waited for, which is mostly enough to have the answer of
+now; if it is not, the last answer stands until the next one is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Generic, TypeVar
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark import SparkContext, SparkStageInfo
+from pyspark.sql import SparkSession
+
+from headrace.spark.executors import known_slots, live_executors
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+#: questions that hang at once before others wait for them
+_MOST = 8
+#: how long an answer is waited for, once for each question
+_MOMENT_S = 0.1
+
+
+class Asked(Generic[T]):
+    """One question, asked again and again."""
+
+    def __init__(self, spark: Spark, ask: Callable[[], T], first: T) -> None:
+        """Ask nothing yet; ``first`` is known until there is an answer."""
+        self._spark, self._ask, self._last = spark, ask, first
+        self._asking: Future[T] | None = None
+
+    def now(self) -> T:
+        """The answer of now, or the last one there was; one that fails changes nothing."""
+        patience_s = 0.0
+        if self._asking is None:
+            self._asking, patience_s = self._spark.submit(self._ask), _MOMENT_S
+        if self._asking is None:
+            return self._last
+        try:
+            error = self._asking.exception(patience_s)
+        except TimeoutError:
+            return self._last
+        asked, self._asking = self._asking, None
+        if error is None:
+            self._last = asked.result()
+        elif not isinstance(error, (Py4JError, OSError)):
+            raise error
+        return self._last
+
+
+class Spark:
+    """What a driver asks a session, and tells it, without waiting."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._closed = threading.Event()
+        self._threads = ThreadPoolExecutor(_MOST, thread_name_prefix="headrace-spark")
+        #: tasks that the executors can run at once
+        self.slots = Asked(self, lambda: known_slots(session), 1)
+        self.executors = Asked(self, lambda: live_executors(session), 1)
+        self.ui_url = Asked(self, lambda: self._context.uiWebUrl or "", "")
+        #: why nothing runs any more; None if Spark is there
+        self.end = Asked[str | None](self, self._why_stopped, None)
+        self._begun: dict[str, Asked[bool | None]] = {}
+
+    def has_begun(self, group: str) -> bool | None:
+        """Whether any task of a job group has begun; None if nobody can say."""
+        if group not in self._begun:
+            ask = partial(self._has_begun, group)
+            self._begun[group] = Asked[bool | None](self, ask, None)
+        return self._begun[group].now()
+
+    def forget(self, group: str) -> None:
+        """A job group is over."""
+        self._begun.pop(group, None)
+
+    def cancel(self, group: str) -> None:
+        """End a job group soon, with jobs of it that are about to be handed in."""
+        self.submit(partial(self._cancel, group))
+
+    def submit(self, call: Callable[[], T]) -> Future[T] | None:
+        """Make a call in a thread; None if it is too late for that."""
+        return None if self._closed.is_set() else self._threads.submit(call)
+
+    def close(self) -> None:
+        """Ask nothing any more, and wait for what is being asked; the last answers stand."""
+        self._closed.set()
+        self._threads.shutdown(wait=True)
+
+    @property
+    def _context(self) -> SparkContext:
+        return self._session.sparkContext
+
+    def _has_begun(self, group: str) -> bool:
+        return any(
+            stage.numActiveTasks + stage.numCompletedTasks + stage.numFailedTasks
+            for stage in stages_of(self._context, group)
+        )
+
+    def _cancel(self, group: str) -> None:
+        try:
+            self._context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+        except (Py4JError, OSError) as exc:  # Spark itself may be gone
+            log.warning("job group not cancelled", error=f"{group}: {exc}")
+
+    def _why_stopped(self) -> str | None:
+        try:
+            return "Spark has ended" if self._context._jsc.sc().isStopped() else None
+        except (Py4JError, OSError) as exc:
+            return f"Spark does not answer: {exc}"
+
+
+def stages_of(context: SparkContext, group: str) -> list[SparkStageInfo]:
+    """The stages of a job group, as far as Spark remembers them; waits for Spark."""
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return [stage for stage in stages if stage is not None]

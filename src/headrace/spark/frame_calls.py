@@ -1,0 +1,160 @@
+"""The rules of a wave of form ``wave``: what was read, who is claimed, what a failed call means.
+
+Such a wave succeeds or fails as one. When it fails, the handler is run again for each stream alone:
+those that work are done, and the culprit is known, so one tenant cannot stop the others.
+
+Reading errors are settled before, slice by slice. What a frame is, and where it is kept meanwhile,
+is not known here: ``frames.py`` has Spark's, and a test its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from headrace.event_times import EventTime
+from headrace.model.receipts import Receipt, SliceError
+from headrace.model.records import Move
+from headrace.model.streams import Slice, StreamId
+from headrace.model.waves import Wave
+from headrace.ports import Positions, SliceReader
+from headrace.spark.handling import error_of
+from headrace.spark.portions import by_slice
+from headrace.spark.tally import SAMPLES, sample_s
+from headrace.use_cases import UseCase
+
+
+class Frame(Protocol):
+    """The records of a wave, or of some of its slices."""
+
+    @property
+    def given(self) -> Any:
+        """What the handler gets."""
+
+    def without(self, slices: Sequence[Slice]) -> Frame:
+        """The same but for the records of some slices."""
+
+    def of(self, tenant: str) -> Frame:
+        """The records of one tenant."""
+
+
+def read(
+    reader: SliceReader, slices: Sequence[Slice], batch_records: int, event_time: EventTime | None
+) -> Iterator[tuple[pa.Table, Receipt]]:
+    """The records of each slice, with a receipt that says how far they could be read."""
+    began = time.monotonic()
+    for portion in by_slice(reader.read(slices, batch_records)):
+        yield (
+            portion.records,
+            Receipt(
+                slice=portion.planned[0],
+                reached=portion.reached[0],
+                committed=False,
+                records=portion.records.num_rows,
+                bytes=portion.records.nbytes,
+                timestamps_s=tuple(sample_s(portion.records, SAMPLES, event_time)),
+                error=portion.error,
+                seconds=time.monotonic() - began,
+            ),
+        )
+        began = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCalls:
+    """Claims what was read, calls the handler, and finds the culprit."""
+
+    use_case: UseCase
+    #: opens what moves positions; called for at-most-once only
+    positions: Callable[[], Positions]
+
+    def handle(self, wave: Wave, frame: Frame, receipts: Sequence[Receipt]) -> list[Receipt]:
+        """Take what was read all the way; what became of each slice, in the same order."""
+        claimed = self._claim(receipts)
+        usable = [each for each in claimed if _usable(each)]
+        frame = frame.without([each.slice for each in claimed if each.superseded])
+        error = self._call(frame, only(wave, [each.slice for each in usable]))
+        if error is None:
+            return claimed
+        streams = sorted({each.slice.lane.stream for each in usable})
+        if error.temporary or self.use_case.claims or len(streams) == 1:
+            return [_failed(each, error) if _usable(each) else each for each in claimed]
+        culprits = {
+            stream: failure
+            for stream in streams
+            if (failure := self._alone(wave, frame, claimed, stream))
+        }
+        return [
+            _failed(each, culprits[each.slice.lane.stream])
+            if _usable(each) and each.slice.lane.stream in culprits
+            else each
+            for each in claimed
+        ]
+
+    def _alone(
+        self, wave: Wave, frame: Frame, receipts: Sequence[Receipt], stream: StreamId
+    ) -> SliceError | None:
+        mine = [each.slice for each in receipts if each.slice.lane.stream == stream]
+        part = replace(only(wave, mine), id=f"{wave.id}.{stream.tenant}")
+        return self._call(frame.of(stream.tenant), part)
+
+    def _claim(self, receipts: Sequence[Receipt]) -> list[Receipt]:
+        """For at-most-once the positions move before the handler runs."""
+        if not self.use_case.claims:
+            return list(receipts)
+        moves = [
+            Move(each.slice.lane, each.slice.from_offset, each.reached, each.slice.epoch)
+            for each in receipts
+        ]
+        moved = self.positions().advance(moves)
+        return [
+            replace(each, committed=True) if mine else _undone(each, superseded=True)
+            for each, mine in zip(receipts, moved, strict=True)
+        ]
+
+    def _call(self, frame: Frame, wave: Wave) -> SliceError | None:
+        if not wave.bins:
+            return None
+        try:
+            self.use_case.handler(frame.given, wave)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
+            return error_of(error)
+        return None
+
+
+def with_share(
+    handled: Sequence[Receipt], given: Sequence[Receipt], handler_s: float
+) -> list[Receipt]:
+    """The handler's seconds are spread by what it was given, done or not."""
+    total = sum(1 + each.records for each in given) or 1
+    return [
+        replace(each, seconds=each.seconds + handler_s * (1 + before.records) / total)
+        for each, before in zip(handled, given, strict=True)
+    ]
+
+
+def only(wave: Wave, slices: Sequence[Slice]) -> Wave:
+    """The wave with some of its slices alone."""
+    return wave.only(set(slices).__contains__)
+
+
+def _usable(receipt: Receipt) -> bool:
+    return not receipt.superseded and receipt.reached > receipt.slice.from_offset
+
+
+def _failed(receipt: Receipt, error: SliceError) -> Receipt:
+    """Nothing of this slice is done, unless its position has moved already."""
+    if receipt.committed:
+        return _undone(receipt, lost_from=receipt.slice.from_offset, error=error)
+    return _undone(receipt, reached=receipt.slice.from_offset, error=error)
+
+
+def _undone(receipt: Receipt, **more: Any) -> Receipt:
+    """What was read of it counts nowhere, but for the seconds."""
+    return replace(receipt, records=0, bytes=0, timestamps_s=(), **more)

@@ -1,0 +1,80 @@
+"""The functions of Spark jobs, called in the Python workers: one runs a wave, one warms up.
+
+What they do there is in `task.py`, which knows no Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from headrace.errors import CodeNotLoaded, FolderNotShared
+from headrace.model.receipts import Receipt
+from headrace.model.waves import Wave
+from headrace.spark.crumbs import crumbs_of
+from headrace.spark.heap import Heap
+from headrace.spark.task import CACHE, Work, kept, run_bin
+
+#: the heap of this process, a Python worker
+HEAP = Heap()
+
+
+@contextmanager
+def kept_small(needed: Collection[str]) -> Iterator[None]:
+    """Around all that a task does in a Python worker: nothing stays that nobody needs.
+
+    Args:
+        needed: digests of the code that tasks may still ask for.
+    """
+    CACHE.drop_all_but(needed)
+    yield
+    # A task that raises ends its worker, and all of its heap.
+    HEAP.settle(changed=CACHE.changed)
+    CACHE.changed = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOf:
+    """The function of a job: task ``index`` runs bin ``index``."""
+
+    work: Work
+    wave: Wave
+    #: unique name of this job
+    job: str
+    #: digests of the code that tasks may still ask for
+    needed: frozenset[str]
+
+    def __call__(self, index: int, _: Iterable[int]) -> Iterator[Receipt]:
+        """Called by Spark in the Python worker."""
+        planned = self.wave.bins[index]
+        # The parent of all workers of an executor. Workers also die because their executor does,
+        # which says nothing against a handler; then the next attempt has another parent.
+        crumbs = crumbs_of(self.job, f"{os.getppid()}/{index}", planned.slices)
+        with kept_small(self.needed):
+            receipts = run_bin(
+                self.work, planned, self.wave.budget_s, crumbs=crumbs, wave_id=self.wave.id
+            )
+            crumbs.close()
+        return iter(receipts)
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """The function of a job that only gets workers going, and tells what they lack."""
+
+    work: Work
+    #: digests of the code that tasks may still ask for
+    needed: frozenset[str]
+
+    def __call__(self, _: Iterable[int]) -> Iterator[str]:
+        """Called by Spark in the Python worker."""
+        with kept_small(self.needed):
+            kept(self.work)
+            try:
+                self.work.load()
+                if self.work.sentinel is not None:
+                    self.work.sentinel.look()
+            except (CodeNotLoaded, FolderNotShared) as error:
+                yield str(error)

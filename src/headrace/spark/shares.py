@@ -1,0 +1,48 @@
+"""What of a merged portion is each lane's own.
+
+With order ``stream`` one call handles the records of several lanes, one of which may have brought
+nearly all of them. Costs are learnt and counted lane by lane, so figures of the whole portion are
+shared out by what is each lane's own, and the parts always add up to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.spark.portions import Portion
+
+
+def tables_of(portion: Portion) -> list[pa.Table]:
+    """The records of each planned slice, in their order."""
+    lanes = portion.records["partition"].to_numpy()
+    order = np.argsort(lanes, kind="stable")
+    sorted_, lanes = portion.records.take(order), lanes[order]
+    wanted = [planned.lane.partition for planned in portion.planned]
+    starts, ends = (np.searchsorted(lanes, wanted, side) for side in ("left", "right"))
+    return [
+        sorted_.slice(int(start), int(end - start)) for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def fractions_of(portion: Portion) -> list[float]:
+    """The fraction of the records that each planned slice has; they add up to 1."""
+    count, whole = len(portion.planned), portion.records.num_rows
+    if count == 1 or not whole:
+        return [1 / count] * count
+    lanes = portion.records["partition"].to_numpy()
+    return [np.count_nonzero(lanes == each.lane.partition) / whole for each in portion.planned]
+
+
+def spread(whole: int, weights: Sequence[int]) -> list[int]:
+    """Share a whole number out by weights; the parts add up to it.
+
+    Without any weight the first has it all.
+    """
+    sums = list(accumulate(weights, initial=0))
+    if not sums[-1]:
+        return [whole, *[0] * (len(weights) - 1)]
+    return [whole * upto // sums[-1] - whole * since // sums[-1] for since, upto in pairwise(sums)]

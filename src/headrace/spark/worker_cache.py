@@ -1,0 +1,100 @@
+"""What a Python worker keeps from one task to the next: code that was unpickled, and warm clients.
+
+A worker lives for weeks, and use cases are deployed while it does. A version is unpickled once for
+each worker, so that what a handler keeps in its module (a model, a cache) is there for the next
+task. But each version has its own, and a worker that never let go of one would grow with every
+deployment. Only the driver knows which versions waves in flight, or those to come, may still ask
+for. So each task brings that list, and whatever is not on it is dropped.
+
+A task that waited for long may bring a list that is older than the last one. Then newer code is
+dropped, and loaded again by the next task that needs it.
+
+A version that cannot be loaded here, for a package that is not installed say, is not kept: a later
+task tries again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import socket
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+
+from headrace.errors import CodeNotLoaded
+from headrace.spark.shipping import home_of
+from headrace.versions.loading import forget_all_but
+
+
+@dataclass(slots=True)
+class WorkerCache:
+    """Code by its digest, and clients by their addresses."""
+
+    #: something was loaded or dropped since ``changed`` was set to False
+    changed: bool = False
+    _codes: dict[str, Any] = field(default_factory=dict)
+    _clients: dict[bytes, Any] = field(default_factory=dict)
+
+    def code(self, digest: str, pickled: bytes) -> Any:
+        """What was pickled, unpickled at the first call.
+
+        Raises:
+            CodeNotLoaded: it needs something that is not there.
+        """
+        if digest not in self._codes:
+            self._codes[digest] = loaded(pickled)
+            self.changed = True
+        return self._codes[digest]
+
+    def clients(self, address: bytes, opened: Callable[[], Any]) -> Any:
+        """The clients for an address, opened at the first call."""
+        if address not in self._clients:
+            self._clients[address] = opened()
+            self.changed = True
+        return self._clients[address]
+
+    def drop_all_but(self, needed: Collection[str]) -> None:
+        """Drop code that no task will ask for any more."""
+        superseded = self._codes.keys() - needed
+        for digest in superseded:
+            del self._codes[digest]
+        if superseded:
+            # Else the modules of a version would stay importable, and so alive.
+            forget_all_but([home_of(use_case) for use_case in self._codes.values()])
+            self.changed = True
+
+
+def loaded(pickled: bytes) -> Any:
+    """Unpickle what a driver has sent.
+
+    Raises:
+        CodeNotLoaded: it does not unpickle here, which a later try may.
+    """
+    try:
+        return cloudpickle.loads(pickled)
+    except (Exception, SystemExit) as error:
+        # Else a package that is installed meanwhile would not be seen.
+        importlib.invalidate_caches()
+        raise CodeNotLoaded(_why(error)) from error
+
+
+def _why(error: BaseException) -> str:
+    where = f"on executor {socket.gethostname()}"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return not_installed(error.name, where)
+    return (
+        f"its code does not load {where}: {type(error).__name__}: {error}; give executors the "
+        "packages and versions that the driver has, or deploy it without what does not load"
+    )
+
+
+def not_installed(module: str, where: str) -> str:
+    """What is said of a module that is not installed, and what to do."""
+    package = module.partition(".")[0]
+    return (
+        f"package {package} is not installed {where} (No module named '{module}'); install it "
+        "wherever executors run, in their image or archive (spark.archives), or deploy the use "
+        "case without it"
+    )
