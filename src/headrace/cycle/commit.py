@@ -9,31 +9,35 @@ What is done about errors is `failing.py`'s matter.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from headrace.crash_points import reached
 from headrace.cycle.board import Board, HeldStream
+from headrace.cycle.claims import claims, is_unclear, lost_claims
 from headrace.cycle.failing import Failing, hurts
 from headrace.cycle.fences import Fences
 from headrace.cycle.observe import Observer
+from headrace.cycle.parts import parts_of
 from headrace.cycle.report import Reporter
-from headrace.errors import HandlerHung
+from headrace.errors import CodeNotLoaded, HandlerHung
 from headrace.log_fields import of_slice, of_wave
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Move
-from headrace.model.streams import Order, Slice, StreamId
-from headrace.model.waves import Bin, Wave
+from headrace.model.streams import LaneId, Order, Slice, State, StreamId
+from headrace.model.waves import Wave
 from headrace.policies.cost import learn
-from headrace.policies.data_loss import ABOUT_THE_LOG
-from headrace.policies.fairness import settled
+from headrace.policies.data_loss import ABOUT_THE_LOG, NOT_READ
 from headrace.policies.quarantine import ABOUT_RECORDS, divided
 from headrace.ports import Clock, Store, WaveResult
 
 log = structlog.get_logger(__name__)
+
+#: a wave whose job was lost so often in a row may have a stream that executors die of
+LOST_OFTEN = 4
 
 
 @dataclass(slots=True)
@@ -46,8 +50,6 @@ class Committer:
     reporter: Reporter
     failing: Failing
     clock: Clock
-    #: task-seconds up to which credit and debt are remembered
-    most_credit_s: float
     #: the name that waves are written down in
     driver: str
     #: told of each result once it is committed
@@ -55,6 +57,10 @@ class Committer:
     #: recorded waves whose job failed: they run again as they were, after the given second
     replays: list[tuple[float, Wave]] = field(default_factory=list)
     _tries: dict[str, int] = field(default_factory=dict)
+    #: recorded waves that were tried before, of which nobody knows what that left
+    _tried: set[str] = field(default_factory=set)
+    #: the last wave of which is told what at-most-once lost
+    _told: str = ""
     #: a wave whose recording was not answered
     _unsure: Wave | None = None
     _fences: Fences = field(init=False)
@@ -81,30 +87,35 @@ class Committer:
         self._unsure = None
         return wave if recorded else None
 
-    def commit(self, result: WaveResult, intended: bool) -> None:
-        """Take one wave's result all the way.
+    def commit(self, result: WaveResult) -> None:
+        """Take one wave's result all the way, under the terms that it began under.
 
         Raises:
             StoreUnavailable: call again with the same result; what was taken is not taken twice.
         """
         if result.error is not None:
-            self._job_failed(result, result.error, intended)
+            self._job_failed(result, result.error)
             return
+        intended = result.wave.intended
         rest = self._unfinished(result) if intended else []
         disagreed, left = self._move(result, rest if intended else None)
         if disagreed:
             self.observer.reload_positions(disagreed)
+        self._tell_lost(result)
         now_s, committed_s = self.clock.monotonic_s(), self.clock.now_s()
-        self._judge(result, intended)
+        self._judge(result)
+        self._learn_costs(result)
         self.board.ended(result.wave)
         self.failing.settled()
         self._tries.pop(result.wave.id, None)
+        if result.wave.id not in [each.id for each in left]:
+            self._tried.discard(result.wave.id)
         self.replays += [(self._due_s(each, now_s), each) for each in left]
         for receipt in result.receipts:
             held = self.board.streams.get(receipt.slice.lane.stream)
             if held is not None:
                 self.reporter.committed(receipt, committed_s, result.wave.id)
-                self._learn(receipt, held)
+                self._came_through(receipt, held)
         self.on_result(result)
 
     def _unfinished(self, result: WaveResult) -> list[Wave]:
@@ -116,19 +127,47 @@ class Committer:
         An earlier attempt, of another life or of a task that Spark ran again, may have written an
         effect that nobody heard of. Other slices would leave theirs beside it.
         """
-        again = {each.slice for each in result.receipts if _untouched(each) or self._whole(each)}
+        again = {
+            each.slice
+            for each in result.receipts
+            if _untouched(each) or self._whole(each) or self._doubted(each)
+        }
+        terms = result.wave.terms
         for piece in result.wave.slices:
-            held = self.board.streams.get(piece.lane.stream)
-            if piece not in again and held is not None and held.deployment.order is Order.STREAM:
+            if piece not in again and terms is not None and terms.order is Order.STREAM:
                 # Its lanes are merged: what is left of one cannot run without the others.
                 again -= {each for each in again if each.lane.stream == piece.lane.stream}
         left = result.wave.only(again.__contains__)
+        if result.wave.writes_by_id and self._wrote_nothing(result):
+            # Only under this id is met what an earlier attempt may have written under it.
+            return [left]
         troubled = {each.slice.lane.stream for each in result.receipts if each.error is not None}
         streams = {piece.lane.stream for piece in again}
         labels = {each: str(each) if each in troubled else "" for each in streams}
         if left == result.wave and len(set(labels.values())) == 1:
             return [left]
-        return _parts(left, labels)
+        return parts_of(left, labels)
+
+    def _wrote_nothing(self, result: WaveResult) -> bool:
+        """Whether a handler that writes under the id of its wave was not called, or raised.
+
+        What raises has not written. If it did so in the first attempt, nothing is there.
+        """
+        if all(map(_unread, result.receipts)):
+            return True
+        raised = any(map(_passed_up, result.receipts))
+        return raised and result.wave.id in self._tried
+
+    def _doubted(self, receipt: Receipt) -> bool:
+        """Whether a log is to be looked at before a slice counts as lost with it.
+
+        A broker that is cut off may not have what others do. What is lost indeed shows where the
+        lane goes on; of a stream that was removed nobody looks any more.
+        """
+        held = self.board.streams.get(receipt.slice.lane.stream)
+        about_log = receipt.error is not None and receipt.error.code in ABOUT_THE_LOG
+        there = held is not None and held.state is not State.REMOVED
+        return about_log and there and _nothing_done(receipt)
 
     def _whole(self, receipt: Receipt) -> bool:
         """Whether a recorded slice that its worker hung or died at is tried once more as it was.
@@ -146,7 +185,8 @@ class Committer:
 
     def divide(self, recorded: Wave, labels: dict[StreamId, str]) -> list[Wave]:
         """Write a recorded wave down in parts, a part for each label; what is left to run of it."""
-        parts = _parts(recorded, labels)
+        parts = parts_of(recorded, labels)
+        self._tries.pop(recorded.id, None)
         return self.store.finish_intent(recorded.id, [], self.driver, parts=parts).left
 
     def find_recorded(self, use_cases: Collection[str]) -> None:
@@ -171,18 +211,28 @@ class Committer:
                 continue
             self.replays.append((due_s.get(wave.id, now_s), wave))
             if wave.id not in due_s:
+                self._tried.add(wave.id)
                 log.info("recorded wave found; it runs again unchanged", **of_wave(wave))
+
+    def ask_again(self, lanes: Collection[LaneId]) -> None:
+        """Ask anew where these logs end, of whom the cluster says leads them."""
+        for lane in lanes:
+            self.observer.ask_again(self.board.streams[lane.stream], lane.partition)
 
     def give_up(self, recorded: Wave, slices: Collection[Slice]) -> list[Wave]:
         """Forget slices of a recorded wave that can never run again; what is left to run of it."""
         left = self.store.finish_intent(recorded.id, [], self.driver, over=slices).left
         self.board.ended(recorded)
-        log.warning("recorded slices given up: their logs are too short", **of_wave(recorded))
+        log.warning("recorded slices given up: their logs lost some of them", **of_wave(recorded))
         return left
 
     def forget(self, recorded: Wave) -> list[Wave]:
         """A recorded wave of which nothing is due here is over, but for what is left to run."""
-        return self.store.finish_intent(recorded.id, [], self.driver).left
+        left = self.store.finish_intent(recorded.id, [], self.driver).left
+        if not left:
+            self._tries.pop(recorded.id, None)
+            self._tried.discard(recorded.id)
+        return left
 
     def _due_s(self, wave: Wave, now_s: float) -> float:
         """When the waits of all lanes of a wave are over."""
@@ -228,8 +278,25 @@ class Committer:
         superseded = {each.slice.lane.stream for each in result.receipts if each.superseded}
         return refused | superseded, left
 
-    def _judge(self, result: WaveResult, intended: bool) -> None:
+    def _tell_lost(self, result: WaveResult) -> None:
+        """Keep what a wave of at-most-once has claimed and not done.
+
+        Once, also if its commit has to be repeated; twice only if the store's answer to it is lost.
+        """
+        if not claims(result) or self._told == result.wave.id:
+            return
+        streams = {piece.lane.stream for piece in result.wave.slices}
+        known = self.store.load_positions(streams) if is_unclear(result) else []
+        found = lost_claims(result, {each.lane: each for each in known}, self.clock.now_s())
+        if found:
+            self.store.note_failures(found)
+        self._told = result.wave.id
+        for each in found:
+            log.warning("records may be lost", **of_slice(each.slice), error=each.error.message)
+
+    def _judge(self, result: WaveResult) -> None:
         """Hand errors on, but not those of slices that a lane was sent away from meanwhile."""
+        intended = result.wave.intended
         failed = [(each, each.error) for each in result.receipts if each.error is not None]
         final = {each.slice.lane.stream for each, error in failed if not error.temporary}
         if final:
@@ -251,28 +318,48 @@ class Committer:
                 whole = intended and self._whole(receipt)
                 self.failing.failed(here, error, held, lane, whole=whole)
 
-    def _learn(self, receipt: Receipt, held: HeldStream) -> None:
-        if receipt.records:
-            held.cost = learn(held.cost, receipt.records, receipt.bytes, receipt.seconds)
+    def _learn_costs(self, result: WaveResult) -> None:
+        """Take the receipts of slices, or of merged lanes that were one call, into the averages."""
+        merged: dict[StreamId, list[Receipt]] = defaultdict(list)
+        for each in result.receipts:
+            held = self.board.streams.get(each.slice.lane.stream)
+            if held is None or not each.records:
+                continue
+            if held.deployment.order is Order.STREAM:
+                merged[held.stream.id].append(each)
+            else:
+                held.cost = learn(held.cost, each.records, each.bytes, each.seconds)
+        for stream, lanes in merged.items():
+            # The seconds of a call are spread by records, so one lane says nothing of a fixed cost.
+            held, count = self.board.streams[stream], len(lanes)
+            records = round(sum(each.records for each in lanes) / count)
+            bytes_ = round(sum(each.bytes for each in lanes) / count)
+            seconds = sum(each.seconds for each in lanes) / count
+            held.cost = learn(held.cost, records, bytes_, seconds)
+
+    def _came_through(self, receipt: Receipt, held: HeldStream) -> None:
         lane = held.lanes.get(receipt.slice.lane.partition)
         if lane is None:
             return
-        held.credit_s = settled(
-            held.credit_s, lane.predicted_s, receipt.seconds, self.most_credit_s
-        )
         # A slice that a spent budget left untouched says nothing, neither good nor bad.
         moved = receipt.reached > receipt.slice.from_offset
         if receipt.error is None and moved and not receipt.superseded:
             self.failing.worked(receipt, held, lane)
 
-    def _job_failed(self, result: WaveResult, error: SliceError, intended: bool) -> None:
+    def _job_failed(self, result: WaveResult, error: SliceError) -> None:
         """Nobody knows what was done: ask the store, then wait, or look for the culprit."""
-        wave = result.wave
+        wave, intended = result.wave, result.wave.intended
         self.observer.reload_positions({piece.lane.stream for piece in wave.slices})
+        self._tell_lost(result)
         log.warning("wave failed", **of_wave(wave), error=error.message, again=intended)
         flight = self.board.flights.get(wave.id)
         if flight is not None and flight.cancelled:
             error = replace(error, temporary=False, code=HandlerHung.__name__, message=_HUNG)
+        if error.code == CodeNotLoaded.__name__:
+            # No slice came so far as to have a receipt that tells of it.
+            for stream in {piece.lane.stream for piece in wave.slices}:
+                told = f"{error.code}: {error.message}"
+                self.reporter.meter(stream).note(told, self.clock.now_s())
         again = self._again(wave, error) if intended else []
         if hurts(error):
             self.failing.died(wave, error, recorded=intended)
@@ -280,32 +367,44 @@ class Committer:
         self.board.ended(wave)
         if intended:
             self.replays += again
-        else:
-            if not hurts(error):
-                self.failing.lost(tuple(wave.slices), error)
-            self.on_result(replace(result, receipts=self._found(wave)))
+        elif not hurts(error):
+            self.failing.lost(tuple(wave.slices), error)
+        self.on_result(replace(result, receipts=self._found(wave)))
         self.failing.settled()
 
     def _again(self, wave: Wave, error: SliceError) -> list[tuple[float, Wave]]:
         """A recorded wave runs again as it was; in parts, if one of its streams kills it.
 
+        An executor that dies blames nobody, though a stream may be what it dies of. So a wave that
+        is lost again and again is divided as well, slowly, as most often it is the cluster.
+
         What is left of it is the store's to say: a tenant may have been added again meanwhile.
         """
         streams = {piece.lane.stream for piece in wave.slices}
-        now_s = self.clock.monotonic_s()
+        now_s, tries = self.clock.monotonic_s(), self._tries.get(wave.id, 0) + 1
         if hurts(error) and len(streams) > 1:
             return [(now_s, part) for part in self.divide(wave, divided(streams, wave.id))]
-        left = self.forget(wave)
-        tries = self._tries[wave.id] = self._tries.get(wave.id, 0) + 1
+        # A handler of frames writes under the name of the wave, which parts do not have.
+        apart = not wave.writes_by_id and len(streams) > 1
+        if apart and tries % LOST_OFTEN == 0:
+            left = self.divide(wave, divided(streams, wave.id))
+        else:
+            left = self.forget(wave)
+        self._tries |= {each.id: tries for each in left}
+        self._tried |= {each.id for each in left}
         due_s = now_s + self.failing.wait_s(tries - 1, error)
         return [(due_s, each) for each in left]
 
     def _found(self, wave: Wave) -> tuple[Receipt, ...]:
-        """What a lost wave did all the same, by where its lanes are now."""
+        """What a lost wave did all the same, by where its lanes are now.
+
+        One that is not in its slice any more was sought, or is another driver's.
+        """
+        at = {piece: self.board.lane(piece.lane) for piece in wave.slices}
         return tuple(
-            Receipt(piece, min(max(piece.from_offset, lane.position), piece.until_offset), False)
-            for piece in wave.slices
-            if (lane := self.board.lane(piece.lane)) is not None
+            Receipt(piece, lane.position, committed=False)
+            for piece, lane in at.items()
+            if lane is not None and piece.from_offset <= lane.position <= piece.until_offset
         )
 
 
@@ -342,33 +441,23 @@ def _untouched(receipt: Receipt) -> bool:
     return passes and _nothing_done(receipt)
 
 
+def _unread(receipt: Receipt) -> bool:
+    """Whether nobody would hand the slice's records out just now."""
+    error = receipt.error
+    return error is not None and error.code in NOT_READ and _nothing_done(receipt)
+
+
+def _passed_up(receipt: Receipt) -> bool:
+    """Whether the slice was read, and its handler met trouble that passes."""
+    error = receipt.error
+    if error is None or not error.temporary or error.code in NOT_READ:
+        return False
+    return _nothing_done(receipt)
+
+
 def _nothing_done(receipt: Receipt) -> bool:
     nothing = receipt.reached == receipt.slice.from_offset < receipt.slice.until_offset
     return nothing and not receipt.committed and not receipt.superseded
 
 
 _HUNG = "a use case did not come back, could not be interrupted, and its worker was ended"
-
-
-def _parts(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
-    """A recorded wave as several, with the very same slices.
-
-    Their names come from what they are: a wave may be divided again, by another life too.
-    """
-    made = []
-    for label in sorted(set(labels.values())):
-        streams = {each for each in labels if labels[each] == label}
-        bins = tuple(_bins_of(wave, streams))
-        slices = sorted((*piece.lane, piece.from_offset) for each in bins for piece in each.slices)
-        name = f"{zlib.crc32(repr(slices).encode()):08x}"
-        made.append(replace(wave, id=f"{wave.id}.{name}", bins=bins))
-    return made
-
-
-def _bins_of(wave: Wave, streams: Collection[StreamId]) -> Iterator[Bin]:
-    """Some streams of a wave, in bins of the same fences: attempts at them shut each other out."""
-    for each in wave.bins:
-        slices = tuple(piece for piece in each.slices if piece.lane.stream in streams)
-        if slices:
-            seconds = each.predicted_s * len(slices) / len(each.slices)
-            yield replace(each, slices=slices, predicted_s=seconds)

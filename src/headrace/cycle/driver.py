@@ -17,24 +17,31 @@ from dataclasses import dataclass, field
 import structlog
 
 from headrace.crash_points import reached
+from headrace.cycle.accounts import Accounts
+from headrace.cycle.beside import Threads, one_thread
 from headrace.cycle.board import NO_LIMIT, Board, HeldStream
 from headrace.cycle.commit import Committer
 from headrace.cycle.failing import Failing
 from headrace.cycle.figures import Figures
 from headrace.cycle.gates import GateId, Gates, Rate, own_rates
 from headrace.cycle.leases import Leases
+from headrace.cycle.letters import Letters
 from headrace.cycle.losses import Losses
 from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_overdue
 from headrace.cycle.pacing import Pacing
+from headrace.cycle.reach import Reach, Server
 from headrace.cycle.replay import due_again, stopped
 from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
+from headrace.cycle.talks import Asker
 from headrace.cycle.telling import Facts, Teller
+from headrace.cycle.versions import Versions
 from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
+from headrace.model.statistics import Missing
 from headrace.model.waves import Wave
 from headrace.planning import check, plan, quick_only
 from headrace.planning.demand import PROBES
@@ -69,6 +76,8 @@ BUSY_S = 0.5
 TROUBLE_S = 1.0
 #: credit and debt of a stream are remembered up to so many bins
 CREDIT_BINS = 16
+#: receipts after which what a stream costs is known so well that a wave can have overrun
+KNOWN = 3 * PROBES
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +109,10 @@ class Driver:
     name: str = "driver"
     #: silence after which another driver takes over what this one holds
     lease_s: float = 15.0
+    #: where calls are made that no turn may wait for
+    threads: Threads = one_thread
     board: Board = field(default_factory=Board)
     reporter: Reporter = field(default_factory=Reporter)
-    _use_cases: dict[str, tuple[UseCase, Deployment]] = field(default_factory=dict)
     _results: list[WaveResult] = field(default_factory=list)
     _turn: int = 0
     _draining: bool = False
@@ -117,18 +127,26 @@ class Driver:
     failing: Failing = field(init=False)
     committer: Committer = field(init=False)
     gates: Gates = field(init=False)
+    accounts: Accounts = field(init=False)
     pacing: Pacing = field(default_factory=Pacing)
     scaling: Scaling | None = field(init=False)
     mirror: Mirror | None = field(init=False)
     teller: Teller | None = field(init=False)
+    versions: Versions = field(init=False)
+    reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
         store, clock = self.parts.store, self.parts.clock
+        self.versions = Versions(self.parts.engine)
+        self.reach = Reach(clock)
         self.leases = Leases(store, self.name, self.lease_s)
-        losses = Losses(store, self.parts.log, self.board, self.reporter, clock)
-        self.observer = Observer(store, self.parts.log, self.board, self.leases, losses)
-        self.failing = Failing(store, self.parts.dead_letters, self.board, self.reporter, clock)
+        losses = Losses(store, self.board, self.reporter, clock)
+        asking = self.threads("log")
+        askers = (Asker(self.parts.log, asking), Asker(self.parts.log, asking))
+        self.observer = Observer(store, self.board, self.leases, losses, *askers)
+        letters = Letters(self.parts.dead_letters, self.threads("letters"))
+        self.failing = Failing(store, letters, self.board, self.reporter, clock)
         self.committer = Committer(
             store,
             self.board,
@@ -136,11 +154,12 @@ class Driver:
             self.reporter,
             self.failing,
             clock,
-            CREDIT_BINS * self.limits.bin_budget_s,
             self.name,
             self._returned,
         )
         self.gates = Gates(self._rates)
+        most_credit_s = CREDIT_BINS * self.limits.bin_budget_s
+        self.accounts = Accounts(self.board, self.gates, most_credit_s)
         self.scaling = Scaling(self.slot_limits) if self.slot_limits else None
         self.mirror = Mirror(self.parts.mirror, self.board) if self.parts.mirror else None
         told, figures = self.parts.statistics, Figures(self.board, self.reporter)
@@ -148,15 +167,15 @@ class Driver:
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case, or a new version of one, from the next turn on."""
-        if use_case.name not in self._use_cases:
+        if use_case.name not in self.versions.newest:
             self._recovered = False
-        self._use_cases[use_case.name] = (use_case, deployment)
+        self.versions.take(use_case, deployment)
         self.observer.forget_revision()
 
     @property
     def deployed(self) -> Mapping[str, Deployment]:
         """What it runs, by use case."""
-        return {name: deployment for name, (_, deployment) in self._use_cases.items()}
+        return {name: deployment for name, (_, deployment) in self.versions.newest.items()}
 
     @property
     def slots(self) -> int:
@@ -175,12 +194,17 @@ class Driver:
         now_s = self.parts.clock.monotonic_s()
         waiting = self.board.runnable(now_s)
         replays = any(not stopped(wave, self.board) for _, wave in self.committer.replays)
-        return not self.board.flights and not waiting and not replays
+        return not self.board.flights and not waiting and not replays and not self.observer.asks
 
     @property
     def ready(self) -> bool:
-        """Whether it has joined and seen store and Kafka, and is not draining."""
-        return self._observed and not self._draining
+        """Whether it has joined and seen store and Kafka, has both still, and is not draining."""
+        return self._observed and not self._draining and not self.missing
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """What it has been without for a while: store, Kafka or both."""
+        return self.reach.missing
 
     def drain(self) -> None:
         """Plan nothing more. Safe to call from a signal handler."""
@@ -189,7 +213,8 @@ class Driver:
     @property
     def drained(self) -> bool:
         """Whether it was asked to drain and has nothing left in flight."""
-        return self._draining and not self.board.flights and not self._results
+        waits = self.board.flights or self._results or self.failing.is_busy
+        return self._draining and not waits
 
     def turn(self) -> None:
         """One turn: commit what came back, observe, plan, start.
@@ -202,10 +227,12 @@ class Driver:
             Fenced: another driver of this name was started.
         """
         self._results += self.parts.engine.finished(self._wait_s())
+        self.reach.begin()
         try:
             self._commit()
+            self.failing.look()
             steady_s = self.parts.clock.monotonic_s()
-            end_overdue(self.board, self.parts.engine, self._use_cases, steady_s)
+            end_overdue(self.board, self.parts.engine, self.versions.of, steady_s)
             if self._draining:
                 self.leases.stay(self.parts.clock.monotonic_s())
             else:
@@ -213,10 +240,12 @@ class Driver:
                 self._start()
             if self.mirror is not None:
                 self.mirror.look(self.parts.clock.monotonic_s())
+            self.reach.answered(Server.STORE)
         except (BrokerUnavailable, StoreUnavailable, ConfigError) as trouble:
             if isinstance(trouble, ConfigError) and not self._observed:
                 raise
             log.warning("waiting for a server", error=str(trouble))
+            self.reach.failed(trouble)
             self._busy = False
             self._results += self.parts.engine.finished(TROUBLE_S)
         if self.teller is not None:
@@ -234,6 +263,8 @@ class Driver:
             self.teller.finish()
         if self.mirror is not None:
             self.mirror.finish(self.parts.clock.monotonic_s())
+        self.failing.letters.close()
+        self.observer.close()
 
     def cancel_all(self) -> None:
         """End everything that runs; for a drain that takes too long."""
@@ -253,39 +284,45 @@ class Driver:
     def _commit(self) -> None:
         while self._results:
             result = self._results[0]
-            self.committer.commit(result, self._intends(result.wave.use_case))
+            self.committer.commit(result)
             self._results.pop(0)
             self.reporter.returned(result, self.parts.clock.now_s())
 
-    def _intends(self, use_case: str) -> bool:
-        return self._use_cases[use_case][0].intends
-
     def _observe(self) -> None:
-        now_s = self.parts.clock.monotonic_s()
-        if self.leases.look(self._use_cases, now_s):
+        now_s, newest = self.parts.clock.monotonic_s(), self.versions.newest
+        if self.leases.look(newest, now_s):
             self.observer.forget_revision()
             self._recovered = False
         if not self._recovered:
-            self.committer.find_recorded(self._use_cases)
+            self.committer.find_recorded(newest)
         self.observer.owed = self.committer.owed
-        if self.observer.control([deployment for _, deployment in self._use_cases.values()], now_s):
+        if self.observer.control([each.deployment for each in newest.values()], now_s):
             try:
-                self.failing.reload()
+                self.failing.reload(self.name)
                 # Another one of our name may have written waves down until its streams were taken.
-                self.committer.find_recorded(self._use_cases)
+                self.committer.find_recorded(newest)
             except StoreUnavailable:
                 self.observer.forget_revision()
                 raise
+        if self.versions.crowded:
+            flying = [flight.wave for flight in self.board.flights.values()]
+            self.versions.keep([*flying, *self.parts.store.pending_intents()])
+        self.reach.asks(Server.KAFKA)
         self.observer.topics(now_s)
         self._recovered = True
-        self.observer.ends(now_s)
-        self._observed = True
+        if self.observer.ends(now_s):
+            self.reach.answered(Server.KAFKA)
+            self._observed = True
+        else:
+            self.reach.waits(Server.KAFKA)
+        self.reach.asks(Server.STORE)
         self._look_at_load(now_s)
 
     def _look_at_load(self, now_s: float) -> None:
-        use_cases = {name: use_case for name, (use_case, _) in self._use_cases.items()}
+        use_cases = {name: use_case for name, (use_case, _) in self.versions.newest.items()}
         busy = [self.board.streams[name] for name in self.board.ready if name in self.board.streams]
-        running = [use_cases[flight.wave.use_case] for flight in self.board.flights.values()]
+        flights = self.board.flights.values()
+        running = [self.versions.of(flight.wave).use_case for flight in flights]
         self.pacing.sample(running)
         self.pacing.look(busy, use_cases, now_s)
         if self.scaling is None:
@@ -295,13 +332,14 @@ class Driver:
 
     def _start(self) -> None:
         now_s = self.parts.clock.monotonic_s()
-        for wave in due_again(self.committer, self.board, now_s):
+        for wave in due_again(self.committer, self.versions, self.board, now_s):
             self._launch(wave, len(wave.bins), fresh=False)
         free = self._free_slots()
         if free <= 0:
             return
         long_running = sum(flight.long_bins for flight in self.board.flights.values())
-        snapshot = with_express(self._snapshot(now_s, free), self.slots, long_running)
+        whole = self._snapshot(now_s, free)
+        snapshot = with_express(whole, self.slots, long_running, self.board.hung_bins)
         express = snapshot.limits.bin_budget_s < self.limits.bin_budget_s
         if express or (self.slots == 1 and self._was_long):
             # With a single slot, quick streams have the turn after each long bin.
@@ -313,6 +351,8 @@ class Driver:
         assert not faults, f"the plan of turn {snapshot.turn} breaks its rules: {faults}"
         for credit in made.credits:
             self.board.streams[credit.stream].credit_s = credit.credit_s
+        for wave in made.waves:
+            self.accounts.planned(wave)
         views = {view.id: view for view in snapshot.streams} if made.waves else {}
         if made.waves:
             reached("planned")
@@ -320,11 +360,10 @@ class Driver:
             long_bins = sum(is_long(each, views, snapshot.limits.express_s) for each in wave.bins)
             self._was_long = long_bins > 0
             self._launch(wave, long_bins, fresh=True)
-            for piece in wave.slices:
-                self.gates.passed(self.board.streams[piece.lane.stream], [piece])
 
     def _launch(self, wave: Wave, long_bins: int, *, fresh: bool) -> None:
-        if fresh and self._intends(wave.use_case):
+        wave = self.versions.begun(wave) if fresh else wave
+        if fresh and wave.intended:
             # Should the answer be lost, the wave may be recorded all the same: look for it then.
             self._recovered = False
             recorded = self.committer.record(wave, self.slots)
@@ -334,7 +373,9 @@ class Driver:
                 return
             wave = recorded
             reached("intent-recorded", wave.use_case)
-        self.board.started(wave, self.parts.clock.monotonic_s(), long_bins)
+        now_s = self.parts.clock.monotonic_s()
+        self.board.started(wave, now_s, long_bins)
+        self.accounts.started(wave, now_s)
         self.reporter.started(wave, self.parts.clock.now_s())
         self.parts.engine.start(wave)
         reached("submitted", wave.use_case)
@@ -349,28 +390,27 @@ class Driver:
 
     def _rates(self, held: HeldStream) -> dict[GateId, Rate]:
         """The gates that a stream stands behind."""
-        use_case, _ = self._use_cases[held.stream.id.use_case]
+        use_case, _ = self.versions.newest[held.stream.id.use_case]
         return own_rates(held) | self.pacing.rates(use_case)
 
     def _facts(self) -> Facts:
         """What is told of the driver itself."""
         target = self.slots if self.scaling is None else self.scaling.slots
-        engine, use_cases = self.parts.engine, [each for each, _ in self._use_cases.values()]
-        paces = self.pacing.in_force(use_cases)
+        engine, newest = self.parts.engine, self.versions.newest.values()
+        paces = self.pacing.in_force([each.use_case for each in newest])
         busy = self.board.busy_slots
         return Facts(engine.slots, target, busy, engine.executors, engine.ui_url, paces)
 
     def _returned(self, result: WaveResult) -> None:
+        self.accounts.returned(result)
+        if result.error is not None:
+            return
         streams = {piece.lane.stream for piece in result.wave.slices}
         held_here = [self.board.streams[each] for each in streams if each in self.board.streams]
-        known = all(held.cost.samples > PROBES for held in held_here)
+        known = all(held.cost.samples >= KNOWN for held in held_here)
         if len(result.wave.bins) == 1 and result.receipts:
             work_s = sum(each.seconds for each in result.receipts)
             self._overhead_s = learned_overhead_s(self._overhead_s, result.seconds, work_s)
-        self.pacing.add(result, self._use_cases[result.wave.use_case][0], known=known)
+        self.pacing.add(result, self.versions.of(result.wave).use_case, known=known)
         if self.scaling is not None:
             self.scaling.add(result)
-        for receipt in result.receipts:
-            held = self.board.streams.get(receipt.slice.lane.stream)
-            if held is not None and receipt.reached < receipt.slice.until_offset:
-                self.gates.returned(held, receipt)

@@ -7,23 +7,37 @@ The first record after a quiet time is seen when the sweep comes by: at once wit
 lanes, after 4 s with 10,000. From then on the lane is lively.
 
 A stream of order ``stream`` is asked as a whole: what one lane has must not run before it is known
-what the others have. Several use cases that read one partition share its answer.
+what the others have. Brokers answer one after the other, and while they do records come. So an end
+is *sure* only when all lanes answered a look that began after it was known: whatever was in a log
+before the record that ends there is then known as well (decision 0019). A lane that nobody tells
+the end of holds the others, and after a moment people are told so.
 
-A turn costs what it asks, and nothing for other lanes. What an end that went back means, and which
-topics there are, is not decided here.
+Several use cases that read one partition share its answer.
+
+A turn costs what it asks, and nothing for other lanes. Answers may come turns later (`talks.py`):
+those about lanes that were given up or doubted meanwhile tell nothing. What an end that went back
+means, and which topics there are, is not decided here.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
+
+import structlog
 
 from headrace.cycle.board import Board, HeldStream, LaneHolder
 from headrace.cycle.sweep import Sweep
-from headrace.model.streams import Order, State, StreamId
+from headrace.cycle.talks import Talk
+from headrace.errors import BrokerUnavailable
+from headrace.log_fields import of_stream
+from headrace.model.streams import State, StreamId
 from headrace.ports import Log, TopicPartition
+
+log = structlog.get_logger(__name__)
 
 #: how long a lane stays lively after its last new record
 LIVELY_S = 30.0
@@ -31,6 +45,8 @@ LIVELY_S = 30.0
 SWEPT_PER_S = 2500.0
 #: no partition is asked more often than this by the sweep
 _SWEPT_EVERY_S = 0.02
+#: people are told of a stream that waits for an answer when it has for so long
+BLIND_S = 2.0
 
 
 class Followed(NamedTuple):
@@ -50,11 +66,19 @@ class News:
     woken: list[HeldStream] = field(default_factory=list)
 
 
+class Told(NamedTuple):
+    """What became of a question."""
+
+    #: partitions with new records
+    grown: list[TopicPartition]
+    #: those without an answer
+    silent: set[TopicPartition]
+
+
 @dataclass(slots=True)
 class Ends:
     """Keeps the ends on a board true."""
 
-    log: Log
     board: Board
     _readers: dict[TopicPartition, tuple[LaneHolder, ...]] = field(default_factory=dict)
     _followed: dict[StreamId, Followed] = field(default_factory=dict)
@@ -63,6 +87,14 @@ class Ends:
     )
     #: partition -> second of its last new record, longest ago first
     _lively: OrderedDict[TopicPartition, float] = field(default_factory=OrderedDict)
+    #: streams whose lanes are merged, some of them with records that are not sure
+    _unsure: dict[StreamId, HeldStream] = field(default_factory=dict)
+    #: those that wait for it -> since which second
+    _blind_since_s: dict[StreamId, float] = field(default_factory=dict)
+    #: of whose leaders nothing is to be believed; the next question begins with that
+    _doubted: set[TopicPartition] = field(default_factory=set)
+    #: what was asked of these before is not to be believed
+    _outdated: set[TopicPartition] = field(default_factory=set)
 
     @property
     def lively(self) -> int:
@@ -72,8 +104,12 @@ class Ends:
     def follow(self, held: HeldStream) -> None:
         """Ask for a stream's lanes, as it has them now; for new ones in the next turn."""
         before = self._followed.get(held.stream.id)
-        if before is not None and _unchanged(before, held):
-            return
+        if before is None or not _unchanged(before, held):
+            self._take_up(held)
+        if held.merges:
+            self._unsure[held.stream.id] = held
+
+    def _take_up(self, held: HeldStream) -> None:
         self.leave(held.stream.id)
         partitions = tuple(TopicPartition(held.stream.topic, number) for number in held.lanes)
         for name, lane in zip(partitions, held.lanes.values(), strict=True):
@@ -86,11 +122,28 @@ class Ends:
         for name in self._followed[held.stream.id].partitions:
             self._sweep.hurry(name)
 
+    def forget(self, held: HeldStream) -> None:
+        """Believe no answer about a stream's lanes to a question that was asked before."""
+        self._outdated |= {TopicPartition(held.stream.topic, number) for number in held.lanes}
+
+    def ask_again(self, held: HeldStream, partition: int) -> None:
+        """Believe nothing of where a log ends, and ask in the next turn who leads it by then."""
+        if held.stream.id in self._followed:
+            name = TopicPartition(held.stream.topic, partition)
+            held.lanes[partition].end = -1
+            self._doubted.add(name)
+            self._outdated.add(name)
+            self._sweep.hurry(name)
+
     def leave(self, stream: StreamId) -> None:
         """Ask no more for a stream; one that is not followed does no harm."""
         before = self._followed.pop(stream, None)
+        self._unsure.pop(stream, None)
+        self._blind_since_s.pop(stream, None)
         if before is None:
             return
+        before.held.blind = None
+        self._outdated |= set(before.partitions)
         for name in before.partitions:
             others = tuple(each for each in self._readers[name] if each.held is not before.held)
             if others:
@@ -100,7 +153,7 @@ class Ends:
             self._sweep.discard(name)
             self._lively.pop(name, None)
 
-    def ask(self, now_s: float) -> News:
+    def ask(self, now_s: float) -> Talk[tuple[News, Told]]:
         """Learn the ends that are due.
 
         Raises:
@@ -110,9 +163,25 @@ class Ends:
         news = News()
         asked = dict.fromkeys(self._sweep.due(now_s))
         asked |= dict.fromkeys(name for name in self._lively if self._done(name))
-        grown = self._learn(asked, now_s, news)
-        together = (name for name in self._siblings(grown) if name not in asked)
-        self._learn(dict.fromkeys(together), now_s, news)
+        asked |= dict.fromkeys(self._lanes_of(self._blind()))
+        told = yield from self._learn(asked, now_s, news)
+        self._unsure |= {held.stream.id: held for held in self._merged(told.grown)}
+        return news, told
+
+    def ask_blind(self, told: Told, now_s: float) -> Talk[News]:
+        """Ask in the same turn for streams that wait for it; tell people who has waited for long.
+
+        What the first answers ``told`` is not lost if nobody answers now.
+        """
+        news = News()
+        # Who waits for a broker that does not answer is not asked for twice in a turn.
+        blind = [held for held in self._blind() if told.silent.isdisjoint(self._lanes_of([held]))]
+        asked = dict.fromkeys(self._lanes_of(blind))
+        try:
+            silent = (yield from self._learn(asked, now_s, news)).silent
+        except BrokerUnavailable:
+            silent = set(asked)
+        self._tell(told.silent | silent, now_s)
         return news
 
     def _calm_down(self, now_s: float) -> None:
@@ -126,18 +195,28 @@ class Ends:
         """Whether a reader of it has nothing left to do."""
         return any(each.lane.end <= each.lane.position for each in self._readers[name])
 
-    def _learn(
-        self, asked: Collection[TopicPartition], now_s: float, news: News
-    ) -> list[TopicPartition]:
-        """Ask, and return those with new records."""
-        grown = []
-        for name, end in self.log.end_offsets(list(asked)).items() if asked else ():
-            if self._take(name, end, news):
-                grown.append(name)
-        for name in [*grown, *self._siblings(grown)]:
+    def _learn(self, asked: Collection[TopicPartition], now_s: float, news: News) -> Talk[Told]:
+        """Ask; what was known before is sure now, in streams all of whose lanes answered."""
+        if not asked:
+            return Told([], set())
+        whole = [held for held in self._unsure.values() if self._are_in(held, asked)]
+        before = [[(lane, lane.end) for lane in held.lanes.values()] for held in whole]
+        doubted, self._doubted, self._outdated = self._doubted, set(), set()
+        told: dict[TopicPartition, int] = yield partial(_ends, doubted, list(asked))
+        answers = {
+            name: end
+            for name, end in told.items()
+            if name in self._readers and name not in self._outdated
+        }
+        grown = [name for name, end in answers.items() if self._take(name, end, news)]
+        for held, lanes in zip(whole, before, strict=True):
+            if self._unsure.get(held.stream.id) is held and self._are_in(held, answers):
+                for lane, end in lanes:
+                    lane.sure = min(end, lane.end)
+        for name in dict.fromkeys([*grown, *self._lanes_of(self._merged(grown))]):
             self._lively[name] = now_s
             self._lively.move_to_end(name)
-        return grown
+        return Told(grown, set(asked) - told.keys())
 
     def _take(self, name: TopicPartition, end: int, news: News) -> bool:
         """Write an answer down; True if it tells of a new record that may run."""
@@ -156,12 +235,65 @@ class Ends:
                 self.board.ready[held.stream.id] = None
         return grown
 
-    def _siblings(self, names: Iterable[TopicPartition]) -> Iterable[TopicPartition]:
-        """The other lanes of streams whose order goes over all of them."""
-        for name in names:
-            for held, _ in self._readers[name]:
-                if held.deployment.order is Order.STREAM and len(held.lanes) > 1:
-                    yield from self._followed[held.stream.id].partitions
+    def _merged(self, names: Iterable[TopicPartition]) -> list[HeldStream]:
+        """The streams whose order goes over all of their lanes, these among them."""
+        readers = (held for name in names for held, _ in self._readers[name])
+        return [held for held in readers if held.merges]
+
+    def _lanes_of(self, streams: Iterable[HeldStream]) -> Iterator[TopicPartition]:
+        """Their partitions, but for those that their topics do not have any more."""
+        for held in streams:
+            for name in self._followed[held.stream.id].partitions:
+                if not held.lanes[name.partition].gone:
+                    yield name
+
+    def _are_in(self, held: HeldStream, names: Container[TopicPartition]) -> bool:
+        """Whether these are all lanes of a stream, and maybe more."""
+        return all(name in names for name in self._lanes_of([held]))
+
+    def _blind(self) -> list[HeldStream]:
+        """Streams that wait until all their lanes were asked; what will not be is forgotten."""
+        found = []
+        for name, held in list(self._unsure.items()):
+            lanes = held.lanes.values()
+            active = held.state is State.ACTIVE
+            if not (active and held.merges and any(lane.is_unsure for lane in lanes)):
+                # One that is not active now is written down anew when it is followed again.
+                del self._unsure[name]
+                continue
+            # It could not go on in any case while something of it runs, or waits for a person.
+            stands = any(lane.wave is not None or lane.failure is not None for lane in lanes)
+            if not stands and any(lane.is_blind for lane in lanes):
+                found.append(held)
+        return found
+
+    def _tell(self, silent: Collection[TopicPartition], now_s: float) -> None:
+        """Let people know of streams that have waited for an answer for longer than a moment."""
+        waiting = {
+            held.stream.id: (held, lanes)
+            for held in self._blind()
+            if (lanes := [name.partition for name in self._lanes_of([held]) if name in silent])
+        }
+        for stream in self._blind_since_s.keys() - waiting.keys():
+            del self._blind_since_s[stream]
+            self._followed[stream].held.blind = None
+        for stream, (held, lanes) in waiting.items():
+            since_s = self._blind_since_s.setdefault(stream, now_s)
+            if now_s - since_s >= BLIND_S and held.blind is None:
+                held.blind = (
+                    f"order stream: no broker says where {held.stream.topic}{lanes} ends; "
+                    "it may have the oldest record"
+                )
+                log.warning("stream waits for a lane", **of_stream(stream), why=held.blind)
+
+
+def _ends(
+    doubted: Collection[TopicPartition], asked: Collection[TopicPartition], log: Log
+) -> dict[TopicPartition, int]:
+    """Asked in a thread."""
+    if doubted:
+        log.doubt(doubted)
+    return log.end_offsets(asked)
 
 
 def _unchanged(before: Followed, held: HeldStream) -> bool:

@@ -2,6 +2,8 @@
 
 `policies/quarantine.py` decides; here it is done. Everything that a kill may not lose is in the
 store before the board follows: a lane is stopped exactly while it has an open failure there.
+A dead letter may take its time, so a thread keeps it (`letters.py`): its lane stands still until
+it is acknowledged, and only then its position moves.
 What is only remembered here (how often a lane was tried, who is suspected of killing workers) is
 learned again by a driver that starts anew.
 """
@@ -9,14 +11,14 @@ learned again by a driver that starts anew.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from headrace.cycle.board import Board, HeldStream, Lane
+from headrace.cycle.letters import Aside, Kept, Letters
 from headrace.cycle.report import Reporter
-from headrace.errors import HeadraceError
 from headrace.log_fields import of_slice, of_wave
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
@@ -32,7 +34,7 @@ from headrace.policies.quarantine import (
     judge,
 )
 from headrace.policies.retry import Backoff
-from headrace.ports import Clock, DeadLetter, DeadLetters, Store
+from headrace.ports import Clock, DeadLetter, Store
 
 log = structlog.get_logger(__name__)
 
@@ -46,24 +48,49 @@ class Failing:
     """Does what is decided about failed slices and dead waves."""
 
     store: Store
-    dead_letters: DeadLetters
+    letters: Letters
     board: Board
     reporter: Reporter
     clock: Clock
     chance: Callable[[], float] = random.random
     #: lanes of the present result that were judged, should its commit have to be repeated
     _judged: set[LaneId] = field(default_factory=set)
+    #: letters that came back, and whose lanes do not follow yet
+    _kept: list[Kept] = field(default_factory=list)
 
-    def reload(self) -> None:
-        """Stop the lanes that have an open failure in the store, and no others."""
-        stopped = {each.slice.lane: each.id for each in self.store.failures(only_open=True)}
-        for held in self.board.streams.values():
-            for partition, lane in held.lanes.items():
-                number = stopped.get(LaneId(*held.stream.id, partition))
-                if lane.failure is not None and number is None:
-                    lane.tries = lane.attempts = lane.letters = 0
-                    lane.not_before_s = float("-inf")
-                lane.failure = number
+    def reload(self, driver: str) -> None:
+        """Stop the lanes of this driver that have an open failure in the store, and no others."""
+        stopped = self.store.stopped_lanes(driver)
+        lanes = {
+            LaneId(*held.stream.id, partition): lane
+            for held in self.board.streams.values()
+            for partition, lane in held.lanes.items()
+        }
+        told = self._told(
+            number
+            for name, number in stopped.items()
+            if name in lanes
+            if number != lanes[name].failure
+        )
+        for name, lane in lanes.items():
+            number = stopped.get(name)
+            if lane.failure is not None and number is None:
+                lane.tries = lane.attempts = lane.letters = 0
+                lane.not_before_s = float("-inf")
+            lane.failure = number
+            lane.trouble = told.get(number, lane.trouble)
+
+    def _told(self, news: Iterable[int]) -> dict[int | None, str]:
+        """What failures are told as, which others kept, or this driver before it started."""
+        numbers = set(news)
+        if not numbers:
+            return {}
+        found = self.store.failures(only_open=True, with_records=False)
+        return {
+            each.id: _told(each.slice.lane.partition, each.error)
+            for each in found
+            if each.id in numbers
+        }
 
     def worked(self, receipt: Receipt, held: HeldStream, lane: Lane) -> None:
         """A slice came through: trouble at its position is over."""
@@ -71,6 +98,7 @@ class Failing:
         if lane.suspect_until is not None and lane.position >= lane.suspect_until:
             lane.suspect_until = None
         suspected = any(each.suspect_until is not None for each in held.lanes.values())
+        held.hung = False
         if not suspected:
             held.apart = ""
             if held.most_records is not None:
@@ -108,7 +136,7 @@ class Failing:
         elif verdict.step is Step.DEAD_LETTER:
             self._set_aside(piece, error, verdict, held, lane)
         else:
-            self._stop(piece, error, verdict, held, lane)
+            self._stop(piece, error, verdict, lane)
         self._judged.add(piece.lane)
 
     def settled(self) -> None:
@@ -162,6 +190,7 @@ class Failing:
         for piece in slices:
             lane = self.board.lane(piece.lane)
             if lane is not None:
+                lane.trouble = _told(piece.lane.partition, error)
                 lane.not_before_s = now_s + self.wait_s(lane.tries, error)
                 lane.tries += 1
 
@@ -174,11 +203,11 @@ class Failing:
     def _again(
         self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
     ) -> None:
-        self._remember(piece, error, verdict, held, lane)
+        self._remember(piece, error, verdict, lane)
         lane.not_before_s = self.clock.monotonic_s() + verdict.wait_s
         held.most_records = verdict.most_records
         if verdict.apart:
-            held.apart = f"{held.stream.id}"
+            held.apart, held.hung = f"{held.stream.id}", not error.temporary
             lane.suspect_until = max(piece.until_offset, lane.suspect_until or 0)
         log.warning(
             "slice held back",
@@ -188,13 +217,11 @@ class Failing:
             error=error.message,
         )
 
-    def _stop(
-        self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
-    ) -> None:
+    def _stop(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
         stop_use_case = verdict.step is Step.FAIL
         failure = Failure(piece, error, self.clock.now_s(), verdict.history.attempts)
         lane.failure = self.store.keep_failure(failure, stop_use_case=stop_use_case)
-        self._remember(piece, error, verdict, held, lane)
+        self._remember(piece, error, verdict, lane)
         lane.suspect_until = None
         log.error(
             "use case stopped" if stop_use_case else "lane stopped",
@@ -207,37 +234,94 @@ class Failing:
     def _set_aside(
         self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
     ) -> None:
+        """Have the record kept in the dead letters; its lane stands still until it is."""
         assert error.offset is not None, "only a record that is named can be set aside"
-        try:
-            self.dead_letters.keep([DeadLetter(piece, error, verdict.history.attempts)])
-        except HeadraceError as trouble:
-            # The lane may not go on without it: the record is tried again, and then set aside.
-            log.warning("dead letter not kept", **of_slice(piece), error=str(trouble))
-            lane.not_before_s = self.clock.monotonic_s() + self.wait_s(lane.tries, error)
-            lane.tries += 1
-            return
+        letter = DeadLetter(piece, error, verdict.history.attempts)
         move = Move(piece.lane, piece.from_offset, error.offset + 1, held.epoch)
-        if move.to_offset > move.from_offset and all(self.store.positions.advance([move])):
+        if not self.letters.take(Aside(letter, move, lane.tries, verdict.history.letters)):
+            self._try_again(letter, lane, "too many wait for brokers that do not take them")
+            return
+        lane.aside = error.offset
+        lane.trouble = (
+            f"partition {piece.lane.partition}: offset {error.offset} waits until its dead letter "
+            "is kept"
+        )
+
+    def look(self) -> None:
+        """Let lanes go on whose dead letters are kept by now; never waits for brokers.
+
+        Raises:
+            StoreUnavailable: the rest of them is done by the next call.
+        """
+        self._kept += self.letters.look()
+        while self._kept:
+            self._answered(*self._kept[0])
+            self._kept.pop(0)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a lane waits for its dead letter."""
+        return self.letters.is_busy or bool(self._kept)
+
+    def _answered(self, aside: Aside, trouble: Exception | None) -> None:
+        """A letter is kept, or it is not; where its lane began anew meanwhile that is all."""
+        move, lane = aside.move, self._lane_of(aside)
+        if trouble is not None:
+            # The lane may not go on without it: the record is tried again, and then set aside.
+            if lane is not None:
+                lane.aside = None
+                self._try_again(aside.letter, lane, str(trouble))
+            return
+        moved = move.to_offset > move.from_offset and all(self.store.positions.advance([move]))
+        if lane is not None and not moved:
+            # Somebody else moved it, or the answer to our own move was lost.
+            self.board.fill(self.store.load_positions([move.lane.stream]))
+        self._count(aside, moved=moved)
+        if lane is None:
+            return
+        lane.aside = None
+        if moved:
             lane.position = move.to_offset
-        meter = self.reporter.meter(held.stream.id)
-        meter.dead_letters += 1
-        meter.last_error = error.message
         lane.tries = lane.attempts = 0
-        lane.letters = verdict.history.letters
+        lane.letters = aside.letters
+
+    def _lane_of(self, aside: Aside) -> Lane | None:
+        """The lane of a letter, if it is still as it was when the letter was taken."""
+        held = self.board.streams.get(aside.move.lane.stream)
+        if held is None or held.epoch != aside.move.epoch:
+            return None
+        return held.lanes.get(aside.move.lane.partition)
+
+    def _count(self, aside: Aside, *, moved: bool) -> None:
+        piece, error = aside.letter.slice, aside.letter.error
+        meter = self.reporter.meter(piece.lane.stream)
+        # A letter whose lane does not go on comes again.
+        meter.dead_letters += moved
+        meter.note(_told(piece.lane.partition, error), self.clock.now_s())
         log.warning("record set aside", **of_slice(piece), offset=error.offset, error=error.message)
 
-    def _remember(
-        self, piece: Slice, error: SliceError, verdict: Verdict, held: HeldStream, lane: Lane
-    ) -> None:
+    def _try_again(self, letter: DeadLetter, lane: Lane, why: str) -> None:
+        piece, error = letter.slice, letter.error
+        log.warning("dead letter not kept", **of_slice(piece), error=why)
+        lane.trouble = (
+            f"partition {piece.lane.partition}: the dead letter of offset {error.offset} is not "
+            f"kept: {why}"
+        )
+        lane.not_before_s = self.clock.monotonic_s() + self.wait_s(lane.tries, error)
+        lane.tries += 1
+
+    def _remember(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
         lane.tries, lane.attempts = verdict.history.tries, verdict.history.attempts
-        self.reporter.meter(
-            held.stream.id
-        ).last_error = f"partition {piece.lane.partition}: {error.code}: {error.message}"
+        lane.trouble = _told(piece.lane.partition, error)
 
 
 def hurts(error: SliceError) -> bool:
     """Whether what happened says that a stream of the wave hangs or kills its worker."""
     return error.code in HURTS_NEIGHBOURS
+
+
+def _told(partition: int, error: SliceError) -> str:
+    return f"partition {partition}: {error.code}: {error.message}"
 
 
 def _rules(deployment: Deployment) -> Rules:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from headrace.cycle.board import Board, HeldStream, Lane
 from headrace.cycle.meters import WINDOW_S, Meter, Window, merged_of
-from headrace.cycle.report import Reporter, shown_note, shown_state, shown_wave
+from headrace.cycle.report import Reporter, Shown, shown, shown_wave
 from headrace.model.statistics import LaneFigures, Point, Spread, StreamFigures
 from headrace.model.streams import StreamId
 from headrace.policies.history import FRESH_SPAN_S
@@ -73,7 +73,7 @@ class _Track:
 
     figures: StreamFigures
     #: what a person has to see at once
-    urgent: tuple[object, ...] = ()
+    urgent: Shown | None = None
     #: what else the figures were made of
     mark: tuple[object, ...] = ()
     #: they change without anything happening: a lag grows older, a rate fades
@@ -129,10 +129,16 @@ class Figures:
                 found.append(Minute(name, windows, from_s))
         return found
 
+    def forget(self, from_s: float) -> None:
+        """Let go of streams that left, but for what was counted since then: it is still to tell."""
+        self.reporter.forget(self.board.streams, int(from_s // WINDOW_S))
+
     def _scan(self, name: StreamId, held: HeldStream, now: _Now) -> None:
         """Note whether anything happened to a stream; what cannot wait is described at once."""
+        if self.reporter.forget_earlier(held):
+            self._tracks.pop(name, None)
         meter = self.reporter.meters.get(name, _NOTHING)
-        urgent = (shown_state(held, now.steady_s), shown_note(held, meter))
+        urgent = shown(held, meter, now.now_s, now.steady_s)
         track = self._tracks.get(name)
         if track is None or track.urgent != urgent:
             if track is None:
@@ -162,15 +168,15 @@ class Figures:
             incoming += each.records_in
             outgoing += each.records_out
             task_s += each.task_s
-        state, note = shown_state(held, now.steady_s), shown_note(held, meter)
-        track.urgent, track.mark = (state, note), (meter.version, *_ends(lanes))
+        found = shown(held, meter, now.now_s, now.steady_s)
+        track.urgent, track.mark = found, (meter.version, *_ends(lanes))
         track.restless = bool(lag or incoming or outgoing or task_s)
         track.seen_s = now.steady_s
         track.ends = {partition: lane.end for partition, lane in lanes.items()}
         track.figures = StreamFigures(
             stream=name,
             topic=held.stream.topic,
-            state=state,
+            state=found.state,
             lag_records=lag,
             lag_s=latest_s,
             in_per_s=incoming / now.span_s,
@@ -182,8 +188,11 @@ class Figures:
             dead_letters_total=meter.dead_letters,
             lost_records_total=meter.lost_records,
             wave=shown_wave(held, meter),
-            note=note,
+            note=found.note,
             lanes=_lanes(lanes, late_s),
+            retry_at_s=None
+            if found.next_try_s is None
+            else now.now_s + found.next_try_s - now.steady_s,
         )
 
 

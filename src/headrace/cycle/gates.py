@@ -8,18 +8,18 @@ Tokens are shared evenly by need (max-min): who wants little gets it whole. With
 streams, some get one each and the others the next time, in turn. A gate whose streams want less
 than it holds limits nobody, and streams behind no gate cost nothing here.
 
-Tokens are taken when a slice starts. What a slice did not use, because it yielded early, is given
-back when its receipt comes.
+Tokens are taken when a slice starts, whatever it is: one that runs again does not wait for them,
+and makes a debt. What a slice paid is its *fare*, which knows the very buckets, so that what it did
+not use can be given back where it was taken from (`accounts.py`), whatever became of its stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.cycle.board import NO_LIMIT, Allowance, HeldStream
-from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice, StreamId
 from headrace.planning.demand import level
 from headrace.policies.throttle import Bucket
@@ -77,10 +77,48 @@ class Gate:
         self.records = self.records.refilled(now_s) if self.records else None
         self.bytes = self.bytes.refilled(now_s) if self.bytes else None
 
-    def spend(self, records: float, bytes_: float) -> None:
-        """Take tokens, or give them back where negative."""
+    def change(self, rate: Rate, now_s: float) -> None:
+        """Let through another rate from now on.
+
+        What is owed stays owed, and it gets no fuller: changing it often must not give a burst each
+        time.
+        """
+        fresh = Gate.full(rate, now_s)
+        self.records = _carried(self.records, fresh.records)
+        self.bytes = _carried(self.bytes, fresh.bytes)
+        self.rate = rate
+
+    def spend(self, records: float, bytes_: float) -> Toll:
+        """Take tokens; what it does not limit is not taken."""
+        toll = Toll(self, records if self.records else 0.0, bytes_ if self.bytes else 0.0)
         self.records = self.records.spend(records) if self.records else None
         self.bytes = self.bytes.spend(bytes_) if self.bytes else None
+        return toll
+
+    def give_back(self, records: float, bytes_: float) -> None:
+        """Give tokens back that were taken here."""
+        self.records = self.records.given_back(records) if self.records else None
+        self.bytes = self.bytes.given_back(bytes_) if self.bytes else None
+
+
+class Toll(NamedTuple):
+    """What was taken at one gate."""
+
+    gate: Gate
+    records: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fare:
+    """What a slice paid."""
+
+    tolls: tuple[Toll, ...]
+
+    def give_back(self, part: float) -> None:
+        """Give back a part of it, from 0 to 1; called once."""
+        for gate, records, bytes_ in self.tolls:
+            gate.give_back(part * records, part * bytes_)
 
 
 #: the gates a stream stands behind, with the rate of each now
@@ -113,26 +151,20 @@ class Gates:
                     held.throttled = True
         return allowed
 
-    def passed(self, held: HeldStream, slices: Iterable[Slice]) -> None:
-        """Slices of a stream were started."""
-        records = sum(each.size for each in slices)
-        self._spend(held, records)
+    def passed(self, held: HeldStream, piece: Slice, now_s: float) -> Fare:
+        """A slice of a stream was started: it pays at all gates, if need be with a debt."""
+        gates = [self._at(name, rate, now_s) for name, rate in self.rates_of(held).items()]
+        bytes_ = piece.size * held.cost.bytes_per_record
+        return Fare(tuple(gate.spend(piece.size, bytes_) for gate in gates))
 
-    def returned(self, held: HeldStream, receipt: Receipt) -> None:
-        """A slice came back; what it left undone was not taken after all."""
-        self._spend(held, -(receipt.slice.until_offset - receipt.reached))
-
-    def _at(self, name: GateId, rate: Rate, now_s: float) -> None:
+    def _at(self, name: GateId, rate: Rate, now_s: float) -> Gate:
         gate = self.gates.get(name)
-        if gate is None or gate.rate.burst_s != rate.burst_s:
+        if gate is None:
             gate = self.gates[name] = Gate.full(rate, now_s)
-        if gate.rate != rate:
-            # A new rate keeps what is owed: changing it often must not give a burst each time.
-            fresh = Gate.full(rate, now_s)
-            fresh.records = _carried(gate.records, fresh.records)
-            fresh.bytes = _carried(gate.bytes, fresh.bytes)
-            gate = self.gates[name] = fresh
         gate.refill(now_s)
+        if gate.rate != rate:
+            gate.change(rate, now_s)
+        return gate
 
     def _shared(self, name: GateId, members: Sequence[HeldStream]) -> list[Allowance]:
         gate = self.gates[name]
@@ -150,12 +182,6 @@ class Gates:
             return [None] * len(wanted)
         tokens = min(max(0, int(bucket.tokens)), sum(wanted))
         return list(level(wanted, tokens, self._turn % len(wanted)))
-
-    def _spend(self, held: HeldStream, records: int) -> None:
-        for name in self.rates_of(held):
-            gate = self.gates.get(name)
-            if gate is not None:
-                gate.spend(records, records * held.cost.bytes_per_record)
 
 
 def _full(rate_per_s: float | None, burst_s: float, now_s: float) -> Bucket | None:

@@ -151,9 +151,11 @@ def seek_offsets(of: StreamLog, wanted: Mapping[int, int]) -> dict[int, int]:
         ConfigError: an offset is outside what the log holds.
     """
     for number, offset in wanted.items():
-        if not of.starts.get(number, 0) <= offset <= of.ends.get(number, -1):
+        if number not in of.starts:
+            raise ConfigError(f"{of.stream.topic} has no partition {number}")
+        if not of.starts[number] <= offset <= of.ends.get(number, -1):
             raise ConfigError(
-                f"{of.stream.topic}[{number}] holds offsets {of.starts.get(number)} to "
+                f"{of.stream.topic}[{number}] holds offsets {of.starts[number]} to "
                 f"{of.ends.get(number)}; {offset} is not among them"
             )
     return dict(wanted)

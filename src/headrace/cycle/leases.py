@@ -98,6 +98,11 @@ class Leases:
         self.confirm(now_s)
 
     @property
+    def joined_as(self) -> int | None:
+        """The same, or None before it has joined and after it has left. Safe in any thread."""
+        return self._number
+
+    @property
     def number(self) -> int:
         """What it was given when it joined."""
         assert self._number is not None, "it has joined"
@@ -125,15 +130,16 @@ class Leases:
                 continue
             # Should the answer be lost, it may be the heir all the same.
             self._news = True
-            if self.store.adopt(self.name, peer):
+            if self.store.adopt(self.name, self.number, peer):
                 log.warning("driver is dead; its streams are taken over", driver=peer.name)
                 del self._seen[peer.name]
 
     def _alive(self) -> list[Watched]:
+        # Who never beat is one that was lost: its share would be nobody's until it is inherited.
         return [
             each
             for name, each in self._seen.items()
-            if name == self.name or each.silent_s < self.lease_s
+            if name == self.name or (each.silent_s < self.lease_s and each.peer.beats)
         ]
 
     def _living(self) -> set[tuple[str, frozenset[str]]]:

@@ -7,6 +7,9 @@ before anything more of it is planned, and told by exact offsets. Then ``data_lo
 decides for this stream alone: ``fail`` suspends it until a person has sought it; ``skip`` sends it
 on where its topic does, and the offsets stay in the store as a failure that is over.
 
+A log that ends before a position is first doubted: the cluster is asked who leads it, and for as
+long as a leader that is cut off could still answer, its stream waits.
+
 A skip waits until nothing of the stream runs, and raises its epoch: a slice of the old log that
 still runs somewhere could otherwise commit under offsets that mean other records by now. It does
 not wait for a recorded wave that is to run again: that one waits for the skip.
@@ -16,19 +19,28 @@ When topics are looked at is `topics.py`'s matter; what is lost, `policies/data_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
 from headrace.cycle.board import Board, HeldStream
 from headrace.cycle.report import Reporter
+from headrace.cycle.talks import Talk
 from headrace.errors import OffsetOutOfRange, TopicRecreated
 from headrace.log_fields import of_stream
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
-from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, StreamId
-from headrace.policies.data_loss import Loss, Lost, lost_range, lost_topic
+from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, Stopper, StreamId
+from headrace.policies.data_loss import (
+    CUT_PATIENCE_S,
+    Loss,
+    Lost,
+    lost_range,
+    lost_topic,
+    seen_short,
+)
 from headrace.ports import Clock, Log, Store, TopicInfo, TopicPartition
 
 log = structlog.get_logger(__name__)
@@ -51,19 +63,20 @@ class Losses:
     """Finds what Kafka lost of the streams on a board, and does what was decided about it."""
 
     store: Store
-    log: Log
     board: Board
     reporter: Reporter
     clock: Clock
+    #: how long a log has to end before a position until it counts as cut
+    cut_patience_s: float = CUT_PATIENCE_S
 
-    def look(self, seen: Sequence[tuple[HeldStream, TopicInfo]]) -> dict[StreamId, str]:
+    def look(
+        self, seen: Sequence[tuple[HeldStream, TopicInfo]], edges: Edges
+    ) -> dict[StreamId, str]:
         """Hold streams against their topics; return those that can not go on now, each with why.
 
         Raises:
-            BrokerUnavailable: nothing was learned.
             StoreUnavailable: a decision may or may not be in the store; look at it again.
         """
-        edges = self._edges(seen)
         reasons: dict[StreamId, str] = {}
         for held, info in seen:
             reason = self._stream(held, info, edges)
@@ -71,7 +84,12 @@ class Losses:
                 reasons[held.stream.id] = reason
         return reasons
 
-    def _edges(self, seen: Sequence[tuple[HeldStream, TopicInfo]]) -> Edges:
+    def ask(self, seen: Sequence[tuple[HeldStream, TopicInfo]]) -> Talk[Edges]:
+        """Learn where the logs of these streams begin and, where that is doubtful, end.
+
+        Raises:
+            BrokerUnavailable: nothing was learned.
+        """
         there = {held.stream.topic: frozenset(info.partitions) for held, info in seen}
         lanes = {
             name: holders
@@ -79,23 +97,35 @@ class Losses:
             if name.partition in there[name.topic]
         }
         # Nobody has asked yet, or the log ends before the position. It need not have been cut: a
-        # seek may go to records that came later. And it is never a leader that lags: those do not
-        # answer before they know (KIP-207).
+        # seek may go to records that came later.
         doubtful = [
             name
             for name, holders in lanes.items()
             if any(max(0, each.lane.end) < each.lane.position for each in holders)
         ]
-        return Edges(
-            self.log.start_offsets(list(lanes)) if lanes else {},
-            self.log.end_offsets(doubtful) if doubtful else {},
-        )
+        if not lanes:
+            return Edges({}, {})
+        edges: Edges = yield partial(_edges, list(lanes), doubtful)
+        lost = {
+            name
+            for name, holders in lanes.items()
+            if any(
+                lost_range(each.lane.position, edges.starts.get(name), edges.ends.get(name))
+                for each in holders
+            )
+        }
+        if lost:
+            edges = yield partial(_asked_anew, edges, lost)
+        return edges
 
     def _stream(self, held: HeldStream, info: TopicInfo, edges: Edges) -> str | None:
         if held.stream.topic_id not in (None, info.topic_id):
             found = _of_topic(held, info, edges)
         else:
             found = self._of_ranges(held, edges)
+            early = self._too_early(held, found)
+            if early is not None:
+                return early
         if found is None:
             return _NO_LEADER
         if not found:
@@ -107,16 +137,35 @@ class Losses:
     def _of_ranges(self, held: HeldStream, edges: Edges) -> dict[int, Lost]:
         """What its lanes lost, but for those that run, and those that may not be moved now."""
         waits = held.deployment.data_loss is DataLossPolicy.SKIP
-        found: dict[int, Lost] = {}
+        until, found = held.deployment.until, dict[int, Lost]()
         for number, lane in held.lanes.items():
             # A lane that is stopped at a record goes on when somebody says so, and not before.
             if lane.wave in self.board.flights or (waits and lane.failure is not None):
                 continue
+            if until is not None and lane.position >= until.get(number, 0):
+                continue  # a rerun has nothing left to read there
             name = TopicPartition(held.stream.topic, number)
             lost = lost_range(lane.position, edges.starts.get(name), edges.ends.get(name))
             if lost is not None:
                 found[number] = lost
         return found
+
+    def _too_early(self, held: HeldStream, found: Mapping[int, Lost]) -> str | None:
+        """Why nothing may be done yet about what seems to be cut; None if nothing only seems so."""
+        now_s, reason = self.clock.monotonic_s(), None
+        for number, lane in held.lanes.items():
+            lost = found.get(number)
+            if lost is None or lost.loss is not Loss.CUT:
+                lane.short = None
+                continue
+            lane.short = seen_short(lane.short, lane.position, now_s, self.cut_patience_s)
+            if not lane.short.lasts(self.cut_patience_s):
+                reason = (
+                    f"{held.stream.topic}[{number}] seems to end at {lost.from_offset}, before the "
+                    f"position {lane.position}; a broker that is cut off says so as well, so it is "
+                    f"asked for {self.cut_patience_s:g} s before the log counts as cut"
+                )
+        return reason
 
     def _suspend(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str:
         errors = [
@@ -127,7 +176,7 @@ class Losses:
             log.error("stream suspended", **of_stream(held.stream.id), why=_shown(each))
         more = f" (and {len(errors) - 1} more partitions)" if len(errors) > 1 else ""
         reason = f"{_shown(errors[0])}{more}"
-        self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason)
+        self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE)
         return reason
 
     def _skip(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str | None:
@@ -146,6 +195,8 @@ class Losses:
             self.board.fill(self.store.load_positions([stream]))
             return _MOVED
         held.epoch = epoch
+        if held.stream.topic_id != info.topic_id:
+            held.topic_since = epoch
         held.stream = replace(held.stream, topic_id=info.topic_id, epoch=epoch)
         for number, each in found.items():
             held.lanes[number].restart(each.go_on_at)
@@ -163,8 +214,29 @@ class Losses:
         meter = self.reporter.meter(stream)
         meter.lost_records += sum(each.size for each in found.values() if each.unread)
         for each in failures:
-            meter.last_error = _shown(each.error)
-            log.warning("lost records skipped", **of_stream(stream), error=meter.last_error)
+            shown = _shown(each.error)
+            meter.note(shown, self.clock.now_s())
+            log.warning("lost records skipped", **of_stream(stream), error=shown)
+
+
+def _edges(
+    lanes: Collection[TopicPartition], doubtful: Collection[TopicPartition], log: Log
+) -> Edges:
+    """Asked in a thread."""
+    return Edges(log.start_offsets(lanes), log.end_offsets(doubtful) if doubtful else {})
+
+
+def _asked_anew(edges: Edges, lost: Collection[TopicPartition], log: Log) -> Edges:
+    """The edges, of partitions that seem to have lost something as their leaders of now say.
+
+    A new leader does not answer before it knows (KIP-207), but the client may still ask the one
+    before, which can be cut off and know nothing of it.
+    """
+    log.doubt(lost)
+    starts = {name: at for name, at in edges.starts.items() if name not in lost}
+    ends = {name: at for name, at in edges.ends.items() if name not in lost}
+    ends |= log.end_offsets(lost)
+    return Edges(starts | log.start_offsets(lost), ends)
 
 
 def _error(lost: Lost, message: str) -> SliceError:

@@ -24,6 +24,8 @@ WINDOW_S = 30.0
 _KEPT = 4
 #: of so few values numpy would take longer than a loop
 _FEW = 4
+#: how long it is told of what is over, such as a record that was set aside
+NOTED_S = 60.0
 #: a rate over less than this says nothing
 _LEAST_SPAN_S = 0.5
 
@@ -58,7 +60,8 @@ class Meter:
     #: records that Kafka removed before they were read, as far as their offsets are known
     lost_records: int = 0
     last_wave: str = ""
-    last_error: str = ""
+    _note: str = ""
+    _noted_at_s: float = -math.inf
     #: grows with each receipt
     version: int = 0
     #: the last few, newest first
@@ -79,6 +82,15 @@ class Meter:
                 window.delays = Sketch(FINE)
             window.delays.update(delays)
         return delays
+
+    def note(self, text: str, now_s: float) -> None:
+        """Take down what happened and is over: a record was set aside, or was lost."""
+        self._note, self._noted_at_s = text, now_s
+
+    def noted(self, now_s: float) -> str:
+        """What happened lately; nobody can mend it, so it goes by itself."""
+        is_fresh = self._note and abs(now_s - self._noted_at_s) < NOTED_S
+        return self._note if is_fresh else ""
 
     def window(self, now_s: float) -> Window:
         """The window of this time, in seconds since 1970; begun if need be."""

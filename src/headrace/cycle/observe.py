@@ -16,16 +16,18 @@ from dataclasses import dataclass, field
 import structlog
 
 from headrace.cycle.board import Board, HeldStream, Lane
-from headrace.cycle.ends import Ends
+from headrace.cycle.ends import Ends, News
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
 from headrace.cycle.reruns import Reruns
+from headrace.cycle.talks import Asker, Talk
 from headrace.cycle.topics import Topics
 from headrace.log_fields import of_stream
+from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
 from headrace.policies.leases import Share
-from headrace.ports import Log, Store
+from headrace.ports import Store
 
 log = structlog.get_logger(__name__)
 
@@ -35,24 +37,29 @@ class Observer:
     """Keeps a board true."""
 
     store: Store
-    log: Log
     board: Board
     leases: Leases
     losses: Losses
+    #: two talks with the log: about topics, and about where logs end
+    about_topics: Asker
+    about_ends: Asker
     #: streams of recorded waves that are still to run again: held until then, removed or not
     owed: set[StreamId] = field(default_factory=set)
     _revision: int = -1
     #: streams that change hands, or were taken up anew, while a slice of them still runs
     _unsettled: set[StreamId] = field(default_factory=set)
+    #: what streams cost that this driver takes anew, as after a seek: where their topics are the
+    #: same, their records are
+    _costs: dict[StreamId, Cost] = field(default_factory=dict)
     _ends: Ends = field(init=False)
     _topics: Topics = field(init=False)
     _reruns: Reruns = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
-        self._ends = Ends(self.log, self.board)
+        self._ends = Ends(self.board)
         self._reruns = Reruns(self.store, self.board)
-        self._topics = Topics(self.store, self.log, self.board, self._ends, self.losses)
+        self._topics = Topics(self.store, self.board, self._ends, self.losses)
 
     def control(self, deployments: Collection[Deployment], now_s: float) -> bool:
         """Take over what operators changed; True if anything did.
@@ -78,6 +85,7 @@ class Observer:
         epochs = self._hold([each.id for each in new], now_s)
         for each in streams:
             self._take(each, tenants[each.id.tenant], loaded[each.id.use_case], epochs)
+        self._costs.clear()
         self._positions(streams)
         self._follow(streams)
         self._reruns.follow()
@@ -95,23 +103,50 @@ class Observer:
 
     def topics(self, now_s: float) -> None:
         """Learn ids and partitions; give new lanes their first position."""
-        self._topics.look(now_s)
+        if not self.about_topics.is_busy:
+            self.about_topics.begin(self._topics.look(now_s))
+        self.about_topics.go_on()
 
-    def ends(self, now_s: float) -> None:
-        """Learn the ends of lanes that may have something new."""
-        news = self._ends.ask(now_s)
+    def ends(self, now_s: float) -> bool:
+        """Learn the ends of lanes that may have something new; whether nothing is left to learn."""
+        if not self.about_ends.is_busy:
+            self.about_ends.begin(self._ask_ends(now_s))
+        over = self.about_ends.go_on()
+        self._reruns.look()
+        return over
+
+    def _ask_ends(self, now_s: float) -> Talk[None]:
+        news, told = yield from self._ends.ask(now_s)
+        self._heed(news, now_s)
+        news = yield from self._ends.ask_blind(told, now_s)
+        self._heed(news, now_s)
+
+    def _heed(self, news: News, now_s: float) -> None:
         for held, name in news.went_back:
             # A log only grows: it was cut, or the topic was made again. Look first.
             why = f"{name.topic}: the log's end went back; checking why"
             if held.state is not State.REMOVED:
                 self._topics.doubt(held, why)
-        self._topics.woken(news.woken, now_s)
-        self._reruns.look()
+        if self._topics.woken(news.woken, now_s):
+            self.topics(now_s)
+
+    @property
+    def asks(self) -> bool:
+        """Whether brokers have not answered yet."""
+        return self.about_topics.is_busy or self.about_ends.is_busy
+
+    def close(self) -> None:
+        """Ask nothing any more, and wait for what is being asked."""
+        self.about_topics.thread.shutdown(wait=True, cancel_futures=True)
 
     def doubt(self, held: HeldStream, lane: Lane, why: str) -> None:
         """Believe nothing of a lane's log, and plan nothing of its stream before a look."""
         lane.end = -1
         self._topics.doubt(held, why)
+
+    def ask_again(self, held: HeldStream, partition: int) -> None:
+        """Ask in the next turn where a log ends, of whom the cluster says leads it then."""
+        self._ends.ask_again(held, partition)
 
     @property
     def quiet(self) -> bool:
@@ -122,15 +157,20 @@ class Observer:
 
     def _is_new(self, stream: Stream, share: Share) -> bool:
         """Whether it is to be held from now on; one that is not ours any more is let go."""
+        held = self.board.streams.get(stream.id)
         if stream.state is State.REMOVED and stream.id not in self.owed:
+            if held is not None and not self.board.runs(held):
+                self._leave(stream.id)
+                del self.board.streams[stream.id]
             return False
         ours = stream.holder == self.leases.name
-        held = self.board.streams.get(stream.id)
         if held is not None:
             if ours and held.epoch == stream.epoch:
                 return False
             if not self._let_go(held, "it changed hands, or was taken up anew"):
                 return False
+            if ours and held.stream.topic_id == stream.topic_id:
+                self._costs[stream.id] = held.cost
             log.info("stream is held by another driver or anew", **of_stream(stream.id))
         return ours or stream.id in share.take
 
@@ -175,7 +215,8 @@ class Observer:
         if held is None:
             if stream.id not in epochs:
                 return
-            held = HeldStream(stream, tenant, deployment, epochs[stream.id])
+            cost = self._costs.pop(stream.id, Cost())
+            held = HeldStream(stream, tenant, deployment, epochs[stream.id], cost=cost)
             self.board.streams[stream.id] = held
         held.stream, held.tenant, held.deployment = stream, tenant, deployment
 
@@ -203,10 +244,11 @@ class Observer:
                 self._ends.follow(held)
 
     def _follow_removed(self, held: HeldStream) -> None:
-        """Nobody looks at its topic any more; what was recorded of it comes to its end."""
-        held.waiting = None
+        """Nothing new of it is planned; what was recorded of it comes to its end, if it can."""
+        held.waiting = held.looked_at = None
         runs = any(lane.wave is not None for lane in held.lanes.values())
         if runs or held.stream.id in self.owed:
+            self._topics.follow(held)
             self._ends.follow(held)
 
     def _leave(self, stream: StreamId) -> None:

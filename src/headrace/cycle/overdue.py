@@ -6,13 +6,14 @@ late: its time begins when a task of it does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import structlog
 
 from headrace.cycle.board import Board
 from headrace.log_fields import of_wave
 from headrace.model.records import Deployment
+from headrace.model.waves import Wave
 from headrace.policies.watchdog import limit_s
 from headrace.ports import Engine
 from headrace.use_cases import UseCase
@@ -23,18 +24,21 @@ log = structlog.get_logger(__name__)
 def end_overdue(
     board: Board,
     engine: Engine,
-    use_cases: Mapping[str, tuple[UseCase, Deployment]],
+    version_of: Callable[[Wave], tuple[UseCase, Deployment]],
     now_s: float,
 ) -> None:
     """Have the engine end what runs for too long, each wave once."""
     for name, flight in board.flights.items():
         wave = flight.wave
-        use_case, deployment = use_cases[wave.use_case]
+        use_case, deployment = version_of(wave)
         shared = flight.shared and use_case.form == "slice"
         most_s = limit_s(flight.predicted_s, deployment.handler_timeout_s, shared=shared)
         if flight.cancelled or now_s - flight.since_s <= most_s:
             continue
-        if not engine.began(name):
+        began = engine.began(name)
+        if began is None:
+            continue  # it is asked again in the next turn
+        if not began:
             flight.since_s = now_s  # it waits for an executor
             continue
         seconds = now_s - flight.since_s

@@ -83,7 +83,9 @@ class Pacing:
             count = self._counts.setdefault(name, _Count())
             count.records += records
             count.busy_s += task_s
-            target_s = result.wave.budget_s + GRACE_S
+            # A bin may be planned for longer than the budget, and is then no overload.
+            planned_s = max(each.predicted_s for each in result.wave.bins)
+            target_s = max(result.wave.budget_s, planned_s) + GRACE_S
             count.target_s += target_s
             count.overrun_s += max(0.0, task_s - target_s) if known else 0.0
             count.waves += 1

@@ -10,9 +10,11 @@ Nothing here decides anything.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from headrace.cycle.board import Board, HeldStream
+from headrace.cycle.board import Board, HeldStream, Lane
 from headrace.cycle.meters import Meter
 from headrace.cycle.timeline import Timeline
 from headrace.cycle.use_case_meters import UseCaseMeter
@@ -47,12 +49,23 @@ class Reporter:
     """Keeps a meter for each stream, and whatever else is counted."""
 
     meters: dict[StreamId, Meter] = field(default_factory=dict)
-    #: task-seconds of all streams
+    #: records and task-seconds of all streams
     all: Meter = field(default_factory=Meter)
     use_cases: dict[str, UseCaseMeter] = field(default_factory=dict)
     timeline: Timeline = field(default_factory=Timeline)
     #: told of committed slices; None: nobody wants traces
     tracing: Tracing | None = None
+    #: of tenants that were added under the name of an earlier one, by stream
+    _generations: dict[StreamId, int] = field(default_factory=dict)
+
+    def forget_earlier(self, held: HeldStream) -> bool:
+        """Forget what was counted of a stream if that was an earlier tenant's; whether it was."""
+        name, generation = held.stream.id, held.tenant.generation
+        if self._generations.get(name, 0) == generation:
+            return False
+        self._generations[name] = generation
+        self.meters.pop(name, None)
+        return True
 
     def meter(self, stream: StreamId) -> Meter:
         """The stream's meter, made at first use."""
@@ -71,6 +84,7 @@ class Reporter:
         meter.last_wave = wave
         delays = meter.add(receipt, now_s)
         self.all.window(now_s).task_s += receipt.seconds
+        self.all.records_total += receipt.records
         self._use_case(receipt.slice.lane.use_case).add(receipt, delays, now_s)
         if self.tracing is not None and receipt.traceparents:
             self.tracing.committed(receipt, wave, now_s)
@@ -79,6 +93,21 @@ class Reporter:
         """A wave came back and is settled, whatever became of it."""
         self.timeline.ended(result, now_s)
         self._use_case(result.wave.use_case).returned(result, now_s)
+
+    def forget(self, here: Collection[StreamId], before: int) -> None:
+        """Let go of streams that are not here any more, and of use cases that none of these is of.
+
+        What was counted in the window of number ``before`` or later is still to be told.
+        """
+        for name in [name for name in self.meters if name not in here]:
+            windows = self.meters[name].windows
+            if not windows or windows[0].number < before:
+                del self.meters[name]
+        for name in self._generations.keys() - {*here, *self.meters}:
+            del self._generations[name]
+        use_cases = {name.use_case for name in here}
+        for use_case in [each for each in self.use_cases if each not in use_cases]:
+            del self.use_cases[use_case]
 
     def rows(self, board: Board, clock: Clock) -> list[Row]:
         """A row for each stream held, by use case and tenant."""
@@ -95,9 +124,10 @@ class Reporter:
         # A stream that never did anything needs no sketches.
         meter = self.meters.get(held.stream.id) or _NOTHING
         p50_s, p99_s = meter.quantiles_s(now_s, 0.5, 0.99)
+        found = shown(held, meter, now_s, steady_s)
         return Row(
             stream=held.stream.id,
-            state=shown_state(held, steady_s),
+            state=found.state,
             lag_records=held.lag_records,
             records_total=meter.records_total,
             rate_per_s=meter.rate_per_s(now_s),
@@ -105,7 +135,7 @@ class Reporter:
             p99_s=p99_s,
             wave=shown_wave(held, meter),
             dead_letters=meter.dead_letters,
-            note=shown_note(held, meter),
+            note=found.note,
             lost_records=meter.lost_records,
         )
 
@@ -116,27 +146,56 @@ def shown_wave(held: HeldStream, meter: Meter) -> str:
     return min(waves) if waves else meter.last_wave
 
 
-def shown_note(held: HeldStream, meter: Meter) -> str:
-    """Why a stream does not go on, or its last error."""
-    return held.stream.reason or held.waiting or meter.last_error
+class Shown(NamedTuple):
+    """How a stream stands: its state in one word, and why."""
+
+    state: str
+    #: why it does not go on, or what happened to it lately; empty: nothing to say
+    note: str
+    #: of the steady clock, where it is "retrying" and waits: when it is tried again
+    next_try_s: float | None = None
 
 
-def shown_state(held: HeldStream, now_s: float) -> str:
-    """The state in one word, with what passes by itself told apart from what does not.
+def shown(held: HeldStream, meter: Meter, now_s: float, steady_s: float) -> Shown:
+    """What passes by itself is told apart from what does not.
 
-    ``now_s`` is of the steady clock.
+    A trouble is told for as long as it lasts: what was retried, skipped or came through is not.
     """
-    if held.state is not State.ACTIVE:
-        return held.state.value
-    if held.waiting:
-        return "waiting"
-    stopped, troubled = 0, False
+    stopped: list[Lane] = []
+    troubled: list[Lane] = []
     for lane in held.lanes.values():
-        stopped += lane.failure is not None
-        troubled |= bool(lane.tries or lane.attempts or lane.not_before_s > now_s)
+        waits = lane.not_before_s > steady_s or lane.aside is not None
+        if lane.failure is not None:
+            stopped.append(lane)
+        elif lane.tries or lane.attempts or waits:
+            troubled.append(lane)
+    state, waits_for = held.state, held.waits or held.blind
+    note = held.stream.reason or waits_for or _first(stopped or troubled) or meter.noted(now_s)
+    if state is not State.ACTIVE:
+        return Shown(state.value, note)
+    if waits_for:
+        return Shown("waiting", note)
     if stopped:
-        whole = stopped == len(held.lanes) or held.deployment.order is Order.STREAM
-        return "suspended" if whole else f"suspended {stopped}/{len(held.lanes)}"
+        return Shown(_suspended(held, len(stopped)), note)
     if troubled:
-        return "retrying"
-    return "throttled" if held.throttled and held.lag_records else "active"
+        return Shown("retrying", note, _next_try_s(held, troubled, steady_s))
+    return Shown("throttled" if held.throttled and held.lag_records else "active", note)
+
+
+def _suspended(held: HeldStream, stopped: int) -> str:
+    whole = held.deployment.order is Order.STREAM or stopped == len(held.lanes)
+    return "suspended" if whole else f"suspended {stopped}/{len(held.lanes)}"
+
+
+def _next_try_s(held: HeldStream, troubled: Sequence[Lane], steady_s: float) -> float | None:
+    """When it goes on: merged lanes wait for each other."""
+    last = max if held.deployment.order is Order.STREAM else min
+    due_s = last(lane.not_before_s for lane in troubled)
+    return due_s if due_s > steady_s else None
+
+
+def _first(lanes: Sequence[Lane]) -> str:
+    if not lanes:
+        return ""
+    told, more = lanes[0].trouble, len(lanes) - 1
+    return f"{told} (and {more} more partition{'s' * (more > 1)})" if more > 0 else told

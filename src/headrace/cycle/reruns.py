@@ -46,6 +46,8 @@ class Range:
     stream: StreamId
     #: half-open offsets by partition; none is empty
     lanes: Mapping[int, tuple[int, int]]
+    #: id of the topic that these offsets are of; None is not known yet
+    topic_id: str | None = None
 
     @property
     def offsets(self) -> int:
@@ -81,7 +83,7 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     lanes = {number: each for number, each in sorted(found.items()) if each[0] < each[1]}
     if not lanes:
         raise ConfigError(f"stream {stream} has read nothing between these places")
-    return Range(stream, lanes)
+    return Range(stream, lanes, of.stream.topic_id)
 
 
 def begin(store: Store, wanted: Range, share: float) -> StreamId:
@@ -115,7 +117,9 @@ def begin(store: Store, wanted: Range, share: float) -> StreamId:
             break
     rerun = StreamId(made.use_case, stream.tenant)
     store.add_stream(rerun)
-    store.seek(rerun, {number: start for number, (start, _) in wanted.lanes.items()})
+    starts = {number: start for number, (start, _) in wanted.lanes.items()}
+    # Should the topic be made again before a driver looks, these offsets mean nothing in it.
+    store.seek(rerun, starts, wanted.topic_id)
     store.deploy(replace(made, until={number: end for number, (_, end) in wanted.lanes.items()}))
     return rerun
 
@@ -131,6 +135,8 @@ def renewed_by(deployment: Deployment, rerun: Deployment) -> Deployment:
         bad_record=deployment.bad_record,
         retries=deployment.retries,
         handler_timeout_s=deployment.handler_timeout_s,
+        guarantee=deployment.guarantee,
+        sink=deployment.sink,
     )
 
 

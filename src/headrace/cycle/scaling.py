@@ -81,7 +81,7 @@ class Scaling:
 
 def _backlog_s(held: HeldStream, now_s: float, most_s: float) -> float:
     """Predicted task-seconds of what waits or runs; a lane uses one slot, so it counts as one."""
-    if held.state is not State.ACTIVE or held.waiting:
+    if held.state is not State.ACTIVE or held.waits:
         return 0.0
     cost = held.cost
     return sum(

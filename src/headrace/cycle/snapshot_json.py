@@ -150,7 +150,7 @@ def _nonsense(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     counts = ("bins_per_wave", "slice_records", "slice_bytes", "probe_records")
     yield from _below("limits.", snapshot.limits, 1, *counts)
     yield from _below("limits.", snapshot.limits, 0, "min_bin_s", "quick_s")
-    yield from _not_above_0("limits.", snapshot.limits, "bin_budget_s", "express_s")
+    yield from _not_above_0("limits.", snapshot.limits, "bin_budget_s", "express_s", "fixed_times")
     seen = set()
     for number, stream in enumerate(snapshot.streams):
         path = f"streams[{number}]."
@@ -169,12 +169,14 @@ def _nonsense_of_stream(path: str, stream: StreamView) -> Iterator[tuple[str, st
         if not name:
             yield f"{path}{key}", "is empty"
     yield from _below(path, stream, 0, "epoch", "allowance_records", "allowance_bytes")
-    yield from _not_above_0(path, stream, "weight")
+    yield from _not_above_0(path, stream, "weight", "call_limit_s")
     averages = ("seconds_per_record", "bytes_per_record", "seconds_per_slice")
     yield from _not_above_0(f"{path}cost.", stream.cost, *averages)
     yield from _below(
         f"{path}cost.", stream.cost, 0, "spread", "samples", "doubt_slice", "doubt_record"
     )
+    told = ("records", "seconds", "weight", "log_records", "log_width")
+    yield from _below(f"{path}cost.contrast.", stream.cost.contrast, 0, *told)
     seen = set()
     for number, lane in enumerate(stream.lanes):
         if lane.partition in seen:

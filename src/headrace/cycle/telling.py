@@ -70,6 +70,7 @@ class Teller:
         minute_s = began_s(now_s, FRESH_SPAN_S)
         if minute_s != self._minute_s:  # it may be an earlier one: clocks are set back
             mail.minutes = self._figures.minutes(minute_s - FRESH_SPAN_S)
+            self._figures.forget(minute_s)
             mail.thin_at_s = now_s
             self._minute_s = minute_s
         self._post.put(mail)

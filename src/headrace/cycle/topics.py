@@ -8,13 +8,19 @@ that (1,000 topics); with more of them the round takes longer. Described at once
 those whose log's end went back, and, as far as the 40 allow, those with the first record after a
 quiet time, before it is read. A topic that is not there is looked for every 2 s.
 
+Brokers may answer turns later (`talks.py`). Until they have, nothing is planned of a stream that
+has to be looked at first, and what was learned of one that changed meanwhile tells nothing: it is
+looked at again.
+
 Where logs end is not asked here, and what became of records that are gone is `losses.py`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 import structlog
 
@@ -22,10 +28,11 @@ from headrace.cycle.board import Board, HeldStream
 from headrace.cycle.ends import Ends
 from headrace.cycle.losses import Losses
 from headrace.cycle.sweep import Sweep
+from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.log_fields import of_stream
 from headrace.model.records import LaneStart
-from headrace.model.streams import StreamId
+from headrace.model.streams import Order, State, StreamId
 from headrace.ports import Log, Store, TopicInfo, TopicPartition
 
 log = structlog.get_logger(__name__)
@@ -36,6 +43,22 @@ TOPICS_PER_S = 40.0
 TOPICS_STEP_S = 1.0
 #: for topics that are not there yet
 WAITING_EVERY_S = 2.0
+_FIRST_A_LOOK = "its topic is looked at before more of it is read"
+
+
+class Seen(NamedTuple):
+    """A stream whose topic is looked at, as it was when that was asked."""
+
+    held: HeldStream
+    info: TopicInfo
+    mark: tuple[object, ...]
+
+
+class Fresh(NamedTuple):
+    """A stream with lanes that have no position yet."""
+
+    seen: Seen
+    partitions: list[int]
 
 
 @dataclass(slots=True)
@@ -43,7 +66,6 @@ class Topics:
     """Keeps ids, partitions and first positions on a board true."""
 
     store: Store
-    log: Log
     board: Board
     #: told which streams' lanes are to be asked, and which not
     ends: Ends
@@ -57,6 +79,8 @@ class Topics:
     )
     _waiting: dict[StreamId, HeldStream] = field(default_factory=dict)
     _waiting_at_s: float = float("-inf")
+    #: topics of streams that woke up, for the next look
+    _woken: dict[str, None] = field(default_factory=dict)
 
     def follow(self, held: HeldStream) -> None:
         """Look at a stream's topic from now on; at once if it is new."""
@@ -82,115 +106,196 @@ class Topics:
 
     def doubt(self, held: HeldStream, why: str) -> None:
         """Plan nothing of a stream until its topic was looked at, which is next."""
+        held.doubts += 1
         self._wait(held, why)
         self._sweep.hurry(held.stream.topic)
 
-    def look(self, now_s: float) -> None:
+    def woken(self, streams: Iterable[HeldStream], now_s: float) -> bool:
+        """Read nothing of streams with news after a quiet time before a look; if one is due."""
+        for held in streams:
+            topic = held.stream.topic
+            if topic in self._woken or self._sweep.claim(topic, now_s):
+                self._woken[topic] = None
+                held.looked_at = _FIRST_A_LOOK
+        return bool(self._woken)
+
+    def look(self, now_s: float) -> Talk[None]:
         """Look at what is due.
 
         Raises:
             BrokerUnavailable: nothing was learned; all of it is due in the next turn.
             StoreUnavailable: the same.
         """
-        names = dict.fromkeys(self._sweep.due(now_s))
+        names = self._woken | dict.fromkeys(self._sweep.due(now_s))
+        self._woken = {}
         if now_s - self._waiting_at_s >= WAITING_EVERY_S:
             self._waiting_at_s = now_s
             names |= dict.fromkeys(held.stream.topic for held in self._waiting.values())
-        self._look_at(names)
-
-    def woken(self, streams: Iterable[HeldStream], now_s: float) -> None:
-        """Look at streams with news after a quiet time, before anything of them is read."""
-        topics = dict.fromkeys(held.stream.topic for held in streams)
-        self._look_at([name for name in topics if self._sweep.claim(name, now_s)])
-
-    def _look_at(self, names: Collection[str]) -> None:
         if not names:
             return
         try:
-            known = self.log.topics(list(names))
-            wanted = [held for name in names for held in self._streams.get(name, {}).values()]
-            for held in wanted:
-                self._topic(held, known.get(held.stream.topic))
-            seen = [(held, known[held.stream.topic]) for held in wanted if held.waiting is None]
-            stuck = self.losses.look(seen)
-            for held, _ in seen:
-                if held.stream.id in stuck:
-                    self._wait(held, stuck[held.stream.id])
-            seen = [each for each in seen if each[0].waiting is None]
-            self._start_lanes(seen)
+            yield from self._look_at(list(names))
         except (BrokerUnavailable, StoreUnavailable):
             for name in names:
                 self._sweep.hurry(name)
             raise
-        for held, _ in seen:
-            if held.waiting is None:
-                self.ends.follow(held)
-                self.ends.hurry(held)
-                self.board.ready[held.stream.id] = None
 
-    def _topic(self, held: HeldStream, info: TopicInfo | None) -> None:
+    def _look_at(self, names: Sequence[str]) -> Talk[None]:
+        wanted = [held for name in names for held in self._streams.get(name, {}).values()]
+        marked = [(held, _mark(held)) for held in wanted]
+        known: dict[str, TopicInfo] = yield partial(_topics, names)
+        infos = ((held, known.get(held.stream.topic), mark) for held, mark in marked)
+        seen = [
+            Seen(held, info, mark)
+            for held, info, mark in infos
+            if self._is_same(held, mark) and self._is_there(held, info) and info is not None
+        ]
+        edges = yield from self.losses.ask([each[:2] for each in seen])
+        seen = self._same(seen)
+        stuck = self.losses.look([each[:2] for each in seen], edges)
+        for each in seen:
+            self.ends.forget(each.held)
+        self._wait_for(seen, stuck)
+        seen = [
+            each._replace(mark=_mark(each.held))
+            for each in seen
+            if each.held.stream.id not in stuck
+        ]
+        for each in (yield from self._start_lanes(seen)):
+            self._go_on(each.held)
+
+    def _is_same(self, held: HeldStream, mark: tuple[object, ...]) -> bool:
+        """Whether a stream is still as it was when something was asked; if not, it is due again."""
+        name = held.stream.id
+        if name not in self._topic_of:
+            return False
+        if self.board.streams.get(name) is held and _mark(held) == mark:
+            return True
+        self._sweep.hurry(self._topic_of[name])
+        return False
+
+    def _same(self, seen: Iterable[Seen]) -> list[Seen]:
+        return [each for each in seen if self._is_same(each.held, each.mark)]
+
+    def _is_there(self, held: HeldStream, info: TopicInfo | None) -> bool:
+        """Whether its topic is; if it is another one nothing more of it is read for now."""
         stream = held.stream
+        if held.state is State.REMOVED:
+            if info is not None and stream.topic_id not in (None, info.topic_id):
+                # What is recorded of it is all that it may still do, and is of another topic.
+                held.topic_since = held.epoch + 1
+            return False
         if info is None:
             if held.waiting is None:
                 log.warning(
                     "topic is not there; waiting for it", **of_stream(stream.id), topic=stream.topic
                 )
             self._wait(held, f"topic {stream.topic} is not there yet")
-            return
-        held.waiting = None
-        self._waiting.pop(stream.id, None)
+            return False
+        if stream.topic_id not in (None, info.topic_id):
+            held.looked_at = _FIRST_A_LOOK
+        for number, lane in held.lanes.items():
+            lane.gone = number not in info.partitions
+        return True
 
-    def _start_lanes(self, seen: list[tuple[HeldStream, TopicInfo]]) -> None:
-        """First positions, for all streams at once.
+    def _wait_for(self, seen: Iterable[Seen], reasons: Mapping[StreamId, str]) -> None:
+        for held, _, _ in seen:
+            if held.stream.id in reasons:
+                self._wait(held, reasons[held.stream.id])
+
+    def _go_on(self, held: HeldStream) -> None:
+        """Nothing is wrong with its topic."""
+        held.waiting = held.looked_at = None
+        self._waiting.pop(held.stream.id, None)
+        self.ends.follow(held)
+        self.ends.hurry(held)
+        self.board.ready[held.stream.id] = None
+
+    def _start_lanes(self, seen: list[Seen]) -> Talk[list[Seen]]:
+        """First positions, for all streams at once; those that can go on.
 
         Partitions added later always start at their beginning, as in Spark.
         """
         fresh = [
-            (held, info, [number for number in info.partitions if number not in held.lanes])
-            for held, info in seen
+            Fresh(each, [n for n in each.info.partitions if n not in each.held.lanes])
+            for each in seen
         ]
-        fresh = [each for each in fresh if each[2] or each[0].stream.topic_id is None]
+        fresh = [
+            each for each in fresh if each.partitions or each.seen.held.stream.topic_id is None
+        ]
         if not fresh:
-            return
-        starts = []
-        earliest, latest = self._edges(fresh)
-        for held, info, numbers in fresh:
+            return seen
+        asked: tuple[Offsets, Offsets] = yield partial(_first_and_last, *_edges_of(fresh))
+        earliest, latest = asked
+        seen = self._same(seen)
+        same, started, stuck = {each.held.stream.id for each in seen}, [], dict[StreamId, str]()
+        for (held, info, _), numbers in fresh:
+            if held.stream.id not in same:
+                continue
             edge = latest if _begins_at_end(held) else earliest
             names = {number: TopicPartition(held.stream.topic, number) for number in numbers}
             first = {number: edge[name] for number, name in names.items() if name in edge}
-            if _begins_at_end(held) and len(first) < len(numbers):
-                # One that got its place later would count as added, and begin at its beginning.
-                self._wait(held, f"not all partitions of {held.stream.topic} have a leader")
-                continue
-            known_id = held.stream.topic_id
-            starts.append(LaneStart(held.stream.id, info.topic_id, first, known_id))
-            if len(first) < len(numbers):
+            whole = len(first) == len(numbers)
+            if whole or not _begins_at_end(held):
+                started.append((held, info, first))
+            # Of lanes in one order the oldest record may be where nobody answers. And one that got
+            # its place later would count as added, and begin at its beginning.
+            if not whole and (held.deployment.order is Order.STREAM or _begins_at_end(held)):
+                stuck[held.stream.id] = f"not all partitions of {held.stream.topic} have a leader"
+            elif not whole:
                 self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
+        self._store_lanes(started)
+        self._wait_for(seen, stuck)
+        return [each for each in seen if each.held.stream.id not in stuck]
+
+    def _store_lanes(self, started: list[tuple[HeldStream, TopicInfo, dict[int, int]]]) -> None:
+        starts = [
+            LaneStart(held.stream.id, info.topic_id, first, held.stream.topic_id)
+            for held, info, first in started
+            if first or held.stream.topic_id is None
+        ]
+        if not starts:
+            return
         self.store.start_lanes(starts)
         self.board.fill(self.store.load_positions([each.stream for each in starts]))
-        for held, info, _ in fresh:
-            if held.waiting is None:
-                held.stream = replace(held.stream, topic_id=info.topic_id)
-
-    def _edges(
-        self, fresh: list[tuple[HeldStream, TopicInfo, list[int]]]
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """First and last offsets of new lanes, each asked only where it is needed."""
-        first: list[TopicPartition] = []
-        last: list[TopicPartition] = []
-        for held, _, numbers in fresh:
-            wanted = last if _begins_at_end(held) else first
-            wanted += [TopicPartition(held.stream.topic, number) for number in numbers]
-        return (
-            self.log.start_offsets(first) if first else {},
-            self.log.end_offsets(last) if last else {},
-        )
+        for held, info, _ in started:
+            held.stream = replace(held.stream, topic_id=info.topic_id)
 
     def _wait(self, held: HeldStream, reason: str) -> None:
-        held.waiting = reason
+        held.waiting, held.looked_at = reason, None
         if held.stream.id in self._topic_of:
             self._waiting[held.stream.id] = held
         self.ends.leave(held.stream.id)
+
+
+Offsets = dict[TopicPartition, int]
+
+
+def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
+    """Asked in a thread."""
+    return log.topics(names)
+
+
+def _edges_of(fresh: Iterable[Fresh]) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """New lanes whose first offset is wanted, and those whose last."""
+    first: list[TopicPartition] = []
+    last: list[TopicPartition] = []
+    for (held, _, _), numbers in fresh:
+        wanted = last if _begins_at_end(held) else first
+        wanted += [TopicPartition(held.stream.topic, number) for number in numbers]
+    return first, last
+
+
+def _first_and_last(
+    first: Collection[TopicPartition], last: Collection[TopicPartition], log: Log
+) -> tuple[Offsets, Offsets]:
+    """Asked in a thread."""
+    return log.start_offsets(first) if first else {}, log.end_offsets(last) if last else {}
+
+
+def _mark(held: HeldStream) -> tuple[object, ...]:
+    """Of a stream that nobody has sent elsewhere or doubted meanwhile the same."""
+    return held.epoch, held.stream.topic_id, held.doubts
 
 
 def _begins_at_end(held: HeldStream) -> bool:

@@ -1,0 +1,90 @@
+"""What a slice pays when it starts, and what it gets back when it is over.
+
+A stream pays twice for a slice: tokens of the gates that it stands behind, and predicted seconds of
+its credit. Neither is known for sure before it is over. So whatever starts pays, a wave that runs
+again as well, and what its slices paid is kept here. When it is over, what was paid and not used is
+given back to the very buckets that it was taken from, once. So waves that fail and run again make
+no tokens, and a stream that went to another driver meanwhile leaves no debt to the other streams of
+its tenant.
+
+A wave that runs again does not wait for tokens, as its lanes wait for it; it makes a debt.
+
+Of a job that failed nobody knows what it used. Tokens for records that its lanes did not pass are
+given back, as these are read again. Its seconds are not: it had its slot, and who runs apart owes
+for all the time that it had it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.cycle.board import Board, HeldStream
+from headrace.cycle.gates import Fare, Gates
+from headrace.model.receipts import Receipt
+from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Wave
+from headrace.planning.shares import DEBT_CALLS
+from headrace.policies.fairness import settled
+from headrace.ports import WaveResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Paid:
+    """What one slice paid."""
+
+    held: HeldStream
+    fare: Fare
+    predicted_s: float
+
+
+@dataclass(slots=True)
+class Accounts:
+    """The payments of all waves in flight."""
+
+    board: Board
+    gates: Gates
+    #: task-seconds up to which credit and debt are remembered
+    most_credit_s: float
+    _paid: dict[str, dict[tuple[LaneId, int], _Paid]] = field(default_factory=dict)
+
+    def planned(self, wave: Wave) -> None:
+        """Undo that the plan took the seconds of a wave: it pays when it starts, if it does."""
+        for piece in wave.slices:
+            held = self.board.streams[piece.lane.stream]
+            held.credit_s += _predicted_s(held, piece)
+
+    def started(self, wave: Wave, now_s: float) -> None:
+        """Let the slices of a wave pay."""
+        paid = self._paid[wave.id] = {}
+        for piece in wave.slices:
+            held = self.board.streams[piece.lane.stream]
+            predicted_s = _predicted_s(held, piece)
+            self._settle(held, 0.0, predicted_s)
+            paid[piece.begin] = _Paid(held, self.gates.passed(held, piece, now_s), predicted_s)
+
+    def returned(self, result: WaveResult) -> None:
+        """Give back what the slices of a wave that is over did not use."""
+        receipts = {each.slice.begin: each for each in result.receipts}
+        for begin, paid in self._paid.pop(result.wave.id, {}).items():
+            receipt = receipts.get(begin)
+            paid.fare.give_back(1.0 if receipt is None else _undone(receipt))
+            if receipt is not None and result.error is None:
+                self._settle(paid.held, paid.predicted_s, receipt.seconds)
+            elif result.error is not None and paid.held.apart:
+                # One that had to be ended, or took its worker along, had the slot all that time.
+                self._settle(paid.held, paid.predicted_s, result.seconds)
+
+    def _settle(self, held: HeldStream, predicted_s: float, measured_s: float) -> None:
+        most_s, debt_s = self.most_credit_s, DEBT_CALLS * held.deployment.handler_timeout_s
+        most_debt_s = max(most_s, debt_s) if held.apart else most_s
+        held.credit_s = settled(held.credit_s, predicted_s, measured_s, most_s, most_debt_s)
+
+
+def _predicted_s(held: HeldStream, piece: Slice) -> float:
+    return held.cost.seconds_per_slice + piece.size * held.cost.seconds_per_record
+
+
+def _undone(receipt: Receipt) -> float:
+    """The part of a slice that was not reached."""
+    piece = receipt.slice
+    return (piece.until_offset - receipt.reached) / max(1, piece.size)

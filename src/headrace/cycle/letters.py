@@ -1,0 +1,157 @@
+"""Keeping dead letters beside the turns.
+
+A lane may pass over a bad record only when that is safe in the dead letters, and brokers that hang
+say so after half a minute. A turn that waited for them would wait for each such lane, and beat no
+more. So letters are handed to a thread, and the lane stands still until its letter is acknowledged.
+
+A lane has one letter under way at most. Those of tenants whose last letter was taken come first,
+then those whose trouble is longest ago, and a letter that brokers did not take ends its round: what
+hangs for one tenant, in however many lanes, holds another up once at most. What waits is bounded in
+number and bytes, and of that a tenant has a quarter of what the others leave; where there is no
+room the record is tried again later, as if its letter had not been kept.
+
+What a lane does when its letter is kept, or is not, is `failing.py`'s.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headrace.errors import HeadraceError, Temporary
+from headrace.model.records import Move
+from headrace.model.streams import LaneId
+from headrace.policies.holding import may_hold
+from headrace.ports import DeadLetter, DeadLetters
+
+#: letters, and bytes of their records, that may wait for brokers
+MOST_WAITING = 1_000
+MOST_BYTES = 64 * 2**20
+#: letters after which the turn hears of what is done
+_ROUND = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A record that is to be set aside, and what its lane does then."""
+
+    letter: DeadLetter
+    #: over the record, from where the lane stands
+    move: Move
+    #: temporary troubles of its lane in a row
+    tries: int = 0
+    #: dead letters in a row that its handler gave up, this one included
+    letters: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """What it keeps in memory, nearly."""
+        error = self.letter.error
+        return len(error.raw_key or b"") + len(error.raw_value or b"")
+
+
+class Kept(NamedTuple):
+    """What became of a letter."""
+
+    aside: Aside
+    #: why it is not kept; None if it is
+    error: HeadraceError | None
+
+
+@dataclass(slots=True)
+class Letters:
+    """Keeps letters in a thread."""
+
+    dead_letters: DeadLetters
+    thread: Executor
+    #: everything that is not answered yet, in the order it came
+    _waiting: dict[LaneId, Aside] = field(default_factory=dict)
+    #: tenants whose last letter brokers did not take, longest ago first
+    _troubled: dict[str, None] = field(default_factory=dict)
+    _running: Future[list[Kept]] | None = None
+    _closing: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a letter waits, or is being kept."""
+        return bool(self._waiting)
+
+    def take(self, aside: Aside) -> bool:
+        """Have a letter kept; False if there is no room, or its lane has one under way."""
+        if aside.move.lane in self._waiting or not self._has_room(aside):
+            return False
+        self._waiting[aside.move.lane] = aside
+        return True
+
+    def _has_room(self, aside: Aside) -> bool:
+        """Whether its tenant may have one more wait."""
+        taken = [each.bytes for each in self._waiting.values()]
+        tenant = aside.move.lane.tenant
+        own = [each.bytes for lane, each in self._waiting.items() if lane.tenant == tenant]
+        return may_hold(MOST_WAITING, len(taken), len(own), 1) and may_hold(
+            MOST_BYTES, sum(taken), sum(own), aside.bytes
+        )
+
+    def look(self) -> list[Kept]:
+        """What became of letters since the last look; what waits is begun. Never waits."""
+        found: list[Kept] = []
+        while self._running is not None or self._waiting:
+            if self._running is None:
+                self._running = self._begun()
+            if not self._running.done():
+                break
+            came, self._running = self._running.result(), None
+            for each in came:
+                self._heed(each)
+            found += came
+        return found
+
+    def _heed(self, kept: Kept) -> None:
+        """It waits no more; whether brokers took it decides when its tenant's next one is due."""
+        lane = kept.aside.move.lane
+        del self._waiting[lane]
+        self._troubled.pop(lane.tenant, None)
+        if isinstance(kept.error, Temporary):
+            self._troubled[lane.tenant] = None
+
+    def _begun(self) -> Future[list[Kept]]:
+        turn = {tenant: number for number, tenant in enumerate(self._troubled)}
+
+        def due(each: Aside) -> tuple[int, int]:
+            return turn.get(each.move.lane.tenant, -1), each.tries
+
+        some = sorted(self._waiting.values(), key=due)[:_ROUND]
+        # With what log lines of this process are bound to, such as the driver's name.
+        context = copy_context()
+        return self.thread.submit(
+            lambda: context.run(_keep, self.dead_letters, some, self._closing)
+        )
+
+    def close(self) -> None:
+        """Begin no letter any more, and wait for the one that is being kept."""
+        self._closing.set()
+        self.thread.shutdown(wait=True, cancel_futures=True)
+
+
+def _keep(dead_letters: DeadLetters, some: Sequence[Aside], closing: threading.Event) -> list[Kept]:
+    """Keep letters one by one, as one that is refused says nothing of the others.
+
+    After one that brokers did not take, the rest is left for another round.
+    """
+    came: list[Kept] = []
+    for each in some:
+        if closing.is_set():
+            break
+        try:
+            dead_letters.keep([each.letter])
+        except HeadraceError as error:
+            came.append(Kept(each, error))
+            if isinstance(error, Temporary):
+                break
+        else:
+            came.append(Kept(each, None))
+    return came

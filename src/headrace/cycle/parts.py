@@ -1,0 +1,39 @@
+"""Dividing a recorded wave: its slices and fences stay, and only who runs together changes.
+
+Streams of a wave may have to go apart, as one waits, fails or hurts the others. Attempts at the
+same slices still have to know each other, so a part is made of nothing but what the wave was.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from headrace.model.streams import StreamId
+from headrace.model.waves import Bin, Wave, planned_id
+
+
+def parts_of(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
+    """A recorded wave as several, with the very same slices.
+
+    Their names come from what they are, after that of the wave that was planned: a wave may be
+    divided again, by another life too, and as often as it has streams.
+    """
+    made = []
+    for label in sorted(set(labels.values())):
+        streams = {each for each in labels if labels[each] == label}
+        bins = tuple(_bins_of(wave, streams))
+        slices = sorted((*piece.lane, piece.from_offset) for each in bins for piece in each.slices)
+        name = f"{zlib.crc32(repr(slices).encode()):08x}"
+        made.append(replace(wave, id=f"{planned_id(wave.id)}.{name}", bins=bins))
+    return made
+
+
+def _bins_of(wave: Wave, streams: Collection[StreamId]) -> Iterator[Bin]:
+    """Some streams of a wave, in bins of the same fences: attempts at them shut each other out."""
+    for each in wave.bins:
+        slices = tuple(piece for piece in each.slices if piece.lane.stream in streams)
+        if slices:
+            seconds = each.predicted_s * len(slices) / len(each.slices)
+            yield replace(each, slices=slices, predicted_s=seconds)

@@ -1,0 +1,127 @@
+"""Which version of a use case a wave runs as, when it was deployed otherwise meanwhile.
+
+A recorded wave has to be run again as it was: with another order its slices are merged otherwise,
+with another guarantee it is not known to be written down, and with another sink its effects are
+where nobody looks. So it runs under the terms that it carries. Where only guarantee and order are
+others, the newest version runs it under these; where sink or form are, an earlier version does that
+this driver still has. One that has none cannot know what is in the other sink, and leaves the wave
+where it is, with a reason for people.
+
+What is planned anew is always of the newest version. There is one version kept for each terms. Of
+the terms that a use case had, those are kept that something is recorded under, and the last few,
+in case another driver is late to take the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from headrace.model.records import Deployment
+from headrace.model.streams import StreamId
+from headrace.model.waves import Terms, Wave
+from headrace.ports import Engine
+from headrace.use_cases import UseCase
+
+#: terms of a use case that are kept whatever is recorded, the newest among them
+SPARE_TERMS = 4
+
+
+class Version(NamedTuple):
+    """A use case as it was deployed."""
+
+    use_case: UseCase
+    deployment: Deployment
+
+
+@dataclass(slots=True)
+class Versions:
+    """The versions that a driver can run."""
+
+    engine: Engine
+    newest: dict[str, Version] = field(default_factory=dict)
+    #: by use case and terms, those taken last at the end
+    _under: dict[tuple[str, Terms], Version] = field(default_factory=dict)
+    #: there may be versions that nothing needs
+    crowded: bool = False
+
+    def take(self, use_case: UseCase, deployment: Deployment) -> None:
+        """Take a use case that the engine has taken, or a new version of one."""
+        name = use_case.name
+        self.newest[name] = made = Version(use_case, deployment)
+        self._under.pop((name, use_case.terms), None)
+        self._under[name, use_case.terms] = made
+        known = [terms for of, terms in self._under if of == name]
+        for terms in known:
+            self._adapt(name, terms)
+        self.crowded |= len(known) > SPARE_TERMS
+
+    def keep(self, waves: Iterable[Wave]) -> None:
+        """Let go what none of these waves needs: those in flight, and all that are recorded.
+
+        Of each use case the last few terms stay all the same. A wave that another driver records
+        later under older ones waits, should this driver inherit it.
+        """
+        needed = {(wave.use_case, wave.terms) for wave in waves}
+        needed |= {(name, use_case.terms) for name, (use_case, _) in self.newest.items()}
+        known: dict[str, list[Terms]] = {}
+        for name, terms in self._under:
+            known.setdefault(name, []).append(terms)
+        for name, of_use_case in known.items():
+            for terms in of_use_case[:-SPARE_TERMS]:
+                if (name, terms) not in needed:
+                    del self._under[name, terms]
+                    self.engine.forget(name, terms)
+        self.crowded = False
+
+    def of(self, wave: Wave) -> Version:
+        """The version of a wave that was started."""
+        assert wave.terms is not None, f"wave {wave.id} was started without terms"
+        return self._under[wave.use_case, wave.terms]
+
+    def begun(self, wave: Wave) -> Wave:
+        """A new wave, under the terms of its use case as it is now."""
+        return replace(wave, terms=self.newest[wave.use_case].use_case.terms)
+
+    def again(self, recorded: Wave) -> Wave | None:
+        """A recorded wave, under the terms that it has to run under; None if nothing here can."""
+        for terms in self._meant(recorded):
+            key = recorded.use_case, terms
+            if key not in self._under:
+                self._adapt(*key)
+            if key in self._under:
+                return replace(recorded, terms=terms)
+        return None
+
+    def _meant(self, recorded: Wave) -> Iterator[Terms]:
+        """What a record may mean, likeliest first: an earlier version did not write down all."""
+        newest = self.newest[recorded.use_case].use_case
+        if recorded.terms is None:
+            made = newest.as_recorded(None)
+            if made is not None:
+                yield made.terms
+            return
+        yield recorded.terms
+        if not recorded.terms.place:
+            yield replace(recorded.terms, place=newest.place)
+
+    def why_not(self, recorded: Wave, stream: StreamId) -> str:
+        """Why a recorded wave waits that nothing here can run, and what to do about it."""
+        was = recorded.terms or "terms that an earlier version of Headrace did not write down"
+        now = self.newest[recorded.use_case].use_case.terms
+        place = recorded.terms.place if recorded.terms else ""
+        back = f", with warehouse {place}," if place not in ("", now.place) else ""
+        return (
+            f"what was recorded of it under {was} can not run under {now}: deploy "
+            f"{stream.use_case} again as it was{back} until this is done, or give it up: "
+            f"'headrace streams seek {stream.tenant} {stream.use_case} --to' another place"
+        )
+
+    def _adapt(self, name: str, terms: Terms) -> None:
+        """Let the newest version be what runs under some terms, if it can be."""
+        use_case, deployment = self.newest[name]
+        made = use_case.as_recorded(terms)
+        if made is not None and terms != use_case.terms:
+            self.engine.take(made, deployment)
+            self._under[name, terms] = Version(made, deployment)
