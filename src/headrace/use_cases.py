@@ -10,14 +10,14 @@ which order) is said in the decorator and checked when the module is imported::
 The first form, ``form="slice"``, runs on the executors, slice by slice, in order. The second,
 ``form="wave"``, runs on the driver with a DataFrame of a whole wave, as ``foreachBatch`` does.
 
-This module does not load use cases from files (``cycle/loading.py``) or run them (``spark/``).
+This module does not load use cases from files (``versions/``) or run them (``spark/``).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
@@ -25,7 +25,8 @@ import pyarrow as pa
 from headrace.errors import BadRecord, ConfigError
 from headrace.event_times import EventTime
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
-from headrace.ports import Sink
+from headrace.model.waves import Terms
+from headrace.ports import Sink, needs_shared_folder
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
@@ -48,6 +49,7 @@ class SliceContext:
 
 
 Handler = Callable[..., Any]
+_PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ class UseCase:
     bad_record: BadRecordPolicy = BadRecordPolicy.SUSPEND
     #: when its activities happened; None: Kafka's timestamps tell
     event_time: EventTime | None = None
+    #: the warehouse of whoever runs it, if its sink writes there
+    place: str = ""
+    #: the module of a version that it was found in
+    module: str = ""
 
     def __call__(self, *args: Any) -> Any:
         """Call the handler itself, as a unit test would."""
@@ -89,6 +95,32 @@ class UseCase:
         """Whether its sink moves the positions (exactly-once by transaction)."""
         exact = self.guarantee is Guarantee.EXACTLY_ONCE
         return exact and self.sink is not None and self.sink.exactly_once == "transaction"
+
+    @property
+    def terms(self) -> Terms:
+        """What must stay the same until a wave that begins now is over."""
+        sink = _where(self.sink)
+        return Terms(self.guarantee, self.order, self.form, sink, self.intends, self.place)
+
+    def within(self, warehouse: str | None) -> UseCase:
+        """This use case as it is run by a driver with this warehouse."""
+        return replace(self, place=warehouse or "" if needs_shared_folder(self.sink) else "")
+
+    def as_recorded(self, terms: Terms | None) -> UseCase | None:
+        """This use case under the terms of a recorded wave, by whose sink that can be run again.
+
+        Args:
+            terms: the wave's; None if an earlier version wrote it down, which told only that it
+                was exactly-once.
+
+        Returns:
+            None if it has another sink or form now: effects may be where this one does not look.
+        """
+        if terms is None:
+            exact = replace(self, guarantee=Guarantee.EXACTLY_ONCE)
+            return exact if exact.intends else None
+        made = replace(self, guarantee=terms.guarantee, order=terms.order)
+        return made if made.terms == terms else None
 
 
 def use_case(
@@ -137,6 +169,21 @@ def use_case(
         return made
 
     return decorate
+
+
+def _where(sink: Sink | None) -> str:
+    """A sink as its ``repr`` would show it, by those of its fields that are plain values.
+
+    They say where effects go, such as a folder or a topic, and are the same in another process. How
+    effects look, such as a schema, may change meanwhile. What ``repr`` is not to show is left out.
+    """
+    if sink is None:
+        return ""
+    known: Any = fields(sink) if is_dataclass(sink) else ()
+    shown = [each.name for each in known if each.repr]
+    values = {name: getattr(sink, name) for name in shown}
+    plain = [f"{name}={value!r}" for name, value in values.items() if isinstance(value, _PLAIN)]
+    return f"{type(sink).__name__}({', '.join(plain)})"
 
 
 def _choice(kind: type[_E], value: str, what: str, name: str) -> _E:

@@ -45,11 +45,12 @@ def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
             f"failure {failure.id} of lane {piece.lane} is not open any more: "
             f"it was {failure.state}"
         )
-    if failure.error.offset is None and not whole_slice:
+    if failure.error.offset is None and piece.size and not whole_slice:
         raise ConfigError(
             f"failure {failure.id} names no record: to skip it passes over all {piece.size} "
             f"offsets of {piece}; add --whole-slice if you mean that"
         )
+    _check_kept(failure)
     live_stream(store, piece.lane.stream)
     at = next_offset(store, failure)
     if at not in failure.skipped_from:
@@ -61,20 +62,37 @@ def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
 
 
 def skip(store: Store, letters: DeadLetters, failure: Failure) -> None:
-    """Keep the record in the dead letters, then let its lane go on behind it.
+    """Keep the record in the dead letters as it came, then let its lane go on behind it.
 
     Raises:
         BrokerUnavailable: the record is not safe, and the lane stays where it is.
-        ConfigError: the brokers refuse the record, or the store refuses the skip.
+        ConfigError: the brokers refuse the record, or the store refuses the skip; or the record is
+            not kept with the failure.
     """
+    _check_kept(failure)
     if failure.error.offset is not None:
         letters.keep([DeadLetter(failure.slice, failure.error, failure.attempts)])
     store.skip_failure(number_of(failure))
 
 
+def _check_kept(failure: Failure) -> None:
+    """Of a record that nobody has there would be no letter."""
+    if not failure.record_kept:
+        raise ConfigError(
+            f"failure {failure.id} was kept without its record, as its tenant had no room left; "
+            "decide about older failures of the tenant, retry this one, and skip it when it has "
+            "failed again; or use 'headrace streams seek'"
+        )
+
+
 def consequence(failure: Failure) -> str:
     """What it means to skip it, in one sentence."""
     piece = failure.slice
+    if failure.error.offset is None and not piece.size:
+        return (
+            f"failure {failure.id}: passes over nothing more; what was claimed of "
+            f"{piece.topic}[{piece.lane.partition}] before offset {piece.from_offset} is lost"
+        )
     if failure.error.offset is None:
         return f"failure {failure.id}: passes over {piece.size} offsets, {piece}, kept nowhere"
     return (
@@ -96,6 +114,11 @@ def live_stream(store: Store, wanted: StreamId) -> Stream:
     if found.state is State.REMOVED:
         raise ConfigError(f"stream {wanted} was removed; nothing of it can go on or be sent back")
     return found
+
+
+def generation_of(store: Store, tenant: str) -> int:
+    """The epoch below which letters and failures are of an earlier tenant of this name."""
+    return next((each.generation for each in store.tenants() if each.name == tenant), 0)
 
 
 def suspended(store: Store, failures: Collection[Failure]) -> Iterator[Stream]:

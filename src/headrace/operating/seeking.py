@@ -3,6 +3,11 @@
 A seek to where the log is not would stop the stream, or lose what it meant to read again; so
 offsets are looked at before the store is told. Lanes that a failure stopped go on.
 
+What is read again has its effects again, and no guarantee is against that. So a seek is first
+*planned*, with how much comes again and how much is passed over, for a person to be asked; then it
+is carried out as it was planned. To add a stream that was removed is a seek too, to where its use
+case starts.
+
 Offsets mean something in one topic only. So the store is told the id of the topic they were looked
 up in, and one that is made again before any driver has looked is found as it always is. Of a topic
 that was made again no lane keeps an offset of the old one: all partitions are sought together, and
@@ -12,36 +17,147 @@ lanes of those it does not have would begin at the beginning.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
-from headrace.cycle.lags import seek_offsets, seek_target, stream_log
+from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log
 from headrace.errors import ConfigError
-from headrace.model.streams import Stream, StreamId
+from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
 from headrace.ports import Log, Store, TopicInfo
 
 
-def seek(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int]) -> dict[int, int]:
-    """Let a stream read next at ``to``; return the offsets by partition.
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """What a seek does to one lane; amounts are offsets, which are at least as many as records."""
+
+    #: where it reads next now; None: it has no position in this topic
+    at: int | None
+    to: int
+    #: read before, and to be read again
+    again: int
+    #: never read, and never to be
+    passed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """A seek as it was planned."""
+
+    stream: StreamId
+    #: by partition
+    shifts: Mapping[int, Shift]
+    topic_id: str
+    #: partitions that the topic does not have, of which the stream has a lane
+    gone: frozenset[int] = frozenset()
+    #: nobody has suspended the stream, so that some of it may run
+    runs: bool = False
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """Where lanes read next after it."""
+        return {partition: shift.to for partition, shift in self.shifts.items()}
+
+    @property
+    def again(self) -> int:
+        """Offsets that are read again."""
+        return sum(shift.again for shift in self.shifts.values())
+
+    @property
+    def passed(self) -> int:
+        """Offsets that are passed over."""
+        return sum(shift.passed for shift in self.shifts.values())
+
+
+def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int]) -> Seek:
+    """What it means to let a stream read next at ``to``; does nothing.
 
     Args:
-        store: knows the stream, and is told.
+        store: knows the stream.
         log: knows the offsets.
         stream: the one to seek.
         to: what a person typed (see ``seek_target``), or offsets by partition.
 
     Raises:
         UnknownName: there is no such stream.
-        ConfigError: ``to`` cannot be understood, the log does not hold it, the stream was removed,
-            or its topic was made again and not all of it is sought.
+        ConfigError: ``to`` cannot be understood, the log does not hold it, or the stream's topic
+            was made again and not all of it is sought, or it is a rerun of the old one.
     """
     of = stream_log(store, log, stream)
     offsets = seek_target(log, of, to) if isinstance(to, str) else seek_offsets(of, to)
     if not offsets or of.topic is None:
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
-    lanes = {each.lane.partition for each in store.load_positions([stream])}
-    _check_whole(of.stream, of.topic, lanes & set(of.topic.partitions) - set(offsets))
-    gone = dict.fromkeys(lanes - set(of.topic.partitions), 0)
-    store.seek(stream, gone | offsets, of.topic.topic_id)
-    return offsets
+    lanes = {each.lane.partition: each.next_offset for each in store.load_positions([stream])}
+    _check_not_rerun(of.stream, of.topic)
+    _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.partitions) - set(offsets))
+    gone = frozenset(lanes.keys() - set(of.topic.partitions))
+    shifts, runs = _shifts(of, of.topic, lanes, offsets), of.stream.state is State.ACTIVE
+    return Seek(stream, shifts, of.topic.topic_id, gone, runs)
+
+
+def carry_out(store: Store, seek: Seek) -> None:
+    """Do what was planned, under a new epoch.
+
+    Raises:
+        ConfigError: the stream was removed.
+    """
+    store.seek(seek.stream, dict.fromkeys(seek.gone, 0) | seek.offsets, seek.topic_id)
+
+
+def seek(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int]) -> dict[int, int]:
+    """Let a stream read next at ``to``, and ask nobody; return the offsets by partition.
+
+    Raises:
+        UnknownName, ConfigError: as ``planned`` and ``carry_out``.
+    """
+    plan = planned(store, log, stream, to)
+    carry_out(store, plan)
+    return plan.offsets
+
+
+def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[Seek]:
+    """What comes again when these are added: of each that was removed and had read something.
+
+    Raises:
+        BrokerUnavailable: nobody knows.
+    """
+    starts_late = {each.use_case: each.starting_offsets == "latest" for each in store.deployments()}
+    found = []
+    for each in store.streams():
+        if each.id not in streams or each.state is not State.REMOVED:
+            continue
+        lanes = {one.lane.partition: one.next_offset for one in store.load_positions([each.id])}
+        of = stream_log(store, log, each.id)
+        if of.topic is not None and lanes:
+            to = of.ends if starts_late[each.id.use_case] else of.starts
+            found.append(Seek(each.id, _shifts(of, of.topic, lanes, to), of.topic.topic_id))
+    return found
+
+
+def _shifts(
+    of: StreamLog, topic: TopicInfo, lanes: Mapping[int, int], offsets: Mapping[int, int]
+) -> dict[int, Shift]:
+    # An offset of a topic that is no more says nothing of what was read of this one.
+    known = of.stream.topic_id in (None, topic.topic_id)
+    return {
+        partition: _shift(lanes.get(partition) if known else None, to, of, partition)
+        for partition, to in offsets.items()
+    }
+
+
+def _shift(at: int | None, to: int, of: StreamLog, partition: int) -> Shift:
+    start, end = of.starts.get(partition, to), of.ends.get(partition, to)
+    # What Kafka lost can neither be read again nor be passed over.
+    read = min(max(start, at if at is not None else start), end)
+    return Shift(at, to, max(0, read - to), max(0, to - read))
+
+
+def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:
+    if RERUN_MARK in stream.id.use_case and stream.topic_id not in (None, topic.topic_id):
+        tenant, use_case = stream.id.tenant, stream.id.use_case
+        raise ConfigError(
+            f"topic {stream.topic} was deleted and made again, and the end of rerun {stream.id} is "
+            f"an offset of the old one: headrace streams remove {tenant} {use_case}, and begin "
+            "another rerun if you want one"
+        )
 
 
 def _check_whole(stream: Stream, topic: TopicInfo, left: Collection[int]) -> None:

@@ -23,7 +23,7 @@ class Tools(Protocol):
         """Where records are set aside."""
 
     def send_back(
-        self, stream: StreamId, topic: str, *, limit: int | None, dry_run: bool
+        self, stream: StreamId, topic: str, *, generation: int, limit: int | None, dry_run: bool
     ) -> Redriven:
         """Send dead letters back, as ``headrace.kafka.redrive.redrive``."""
 
@@ -47,7 +47,9 @@ class KafkaTools:
             yield letters
 
     def send_back(
-        self, stream: StreamId, topic: str, *, limit: int | None, dry_run: bool
+        self, stream: StreamId, topic: str, *, generation: int, limit: int | None, dry_run: bool
     ) -> Redriven:
         """Send dead letters back, each once."""
-        return redrive(self.connections, stream, topic, limit=limit, dry_run=dry_run)
+        return redrive(
+            self.connections, stream, topic, generation=generation, limit=limit, dry_run=dry_run
+        )

@@ -1,0 +1,32 @@
+"""What becomes of effects that are there already when they are made again, sink by sink.
+
+Only the use case knows its sink, so this can be told where its module can be loaded. That a record
+is read again, and how many are, is told without it (``again.py``).
+"""
+
+from __future__ import annotations
+
+from headrace.ports import Sink
+from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
+
+
+def repeated(sink: Sink | None) -> str:
+    """What it means for this sink, in one sentence."""
+    match sink:
+        case SqlTable(key=()):
+            told = f"table {sink.name} has no key: its rows come a second time"
+        case SqlTable() if sink.update:
+            told = f"table {sink.name}: its update is made a second time to the rows that are there"
+        case SqlTable():
+            told = f"table {sink.name}: rows of the same key are written over"
+        case ParquetFiles():
+            told = "files: rows come a second time, unless a slice is cut as it was"
+        case KafkaTopic():
+            told = "messages: they are sent a second time"
+        case Email():
+            told = "mails: they are sent a second time"
+        case None:
+            told = "what the handler writes by itself is written a second time"
+        case _:
+            told = f"{type(sink).__name__}: what it does is done a second time"
+    return told

@@ -1,0 +1,113 @@
+"""Waiting until the drivers have taken what was deployed, and saying what does not go on by itself.
+
+Answers come through the store, as do the beats by which a driver is seen to live; so this works for
+one driver here and for many elsewhere. What the answers mean is decided in `policies/rollout.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headrace.model.records import Deployment, Peer
+from headrace.model.streams import Stopper
+from headrace.policies.leases import Watched, dead, watched
+from headrace.policies.reports import LOST_AFTER_S
+from headrace.policies.rollout import Stand, Standing, standings
+from headrace.ports import Store
+
+LOOK_EVERY_S = 0.2
+
+#: use case -> where each driver is with it
+Standings = Mapping[str, list[Standing]]
+
+
+class Stopped(NamedTuple):
+    """What a deployment lets alone."""
+
+    #: lanes that an open failure stops
+    lanes: int
+    #: streams that a failure suspended
+    streams: int
+
+
+@dataclass(slots=True)
+class Rollout:
+    """Deployments, followed from driver to driver."""
+
+    store: Store
+    #: as the store has them
+    deployments: Collection[Deployment]
+    #: silence after which a driver is taken for dead
+    lease_s: float
+
+    def wait(self, wait_s: float, on_look: Callable[[Standings], None]) -> Standings:
+        """Look until every living driver has answered, or for so long.
+
+        Args:
+            wait_s: at most.
+            on_look: told what each look shows.
+        """
+        seen: dict[str, Watched] = {}
+        began_s = before_s = time.monotonic()
+        while True:
+            now_s = time.monotonic()
+            seen = watched(seen, self.store.drivers(), now_s - before_s)
+            before_s = now_s
+            found = self._look(seen)
+            on_look(found)
+            stands = {standing.stand for row in found.values() for standing in row}
+            if Stand.WAITING not in stands or now_s - began_s >= wait_s:
+                return found
+            time.sleep(LOOK_EVERY_S)
+
+    def _look(self, seen: Mapping[str, Watched]) -> Standings:
+        silent = {driver.name for driver in dead("", seen, self.lease_s)}
+        peers = [driver.peer for driver in seen.values()]
+        return _found(self.store, self.deployments, peers, silent)
+
+
+def standings_now(store: Store, deployments: Collection[Deployment], now_s: float) -> Standings:
+    """Where drivers are at this moment; who has told nothing for long gives no sign of life."""
+    reports = store.statistics.reports()
+    silent = {report.driver for report in reports if now_s - report.at_s > LOST_AFTER_S}
+    return _found(store, deployments, store.drivers(), silent)
+
+
+def _found(
+    store: Store,
+    deployments: Collection[Deployment],
+    peers: Collection[Peer],
+    silent: Collection[str],
+) -> Standings:
+    # A name that lost streams were found in is no driver: it never beats.
+    drivers, answers = [peer.name for peer in peers if peer.beats], store.answers()
+    # Of a rerun that is over, or not begun yet, nobody runs anything.
+    return {
+        deployment.use_case: standings(
+            deployment, drivers if deployment.until != {} else (), silent, answers
+        )
+        for deployment in deployments
+    }
+
+
+def asked_again(store: Store, names: Collection[str], changed: Collection[str]) -> list[Deployment]:
+    """The deployments of these names, each with a revision that drivers have not answered yet.
+
+    What was not changed is deployed once more as it is: who refused it tries again, and who runs it
+    says so now, and not some time ago.
+    """
+    for deployment in store.deployments():
+        if deployment.use_case in names and deployment.use_case not in changed:
+            store.deploy(deployment)
+    return [deployment for deployment in store.deployments() if deployment.use_case in names]
+
+
+def stopped(store: Store, use_case: str) -> Stopped:
+    """What of a use case goes on only when somebody says so."""
+    failures = store.failures(only_open=True, with_records=False)
+    lanes = sum(failure.slice.lane.use_case == use_case for failure in failures)
+    streams = [stream for stream in store.streams() if stream.id.use_case == use_case]
+    return Stopped(lanes, sum(Stopper.FAILURE in stream.stopped_by for stream in streams))

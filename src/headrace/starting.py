@@ -1,0 +1,98 @@
+"""What a driver does about deployments when it starts.
+
+A restart is often nobody's decision: a machine went down, a supervisor replaced a process. So it
+changes no code. What was deployed runs, and whoever looks at the log is told what else lies in the
+folder. Only what was never deployed has to be, or nobody's first start would do anything.
+
+What a version has to pass before it is deployed is in `checking.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from headrace.deploying import Offer, check, configure, deploy, is_kept, keep, load
+from headrace.errors import ConfigError, SinkUnavailable
+from headrace.model.records import Deployment
+from headrace.ports import Store
+from headrace.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+
+def begin(settings: Settings, folder: Path, store: Store, *, anew: bool = False) -> frozenset[str]:
+    """Deploy what has to be when a driver starts; return the use cases of its file.
+
+    A use case that was never deployed is deployed. What was deployed stays as it is, whatever lies
+    in the folder, but for what the YAML file says of it.
+
+    Args:
+        settings: the YAML file.
+        folder: where it is.
+        store: where deployments are.
+        anew: deploy everything as it is in the folder.
+
+    Raises:
+        ConfigError: what has to be deployed cannot be.
+        SinkUnavailable: what a sink writes to does not answer.
+    """
+    deployed = {
+        deployment.use_case: deployment
+        for deployment in store.deployments()
+        if deployment.until is None
+    }
+    try:
+        offer = _beginning(settings, folder, frozenset() if anew else frozenset(deployed))
+    except (ConfigError, SinkUnavailable) as error:
+        path = str((folder / settings.module).resolve())
+        ours = {name for name, deployment in deployed.items() if deployment.module == path}
+        if anew or not ours or settings.use_cases.keys() - deployed.keys():
+            raise
+        log.warning(
+            "what was deployed runs; what lies in the folder cannot be deployed", error=str(error)
+        )
+        configure(settings, store, [deployed[name] for name in sorted(ours)])
+        return frozenset(ours)
+    new = [name for name in sorted(offer.use_cases) if anew or name not in deployed]
+    for name in new:
+        deploy(settings, offer, store, name)
+    old = [deployed[name] for name in sorted(offer.use_cases) if name not in new]
+    configure(settings, store, old)
+    _tell_apart(offer, old)
+    if any(deployment.digest == offer.digest for deployment in old):
+        _keep_again(settings, offer)
+    return frozenset(offer.use_cases)
+
+
+def _beginning(settings: Settings, folder: Path, deployed: frozenset[str]) -> Offer[Any]:
+    """What the file offers; checked, but for what is deployed and was checked then."""
+    if is_kept(settings, folder):
+        offer = load(settings, folder)
+        if deployed >= offer.use_cases.keys():
+            return offer
+    return check(settings, folder, but=deployed)
+
+
+def _tell_apart(offer: Offer[Any], deployed: Sequence[Deployment]) -> None:
+    for deployment in deployed:
+        if deployment.digest != offer.digest:
+            name = deployment.use_case
+            log.warning(
+                "what was deployed runs; another version lies in the folder",
+                use_case=name,
+                digest=deployment.digest[:12],
+                why=f"'headrace use-cases deploy {name}' deploys {offer.digest[:12]}",
+            )
+
+
+def _keep_again(settings: Settings, offer: Offer[Any]) -> None:
+    """An earlier Headrace kept no copies."""
+    try:
+        if offer.shelf.take(offer.digest) is None:
+            keep(settings, offer)
+    except ConfigError as error:
+        log.warning("what was deployed runs from its file", error=str(error))

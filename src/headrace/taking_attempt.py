@@ -1,0 +1,140 @@
+"""One go at taking a deployment: everything in it that is somebody else's code or server.
+
+Here nothing is believed. It runs in a thread of its own, whatever is raised stays in it, and it
+says how far it has come, so that one that hangs can be told by name. What to do about it is decided
+in `taking.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
+from typing import Literal
+
+from headrace.cycle.driver import Parts
+from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.model.records import Answer, Deployment
+from headrace.ports import Connections, Site
+from headrace.use_cases import UseCase
+
+#: imports what was deployed; may take long, and raise anything
+Load = Callable[[Deployment], UseCase]
+
+_MOST_CHARACTERS = 2_000
+_DOES = {
+    "import": "importing {module}",
+    "pack": "making {use_case} ready for executors",
+    "prepare": "preparing the sink of {use_case}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A version that a driver has only to swap in."""
+
+    deployment: Deployment
+    use_case: UseCase
+    code: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A deployment that was not taken."""
+
+    deployment: Deployment
+    error: HeadraceError
+    #: since when it is refused for this reason
+    since_s: float
+    #: how often it was tried
+    tries: int = 1
+    #: monotonic; infinite for the next deployment
+    again_at_s: float = inf
+
+    @property
+    def again(self) -> bool:
+        """Whether it is tried again by itself."""
+        return isfinite(self.again_at_s)
+
+    def is_of(self, deployment: Deployment) -> bool:
+        """Whether it is this one, and was not deployed again since."""
+        return self.deployment == deployment and self.deployment.revision == deployment.revision
+
+    def after(self, before: Refused) -> Refused:
+        """The same once more, after an earlier refusal of the same deployment."""
+        same = str(before.error) == str(self.error)
+        since_s = before.since_s if same else self.since_s
+        return replace(self, tries=before.tries + 1, since_s=since_s)
+
+    def answer(self, driver: str, runs: str | None) -> Answer:
+        """What the driver says to it, while it runs a version of this digest, or none."""
+        name, revision = self.deployment.use_case, self.deployment.revision
+        error = str(self.error)[:_MOST_CHARACTERS]
+        return Answer(driver, name, revision, runs, self.since_s, error, self.again)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One go at a deployment, in a thread of its own."""
+
+    deployment: Deployment
+    step: Literal["import", "pack", "prepare"] = "import"
+    made: Ready | None = None
+    error: HeadraceError | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self, parts: Parts, connections: Connections, load: Load) -> None:
+        """Start the thread; ``over`` is set when it ends, however it does."""
+        given = (self._run, parts, connections, load)
+        threading.Thread(
+            target=copy_context().run, args=given, name="headrace-take", daemon=True
+        ).start()
+
+    def _run(self, parts: Parts, connections: Connections, load: Load) -> None:
+        try:
+            use_case = load(self.deployment).within(connections.warehouse)
+            self.step = "pack"
+            _ = use_case.terms  # turns ask for them: here it is seen that the sink answers
+            code = parts.engine.packed(use_case)
+            self.step = "prepare"
+            if use_case.sink is not None:
+                use_case.sink.prepare(Site(connections, parts.store.positions))
+            self.made = Ready(self.deployment, use_case, code)
+        except BaseException as error:  # also an exit: it would end nothing but this thread
+            self.error = self._told(error)
+        finally:
+            self.over.set()
+
+    def would_hang(self, deployment: Deployment) -> bool:
+        """Whether this one, which hangs, shows that another would."""
+        mine = self.deployment
+        if self.step == "import":
+            return (mine.module, mine.digest) == (deployment.module, deployment.digest)
+        return mine == deployment
+
+    @property
+    def refusal(self) -> HeadraceError:
+        """Why nothing came of it."""
+        late = f"{self._does} did not come back in time; nothing else waits for it"
+        return self.error or Temporary(late)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it may go otherwise without another deployment."""
+        return self.step == "prepare" or isinstance(self.refusal, Temporary)
+
+    @property
+    def _does(self) -> str:
+        deployment = self.deployment
+        return _DOES[self.step].format(module=deployment.module, use_case=deployment.use_case)
+
+    def _told(self, error: BaseException) -> HeadraceError:
+        if isinstance(error, HeadraceError):
+            return error
+        try:
+            text = str(error)
+        except Exception:  # it is theirs too
+            text = ""
+        return ConfigError(f"{self._does} raised {type(error).__name__}: {text}")

@@ -1,0 +1,194 @@
+"""Importing a version beside others, so that waves that run keep theirs.
+
+A plain ``import`` answers with the first version for ever, and leaves helpers where the next
+version finds them. So the modules of a version are imported from its sources, never from a folder,
+each under a name that carries the digest. ``__file__`` is the place where a source was read: data
+beside a module is found as before, but is no part of the version.
+
+Workers find the local modules of a use case the same way (`spark/shipping.py`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+from headrace.errors import ConfigError
+from headrace.use_cases import UseCase
+from headrace.versions.code import Code, LocalModule
+from headrace.versions.local_imports import parsed, with_private_names
+
+_PREFIX = "headrace_version_"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModule:
+    """The use cases of a version."""
+
+    path: Path
+    code: Code
+    use_cases: dict[str, UseCase]
+
+
+def load_code(code: Code, path: Path) -> LoadedModule:
+    """Import a version and collect what ``@use_case`` made in its main module.
+
+    Args:
+        code: the version.
+        path: where its main module was read.
+
+    Raises:
+        ConfigError: it does not import, holds no use case, or two of the same name.
+    """
+    prefix = make_importable(code, path.parent)
+    try:
+        module = importlib.import_module(f"{prefix}.{code.main}")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # a module may raise anything, SystemExit too
+        _forget(prefix)
+        raise ConfigError(_refusal(exc, code, path)) from exc
+    found = [each for each in vars(module).values() if isinstance(each, UseCase)]
+    if not found:
+        raise ConfigError(f"{path} holds no use case; decorate a function with @use_case(...)")
+    names = [each.name for each in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"{path} holds two use cases named {', '.join(twice)}")
+    name = module.__name__
+    return LoadedModule(path, code, {each.name: replace(each, module=name) for each in found})
+
+
+def make_importable(code: Code, folder: Path) -> str:
+    """Let the modules of a version be imported in this process; return what their names begin with.
+
+    Args:
+        code: the version.
+        folder: where its main module was read.
+    """
+    prefix = f"{_PREFIX}{code.digest[:16]}"
+    _known[prefix] = (code, folder)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    return prefix
+
+
+def version_of(module: str) -> tuple[Code, Path] | None:
+    """The version that a module of this name is of, and the folder of its main module."""
+    return _known.get(module.partition(".")[0])
+
+
+def forget_all_but(needed: Collection[str]) -> None:
+    """Forget the versions that none of these modules is of, and what was imported of them.
+
+    Args:
+        needed: names of modules, of versions or not.
+    """
+    prefixes = {module.partition(".")[0] for module in needed}
+    for prefix in _known.keys() - prefixes:
+        _forget(prefix)
+        del _known[prefix]
+
+
+def origin_of(module: LocalModule, folder: Path) -> str:
+    """The file that a module was read from."""
+    return os.path.normpath(folder / module.file)
+
+
+@contextmanager
+def nothing_imported() -> Iterator[None]:
+    """For a while no module of any version is imported, or can be, as in a new worker."""
+    before = {name: sys.modules.pop(name) for name in _imported()}
+    known = dict(_known)
+    _known.clear()
+    try:
+        yield
+    finally:
+        for name in _imported():
+            del sys.modules[name]
+        _known.update(known)
+        sys.modules.update(before)
+
+
+def line_in(error: BaseException, files: Sequence[str]) -> tuple[str, int] | None:
+    """The file of these, and the line, in which an error came up."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename in files:
+            found = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        prefix, _, name = fullname.partition(".")
+        if prefix not in _known:
+            return None
+        code, folder = _known[prefix]
+        module = next((each for each in code.modules if each.name == name), None)
+        if module is None:
+            bare = name == "" or name in code.names
+            return ModuleSpec(fullname, _Bare(), is_package=True) if bare else None
+        origin = origin_of(module, folder)
+        spec = ModuleSpec(
+            fullname,
+            _Loader(code, module, prefix),
+            origin=origin,
+            is_package=module.package,
+        )
+        spec.has_location = True
+        return spec
+
+
+class _Bare(Loader):
+    """Of a package without a file."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+class _Loader(Loader):
+    def __init__(self, code: Code, module: LocalModule, prefix: str) -> None:
+        self._code, self._module, self._prefix = code, module, prefix
+
+    def exec_module(self, module: ModuleType) -> None:
+        file = str(module.__file__)
+        tree = with_private_names(parsed(self._module.source, file), self._code.names, self._prefix)
+        exec(compile(tree, file, "exec", dont_inherit=True), vars(module))  # noqa: S102 - an import
+
+
+#: one for the process, as ``sys.modules``: by what names begin with, code and folder of versions
+_known: dict[str, tuple[Code, Path]] = {}
+_finder = _Finder()
+
+
+def _imported() -> list[str]:
+    return [name for name in list(sys.modules) if name.partition(".")[0] in _known]
+
+
+def _forget(prefix: str) -> None:
+    for name in _imported():
+        if name.partition(".")[0] == prefix:
+            del sys.modules[name]
+
+
+def _refusal(error: BaseException, code: Code, path: Path) -> str:
+    at = line_in(error, [origin_of(each, path.parent) for each in code.modules])
+    where = f"{at[0]}, line {at[1]}" if at else str(path)
+    told = str(error).replace(f"{_PREFIX}{code.digest[:16]}.", "")
+    if isinstance(error, ConfigError):
+        return told if told.startswith(where.partition(",")[0]) else f"{where}: {told}"
+    if isinstance(error, SystemExit):
+        return f"{where}, ends the process when it is imported: SystemExit: {told}"
+    return f"{where}, does not import: {type(error).__name__}: {told}"

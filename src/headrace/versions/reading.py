@@ -1,0 +1,182 @@
+"""Reading a version from a folder: the module that the YAML names, and what it imports from there.
+
+Local is what lies in the module's folder, in the package that it is in, or in the folder of the
+YAML file. What is installed, and Python's own library, is not: executors must have that, and a roll
+brings a new version of it.
+
+Nothing is run here. So a module that only shows while code runs is refused by name, if it can be
+seen at all: ``import_module("helper")``, or one that is compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from pathlib import Path
+
+from headrace.errors import ConfigError
+from headrace.versions.code import Code, LocalModule, parents
+from headrace.versions.local_imports import Import, imports_of, parsed
+
+_INIT = "__init__.py"
+#: installed wherever a use case runs, and never part of one
+_OURS = "headrace"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a module is, and where the local modules are that it imports."""
+
+    path: Path
+    #: as imports say it
+    name: str
+    roots: tuple[Path, ...]
+    #: it is installed: local is its own package alone
+    installed: bool = False
+
+    def local(self, name: str) -> Path | None:
+        """The file of a local module; None if there is none of that name."""
+        top = name.partition(".")[0]
+        if top in sys.stdlib_module_names or top == _OURS:
+            return None
+        if self.installed and top != self.name.partition(".")[0]:
+            return None
+        return next((file for root in self.roots if (file := _file_of(name, root))), None)
+
+    def compiled(self, name: str) -> Path | None:
+        """The file of a local module that has no source."""
+        wanted = [Path(*name.split(".")).with_suffix(suffix) for suffix in EXTENSION_SUFFIXES]
+        places = [root / file for root in self.roots for file in wanted]
+        return next((place for place in places if place.is_file()), None)
+
+
+def find_module(name: str, folder: Path) -> Place:
+    """The place of a module given as a path, relative to ``folder``, or as a dotted name.
+
+    A dotted name is looked for in ``folder``, then where Python looks; nothing is imported.
+
+    Raises:
+        ConfigError: there is no such file or module.
+    """
+    if name.endswith(".py"):
+        path = (folder / name).resolve()
+        if not path.is_file():
+            raise ConfigError(f"module {name}: there is no file {path}")
+        return _place(path, folder)
+    if found := _file_of(name, folder):
+        return Place(found.resolve(), name, _roots(folder))
+    spec = _spec_of(name)
+    if spec is None or spec.origin is None or not spec.has_location:
+        there = f"./{name.replace('.', '/')}.py"
+        raise ConfigError(f"module {name} is neither in {folder} nor installed; is it {there}?")
+    path = Path(spec.origin)
+    if name.partition(".")[0] == _OURS:
+        return Place(path, path.stem, ())
+    up = name.count(".") + (path.name == _INIT)
+    return Place(path, name, (path.parents[up],), installed=True)
+
+
+def read_code(place: Place) -> Code:
+    """The module as it is now, with every local module that it imports.
+
+    Raises:
+        ConfigError: a source cannot be read or is no Python, or a local module cannot be had.
+    """
+    found: dict[str, LocalModule] = {}
+    waiting = {place.name: place.path, **dict(_with_parents(place.name, place))}
+    while waiting:
+        name, path = waiting.popitem()
+        found[name] = module = LocalModule(
+            name,
+            path.name == _INIT,
+            Path(os.path.relpath(path, place.path.parent)).as_posix(),
+            _source(path),
+        )
+        for given in _imports(module, path):
+            new = {said: file for said, file in _local(given, place, path) if said not in found}
+            waiting.update(new)
+    return Code(place.name, tuple(found[name] for name in sorted(found)))
+
+
+def _imports(module: LocalModule, path: Path) -> list[Import]:
+    tree = parsed(module.source, str(path))
+    return list(imports_of(tree, str(path), module.name, package=module.package))
+
+
+def _local(given: Import, place: Place, path: Path) -> Iterator[tuple[str, Path]]:
+    """The local modules of an import, with the packages that they are in."""
+    at = f"{path}, line {given.line}"
+    for name in given.names:
+        if place.local(name) is None:
+            if found := place.compiled(name):
+                raise ConfigError(
+                    f"{at}: {name} is compiled ({found}) and cannot travel with the use case; "
+                    "install it as a package, on executors too"
+                )
+            continue
+        if given.dynamic:
+            raise ConfigError(
+                f"{at}: {name} is a local module, and imported by a call it is not seen; write "
+                f"'import {name}', which may also stand inside a function"
+            )
+        yield from _with_parents(name, place)
+
+
+def _with_parents(name: str, place: Place) -> Iterator[tuple[str, Path]]:
+    for said in (*parents(name), name):
+        if file := place.local(said):
+            yield said, file
+
+
+def _place(path: Path, folder: Path) -> Place:
+    stem = path.stem if path.stem.isidentifier() else "use_cases"
+    parts = [] if path.name == _INIT else [stem]
+    root = path.parent
+    while (root / _INIT).is_file() and root.name.isidentifier():
+        parts.insert(0, root.name)
+        root = root.parent
+    if parts[0] == _OURS:
+        return Place(path, stem, ())
+    beside = () if path.name == _INIT else (path.parent,)
+    return Place(path, ".".join(parts), _roots(*beside, root, folder))
+
+
+def _roots(*folders: Path) -> tuple[Path, ...]:
+    given = dict.fromkeys(folder.resolve() for folder in folders)
+    places = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
+    return tuple(folder for folder in given if str(folder) not in places)
+
+
+def _file_of(name: str, root: Path) -> Path | None:
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    base = root.joinpath(*parts)
+    places = (base / _INIT, base.with_name(f"{parts[-1]}.py"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    """Where an installed module is. ``find_spec`` would import the packages that it is in."""
+    spec, path = None, None
+    for said in (*parents(name), name):
+        if spec is not None and path is None:
+            return None
+        found = (finder.find_spec(said, path) for finder in sys.meta_path)
+        spec = next((spec for spec in found if spec is not None), None)
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations
+    return spec
+
+
+def _source(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        raise ConfigError(f"module {path} cannot be read: {exc.strerror}") from exc
