@@ -5,7 +5,8 @@ about itself: the table here does, and what is not in it is refused. The credent
 before anything of the request is read, and an object of another tenant is not there: the answer is
 the one for a name that nobody has.
 
-Which rows of a list a tenant sees is the route's own work, with `sees`.
+Which rows of a list a tenant sees is the route's own work, with `sees`. Who may resume depends on
+who has stopped besides: a route acts in the caller's name (`stopper_of`), and the store refuses.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from starlette.types import Receive, Scope, Send
 from headrace.doors.guard import calling, forbidden, own
 from headrace.doors.problems import Problem, too_many
 from headrace.model.credentials import Caller, Role
+from headrace.model.streams import Stopper
 
 Roles = frozenset[Role]
 
@@ -162,6 +164,11 @@ Entered = Annotated[Caller, Depends(entered_by)]
 def sees(caller: Caller, tenant: str | None) -> bool:
     """Whether a row that concerns ``tenant`` is shown to the caller; None concerns all."""
     return caller.tenant is None or caller.tenant == tenant
+
+
+def stopper_of(caller: Caller) -> Stopper:
+    """In whose name a caller stops and resumes."""
+    return Stopper.TENANT if caller.role is Role.TENANT else Stopper.OPERATOR
 
 
 def routes_of(app: FastAPI) -> Iterator[tuple[str, str]]:

@@ -10,12 +10,13 @@ Listening, TLS and limits on what may come in are in `doors`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
+from starlette.concurrency import run_in_threadpool
 
 from headrace.console import (
     audit,
@@ -40,6 +41,7 @@ from headrace.console.places import Places
 from headrace.console.watcher import Watcher
 from headrace.doors.guard import Doorkeeper
 from headrace.doors.problems import install_problems
+from headrace.doors.readiness import Readiness
 from headrace.operating.tools import Tools
 from headrace.ports import Clock, Store
 
@@ -113,6 +115,7 @@ def equip(app: FastAPI, parts: Parts) -> None:
         parts.secure_cookie,
     )
     app.state.guard = parts.guard
+    app.state.readiness = Readiness(_asking(parts.store), parts.clock.monotonic_s)
     app.state.patience = Patience()
     app.state.live = Live(watcher, parts.most_clients)
     app.state.sparks = SparkKeeper(parts.store.statistics)
@@ -122,6 +125,14 @@ def equip(app: FastAPI, parts: Parts) -> None:
         most_tenants=parts.most_metric_tenants,
         now_s=parts.clock.now_s,
     )
+
+
+def _asking(store: Store) -> Callable[[], Awaitable[bool]]:
+    async def answers() -> bool:
+        await run_in_threadpool(store.revision)
+        return True
+
+    return answers
 
 
 @asynccontextmanager

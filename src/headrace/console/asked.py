@@ -25,8 +25,8 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-#: below the largest number that both databases have room for
-Offset = Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_whole)]
+#: what every reader of JSON keeps as it is; no log is as long
+Offset = Annotated[int, Field(ge=0, lt=2**53), BeforeValidator(_whole)]
 
 Many = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_whole)]
 
@@ -74,11 +74,14 @@ class StreamAsked(Asked):
 class PositionsAsked(Asked):
     """Where lanes are to read next, by partition."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"offsets": {"0": 23}}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"offsets": {"0": 23}, "dry_run": True}]}
+    )
 
     offsets: dict[Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")], Offset] = Field(
         min_length=1, json_schema_extra={"additionalProperties": False}
     )
+    dry_run: bool = Field(default=False, description="Only count, move nothing.")
 
 
 class RedriveAsked(Asked):

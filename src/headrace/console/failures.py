@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from heapq import merge
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from headrace.console.answers import PageAsked, answer
 from headrace.console.asked import FailureNumber, SkipAsked
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import not_there, refusals
-from headrace.console.rows import failure_row, record_row
+from headrace.console.rows import Values, failure_row, record_row
 from headrace.console.shapes import Decided, FailureRow, FailureWhole, Listed
 from headrace.errors import UnknownName
 from headrace.model.credentials import Caller, Role
@@ -55,14 +56,13 @@ def list_failures(
 
     def wanted() -> Iterator[Failure]:
         only_open, first = state is FailureState.OPEN, 0 if after is None else int(after[0])
+        # What an earlier tenant of its name left is not for a tenant to see.
+        part = _Part(first, only_open=only_open, current=caller.tenant is not None)
         # Of one tenant there are few, and those of all others need not be read to find them.
         found = (
-            _every(desk.store, None, first, only_open=only_open)
+            _every(desk.store, None, part)
             if of_tenant is None
-            else merge(
-                *(_every(desk.store, each, first, only_open=only_open) for each in streams),
-                key=number_of,
-            )
+            else merge(*(_every(desk.store, each, part) for each in streams), key=number_of)
         )
         for each in found:
             lane = each.slice.lane
@@ -70,16 +70,30 @@ def list_failures(
             if named and state in (None, each.state) and sees(caller, lane.tenant):
                 yield each
 
-    return paging.page(wanted(), lambda each: [each.id], failure_row)
+    return paging.page(wanted(), lambda each: [each.id], lambda each: _row(desk, each))
 
 
-def _every(
-    store: Store, stream: StreamId | None, after: int, *, only_open: bool
-) -> Iterator[Failure]:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Which failures are wanted."""
+
+    after: int
+    only_open: bool
+    #: no failures of earlier tenants
+    current: bool
+
+
+def _every(store: Store, stream: StreamId | None, part: _Part) -> Iterator[Failure]:
     """Failures behind an id, without records, as many at a time as anybody wants at once."""
+    after = part.after
     while True:
         found = store.failures(
-            stream, only_open=only_open, with_records=False, after=after, most=_AT_ONCE
+            stream,
+            only_open=part.only_open,
+            with_records=False,
+            current=part.current,
+            after=after,
+            most=_AT_ONCE,
         )
         yield from found
         if len(found) < _AT_ONCE:
@@ -94,7 +108,7 @@ def show_failure(
     """Everything about one failure: offsets, error, stack, and the record byte for byte."""
     failure = _own(request, desk, caller, number)
     record = None if caller.role is Role.VIEWER else record_row(failure)
-    return answer({**failure_row(failure), "traceback": failure.error.traceback, "record": record})
+    return answer({**_row(desk, failure), "traceback": failure.error.traceback, "record": record})
 
 
 @router.post("/v1/failures/{number}/retry", response_model=Decided, responses=refusals(404, 409))
@@ -128,6 +142,11 @@ async def skip_failure(
     return await desk.at_kafka.decide(caller, decide)
 
 
+def _row(desk: Desk, failure: Failure) -> Values:
+    tenant = desk.watcher.look().tenant_of.get(failure.slice.lane.tenant)
+    return failure_row(failure, 0 if tenant is None else tenant.generation)
+
+
 def _own(request: Request, desk: Desk, caller: Caller, number: int) -> Failure:
     """The failure, if the caller may know that it is there."""
     try:
@@ -148,7 +167,7 @@ def _decided(desk: Desk, before: Failure) -> Response:
     why = None if stopped is None else stopped.reason or "it was suspended"
     return answer(
         {
-            "failure": failure_row(failure),
+            "failure": _row(desk, failure),
             "next_offset": next_offset(desk.store, failure),
             "suspended": why,
         }

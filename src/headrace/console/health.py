@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request, Response
 
 from headrace.console.access import GuardedRoute
 from headrace.console.answers import answer
-from headrace.console.desk import AtDesk
 from headrace.console.metrics import CONTENT_TYPE, Metrics
 from headrace.console.problems import refusals
 from headrace.console.shapes import Health
-from headrace.doors.problems import problem_responses
+from headrace.doors.problems import Problem, problem_responses
+from headrace.doors.readiness import Readiness
 
 router = APIRouter(route_class=GuardedRoute, tags=["health"])
 
@@ -22,9 +22,13 @@ async def livez() -> Response:
 
 
 @router.get("/readyz", response_model=Health, responses=problem_responses(503))
-def readyz(desk: AtDesk) -> Response:
-    """Whether the store answers too."""
-    desk.store.revision()
+async def readyz(request: Request) -> Response:
+    """Whether the store answers too, as of a second ago."""
+    readiness = request.app.state.readiness
+    assert isinstance(readiness, Readiness), "the app was made with one"
+    if not await readiness.now():
+        detail = "the store does not answer"
+        raise Problem(503, "unavailable", detail, headers={"Retry-After": "1"})
     return answer({"status": "ok"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Annotated, Any
 
@@ -34,20 +35,30 @@ Moment = Annotated[float | None, Query(ge=0, le=1e11, allow_inf_nan=False)]
 
 @router.get("/v1/tenants/{tenant}/history", response_model=History, responses=refusals(404))
 def show_history(
-    desk: AtDesk, tenant: TenantName, from_s: Moment = None, until_s: Moment = None
+    desk: AtDesk,
+    caller: Entered,
+    tenant: TenantName,
+    from_s: Moment = None,
+    until_s: Moment = None,
 ) -> Response:
-    """Spans that begin in `[from_s, until_s)`, at most a day; left out: the last hour."""
+    """Spans that begin in `[from_s, until_s)`, at most a day; left out: the last hour.
+
+    A tenant that was added under the name of an earlier one sees what began since then.
+    """
     snapshot = desk.watcher.look()
     streams = {each.id for each in snapshot.streams if each.id.tenant == tenant}
     if tenant not in snapshot.tenant_of:
         raise no_tenant(tenant)
     end_s = desk.clock.now_s() if until_s is None else until_s
     start_s = max(end_s - 3600.0 if from_s is None else from_s, end_s - _DAY_S)
+    since_s = desk.store.keys.added_again_s(tenant) or 0.0
+    if caller.tenant is not None:
+        start_s = max(start_s, since_s)
     points = desk.store.statistics.history(streams, start_s, end_s) if streams else []
-    return answer({"items": [_row(each) for each in points]})
+    return answer({"items": [_row(each, since_s) for each in points]})
 
 
-def _row(point: Point) -> dict[str, Any]:
+def _row(point: Point, since_s: float) -> dict[str, Any]:
     return {
         "use_case": point.stream.use_case,
         "from_s": point.from_s,
@@ -58,6 +69,7 @@ def _row(point: Point) -> dict[str, Any]:
         "records_out": point.records_out,
         "task_s": point.task_s,
         "delay": spread_row(point.delay),
+        "earlier_tenant": point.from_s < since_s,
     }
 
 
@@ -68,7 +80,22 @@ def show_sparks(request: Request, desk: AtDesk, caller: Entered) -> Response:
     assert isinstance(keeper, SparkKeeper), "the app was made with one"
     from_s, lines = keeper.look(desk.clock.now_s())
     shown = {name: line for name, line in lines.items() if sees(caller, name)}
+    if caller.tenant is not None:
+        since_s = desk.store.keys.added_again_s(caller.tenant) or 0.0
+        earlier = max(0, math.ceil((since_s - from_s) / _SPAN_S))
+        shown = {name: _since(line, earlier) for name, line in shown.items()}
     return answer({"from_s": from_s, "span_s": _SPAN_S, "tenants": shown})
+
+
+_Line = dict[str, list[float | None]]
+
+
+def _since(line: _Line, earlier: int) -> _Line:
+    """A line without its first minutes, which are an earlier tenant's."""
+    return {
+        name: [None if at < earlier else each for at, each in enumerate(of)]
+        for name, of in line.items()
+    }
 
 
 _Cell = tuple[float, float]  # worst lag_s, sum of out_per_s

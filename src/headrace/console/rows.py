@@ -23,6 +23,7 @@ from headrace.model.statistics import (
     WaveFigures,
 )
 from headrace.model.streams import State, Stream, Tenant
+from headrace.policies.conditions import Condition
 
 Values = dict[str, Any]
 
@@ -77,6 +78,8 @@ def changeable(tenant: Tenant) -> Values:
     return {
         "name": tenant.name,
         "state": tenant.state.value,
+        "stopped_by": sorted(tenant.stopped_by),
+        "generation": tenant.generation,
         "weight": tenant.weight,
         "throttle": {
             "records_per_s": tenant.throttle.records_per_s,
@@ -108,14 +111,22 @@ def _rank(state: str) -> tuple[int, str]:
     return (_TROUBLE.index(word) if word in _TROUBLE else len(_TROUBLE), state)
 
 
-def stream_row(stream: Stream, state: State, figures: StreamFigures | None) -> Values:
-    """A stream as the store knows it, and what its driver tells."""
+def stream_row(
+    stream: Stream, state: State, condition: Condition, figures: StreamFigures | None
+) -> Values:
+    """A stream as the store knows it, what it does now, and what its driver tells."""
     return {
         "tenant": stream.id.tenant,
         "use_case": stream.id.use_case,
         "topic": stream.topic,
         "state": state.value,
         "reason": stream.reason,
+        "stopped_by": sorted(stream.stopped_by),
+        "condition": {
+            "state": condition.state,
+            "reason": condition.reason,
+            "retry_at_s": condition.retry_at_s,
+        },
         "holder": stream.holder,
         "epoch": stream.epoch,
         "figures": None if figures is None else _stream_figures(figures),
@@ -213,8 +224,8 @@ def driver_row(report: Report, *, lost: bool) -> Values:
     }
 
 
-def failure_row(failure: Failure) -> Values:
-    """A failure without its record."""
+def failure_row(failure: Failure, generation: int) -> Values:
+    """A failure without its record; ``generation`` is that of the tenant of its name now."""
     piece, error = failure.slice, failure.error
     return {
         "id": failure.id,
@@ -228,15 +239,18 @@ def failure_row(failure: Failure) -> Values:
         "code": error.code,
         "message": error.message,
         "attempts": failure.attempts,
+        "times": failure.times,
         "at_s": failure.at_s,
         "state": failure.state.value,
+        "earlier_tenant": piece.epoch < generation,
+        "record_kept": failure.record_kept,
     }
 
 
 def record_row(failure: Failure) -> Values | None:
-    """The record that failed, byte for byte; None where no single one is to blame."""
+    """The record that failed, byte for byte; None where none is to blame, or it is not kept."""
     error = failure.error
-    if error.offset is None:
+    if error.offset is None or not failure.record_kept:
         return None
     return {
         "key": _data(error.raw_key),

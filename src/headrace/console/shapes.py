@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headrace.model.credentials import Role
 from headrace.model.records import FailureState
 from headrace.model.statistics import Outcome, Spread
-from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State
+from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, Stopper
 
 T = TypeVar("T")
 
@@ -61,6 +61,8 @@ class TenantRow(Shape):
 
     name: str
     state: State
+    stopped_by: list[Stopper] = Field(description="Who has suspended it.")
+    generation: int = Field(description="Another one for each tenant that was added by this name.")
     weight: float
     throttle: ThrottleShape
     figures: TenantFigures | None
@@ -78,6 +80,9 @@ class HistoryPoint(Shape):
     records_out: int
     task_s: float
     delay: Spread
+    earlier_tenant: bool = Field(
+        description="It is of a removed tenant of the same name, and operators alone see it."
+    )
 
 
 class History(Shape):
@@ -119,6 +124,17 @@ class StreamShape(Shape):
     note: str
 
 
+class Condition(Shape):
+    """How a stream stands now, from what was decided and what its driver tells."""
+
+    state: str = Field(
+        description="As a driver shows it; `not held`: no driver has it; `unknown`: the one that "
+        "has it is silent."
+    )
+    reason: str = Field(description="Why, in one line; empty: all is well.")
+    retry_at_s: float | None = Field(description="When it is tried again, if it waits for that.")
+
+
 class StreamRow(Shape):
     """A stream."""
 
@@ -127,6 +143,8 @@ class StreamRow(Shape):
     topic: str
     state: State
     reason: str | None
+    stopped_by: list[Stopper] = Field(description="Who has suspended it.")
+    condition: Condition
     holder: str | None
     epoch: int
     figures: StreamShape | None
@@ -149,9 +167,12 @@ class StreamWhole(StreamRow):
 
 
 class Positions(Shape):
-    """Where lanes read next, by partition."""
+    """Where lanes read next, by partition, and what comes of it; with `dry_run` would."""
 
     offsets: dict[str, int]
+    again: int = Field(description="Offsets that are read again, and have their effects again.")
+    passed: int = Field(description="Offsets that are passed over, without effect.")
+    consequences: list[str] = Field(description="What that means, a sentence each.")
 
 
 class Redriven(Shape):
@@ -176,8 +197,13 @@ class FailureRow(Shape):
     code: str
     message: str
     attempts: int
-    at_s: float
+    times: int = Field(description="How often it failed there: once, and after each retry.")
+    at_s: float = Field(description="When it failed last.")
     state: FailureState
+    earlier_tenant: bool = Field(
+        description="It is of a removed tenant of the same name, and operators alone see it."
+    )
+    record_kept: bool = Field(description="False where its tenant had no room left for it.")
 
 
 class Data(Shape):
@@ -347,6 +373,7 @@ class ChangeRow(Shape):
     tenant: str | None
     status: int
     detail: str
+    generation: int | None = Field(description="Of the tenant at that time.")
 
 
 class Health(Shape):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Response
 
-from headrace.console.access import Entered, GuardedRoute, sees
+from headrace.console.access import Entered, GuardedRoute, sees, stopper_of
 from headrace.console.answers import (
     IfMatch,
     PageAsked,
@@ -27,9 +27,11 @@ from headrace.console.problems import not_there, refusals
 from headrace.console.rows import Values
 from headrace.console.shapes import Listed, Positions, Redriven, StreamRow, StreamWhole
 from headrace.console.watcher import Snapshot
+from headrace.model.credentials import Caller
 from headrace.model.streams import State, Stream, StreamId
-from headrace.operating.quarantine import live_stream
-from headrace.operating.seeking import seek
+from headrace.operating.again import consequences
+from headrace.operating.quarantine import generation_of, live_stream
+from headrace.operating.seeking import Seek, carry_out, planned
 
 router = APIRouter(route_class=GuardedRoute, tags=["streams"])
 
@@ -74,31 +76,42 @@ def show_stream(desk: AtDesk, tenant: TenantName, use_case: UseCaseName) -> Resp
 @router.put(_STREAM, response_model=StreamWhole, responses=refusals(404, 409, 412))
 def put_stream(
     desk: AtDesk,
+    caller: Entered,
     tenant: TenantName,
     use_case: UseCaseName,
     asked: StreamAsked,
     if_match: IfMatch = None,
 ) -> Response:
-    """Suspend or resume it; to resume also retries what failed. The same again changes nothing."""
-    stream = StreamId(use_case, tenant)
+    """Suspend or resume it; to resume also retries what failed. The same again changes nothing.
+
+    A tenant resumes what it has suspended itself, and nothing else: 403 says who else has.
+    """
+    stream, by = StreamId(use_case, tenant), stopper_of(caller)
     state = State(asked.state)
     current = _known(desk, stream)
     check_match(etag_of(_changeable(current)), if_match, None)
-    if current.state is not state:
-        desk.store.set_stream_state(stream, state)
+    if current.state is not state or (current.stopped_by and by not in current.stopped_by):
+        desk.store.set_stream_state(stream, state, by=by)
     return _shown(desk, desk.watcher.changed(), stream)
 
 
 @router.post(f"{_STREAM}/suspend", response_model=StreamWhole, responses=refusals(404, 409))
-def suspend_stream(desk: AtDesk, tenant: TenantName, use_case: UseCaseName) -> Response:
+def suspend_stream(
+    desk: AtDesk, caller: Entered, tenant: TenantName, use_case: UseCaseName
+) -> Response:
     """Plan nothing more of a stream; what runs may end, and positions are kept."""
-    return _set_state(desk, StreamId(use_case, tenant), State.SUSPENDED)
+    return _set_state(desk, caller, StreamId(use_case, tenant), State.SUSPENDED)
 
 
 @router.post(f"{_STREAM}/resume", response_model=StreamWhole, responses=refusals(404, 409))
-def resume_stream(desk: AtDesk, tenant: TenantName, use_case: UseCaseName) -> Response:
-    """Go on with a suspended stream where it stopped; what failed in it is retried."""
-    return _set_state(desk, StreamId(use_case, tenant), State.ACTIVE)
+def resume_stream(
+    desk: AtDesk, caller: Entered, tenant: TenantName, use_case: UseCaseName
+) -> Response:
+    """Go on with a suspended stream where it stopped; what failed in it is retried.
+
+    A tenant resumes what it has suspended itself, and nothing else: 403 says who else has.
+    """
+    return _set_state(desk, caller, StreamId(use_case, tenant), State.ACTIVE)
 
 
 @router.put(f"{_STREAM}/positions", response_model=Positions, responses=refusals(404, 409))
@@ -112,7 +125,8 @@ async def put_positions(
     """Set where lanes read next, also while they run; lanes that a failure stopped go on.
 
     Partitions that are not named stay where they are. An offset that the topic does not hold is
-    refused, and then nothing is done.
+    refused, and then nothing is done. What is read again has its effects again, under every
+    guarantee, exactly-once too: `dry_run` counts first. What runs of the stream is not committed.
     """
     stream = StreamId(use_case, tenant)
     wanted = {int(number): offset for number, offset in asked.offsets.items()}
@@ -120,9 +134,11 @@ async def put_positions(
     def decide() -> Response:
         live_stream(desk.store, _known(desk, stream).id)
         with desk.tools.log() as log:
-            offsets = seek(desk.store, log, stream, wanted)
-        desk.watcher.changed()
-        return answer({"offsets": {str(number): offset for number, offset in offsets.items()}})
+            plan = planned(desk.store, log, stream, wanted)
+        if not asked.dry_run:
+            carry_out(desk.store, plan)
+            desk.watcher.changed()
+        return answer(_sought(plan))
 
     return await desk.at_kafka.decide(caller, decide)
 
@@ -143,16 +159,31 @@ async def redrive_stream(
 
     def decide() -> Response:
         found = live_stream(desk.store, _known(desk, StreamId(use_case, tenant)).id)
-        done = desk.tools.send_back(found.id, found.topic, limit=how.limit, dry_run=how.dry_run)
+        done = desk.tools.send_back(
+            found.id,
+            found.topic,
+            generation=generation_of(desk.store, tenant),
+            limit=how.limit,
+            dry_run=how.dry_run,
+        )
         return answer({"sent": done.sent, "refused": list(done.refused), "left": done.left})
 
     return await desk.at_kafka.decide(caller, decide)
 
 
-def _set_state(desk: Desk, stream: StreamId, state: State) -> Response:
+def _set_state(desk: Desk, caller: Caller, stream: StreamId, state: State) -> Response:
     _known(desk, stream)
-    desk.store.set_stream_state(stream, state)
+    desk.store.set_stream_state(stream, state, by=stopper_of(caller))
     return _shown(desk, desk.watcher.changed(), stream)
+
+
+def _sought(plan: Seek) -> Values:
+    return {
+        "offsets": {str(number): offset for number, offset in plan.offsets.items()},
+        "again": plan.again,
+        "passed": plan.passed,
+        "consequences": consequences([plan]),
+    }
 
 
 def _known(desk: Desk, stream: StreamId) -> Stream:
@@ -163,7 +194,12 @@ def _known(desk: Desk, stream: StreamId) -> Stream:
 
 
 def _changeable(stream: Stream) -> Values:
-    return {"id": str(stream.id), "state": stream.state.value, "reason": stream.reason}
+    return {
+        "id": str(stream.id),
+        "state": stream.state.value,
+        "reason": stream.reason,
+        "stopped_by": sorted(stream.stopped_by),
+    }
 
 
 def _shown(desk: Desk, snapshot: Snapshot, wanted: StreamId) -> Response:
@@ -172,9 +208,8 @@ def _shown(desk: Desk, snapshot: Snapshot, wanted: StreamId) -> Response:
         raise not_there("stream", wanted)
     figures = snapshot.figures.get(wanted)
     ends = {} if figures is None else {each.partition: each.end for each in figures.lanes}
-    stopped = {
-        each.slice.lane.partition: each.id for each in desk.store.failures(wanted, only_open=True)
-    }
+    still = desk.store.failures(wanted, only_open=True, with_records=False)
+    stopped = {each.slice.lane.partition: each.id for each in still}
     lanes = [
         {
             "partition": each.lane.partition,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from headrace.console.access import Entered, GuardedRoute, sees
+from headrace.console.access import Entered, GuardedRoute, sees, stopper_of
 from headrace.console.answers import (
     IfMatch,
     IfNoneMatch,
@@ -24,7 +24,8 @@ from headrace.console.rows import Values, changeable
 from headrace.console.shapes import Listed, TenantRow
 from headrace.console.watcher import Snapshot
 from headrace.doors.problems import Problem
-from headrace.model.streams import State, Tenant, Throttle
+from headrace.model.credentials import Caller
+from headrace.model.streams import State, Stopper, Tenant, Throttle
 
 router = APIRouter(route_class=GuardedRoute, tags=["tenants"])
 
@@ -75,6 +76,10 @@ def put_tenant(
 ) -> Response:
     """Set state, weight and throttle, or add a tenant; what is left out stays as it is.
 
+    A tenant that was removed is added anew: its streams have lost their positions and begin at
+    `startingOffsets`, so what they had read may be read again, with all of its effects. It sees
+    nothing of the failures, dead letters and history of the one before.
+
     With `If-Match` only if nobody changed it since it was read, with `If-None-Match: *` only if it
     is not there. The same request again changes nothing more.
     """
@@ -85,7 +90,8 @@ def put_tenant(
         check_match(current, if_match, if_none_match)
         if before is None or not there:
             # Two that add it at once: the second is refused with 409, and may read it then.
-            desk.store.add_tenant(_as_asked(Tenant(tenant), asked))
+            added = _as_asked(Tenant(tenant), asked)
+            desk.store.add_tenant(added, at_s=desk.clock.now_s())
             return _shown(desk.watcher.changed(), tenant, 201)
         after = _as_asked(before, asked)
         if after == before or desk.store.change_tenant(before, after):
@@ -108,27 +114,33 @@ def delete_tenant(desk: AtDesk, tenant: TenantName, if_match: IfMatch = None) ->
 
 
 @router.post("/v1/tenants/{tenant}/suspend", response_model=TenantRow, responses=refusals(404, 409))
-def suspend_tenant(desk: AtDesk, tenant: TenantName) -> Response:
+def suspend_tenant(desk: AtDesk, caller: Entered, tenant: TenantName) -> Response:
     """Plan nothing more of a tenant; what runs may end, and positions are kept."""
-    return _set_state(desk, tenant, State.SUSPENDED)
+    return _set_state(desk, caller, tenant, State.SUSPENDED)
 
 
 @router.post("/v1/tenants/{tenant}/resume", response_model=TenantRow, responses=refusals(404, 409))
-def resume_tenant(desk: AtDesk, tenant: TenantName) -> Response:
-    """Go on with a suspended tenant where it stopped."""
-    return _set_state(desk, tenant, State.ACTIVE)
+def resume_tenant(desk: AtDesk, caller: Entered, tenant: TenantName) -> Response:
+    """Go on with a suspended tenant where it stopped.
+
+    A tenant resumes what it has suspended itself, and nothing else: 403 says who else has.
+    """
+    return _set_state(desk, caller, tenant, State.ACTIVE)
 
 
-def _set_state(desk: Desk, tenant: str, state: State) -> Response:
-    desk.store.set_tenant_state(_known(desk, tenant).name, state)
+def _set_state(desk: Desk, caller: Caller, tenant: str, state: State) -> Response:
+    desk.store.set_tenant_state(_known(desk, tenant).name, state, by=stopper_of(caller))
     return _shown(desk.watcher.changed(), tenant)
 
 
 def _as_asked(tenant: Tenant, asked: TenantAsked) -> Tenant:
     limit = asked.throttle
+    state = tenant.state if asked.state is None else State(asked.state)
+    by_hand = {Stopper.OPERATOR} if asked.state == "suspended" else set()
     return replace(
         tenant,
-        state=tenant.state if asked.state is None else State(asked.state),
+        state=state,
+        stopped_by=tenant.stopped_by | by_hand if state is State.SUSPENDED else frozenset(),
         weight=tenant.weight if asked.weight is None else asked.weight,
         throttle=tenant.throttle
         if limit is None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -26,7 +26,8 @@ from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import Report, StreamFigures, UseCaseFigures
 from headrace.model.streams import State, Stream, StreamId, Tenant
 from headrace.policies.alerts import Watched, watch
-from headrace.policies.reports import is_lost, newest
+from headrace.policies.conditions import condition
+from headrace.policies.reports import Told, is_lost, newest
 from headrace.ports import Clock, Store
 
 #: how long a look is good for, at least
@@ -52,14 +53,34 @@ class Snapshot:
     streams: tuple[Stream, ...]
     deployments: tuple[Deployment, ...]
     reports: tuple[Report, ...]
+    #: open ones, without their records
+    failures: Sequence[Failure]
     watched: Watched
 
     @cached_property
+    def told(self) -> dict[StreamId, Told]:
+        """What was told of each stream last, however long ago."""
+        return newest(self.reports)
+
+    @cached_property
     def figures(self) -> dict[StreamId, StreamFigures]:
-        """What was told of each stream last, if that is not too long ago."""
-        told = newest(self.reports)
+        """The same, if that is not too long ago."""
         first_s = self.at_s - FIGURES_FOR_S
-        return {name: each.figures for name, each in told.items() if each.at_s >= first_s}
+        # What was told before a tenant was added again was told of an earlier one.
+        added_s = {each.name: each.added_again_s or first_s for each in self.tenants}
+        return {
+            name: each.figures
+            for name, each in self.told.items()
+            if each.at_s >= max(first_s, added_s.get(name.tenant, first_s))
+        }
+
+    @cached_property
+    def stops(self) -> dict[StreamId, list[Failure]]:
+        """The open failures of each stream that has any."""
+        found: dict[StreamId, list[Failure]] = defaultdict(list)
+        for each in self.failures:
+            found[each.slice.lane.stream].append(each)
+        return dict(found)
 
     @cached_property
     def tenant_of(self) -> dict[str, Tenant]:
@@ -75,6 +96,11 @@ class Snapshot:
     def states(self) -> dict[str, State]:
         """State of each tenant."""
         return {each.name: each.state for each in self.tenants}
+
+    @cached_property
+    def removed(self) -> frozenset[StreamId]:
+        """Streams that were removed, by themselves or with their tenant."""
+        return frozenset(each.id for each in self.streams if self.state_of(each) is State.REMOVED)
 
     @cached_property
     def tenant_rows(self) -> dict[str, Values]:
@@ -137,15 +163,20 @@ class Snapshot:
 
     def stream_row(self, stream: Stream) -> Values:
         """A row for one stream."""
-        return rows.stream_row(stream, self.state_of(stream), self.figures.get(stream.id))
+        name = stream.id
+        # One that was added while this was looked at is not known yet.
+        tenant = self.tenant_of.get(name.tenant, Tenant(name.tenant, State.REMOVED))
+        stopped = self.stops.get(name, ())
+        how = condition(stream, tenant, self.told.get(name), stopped, self.at_s)
+        return rows.stream_row(stream, self.state_of(stream), how, self.figures.get(name))
 
     def state_of(self, stream: Stream) -> State:
         """What was decided: about the tenant if that is not active, else about the stream."""
-        tenant = self.states.get(stream.id.tenant, State.REMOVED)
-        return stream.state if tenant is State.ACTIVE else tenant
+        return _decided(stream, self.states)
 
     def _driver_row(self, report: Report) -> Values:
-        return rows.driver_row(report, lost=is_lost(report, self.reports, self.at_s))
+        lost = is_lost(report, self.reports, self.at_s, self.removed)
+        return rows.driver_row(report, lost=lost)
 
 
 class _Last(NamedTuple):
@@ -158,8 +189,6 @@ class _Last(NamedTuple):
     #: when streams have to be read again
     holders_until_s: float
     revision: int
-    #: open ones, without their records
-    failures: Sequence[Failure]
 
 
 class Watcher:
@@ -211,20 +240,28 @@ class Watcher:
         moved = before is None or revision != before.revision
         if before is None or moved:
             tenants, deployments = _by_name(store.tenants()), tuple(store.deployments())
-            failures = store.failures(only_open=True, with_records=False)
+            failures: Sequence[Failure] = store.failures(only_open=True, with_records=False)
         else:
             tenants, deployments = before.snapshot.tenants, before.snapshot.deployments
-            failures = list(before.failures)
+            failures = before.snapshot.failures
         if before is None or moved or began_s >= before.holders_until_s:
             streams, holders_until_s = _in_order(store.streams()), began_s + HOLDERS_S
         else:
             streams, holders_until_s = before.snapshot.streams, before.holders_until_s
         reports = tuple(store.statistics.reports())
-        watched = watch(reports, failures, now_s, before and before.snapshot.watched)
-        snapshot = Snapshot(now_s, tenants, streams, deployments, reports, watched)
+        of_tenants = {each.name: each.state for each in tenants}
+        states = {each.id: _decided(each, of_tenants) for each in streams}
+        seen = before and before.snapshot.watched
+        watched = watch(reports, failures, now_s, seen, states=states)
+        snapshot = Snapshot(now_s, tenants, streams, deployments, reports, failures, watched)
         ended_s = self._clock.monotonic_s()
         until_s = max(began_s + FRESH_S, ended_s + REST * (ended_s - began_s))
-        return _Last(snapshot, version, until_s, holders_until_s, revision, failures)
+        return _Last(snapshot, version, until_s, holders_until_s, revision)
+
+
+def _decided(stream: Stream, of_tenants: Mapping[str, State]) -> State:
+    tenant = of_tenants.get(stream.id.tenant, State.REMOVED)
+    return stream.state if tenant is State.ACTIVE else tenant
 
 
 def _in_order(streams: Sequence[Stream]) -> tuple[Stream, ...]:

@@ -21,6 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from headrace.doors.attempts import Attempts
 from headrace.doors.key_ring import KeyRing, Shown, unauthorized, unknown_credential
 from headrace.doors.keys import digest_of, is_prefix, prefix_of
+from headrace.doors.names import Names
 from headrace.doors.problems import Problem
 from headrace.doors.tokens import TokenRules, Tokens, token_name
 from headrace.model.credentials import Caller, Key, Role
@@ -52,6 +53,7 @@ class Guard:
         *,
         tokens: TokenRules | None = None,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
         attempts: Attempts | None = None,
     ) -> None:
         """Take where keys are, the service's secret, and whose tokens are believed, if anybody's.
@@ -61,13 +63,16 @@ class Guard:
             secret: as ``secret_of`` gives it.
             tokens: the issuer of tokens; None: no token opens the door.
             clock: seconds since 1970.
+            steady: seconds that never go back; what was looked up ages by them.
             attempts: counts wrong credentials.
         """
         self._secret = secret
-        self._tokens = None if tokens is None else Tokens(tokens, clock)
+        self._tokens = (
+            None if tokens is None else Tokens(tokens, clock, steady, Names(keys, steady))
+        )
         self._clock = clock
         self._attempts = attempts or Attempts()
-        self._ring = KeyRing(keys, clock, self._attempts)
+        self._ring = KeyRing(keys, clock, self._attempts, steady)
 
     async def of(self, request: Request) -> Caller:
         """Who sends this request; ``request.state.caller`` from then on.

@@ -64,6 +64,7 @@ def rotate(
 ) -> tuple[str, Key]:
     """Put a new key beside one, which goes on working for ``overlap_s``; both are kept.
 
+    Without an overlap the old one is revoked, which no clock that is set back undoes.
     The new one is for the same, under the same label, and expires as long after now as the old one
     was to after its creation.
 
@@ -87,7 +88,10 @@ def rotate(
     )
     keys.add(key)
     # In this order a kill in between leaves a key too many and not one too few.
-    keys.expire(prefix, now_s + overlap_s)
+    if overlap_s > 0:
+        keys.expire(prefix, now_s + overlap_s)
+    else:
+        keys.revoke(prefix, now_s)
     return text, key
 
 

@@ -21,7 +21,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from headrace.errors import ConfigError, HeadraceError, Temporary, UnknownName
+from headrace.errors import ConfigError, HeadraceError, NotAllowed, Temporary, UnknownName
 
 log = structlog.get_logger(__name__)
 
@@ -114,6 +114,8 @@ def problem_of(error: HeadraceError) -> Problem:
     match error:
         case UnknownName():
             return Problem(404, "unknown-name", str(error))
+        case NotAllowed():
+            return Problem(403, "forbidden", str(error))
         case ConfigError():
             return Problem(409, "conflict", str(error))
         case Temporary():

@@ -6,6 +6,9 @@ Behind a proxy every request comes from the proxy's address, so it passes on the
 from addresses that are configured, and are removed from all other requests before anything inside
 can see them.
 
+Some proxies write the client's port behind its address, and brackets or quotes around it. All of
+that is taken off: what is no address would be one client for all who count by addresses.
+
 A certificate opens a door only if it is listed, with the caller that it stands for. Several in one
 header are refused: only the last would be the proxy's word.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -22,6 +26,9 @@ from headrace.doors.guard import CERTIFIED
 from headrace.model.credentials import Caller
 
 _CERTIFICATE_HEADER = b"x-forwarded-client-cert"
+_FORWARDED_FOR = b"x-forwarded-for"
+#: [IPv6] or IPv4, and a port
+_WITH_PORT = re.compile(r"\[([^\[\]]+)\](?::.*)?|([^:]+):[^:]*")
 _FORWARDED = re.compile(rb"x-forwarded-.*|forwarded|x-real-ip", re.DOTALL)
 #: key=value of an element, where a value with , ; or = stands in quotes
 _PART = re.compile(r'([A-Za-z]+)=("(?:[^"\\]|\\.)*"|[^,;"]*)(;|$)')
@@ -58,12 +65,31 @@ class Proxies:
         caller = self._certified(values[0].decode("latin-1")) if len(values) == 1 else None
         if caller is not None:
             scope = {**scope, CERTIFIED: caller}
-        await self._forwarding(scope, receive, send)  # type: ignore[arg-type]
+        headers = [_without_ports(name, value) for name, value in scope["headers"]]
+        await self._forwarding({**scope, "headers": headers}, receive, send)  # type: ignore[arg-type]
 
     def _certified(self, header: str) -> Caller | None:
         found = [self._certificates.get(each) for each in certificate_parts(header)]
         callers = [each for each in found if each is not None]
         return callers[0] if callers else None
+
+
+def address_in(text: str) -> str:
+    """The address in an element of ``X-Forwarded-For``; what holds none is left as it is."""
+    bare = text.strip().strip('"')
+    match = _WITH_PORT.fullmatch(bare)
+    found = bare if match is None else match[1] or match[2]
+    try:
+        return str(ip_address(found))
+    except ValueError:
+        return text.strip()
+
+
+def _without_ports(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    if name != _FORWARDED_FOR:
+        return name, value
+    addresses = (address_in(each) for each in value.decode("latin-1").split(","))
+    return name, ", ".join(addresses).encode("latin-1")
 
 
 def certificate_parts(header: str) -> list[str]:

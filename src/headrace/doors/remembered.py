@@ -1,4 +1,8 @@
-"""A bounded place for what was looked up a moment ago; the oldest goes first."""
+"""A bounded place for what was looked up a moment ago; the oldest goes first.
+
+How old something is decides whether it is believed. So times are those of a clock that never goes
+back (``time.monotonic``), never the time of day, which somebody may set.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class Remembered(Generic[_T]):
-    """Values by name, each with the time it was put. Safe in several threads."""
+    """Values by name, each with the steady time it was put at. Safe in several threads."""
 
     def __init__(self, most: int = 10_000) -> None:
         """Take how many are kept."""

@@ -8,6 +8,10 @@ and right. Which claims say tenant and role is configured.
 An issuer that does not answer for a while must not lock everybody out: its last keys stay for a
 day. Only one thread asks it at a time, and not more often than every half minute, so that tokens
 with made-up key ids are no way to hammer it. Tokens cannot be revoked; keep them short-lived.
+
+A tenant's name may be given to another customer. What was signed for the one before is refused: by
+the time of signing, ``iat``, which such a token has to have. Whether the issuer still signs for the
+one before is the issuer's to know.
 """
 
 from __future__ import annotations
@@ -76,10 +80,26 @@ class TokenRules:
 class Tokens:
     """Reads tokens of one issuer. Safe in several threads."""
 
-    def __init__(self, rules: TokenRules, clock: Callable[[], float] = time.time) -> None:
-        """Take the rules; the issuer is not asked before the first token."""
+    def __init__(
+        self,
+        rules: TokenRules,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+        added_again_s: Callable[[str], float | None] = lambda _: None,
+    ) -> None:
+        """Take the rules; the issuer is not asked before the first token.
+
+        Args:
+            rules: whose tokens are believed.
+            clock: seconds since 1970.
+            steady: seconds that never go back.
+            added_again_s: since when a name is that of the tenant who has it now, by ``clock``;
+                None: since ever.
+        """
         self._rules = rules
+        self._added_again_s = added_again_s
         self._clock = clock
+        self._steady = steady
         self._signers = Signers(rules.keys)
         self._remembered: Remembered[tuple[Caller, float]] = Remembered()
 
@@ -89,8 +109,8 @@ class Tokens:
         if found is None:
             return None
         (caller, expires_at_s), at_s = found
-        now_s = self._clock()
-        return caller if now_s - at_s < _REMEMBERED_S and now_s < expires_at_s else None
+        is_fresh = self._steady() - at_s < _REMEMBERED_S
+        return caller if is_fresh and self._clock() < expires_at_s else None
 
     def was_believed(self, text: str) -> bool:
         """Whether a token was right when it was checked last, however long ago that is."""
@@ -100,16 +120,32 @@ class Tokens:
         """Who a token stands for; None if it is not to be believed.
 
         Raises:
-            Problem: 401, it was to be believed until it expired; 403, it is, but names no role or
-                tenant; 503, the issuer's keys are not known at the moment.
+            Problem: 401, it was to be believed until it expired, or was signed for an earlier
+                tenant; 403, it is, but names no role or tenant; 503, the issuer's keys are not
+                known at the moment.
+            StoreUnavailable: nobody can say whose the tenant's name is.
         """
         claims = self._claims(text)
         if claims is None:
             self._remembered.drop(token_name(text))
             return None
         caller = self._caller_of(claims)
-        self._remembered.put(token_name(text), (caller, float(claims["exp"])), self._clock())
+        if caller.tenant is not None:
+            self._refuse_earlier(caller.tenant, claims.get("iat"))
+        self._remembered.put(token_name(text), (caller, float(claims["exp"])), self._steady())
         return caller
+
+    def _refuse_earlier(self, tenant: str, told: object) -> None:
+        since_s = self._added_again_s(tenant)
+        if since_s is None:
+            return
+        # The issuer's clock may be ahead of ours, so who asks too early has to ask again.
+        issued_s = float(told) if isinstance(told, int | float) else float("-inf")
+        if issued_s - self._rules.leeway_s < since_s:
+            raise unauthorized(
+                "the token was issued before this tenant was added, or does not say when; get a "
+                "new one"
+            )
 
     def _claims(self, text: str) -> dict[str, Any] | None:
         if len(text) > _MOST_CHARACTERS:

@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect
 
 from headrace.doors.guard import allowed, calling
 from headrace.doors.problems import Problem, problem_responses
+from headrace.doors.readiness import Readiness
 from headrace.errors import HeadraceError
 from headrace.gateway import events, openapi
 from headrace.gateway.answers import Answer, answer_of, problem_of
@@ -44,8 +45,6 @@ ACCESS: dict[tuple[str, str], tuple[Role, ...] | None] = {
     ("GET", "/readyz"): None,
     ("GET", openapi.OPENAPI_PATH): None,
 }
-#: probes come often and may come from many
-_READY_S = 1.0
 
 
 def gateway_app(
@@ -80,7 +79,7 @@ def gateway_app(
     app = FastAPI(**openapi.DESCRIPTION, lifespan=lifespan)
     intake = Intake(rules, records, topics)
     desk = _Desk(intake, rules.room, figures, is_removed, tracing)
-    _add_routes(app, desk, figures, _Readiness(topics))
+    _add_routes(app, desk, figures, Readiness(topics.broker_answers))
     return app
 
 
@@ -124,6 +123,8 @@ class _Desk:
                 headers |= span.headers()
             asked = events.Request(headers, await _body(request, share), _key(request))
             taken = await self.intake.take(tenant, kind, asked)
+            if taken.sending is not None:
+                share.keep_until(taken.sending.fates)
             answer = answer_of(taken)
             if span is not None:
                 span.answered(answer.status, taken.topic, len(taken.outcomes))
@@ -167,21 +168,6 @@ def _key(request: Request) -> str | None:
     return request.query_params.get("key") if request.scope["query_string"] else None
 
 
-class _Readiness:
-    """Whether Kafka answers, asked once for all probes of a second."""
-
-    def __init__(self, topics: Topics) -> None:
-        self._topics = topics
-        self._until_s = 0.0
-        self._ready = False
-
-    async def now(self) -> bool:
-        if time.monotonic() >= self._until_s:
-            self._ready = await self._topics.broker_answers()
-            self._until_s = time.monotonic() + _READY_S
-        return self._ready
-
-
 def _sending(desk: _Desk, figures: Figures) -> Callable[[Request], Awaitable[Response]]:
     async def send(request: Request) -> Response:
         """Store one event, or a batch of them; answered when Kafka has acknowledged them."""
@@ -201,7 +187,7 @@ def _sending(desk: _Desk, figures: Figures) -> Callable[[Request], Awaitable[Res
     return send
 
 
-def _add_routes(app: FastAPI, desk: _Desk, figures: Figures, readiness: _Readiness) -> None:
+def _add_routes(app: FastAPI, desk: _Desk, figures: Figures, readiness: Readiness) -> None:
     send = _sending(desk, figures)
     app.post(openapi.EVENTS_PATH, **openapi.EVENTS)(send)
     app.add_middleware(ShortWay, endpoint=send)

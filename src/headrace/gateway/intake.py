@@ -3,7 +3,8 @@
 Nothing is acknowledged that Kafka has not acknowledged, and what is refused is refused as early as
 it can be known: an unknown type before its body is read, a rate before its events are parsed, a
 missing topic before a record is made. What is not known, because Kafka did not answer in time, is
-told as such.
+told as such, and of a request with an Idempotency-Key nothing is stored beside it: a repeat waits
+for what becomes of the first, and stores what that is known not to have stored.
 
 Who the tenant is was settled before (`doors`); how it came over HTTP is `app`'s matter.
 """
@@ -18,18 +19,31 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError, SinkRefused, TopicMissing
+from headrace.errors import (
+    BrokerUnavailable,
+    ConfigError,
+    HeadraceError,
+    SinkRefused,
+    SinkUnavailable,
+    TopicMissing,
+)
 from headrace.gateway.event_types import EventType
 from headrace.gateway.events import Batch, Event, Fault, Limits, Refused, Request
 from headrace.gateway.rates import Rates, Room
 from headrace.gateway.reading import read
-from headrace.gateway.remembering import Memory, fingerprint_of
+from headrace.gateway.remembering import Answered, Memory, Sending, Settled, fingerprint_of
 from headrace.kafka.ingest import Outgoing, Result, Stored
 
 log = structlog.get_logger(__name__)
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _NO_TOPIC = "unknown-topic"
+_UNKNOWN = Fault(
+    503,
+    "not-acknowledged",
+    "Kafka has not acknowledged it yet, so it may be stored or not; send it again with the same "
+    "Idempotency-Key",
+)
 #: what the store gives tenants; no dot, or one tenant's topic could be another's
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -39,6 +53,9 @@ class Records(Protocol):
 
     async def store(self, topic: str, records: Sequence[Outgoing]) -> list[Result]:
         """Store records in order; a result for each."""
+
+    def begin(self, topic: str, records: Sequence[Outgoing]) -> Sending:
+        """Store some records in order, and go on with each until its fate is known."""
 
     async def close(self) -> None:
         """Wait for what is under way."""
@@ -80,6 +97,8 @@ class Taken(NamedTuple):
     outcomes: list[Stored | Fault]
     #: some of it was stored by an earlier request with the same Idempotency-Key
     replayed: bool
+    #: what it sent with an Idempotency-Key, which may go on after the answer
+    sending: Sending | None = None
 
 
 class Intake:
@@ -124,17 +143,48 @@ class Intake:
         """Store what an earlier request of the same key did not."""
         tenant, _, key = scope
         memory, topic = self._rules.memory, kind.topic_of(tenant)
-        entry = memory.begin(scope, fingerprint_of(request), time.monotonic())
-        settled = entry.results or [None] * len(batch.items)
-        replayed = any(isinstance(each, Stored) for each in settled)
+        now_s = time.monotonic()
+        entry = memory.begin(scope, fingerprint_of(request), now_s, len(batch.items))
+        settled, sent = entry.results or [None] * len(batch.items), None
         try:
-            items = zip(settled, _marked(batch, key), strict=True)
-            open_ = [item if before is None else before for before, item in items]
-            outcomes = await self._stored(kind, topic, open_)
-            settled = [None if _may_pass(each) else each for each in outcomes]
+            outcomes = await self._fates(entry, settled, kind, topic)
+            replayed = any(isinstance(each, Stored) for each in settled)
+            if entry.sending is None:
+                items = zip(settled, _marked(batch, key), strict=True)
+                tried = [item if before is None else before for before, item in items]
+                sent = self._send(entry, tried, topic)
+                settled[:] = [None if isinstance(each, Event) else each for each in tried]
+                outcomes = await self._fates(entry, settled, kind, topic)
         finally:
             memory.end(scope, entry, settled)
-        return Taken(batch, topic, outcomes, replayed)
+        return Taken(batch, topic, outcomes, replayed, sent)
+
+    def _send(
+        self, entry: Answered, items: Sequence[Event | Fault | Stored], topic: str
+    ) -> Sending | None:
+        events = {number: each for number, each in enumerate(items) if isinstance(each, Event)}
+        if events:
+            entry.sending = self._records.begin(topic, list(events.values()))
+            entry.numbers = list(events)
+        return entry.sending
+
+    async def _fates(
+        self, entry: Answered, settled: list[Settled], kind: EventType, topic: str
+    ) -> list[Stored | Fault]:
+        """Wait for what is on its way, and settle what is known of it; an outcome for each item."""
+        outcomes = [_UNKNOWN if each is None else each for each in settled]
+        if entry.sending is None:
+            return outcomes
+        await entry.sending.wait()
+        for number, result in zip(entry.numbers, entry.sending.results, strict=True):
+            if result is None:
+                continue
+            outcome = result if isinstance(result, Stored) else self._told(result, kind, topic)
+            outcomes[number] = outcome
+            settled[number] = None if _may_pass(outcome) else outcome
+        if not entry.is_open:
+            entry.sending = None
+        return outcomes
 
     async def _stored(
         self, kind: EventType, topic: str, items: Sequence[Event | Fault | Stored]
@@ -162,7 +212,9 @@ def _fault_of(error: HeadraceError, topic: str) -> Fault:
         case SinkRefused():
             return Fault(422, "refused", str(error))
         case BrokerUnavailable():
-            return Fault(503, "not-acknowledged", str(error))
+            return Fault(503, _UNKNOWN.kind, str(error))
+        case SinkUnavailable():
+            return Fault(503, "busy", f"{error}; it is not stored, send it again")
         case ConfigError():
             log.error("kafka refuses records", topic=topic, error=str(error))
     return Fault(503, "unavailable", "the gateway cannot store this; its operator has to help")
@@ -184,8 +236,10 @@ def _marked(batch: Batch, key: str) -> list[Event | Fault]:
 
 
 def _may_pass(outcome: Stored | Fault) -> bool:
-    # A topic that is missing may be made meanwhile.
-    return isinstance(outcome, Fault) and (outcome.status == 503 or outcome.kind == _NO_TOPIC)
+    # A topic that is missing may be made meanwhile. What may be stored is never tried again.
+    if not isinstance(outcome, Fault) or outcome.kind == _UNKNOWN.kind:
+        return False
+    return outcome.status == 503 or outcome.kind == _NO_TOPIC
 
 
 def _idempotency_key(request: Request) -> str | None:

@@ -30,13 +30,14 @@ export function Suspend({ of, done, onClose }) {
       topic keeps them.</li><li>It stays so through restarts, until somebody resumes it.</li></ul><//>`;
 }
 
-export function Resume({ of, done, onClose }) {
+export function Resume({ of, me, done, onClose }) {
+  const others = me.role === "tenant" && of.stopped_by.some((each) => each !== "tenant");
   const act = async () => {
     await post(route(of, "resume"));
     done();
   };
   return html`<${Confirm} title=${of.use_case ? "Resume this stream?" : "Resume this tenant?"} verb="Resume"
-      act=${act}
+      ready=${!others} act=${act}
       onClose=${onClose}>
     <p>${of.use_case ? html`${stream(of)} goes on at its positions`
       : html`The streams of <b class="name">${of.tenant}
@@ -44,7 +45,8 @@ export function Resume({ of, done, onClose }) {
     <ul><li>Nothing is skipped. What waited is read in order.</li><li>${of.use_case
       ? "What failed in it is retried: each of its stopped lanes goes on at its record."
       : "A stream that was suspended by itself stays so, and a lane with an open failure waits for retry or skip."}
-          </li>${of.reason && html`<li>It was suspended because: ${of.reason}</li>`}</ul><//>`;
+          </li>${of.reason && html`<li>It was suspended because: ${of.reason}</li>`}
+      ${others && html`<li>You did not suspend it, or not alone: only an operator resumes it.</li>`}</ul><//>`;
 }
 
 const lane = (failure) => html`partition <b>${failure.partition}</b> of <b class="name">${failure.topic}</b>`;
@@ -146,9 +148,26 @@ export function Seek({ of, lanes, done, onClose }) {
   const [targets, set] = useState(Object.fromEntries(lanes.map((each) => [each.partition, ""])));
   const moves = (each) => targets[each.partition] !== "" && Number(targets[each.partition]) !== each.next_offset;
   const moved = lanes.filter(moves);
+  const where = path("streams", of.tenant, of.use_case, "positions");
+  const offsets = Object.fromEntries(moved.map((each) => [String(each.partition), Number(targets[each.partition])]));
+  const wanted = JSON.stringify(offsets);
+  const [found, setFound] = useState({ wanted: null, data: null, error: null });
+  useEffect(() => {
+    if (!moved.length) return undefined;
+    let gone = false;
+    const timer = setTimeout(async () => {
+      try {
+        const data = await put(where, { offsets, dry_run: true });
+        if (!gone) setFound({ wanted, data, error: null });
+      } catch (error) {
+        if (!gone) setFound({ wanted, data: null, error });
+      }
+    }, 300);
+    return () => { gone = true; clearTimeout(timer); };
+  }, [wanted]);
+  const counted = moved.length > 0 && found.wanted === wanted ? found : { data: null, error: null };
   const act = async () => {
-    const offsets = Object.fromEntries(moved.map((each) => [String(each.partition), Number(targets[each.partition])]));
-    await put(path("streams", of.tenant, of.use_case, "positions"), { offsets });
+    await put(where, { offsets });
     done();
     return html`<p>${plural(moved.length, "lane")} moved; the driver goes on from there within a turn.</p>`;
   };
@@ -158,7 +177,7 @@ export function Seek({ of, lanes, done, onClose }) {
       : html`<span class="is-critical">${exact(by)} offsets are passed over, kept nowhere</span>`;
   };
   return html`<${Confirm} title="Move positions?" verb=${`Move ${plural(moved.length, "lane")}`} danger
-      ready=${moved.length > 0} act=${act} onClose=${onClose}>
+      ready=${Boolean(counted.data)} act=${act} onClose=${onClose}>
     <p>The offset that ${stream(of)} reads next, by partition. Leave a lane empty to leave it where it is.</p>
     <div class="scroll" role="region" tabindex="0" aria-label="Lanes"><table class="plain"><${Columns} of=${MOVE} />
       <tbody>${lanes.map((each) => html`<tr key=${each.partition}><td class="is-num">${each.partition}</td>
@@ -168,7 +187,11 @@ export function Seek({ of, lanes, done, onClose }) {
           value=${targets[each.partition]}
               onInput=${(event) => set({ ...targets, [each.partition]: event.target.value })} /></td>
         <td>${moved.includes(each) && effect(each)}</td></tr>`)}</tbody></table></div>
-    <ul><li>Read again means handled again: effects of a use case that is not exactly-once are made twice.</li>
+    ${counted.error ? html`<${Problem} error=${counted.error} />` : counted.data
+      ? html`<ul aria-label="Consequences">${counted.data.consequences.map((each) => html`<li key=${each}
+          class="is-warning">${each}</li>`)}</ul>`
+      : moved.length > 0 && html`<${Loading} what="how much that is" />`}
+    <ul><li>Read again means handled again: every effect is made again, under any guarantee.</li>
       <li>An open failure of a moved lane is over.</li></ul><//>`;
 }
 

@@ -11,8 +11,8 @@ import { Limits, Redrive, Resume, Seek, Suspend } from "./actions.js";
 import { Failures } from "./failures.js";
 import { History } from "./history.js";
 import {
-  Columns, Count, Empty, Loading, Problem, Rate, Shape, Share, Span, State, Tile, html, plural, useEffect, useLive,
-  useLoaded, useState,
+  Columns, Count, Empty, Loading, Problem, Rate, Shape, Share, Span, State, Tile, When, html, plural, useEffect,
+  useLive, useLoaded, useState,
 } from "./ui.js";
 
 const change = (me) => me.role === "operator" || me.role === "tenant";
@@ -78,9 +78,10 @@ function StreamCard({ row, me, ask, tick }) {
   const loaded = useLoaded(() => get(where), [where, tick], 3);
   const one = loaded.data || row;
   const now = one.figures;
+  const how = one.condition;
   const stopped = one.state === "suspended";
   return html`<article class="card stream" aria-label=${`Stream ${row.tenant}/${row.use_case}`}>
-    <header><h3>${row.use_case}</h3><${State} of=${one.state !== "active" ? one.state : now ? now.state : ""} />
+    <header><h3>${row.use_case}</h3><${State} of=${how.state} />
       <span class="pale">${row.topic}</span>
       ${change(me) && html`<div class="card-end">
         <button class="button" onClick=${() => ask(stopped ? "resume" : "suspend", one)}>
@@ -88,8 +89,8 @@ function StreamCard({ row, me, ask, tick }) {
         ${me.role === "operator" && html`<button class="button" disabled=${!one.lanes || !one.lanes.length}
           onClick=${() => ask("seek", one)}>Seek…</button>`}
         <button class="button" onClick=${() => ask("redrive", one)}>Redrive…</button></div>`}</header>
-    ${(one.reason || (now && now.note)) && html`<p class="notice"><${Shape} of="warning" /> ${one.reason || now.note}
-        </p>`}
+    ${how.reason && html`<p class="notice"><${Shape} of="warning" /> ${how.reason}${
+      how.retry_at_s !== null && html`; next try <${When} at=${how.retry_at_s} />`}</p>`}
     ${now && html`<dl class="facts"><dt>lag</dt><dd><${Count} of=${now.lag_records} /></dd><dt>behind</dt><dd><${Span}
       of=${now.lag_s} /></dd><dt>in</dt><dd><${Rate} of=${now.in_per_s} /></dd><dt>out</dt><dd>
           <${Rate} of=${now.out_per_s} /></dd>
@@ -121,7 +122,7 @@ function Title({ name, row, me, ask }) {
   const crumb = me.role !== "tenant" && html`<a class="crumb" href="#/tenants">Tenants</a>`;
   if (!row) return html`<div class="head">${crumb}<h1 tabindex="-1">${name}</h1></div>`;
   const suspended = row.state === "suspended";
-  const of = { tenant: row.name, use_case: null };
+  const of = { tenant: row.name, use_case: null, stopped_by: row.stopped_by };
   const state = row.state !== "active" ? row.state : row.figures ? row.figures.state : "active";
   return html`<div class="head">${crumb}<h1 tabindex="-1">${row.name}</h1><${State} of=${state} />
     <span class="pale">${limitsInWords(row)}</span>
