@@ -1,10 +1,10 @@
 """Making a running driver out of settings: the one place where real parts are wired together.
 
-The cycle knows only ports. Here SQLAlchemy, Kafka and Spark are chosen, and a changed deployment
-is taken over while the driver runs.
+The cycle knows only ports. Here SQLAlchemy, Kafka and Spark are chosen, and the driver turns until
+it is asked to stop.
 
-Not here: what the YAML file names (`deploying.py`), what a turn does (`cycle/`), and what the
-terminal shows (`cli/`).
+Not here: what the YAML file names (`deploying.py`), how a deployment is taken (`taking.py`), what a
+turn does (`cycle/`), and what the terminal shows (`cli/`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -22,26 +23,29 @@ import structlog
 from headrace import tracing
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
-from headrace.cycle.loading import digest_of, load_module
-from headrace.deploying import connections_of, deploy, driver_name, load
-from headrace.errors import ConfigError, HeadraceError, Permanent, UnknownName
+from headrace.deploying import (
+    Source,
+    check_without_servers,
+    connections_of,
+    deployed_use_case,
+    driver_name,
+    source_of,
+    with_seal_key,
+)
+from headrace.errors import ConfigError, HeadraceError
 from headrace.kafka import GroupMirror, KafkaDeadLettersFactory, KafkaLog, KafkaReaderFactory
 from headrace.model.plans import Limits
-from headrace.model.records import Deployment
-from headrace.model.streams import original
 from headrace.policies.elasticity import SlotLimits
-from headrace.ports import Connections, Site, Store
+from headrace.ports import Connections, Store
 from headrace.process import calm_garbage_collection
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session, elastic_options, on_this_machine
+from headrace.starting import begin
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.use_cases import UseCase
+from headrace.taking import Taking
 
 log = structlog.get_logger(__name__)
-
-#: how often a running driver looks for deployments that changed
-DEPLOYMENTS_EVERY_S = 0.5
 
 
 @dataclass(slots=True)
@@ -53,43 +57,14 @@ class Assembly:
     engine: SparkEngine
     connections: Connections
     drain_timeout_s: float
-    _next_look_s: float = 0.0
-    _refused: list[Deployment] = field(default_factory=list)
+    source: Source
+    taking: Taking = field(init=False)
     _stop: threading.Event = field(default_factory=threading.Event)
 
-    def take(self, use_case: UseCase, deployment: Deployment) -> None:
-        """Run this version of a use case from the next turn on."""
-        if use_case.sink is not None:
-            use_case.sink.prepare(Site(self.connections, self.store.positions))
-        self.engine.take(use_case, deployment)
-        self.driver.take(use_case, deployment)
-
-    def take_changes(self) -> None:
-        """Take over what changed in the store; one that does not load stays as it was."""
-        for deployment in self.store.deployments():
-            if self.driver.deployed.get(deployment.use_case) == deployment:
-                continue
-            if deployment in self._refused or deployment.until == {}:
-                continue  # a rerun that is over, or not begun yet
-            try:
-                self._take_change(deployment)
-            except Permanent as error:
-                # Said once: only another deployment changes anything.
-                self._refused.append(deployment)
-                log.error("deployment not taken", use_case=deployment.use_case, error=str(error))
-
-    def _take_change(self, deployment: Deployment) -> None:
-        path = Path(deployment.module)
-        if digest_of(path) != deployment.digest:
-            raise ConfigError(
-                f"{path} is not the version that was deployed; deploy {deployment.use_case} again"
-            )
-        module = load_module(path)
-        name = original(deployment.use_case)
-        if name not in module.use_cases:
-            raise UnknownName(f"{path} has no use case {name} any more")
-        self.take(replace(module.use_cases[name], name=deployment.use_case), deployment)
-        log.info("use case taken over", use_case=deployment.use_case, digest=deployment.digest[:12])
+    def __post_init__(self) -> None:
+        """Let it take what is deployed."""
+        load = partial(deployed_use_case, source=self.source)
+        self.taking = Taking(self.driver, self.connections, load)
 
     def stop(self) -> None:
         """Ask the loop to drain and end. Safe to call from a signal handler or another thread."""
@@ -97,6 +72,16 @@ class Assembly:
 
     def run(self, on_turn: Callable[[Driver], None] | None = None) -> bool:
         """Turn until asked to stop, then drain; True if everything in flight ended by itself."""
+        self.taking.start()
+        try:
+            clean = self._turn(on_turn)
+        finally:
+            self.taking.stop()
+        if clean:
+            self._leave()
+        return clean
+
+    def _turn(self, on_turn: Callable[[Driver], None] | None) -> bool:
         clock = self.driver.parts.clock
         deadline_s: float | None = None
         while not self.driver.drained:
@@ -108,13 +93,11 @@ class Assembly:
                 log.warning("drain took too long; what still runs is cancelled")
                 self.driver.cancel_all()
                 return False
-            if deadline_s is None and now_s >= self._next_look_s:
-                self._next_look_s = now_s + DEPLOYMENTS_EVERY_S
-                self._look()
+            if deadline_s is None:
+                self.taking.swap()
             self.driver.turn()
             if on_turn is not None:
                 on_turn(self.driver)
-        self._leave()
         return True
 
     def _leave(self) -> None:
@@ -124,16 +107,18 @@ class Assembly:
             # The others notice by its silence.
             log.warning("leases could not be given back", error=str(error))
 
-    def _look(self) -> None:
-        try:
-            self.take_changes()
-        except HeadraceError as error:
-            log.warning("deployments could not be read", error=str(error))
-
 
 @contextmanager
-def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> Iterator[Assembly]:
+def assembled(
+    settings: Settings, folder: Path, app_name: str = "headrace", *, anew: bool = False
+) -> Iterator[Assembly]:
     """A driver on the servers that the settings name; everything is closed at the end.
+
+    Args:
+        settings: the YAML file.
+        folder: where it is.
+        app_name: what Spark calls it.
+        anew: deploy the use cases of the file as they are now, also those that are deployed.
 
     Raises:
         ConfigError: something in the settings cannot be, such as SQLite with a cluster master.
@@ -141,14 +126,21 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
     """
     connections = connections_of(settings, folder)
     _refuse_sqlite_on_a_cluster(settings.master, connections.database_url)
-    module = load(settings, folder)
+    limits, slots = limits_of(settings.driver), slot_limits_of(settings.driver)
     store = open_store(connections.database_url)
+    try:
+        before = {each.use_case for each in store.deployments()}
+        names = begin(settings, folder, store, anew=anew)
+    except BaseException:
+        store.close()
+        raise
+    connections = with_seal_key(connections, store)
     log_of_kafka = KafkaLog(connections.kafka)
     session = build_session(
         app_name,
         settings.master,
         {**_elastic(settings.driver), **settings.spark},
-        {name: settings.of_use_case(name).priority for name in module.use_cases},
+        {name: settings.of_use_case(name).priority for name in names},
     )
     letters = KafkaDeadLettersFactory()
     traces = tracing.opened("headrace-driver")
@@ -161,7 +153,6 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
     parts = Parts(
         store, log_of_kafka, engine, dead_letters, SystemClock(), mirror, store.statistics
     )
-    limits, slots = limits_of(settings.driver), slot_limits_of(settings.driver)
     driver = Driver(
         parts,
         uuid.uuid4().hex[:12],
@@ -171,13 +162,19 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
         lease_s=settings.driver.lease,
     )
     driver.reporter.tracing = traces
-    made = Assembly(driver, store, engine, connections, settings.driver.drain_timeout)
+    made = Assembly(
+        driver,
+        store,
+        engine,
+        connections,
+        settings.driver.drain_timeout,
+        source_of(settings, folder),
+    )
     try:
         _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections.database_url)
-        deploy(settings, module, store)
-        wanted = {each.use_case: each for each in store.deployments()}
-        for name, use_case in module.use_cases.items():
-            made.take(use_case, wanted[name])
+        made.taking.look(names)
+        made.taking.swap()
+        made.taking.refuse_idleness(may_wait=bool(before & names))
         engine.warm_up()
         calm_garbage_collection()
         yield made
@@ -192,6 +189,22 @@ def assembled(settings: Settings, folder: Path, app_name: str = "headrace") -> I
             traces.close()
         # What stays frozen is never freed, and libraries call it a leak when Python ends.
         gc.unfreeze()
+
+
+def refuse_early(settings: Settings, folder: Path, database_url: str) -> None:
+    """Refuse what needs no server to be seen wrong.
+
+    Args:
+        settings: the YAML file.
+        folder: where it is.
+        database_url: the store that there will be.
+
+    Raises:
+        ConfigError: why.
+    """
+    _refuse_sqlite_on_a_cluster(settings.master, database_url)
+    slot_limits_of(settings.driver)
+    check_without_servers(settings, folder)
 
 
 def limits_of(settings: DriverSettings) -> Limits:

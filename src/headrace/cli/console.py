@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ ConfigOption = Annotated[
     ),
 ]
 DEFAULT_CONFIG = Path("headrace.yaml")
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="The same and more, as one JSON document, for programs.")
+]
 
 
 @contextmanager
@@ -74,6 +78,11 @@ def store_of(config: Path) -> Iterator[Store]:
 def print_table(table: Table) -> None:
     """Print rows: cut to a terminal's width, but each whole and in one line for a pipe."""
     (out if out.is_terminal else Console(width=_PIPE_COLUMNS)).print(table)
+
+
+def print_json(values: object) -> None:
+    """Print for a program, with no word around it."""
+    out.print(json.dumps(values, indent=1), markup=False, highlight=False, soft_wrap=True)
 
 
 class LogFormat(StrEnum):

@@ -30,7 +30,7 @@ from headrace.console.opening import (
     login_link,
 )
 from headrace.cycle.clock import SystemClock
-from headrace.deploying import connections_of
+from headrace.deploying import connections_of, with_seal_key
 from headrace.doors.secret import secret_of
 from headrace.doors.serving import serve
 from headrace.errors import ConfigError
@@ -75,8 +75,9 @@ def console(
     with shown_errors():
         settings, folder = settings_and_folder(config)
         settings = with_address(settings, "console", host, port)
-        tools = KafkaTools(connections_of(settings, folder))
+        connections = connections_of(settings, folder)
         with closing(open_store(settings.store_url())) as store:
+            tools = KafkaTools(with_seal_key(connections, store))
             app = console_app(settings, store, tools, SystemClock(), insecure=insecure)
             listening = console_listening(settings)
             # A key that is shown once is not shown for a console that does not come up.
@@ -93,8 +94,9 @@ def consoled(settings: Settings, folder: Path) -> Iterator[str]:
         ConfigError: it cannot listen where the settings say, or the secret is missing.
         ServerError: it could not start.
     """
-    tools, chosen = KafkaTools(connections_of(settings, folder)), settings.console
+    connections, chosen = connections_of(settings, folder), settings.console
     with closing(open_store(settings.store_url())) as store, ExitStack() as stack:
+        tools = KafkaTools(with_seal_key(connections, store))
         app = console_app(settings, store, tools, SystemClock())
         listening = console_listening(settings)
         try:

@@ -60,13 +60,19 @@ def paragraphs(failure: Failure, *, full: bool) -> Iterator[tuple[str, str]]:
     yield "stream", f"{piece.lane.stream}, partition {piece.lane.partition} of {piece.topic}"
     yield "slice", f"offsets {piece.from_offset}..{piece.until_offset}, epoch {piece.epoch}"
     yield "attempts", str(failure.attempts)
+    if failure.times > 1:
+        yield "times", f"{failure.times}: it was retried, and failed again"
     yield "error", f"{error.code}: {printable(error.message, keep=chr(10))}"
     if not failure.attempts:
         yield "record", "none: Kafka no longer has these offsets, and they were passed over"
+    elif error.offset is None and not piece.size:
+        lost = f"its records before offset {piece.from_offset} are lost"
+        yield "record", f"none is named; the slice was claimed before it failed, and {lost}"
     elif error.offset is None:
         yield "record", "none is named; the whole slice failed"
     else:
         yield "record", f"offset {error.offset}"
+    if error.offset is not None and failure.record_kept:
         yield "key", data(error.raw_key, full=full)
         yield "value", data(error.raw_value, full=full)
         for name, value in error.raw_headers:

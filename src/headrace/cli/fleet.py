@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,11 +19,13 @@ from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
     FormatOption,
+    JsonOption,
     LevelOption,
     LogFormat,
     configure_logs,
     err,
     out,
+    print_json,
     print_table,
     settings_and_folder,
     shown_errors,
@@ -32,7 +35,7 @@ from headrace.cli.options import HealthHost, HealthPort, Master, Name
 from headrace.deploying import connections_of, driver_name
 from headrace.errors import ConfigError
 from headrace.fleet import state_file
-from headrace.fleet.state_file import FleetView
+from headrace.fleet.state_file import DriverView, FleetView
 from headrace.fleet.states import Phase, Rules
 from headrace.fleet.supervise import Wanted, supervise
 
@@ -133,10 +136,12 @@ def roll(
 
 
 @app.command()
-def status(config: ConfigOption = DEFAULT_CONFIG, state: State = None) -> None:
-    """Show each driver of the supervisor: state, pid, since when, restarts, last error.
+def status(
+    as_json: JsonOption = False, config: ConfigOption = DEFAULT_CONFIG, state: State = None
+) -> None:
+    """Show each driver of the supervisor: state, pid, since when, restarts, what is missing, error.
 
-    Exits with 1 if no supervisor runs, or a driver was given up.
+    Exits with 1 if no supervisor runs, a driver was given up, or one is without store or Kafka.
 
     Example: `headrace fleet status`
     """
@@ -145,21 +150,38 @@ def status(config: ConfigOption = DEFAULT_CONFIG, state: State = None) -> None:
         view, lives = state_file.read(folder), state_file.lives(folder)
         if view is None:
             raise ConfigError(_where(f"no supervisor has ever used {folder}"))
-        table = Table("driver", "state", "pid", "since", "restarts", "last error", box=None)
-        for each in view.drivers:
-            error = printable(" | ".join(each.error.splitlines()))
-            table.add_row(
-                each.name,
-                each.state if lives else "unknown",
-                "-" if each.pid is None else str(each.pid),
-                when(each.since_s, zone=False),
-                str(each.restarts),
-                Text(error),
-            )
-        print_table(table)
-        _print_supervisor(view, lives=lives)
-        if not lives or any(each.state == Phase.GIVEN_UP for each in view.drivers):
+        if not lives:
+            view = replace(view, state="ended", drivers=tuple(map(_left_behind, view.drivers)))
+        if as_json:
+            print_json(asdict(view))
+        else:
+            _print_drivers(view)
+            _print_supervisor(view, lives=lives)
+        troubled = any(each.state == Phase.GIVEN_UP or each.missing for each in view.drivers)
+        if troubled or not lives:
             raise typer.Exit(1)
+
+
+def _left_behind(driver: DriverView) -> DriverView:
+    """A driver of a supervisor that has ended: sure is only that one had stopped."""
+    return driver if driver.state == "stopped" else replace(driver, state="unknown", missing=())
+
+
+def _print_drivers(view: FleetView) -> None:
+    names = ("driver", "state", "pid", "since", "restarts", "missing", "last error")
+    table = Table(*names, box=None)
+    for each in view.drivers:
+        missing = [f"{one.what} since {when(one.since_s, zone=False)}" for one in each.missing]
+        table.add_row(
+            each.name,
+            each.state,
+            "-" if each.pid is None else str(each.pid),
+            when(each.since_s, zone=False),
+            str(each.restarts),
+            printable(", ".join(missing)) or "-",
+            Text(printable(" | ".join(each.error.splitlines()))),
+        )
+    print_table(table)
 
 
 def _print_supervisor(view: FleetView, *, lives: bool) -> None:

@@ -24,3 +24,7 @@ HealthPort = Annotated[
 HealthHost = Annotated[
     str, typer.Option(help="The address of that port; anything but loopback lets others ask.")
 ]
+DeployAnew = Annotated[
+    bool,
+    typer.Option("--deploy", help="First deploy all use cases as they are in the folder now."),
+]

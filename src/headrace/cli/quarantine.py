@@ -7,8 +7,9 @@ or to send back what was set aside. What each does, and when it is refused, is i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.amounts import stream_of
+from headrace.cli.asking import YesOption, confirm
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -27,14 +29,17 @@ from headrace.cli.console import (
     store_of,
 )
 from headrace.cli.failure_text import in_one_line, paragraphs, when
-from headrace.deploying import connections_of
+from headrace.deploying import connections_of, with_seal_key
 from headrace.errors import ConfigError
 from headrace.kafka.dead_letters import KafkaDeadLettersFactory
 from headrace.kafka.redrive import redrive as send_back
 from headrace.model.records import Failure, FailureState
+from headrace.model.streams import StreamId
+from headrace.operating.again import of_letters
 from headrace.operating.quarantine import (
     check_skip,
     consequence,
+    generation_of,
     live_stream,
     offsets,
     suspended,
@@ -72,16 +77,18 @@ def list_(
     """
     with store_of(config) as store:
         wanted = None if stream is None else stream_of(stream)
-        found = store.failures(wanted, only_open=not every)
+        found = store.failures(wanted, only_open=not every, with_records=False)
         if not found:
             out.print("no lane is stopped by a failure" if not every else "nothing ever failed")
             return
-        print_table(_table(found, with_state=every))
+        generations = {each.name: each.generation for each in store.tenants()}
+        print_table(_table(found, generations if every else None))
 
 
-def _table(found: Sequence[Failure], *, with_state: bool) -> Table:
+def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> Table:
+    """Failures; with their states where the generations of tenants are given."""
     table = Table(box=None)
-    state = ("state",) if with_state else ()
+    state = () if generations is None else ("state",)
     for name in ("id", *state, "stream", "partition", "offset", "attempts", "when"):
         table.add_column(name, no_wrap=True)
     table.add_column("error")
@@ -89,7 +96,7 @@ def _table(found: Sequence[Failure], *, with_state: bool) -> Table:
         lane = each.slice.lane
         table.add_row(
             str(each.id),
-            *((each.state.value,) if with_state else ()),
+            *(() if generations is None else (_state(each, generations[lane.tenant]),)),
             str(lane.stream),
             str(lane.partition),
             offsets(each),
@@ -98,6 +105,11 @@ def _table(found: Sequence[Failure], *, with_state: bool) -> Table:
             Text(in_one_line(each.error), no_wrap=True, overflow="ellipsis"),
         )
     return table
+
+
+def _state(failure: Failure, generation: int) -> str:
+    earlier = failure.slice.epoch < generation
+    return f"{failure.state.value}, earlier tenant" if earlier else failure.state.value
 
 
 @app.command()
@@ -114,6 +126,8 @@ def show(
     """
     with store_of(config) as store:
         failure = store.failure(number)
+        if failure.slice.epoch < generation_of(store, failure.slice.lane.tenant):
+            _say(f"{'tenant':<10} an earlier one of this name, which was removed")
         for heading, text in paragraphs(failure, full=full):
             first, *more = text.split("\n")
             _say(f"{heading:<10} {first}")
@@ -153,7 +167,7 @@ def skip(
         bool,
         typer.Option("--whole-slice", help="Also a slice in which no single record is to blame."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Let lanes go on behind the record that failed, which is kept in the dead letters first.
@@ -169,7 +183,8 @@ def skip(
             check_skip(store, failure, whole_slice=whole_slice)
             _say(consequence(failure))
         if not yes:
-            typer.confirm("Go on?", abort=True)
+            words = ["--whole-slice"] if whole_slice else []
+            confirm(config, "quarantine", "skip", *map(str, numbers), *words)
         with closing(_dead_letters(config)) as letters:
             _each(chosen, lambda failure: _skip_one(store, letters, failure))
         _tell_suspended(store, chosen)
@@ -185,17 +200,25 @@ def redrive(
     stream: Annotated[str, typer.Argument(metavar="TENANT/USE-CASE", help="Whose dead letters.")],
     limit: Annotated[int | None, typer.Option(min=1, help="The most to send; none: all.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, send nothing.")] = False,
+    yes: YesOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Send dead letters back to the end of their partitions, each once, for this use case only.
 
-    A record that was sent back too often and failed each time is refused; it stays where it is.
+    Says first how many there are, and asks: what was handled meanwhile, as after a seek, has its
+    effects again. A record that was sent back too often and failed each time is refused; it stays
+    where it is.
 
     Example: `headrace quarantine redrive acme/score --limit 100 --dry-run`
     """
     with store_of(config) as store:
         found = live_stream(store, stream_of(stream))
-        done = send_back(_connections(config), found.id, found.topic, limit=limit, dry_run=dry_run)
+        connections = with_seal_key(_connections(config), store)
+        generation = generation_of(store, found.id.tenant)
+        send = partial(send_back, connections, found.id, found.topic, generation=generation)
+        if not (yes or dry_run):
+            limit = _agreed(send(limit=limit, dry_run=True).sent, limit, found.id, config)
+        done = send(limit=limit, dry_run=dry_run)
         for why in done.refused:
             err.print(f"refused: {why}", markup=False, highlight=False, soft_wrap=True)
         how = "to send" if dry_run else "sent"
@@ -203,6 +226,16 @@ def redrive(
             f"dead letters {how} back to {found.topic}: {done.sent}, refused: "
             f"{len(done.refused)}, left for the next time: {done.left}"
         )
+
+
+def _agreed(letters: int, limit: int | None, stream: StreamId, config: Path) -> int | None:
+    """The most to send once somebody has agreed: what was told, though more may come meanwhile."""
+    if not letters:
+        return limit
+    _say(of_letters(letters, stream))
+    words = [] if limit is None else ["--limit", str(limit)]
+    confirm(config, "quarantine", "redrive", str(stream), *words)
+    return letters
 
 
 def _connections(config: Path) -> Connections:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 from structlog.contextvars import bind_contextvars
 
-from headrace.assembly import Assembly, assembled
+from headrace.assembly import Assembly, assembled, refuse_early
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -25,8 +26,8 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.console_server import consoled
-from headrace.cli.options import HealthHost, HealthPort, Master, Name
-from headrace.cli.servers import folder_of, remember, with_addresses
+from headrace.cli.options import DeployAnew, HealthHost, HealthPort, Master, Name
+from headrace.cli.servers import folder_of, port_before, remember, with_addresses
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
@@ -55,8 +56,11 @@ def run(  # noqa: PLR0913 - options of a command
     name: Name = None,
     health_port: HealthPort = 0,
     health_host: HealthHost = "127.0.0.1",
+    deploy: DeployAnew = False,
 ) -> None:
     """Run a driver against the servers that the YAML file names, until SIGTERM or Ctrl-C.
+
+    It runs what was deployed, whatever lies in the folder; a use case that was never deployed is.
 
     Also through spark-submit, with the environment variable PYSPARK_PYTHON naming this Python:
 
@@ -70,7 +74,7 @@ def run(  # noqa: PLR0913 - options of a command
         pulse = Pulse(driver_name(settings))
         if health_port:
             stack.enter_context(answering(pulse, health_port, health_host))
-        _drive(settings, folder, pulse)
+        _drive(settings, folder, pulse, anew=deploy)
 
 
 def up(  # noqa: PLR0913 - options of a command
@@ -91,6 +95,7 @@ def up(  # noqa: PLR0913 - options of a command
     with_console: Annotated[
         bool, typer.Option("--console/--no-console", help="Serve the console too.")
     ] = True,
+    deploy: DeployAnew = False,
 ) -> None:
     """Start what the YAML file does not name, then run a driver, and stay.
 
@@ -101,11 +106,12 @@ def up(  # noqa: PLR0913 - options of a command
     configure_logs(log_level, log_format)
     with shown_errors(), ExitStack() as stack:
         settings, base = read_settings(config), config.resolve().parent
-        settings = _with_servers(settings, folder_of(base), store, stack)
         settings = _with_options(settings, master, name)
+        refuse_early(settings, base, _store_to_be(settings, folder_of(base), store))
+        settings = _with_servers(settings, folder_of(base), store, stack)
         if with_console:
             stack.enter_context(consoled(settings, base))
-        _drive(settings, base, Pulse(driver_name(settings)))
+        _drive(settings, base, Pulse(driver_name(settings)), anew=deploy)
 
 
 def demo(
@@ -170,11 +176,12 @@ def _with_servers(
     """The settings, completed with the addresses of servers that are started here."""
     addresses: dict[str, str] = {}
     if "bootstrap.servers" not in settings.kafka:
-        kafka = stack.enter_context(EmbeddedKafka(folder / "kafka"))
+        port = port_before(folder, "bootstrap.servers")
+        kafka = stack.enter_context(EmbeddedKafka(folder / "kafka", port))
         addresses["bootstrap.servers"] = kafka.bootstrap_servers
         err.print(f"Kafka  {kafka.bootstrap_servers}", highlight=False)
     if settings.mail_url() is None:
-        smtp = stack.enter_context(EmbeddedSmtp(folder / "mail"))
+        smtp = stack.enter_context(EmbeddedSmtp(folder / "mail", port_before(folder, "smtp_url")))
         addresses["smtp_url"] = smtp.url
         err.print(f"mail   {smtp.url}, kept in {folder / 'mail'}", highlight=False)
     if not settings.names_a_store():
@@ -185,10 +192,18 @@ def _with_servers(
     return with_addresses(settings, addresses)
 
 
+def _store_to_be(settings: Settings, folder: Path, kind: StoreKind | None) -> str:
+    """The URL of the store, as far as it is known before a server is there."""
+    if settings.names_a_store():
+        return settings.store_url()
+    return f"{(kind or _kind_kept_in(folder)).value}:"
+
+
 def _store(folder: Path, kind: StoreKind, stack: ExitStack) -> str:
     """The URL of a store that is kept in ``folder``."""
     if kind is StoreKind.POSTGRES:
-        postgres = stack.enter_context(EmbeddedPostgres(folder / "postgres"))
+        port = port_before(folder, "database_url")
+        postgres = stack.enter_context(EmbeddedPostgres(folder / "postgres", port))
         where = f"PostgreSQL, port {postgres.port}, kept in {postgres.folder}"
         err.print(f"store  {where}", highlight=False, soft_wrap=True)
         return postgres.url
@@ -203,20 +218,21 @@ def _kind_kept_in(folder: Path) -> StoreKind:
     return StoreKind.SQLITE
 
 
-def _drive(settings: Settings, folder: Path, pulse: Pulse) -> None:
-    with assembled(settings, folder) as made, stopping_on_signals(made.stop):
+def _drive(settings: Settings, folder: Path, pulse: Pulse, *, anew: bool) -> None:
+    with assembled(settings, folder, anew=anew) as made, stopping_on_signals(made.stop):
         with LiveTable(made.driver) as live:
 
             def on_turn(driver: Driver) -> None:
                 live.refresh()
-                pulse.turned(ready=driver.ready)
+                missing = [asdict(each) for each in driver.missing]
+                pulse.turned(ready=driver.ready, facts={"missing": missing})
 
             clean = made.run(on_turn)
         _farewell(made, clean)
 
 
 def _farewell(made: Assembly, clean: bool) -> None:
-    done = sum(each.records_total for each in made.driver.rows())
+    done = made.driver.reporter.all.records_total
     word = "drained" if clean else "stopped before everything in flight had ended"
     err.print(f"{word}; {done} records committed in this run", highlight=False)
     if not clean:

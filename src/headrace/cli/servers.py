@@ -3,7 +3,8 @@
 `up` starts servers on free ports, and nobody should have to copy ports into a file. So it leaves
 the addresses beside the YAML file, in `.headrace/up`, and every command that reads the YAML file
 takes from there what the file does not name. What the file names always wins. The secret of the
-doors is found the same way.
+doors is found the same way. The next `up` takes the same ports, where nobody else has them
+meanwhile: a gateway that was left running finds its servers again.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from headrace.errors import ConfigError
+from headrace.embedded.addresses import refuse_taken_port
+from headrace.errors import ConfigError, ServerError
 from headrace.settings import Settings
 
 _FILE = "servers.json"
@@ -32,6 +35,18 @@ def remember(folder: Path, addresses: dict[str, str]) -> None:
     path = folder / _FILE
     path.touch(mode=0o600, exist_ok=True)
     path.write_text(json.dumps(addresses, indent=1) + "\n", encoding="utf-8")
+
+
+def port_before(folder: Path, name: str) -> int | None:
+    """The port that `up` had for a server the last time; None for a free one."""
+    try:
+        address: str = json.loads((folder / _FILE).read_text("utf-8"))[name]
+        port = urlsplit(address if "//" in address else f"//{address}").port
+        if port is not None:
+            refuse_taken_port(port, name)
+    except (OSError, ValueError, KeyError, ServerError):
+        return None
+    return port
 
 
 def completed(settings: Settings, base: Path) -> Settings:

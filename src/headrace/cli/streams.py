@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.asking import YesOption, agree_to, ask_again, log_of, show
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
+    JsonOption,
     out,
+    print_json,
     print_table,
-    settings_and_folder,
     store_of,
 )
+from headrace.cli.failure_text import printable, when
 from headrace.cycle.lags import StreamLag, lags
-from headrace.deploying import connections_of
-from headrace.kafka import KafkaLog
+from headrace.model.records import Failure
 from headrace.model.streams import State, StreamId
-from headrace.operating.seeking import seek as seek_to
-from headrace.ports import Log
+from headrace.operating.seeking import carry_out, planned
+from headrace.policies.conditions import Condition, condition
+from headrace.policies.reports import newest
+from headrace.ports import Log, Store
 
 app = typer.Typer(
     no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, resume."
@@ -33,57 +41,90 @@ Tenant = Annotated[str, typer.Argument(help="The tenant.", show_default=False)]
 UseCaseName = Annotated[str, typer.Argument(help="The use case.", show_default=False)]
 
 
-def _log_of(config: Path) -> Log:
-    settings, folder = settings_and_folder(config)
-    return KafkaLog(connections_of(settings, folder).kafka)
-
-
 @app.command("list")
-def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Show every stream with its state, position and lag.
+def list_(as_json: JsonOption = False, config: ConfigOption = DEFAULT_CONFIG) -> None:
+    """Show every stream: what it does now and why, its lag and positions.
 
     Example: `headrace streams list`
     """
     with store_of(config) as store:
-        log = _log_of(config)
-        try:
-            rows = lags(store, log)
-        finally:
-            log.close()
+        with closing(log_of(config)) as log:
+            found = list(_listed(store, log, time.time()))
+        if as_json:
+            print_json([each.values() for each in found])
+            return
         table = Table("tenant", "use case", "topic", "state", "lag", "positions", "note", box=None)
-        stops = Counter(each.slice.lane.stream for each in store.failures(only_open=True))
-        for each in rows:
-            table.add_row(*_row(each, stops[each.stream.id]))
+        for each in found:
+            table.add_row(*each.row())
         print_table(table)
 
 
-def _row(each: StreamLag, stopped_lanes: int) -> tuple[str | Text, ...]:
-    positions = ", ".join(f"{number}:{offset}" for number, offset in sorted(each.positions.items()))
-    lag = "-" if each.lag_records is None else str(each.lag_records)
-    stream = each.stream
-    notes = [stream.reason] if stream.reason else []
-    if stopped_lanes:
-        lanes = "1 lane" if stopped_lanes == 1 else f"{stopped_lanes} lanes"
-        notes.append(f"{lanes} stopped, see 'headrace quarantine list'")
-    return (
-        stream.id.tenant,
-        stream.id.use_case,
-        stream.topic,
-        each.state.value,
-        lag,
-        positions or "none yet",
-        Text("; ".join(notes)),
-    )
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """One stream, as it is shown."""
+
+    of: StreamLag
+    how: Condition
+    #: when a driver told of it last
+    told_at_s: float | None
+
+    def row(self) -> tuple[str | Text, ...]:
+        stream, how, offsets = self.of.stream, self.how, sorted(self.of.positions.items())
+        lag = "-" if self.of.lag_records is None else str(self.of.lag_records)
+        positions = ", ".join(f"{number}:{offset}" for number, offset in offsets)
+        note = printable(" ".join(how.reason.split()))
+        if how.retry_at_s is not None:
+            note = f"next try {when(how.retry_at_s, zone=False)}: {note}"
+        named = (stream.id.tenant, stream.id.use_case, stream.topic)
+        return (*named, how.state, lag, positions or "none yet", Text(note))
+
+    def values(self) -> dict[str, Any]:
+        stream = self.of.stream
+        return {
+            "tenant": stream.id.tenant,
+            "use_case": stream.id.use_case,
+            "topic": stream.topic,
+            "state": self.how.state,
+            "reason": self.how.reason,
+            "retry_at_s": self.how.retry_at_s,
+            "holder": stream.holder,
+            "told_at_s": self.told_at_s,
+            "lag_records": self.of.lag_records,
+            "positions": {str(number): at for number, at in sorted(self.of.positions.items())},
+        }
+
+
+def _listed(store: Store, log: Log, now_s: float) -> Iterator[_Listed]:
+    told, stopped = newest(store.statistics.reports()), defaultdict[StreamId, list[Failure]](list)
+    for failure in store.failures(only_open=True, with_records=False):
+        stopped[failure.slice.lane.stream].append(failure)
+    found = lags(store, log)
+    # After the streams: somebody may just now be added.
+    tenants = {tenant.name: tenant for tenant in store.tenants()}
+    for lag in found:
+        name = lag.stream.id
+        word = told.get(name)
+        how = condition(lag.stream, tenants[name.tenant], word, stopped[name], now_s)
+        yield _Listed(lag, how, word and word.at_s)
 
 
 @app.command()
-def add(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT_CONFIG) -> None:
+def add(
+    tenant: Tenant,
+    use_case: UseCaseName,
+    yes: YesOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
     """Add one stream, for a use case that is not for all tenants.
+
+    One that was removed starts at startingOffsets: it is asked first if that reads records again.
 
     Example: `headrace streams add acme score`
     """
     with store_of(config) as store:
-        store.add_stream(StreamId(use_case, tenant))
+        stream = StreamId(use_case, tenant)
+        ask_again(store, [stream], config, yes, "streams", "add", tenant, use_case)
+        store.add_stream(stream)
         out.print(f"stream {tenant}/{use_case} added")
 
 
@@ -102,14 +143,26 @@ def resume(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT
 
     Example: `headrace streams resume acme score`
     """
-    _set_state(config, StreamId(use_case, tenant), State.ACTIVE)
+    stream = StreamId(use_case, tenant)
+    with store_of(config) as store:
+        store.set_stream_state(stream, State.ACTIVE)
+        if any(each.name == tenant and each.state is State.SUSPENDED for each in store.tenants()):
+            out.print(
+                f"stream {stream} may go on, but its tenant {tenant} is suspended: nothing of it "
+                f"runs before 'headrace tenants resume {tenant}'",
+                highlight=False,
+                soft_wrap=True,
+            )
+        else:
+            out.print(f"stream {stream} is active")
 
 
 @app.command()
 def remove(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Remove one stream. What is in flight may end; its topic and results are left alone.
 
-    Added again, it has no positions and starts at startingOffsets. To pause it, use suspend.
+    Added again, it starts at startingOffsets, and what it had read may be read again. To pause it,
+    use suspend.
 
     Example: `headrace streams remove acme score`
     """
@@ -127,20 +180,29 @@ def seek(
             'partitions, or Spark\'s form \'{"acme.visits":{"0":23}}\'.'
         ),
     ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, move nothing.")] = False,
+    yes: YesOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Set where a stream reads next, also while it runs; lanes that a failure stopped go on.
 
-    Example: `headrace streams seek acme score --to earliest`
+    Says first how much is read again or passed over, and asks; once more if it is much more when
+    it is answered. What is read again has its effects again, under every guarantee.
+
+    Example: `headrace streams seek acme score --to earliest --dry-run`
     """
     with store_of(config) as store:
         stream = StreamId(use_case, tenant)
-        log = _log_of(config)
-        try:
-            offsets = seek_to(store, log, stream, to)
-        finally:
-            log.close()
-        shown = ", ".join(f"{number}:{offset}" for number, offset in sorted(offsets.items()))
+        with closing(log_of(config)) as log:
+            plan = planned(store, log, stream, to)
+            show([plan], config)
+            if dry_run:
+                return
+            if not yes:
+                words = ("streams", "seek", tenant, use_case, "--to", to)
+                agree_to(plan, lambda: planned(store, log, stream, plan.offsets), config, *words)
+        carry_out(store, plan)
+        shown = ", ".join(f"{number}:{offset}" for number, offset in sorted(plan.offsets.items()))
         out.print(f"stream {stream} reads next at {shown}")
 
 

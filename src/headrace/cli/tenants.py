@@ -11,9 +11,10 @@ import typer
 from rich.table import Table
 
 from headrace.cli.amounts import duration, size
+from headrace.cli.asking import YesOption, ask_again
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, print_table, store_of
 from headrace.errors import ConfigError
-from headrace.model.streams import State, Tenant, Throttle
+from headrace.model.streams import State, StreamId, Tenant, Throttle
 
 app = typer.Typer(no_args_is_help=True, help="Customers: add, suspend, resume, remove, throttle.")
 
@@ -63,20 +64,28 @@ def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
 
 
 @app.command()
-def add(
+def add(  # noqa: PLR0913, PLR0917 - options of a command
     name: Name,
     weight: Annotated[float, typer.Option(min=0.001, help="Share against the others.")] = 1.0,
     records_per_s: Records = None,
     bytes_per_s: Bytes = None,
     burst_s: Burst = None,
+    yes: YesOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Add a tenant; its streams begin with the next turn, as soon as its topics are there.
+
+    One that was removed starts at startingOffsets: it is asked first if that reads records again.
+    It is another customer from then on, and sees nothing of what the one before failed at.
 
     Example: `headrace tenants add acme --weight 2 --records 500`
     """
     with store_of(config) as store:
         throttle = _throttle(records_per_s, bytes_per_s, burst_s)
+        for_all = [each.use_case for each in store.deployments() if each.all_tenants]
+        begin = [StreamId(each, name) for each in for_all]
+        if any(each.name == name and each.state is State.REMOVED for each in store.tenants()):
+            ask_again(store, begin, config, yes, "tenants", "add", *_said(name, weight, throttle))
         store.add_tenant(Tenant(name, weight=weight, throttle=throttle))
         out.print(f"tenant {name} added")
 
@@ -96,14 +105,23 @@ def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
 
     Example: `headrace tenants resume acme`
     """
-    _set_state(config, name, State.ACTIVE)
+    with store_of(config) as store:
+        store.set_tenant_state(name, State.ACTIVE)
+        out.print(f"tenant {name} is active")
+        for each in store.streams():
+            if each.id.tenant == name and each.state is State.SUSPENDED:
+                why = f" ({each.reason})" if each.reason else ""
+                more = f"'headrace streams resume {name} {each.id.use_case}'"
+                line = f"its stream {each.id} stays suspended{why}: {more} lets it go on"
+                out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
 def remove(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Remove a tenant. What is in flight may end; its topics and results are left alone.
 
-    Added again, it has no positions and starts at startingOffsets. To pause it, use suspend.
+    Its API keys are gone with it. Added again, it starts at startingOffsets, and what it had read
+    may be read again. To pause it, use suspend.
 
     Example: `headrace tenants remove acme`
     """
@@ -161,6 +179,16 @@ def _throttle(
     if records_per_s is None and bytes_per_s is None:
         raise ConfigError("--burst says how uneven a limit may be; give --records or --bytes too")
     return Throttle(records_per_s, bytes_per_s, burst_s)
+
+
+def _said(name: str, weight: float, throttle: Throttle) -> list[str]:
+    """What was typed to add it."""
+    limits = {"--records": throttle.records_per_s, "--bytes": throttle.bytes_per_s}
+    words = [name, "--weight", f"{weight:g}"]
+    for option, limit in limits.items():
+        if limit is not None:
+            words += [option, f"{limit:.15g}"]
+    return words if throttle == Throttle() else [*words, "--burst", f"{throttle.burst_s:.15g}s"]
 
 
 def _set_state(config: ConfigOption, name: str, state: State) -> None:

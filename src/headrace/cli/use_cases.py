@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from collections.abc import Collection, Sequence
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
+    JsonOption,
     out,
+    print_json,
     print_table,
     settings_and_folder,
     store_of,
 )
+from headrace.cli.rollouts import is_done, row_of, show, show_others, show_stopped, waited
+from headrace.deploying import check
 from headrace.deploying import deploy as deploy_into
-from headrace.deploying import load
 from headrace.errors import UnknownName
-from headrace.model.streams import State
+from headrace.model.records import Deployment
+from headrace.model.streams import State, Stopper
+from headrace.operating.rollout import (
+    Rollout,
+    Standings,
+    Stopped,
+    asked_again,
+    standings_now,
+    stopped,
+)
+from headrace.policies.rollout import Stand, Standing
+from headrace.ports import Store
 
 app = typer.Typer(
     no_args_is_help=True, help="Use cases: list, deploy and update one by one, resume."
@@ -26,23 +43,52 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Show what is deployed, with the version of each.
+def list_(as_json: JsonOption = False, config: ConfigOption = DEFAULT_CONFIG) -> None:
+    """Show what is deployed, with the version of each, and which drivers run it.
 
     Example: `headrace use-cases list`
     """
     with store_of(config) as store:
-        table = Table("use case", "topic", "order", "priority", "version", "module", box=None)
-        for each in store.deployments():
-            table.add_row(
-                each.use_case,
-                each.topic,
-                each.order.value,
-                str(each.priority),
-                each.digest[:12],
-                each.module,
-            )
+        deployments = store.deployments()
+        found = standings_now(store, deployments, time.time())
+        if as_json:
+            print_json([_row(deployment, found[deployment.use_case]) for deployment in deployments])
+            return
+        words = ("use case", "topic", "order", "guarantee", "sink", "priority", "version")
+        table = Table(*words, "runs on", "module", box=None)
+        for deployment in deployments:
+            table.add_row(*map(Text, _cells(deployment, found[deployment.use_case])))
         print_table(table)
+        show_others(found)
+
+
+def _cells(deployment: Deployment, found: Sequence[Standing]) -> tuple[str, ...]:
+    runs = [standing.driver for standing in found if standing.stand is Stand.RUNS]
+    return (
+        deployment.use_case,
+        deployment.topic,
+        deployment.order.value,
+        deployment.guarantee or "-",
+        deployment.sink or "-",
+        str(deployment.priority),
+        deployment.digest[:12],
+        ", ".join(runs) or "-",
+        deployment.module,
+    )
+
+
+def _row(deployment: Deployment, found: Sequence[Standing]) -> dict[str, object]:
+    return {
+        "use_case": deployment.use_case,
+        "topic": deployment.topic,
+        "order": deployment.order.value,
+        "guarantee": deployment.guarantee or None,
+        "sink": deployment.sink or None,
+        "priority": deployment.priority,
+        "digest": deployment.digest,
+        "module": deployment.module,
+        "drivers": [row_of(standing) for standing in found],
+    }
 
 
 @app.command()
@@ -58,30 +104,95 @@ def resume(
     Example: `headrace use-cases resume score`
     """
     with store_of(config) as store:
-        if name not in {each.use_case for each in store.deployments()}:
+        if name not in {deployment.use_case for deployment in store.deployments()}:
             raise UnknownName(f"there is no use case {name}; 'headrace use-cases list' shows them")
         count = 0
-        for each in store.streams():
-            # Only what was not suspended by hand has a reason.
-            if each.id.use_case == name and each.state is State.SUSPENDED and each.reason:
-                store.set_stream_state(each.id, State.ACTIVE)
-                count += 1
+        for stream in store.streams():
+            if stream.id.use_case == name and Stopper.FAILURE in stream.stopped_by:
+                store.set_stream_state(stream.id, State.ACTIVE, by=Stopper.FAILURE)
+                # Who had stopped its stream by hand besides has to resume it too.
+                count += stream.stopped_by == {Stopper.FAILURE}
         out.print(f"streams of {name} resumed: {count}", highlight=False)
 
 
 @app.command()
 def deploy(
     name: Annotated[str | None, typer.Argument(help="Only this one; else all of the file.")] = None,
+    *,
+    wait_s: Annotated[
+        float, typer.Option("--wait-s", min=0, help="Seconds to wait for the drivers.")
+    ] = 90.0,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Only write it down; drivers take it by themselves.")
+    ] = False,
+    as_json: JsonOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Deploy the file's use cases as they are now. Running drivers take them over by themselves.
+    """Deploy the file's use cases as they are now, and wait until all running drivers run them.
+
+    Exits with 1 if a driver refuses one, which then goes on with the version before, or does not
+    answer in time. What is stopped by failures stays so: a deployment retries nothing.
+
+    First a process of its own imports the module, packs the use cases and prepares their sinks,
+    within `deploy_timeout` (60 s). If anything of that fails, nothing is deployed. A copy of the
+    module, and of the local modules that it imports, is kept in the folder `versions`.
 
     Example: `headrace use-cases deploy score`
     """
     with store_of(config) as store:
         settings, folder = settings_and_folder(config)
-        changed = deploy_into(settings, load(settings, folder), store, name)
-        for each in changed:
-            out.print(f"{each.use_case} deployed as {each.digest[:12]}", highlight=False)
-        if not changed:
-            out.print("nothing changed")
+        offer = check(settings, folder, only=name)
+        changed = {deployment.use_case for deployment in deploy_into(settings, offer, store, name)}
+        names = list(offer.use_cases) if name is None else [name]
+        deployments = asked_again(store, names, names if no_wait else changed)
+        found = (
+            standings_now(store, deployments, time.time())
+            if no_wait
+            else waited(Rollout(store, deployments, settings.driver.lease), wait_s)
+        )
+        deployed = [_deployed(store, deployment, changed, found) for deployment in deployments]
+    if as_json:
+        print_json([use_case.row for use_case in deployed])
+    else:
+        _show(deployed)
+    if not no_wait and not is_done(found):
+        raise typer.Exit(1)
+
+
+class _Deployed(NamedTuple):
+    """A use case that was deployed, and what came of it."""
+
+    deployment: Deployment
+    changed: bool
+    standings: Sequence[Standing]
+    stopped: Stopped
+
+    @property
+    def row(self) -> dict[str, object]:
+        """It, for programs."""
+        more = {"changed": self.changed, "stopped": self.stopped._asdict()}
+        return {**_row(self.deployment, self.standings), **more}
+
+
+def _deployed(
+    store: Store, deployment: Deployment, changed: Collection[str], found: Standings
+) -> _Deployed:
+    name = deployment.use_case
+    return _Deployed(deployment, name in changed, found[name], stopped(store, name))
+
+
+def _show(deployed: Sequence[_Deployed]) -> None:
+    standings = [standing for use_case in deployed for standing in use_case.standings]
+    same = all(standing.stand is Stand.RUNS for standing in standings)
+    if same and not any(use_case.changed for use_case in deployed):
+        drivers = sorted({standing.driver for standing in standings})
+        runs = f", and runs on {', '.join(drivers)}" if drivers else "; no driver runs"
+        out.print(f"nothing changed{runs}", markup=False, highlight=False, soft_wrap=True)
+    else:
+        for use_case in deployed:
+            version = use_case.deployment.digest[:12]
+            what = "deployed as" if use_case.changed else "is deployed already, as"
+            out.print(f"{use_case.deployment.use_case} {what} {version}", highlight=False)
+            show(use_case.standings)
+    for use_case in deployed:
+        show_stopped(use_case.deployment.use_case, use_case.stopped)

@@ -23,7 +23,7 @@ from headrace.doors.door import guard_of, listening_of
 from headrace.doors.keys import digest_of, new_key, prefix_of
 from headrace.doors.secret import made_secret_file, secret_of
 from headrace.doors.serving import serving
-from headrace.embedded.addresses import refuse_taken_port
+from headrace.embedded.addresses import free_ports, refuse_taken_port
 from headrace.errors import ServerError
 from headrace.gateway.opening import gateway_of
 from headrace.model.credentials import Key, Role
@@ -108,11 +108,11 @@ def sections(folder: Path) -> dict[str, object]:
 
 
 def _free(port: int) -> int:
-    """The port if it is free, else 0, which chooses another."""
+    """The port if it is free, else another one that is."""
     try:
         refuse_taken_port(port, "the demo")
     except ServerError:
-        return 0
+        return free_ports(1)[0]
     return port
 
 

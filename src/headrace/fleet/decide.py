@@ -12,6 +12,7 @@ The rules:
 - It is *given up* after ``most_failures`` failures within ``window_s``, and at once if it says that
   its configuration is wrong (`EXIT_CONFIG`). An end that may pass by itself (`EXIT_TEMPORARY`: the
   store does not answer) is waited for and never counts.
+- One that says it is without its store or Kafka *waits*: it is not ready, and left alone.
 - A stop drains all; who has not drained after ``drain_s`` is killed. A second stop kills all.
 - A roll drains one driver, starts its replacement under the same name, waits until that is ready,
   and goes on to the next. Two drivers are never down for it. A replacement that is given up ends
@@ -30,6 +31,7 @@ from math import inf
 from headrace.fleet.states import (
     EXIT_CONFIG,
     EXIT_TEMPORARY,
+    MEANT_TO_RUN,
     Action,
     Decision,
     Drain,
@@ -38,6 +40,7 @@ from headrace.fleet.states import (
     Exited,
     FleetState,
     Kill,
+    Lacks,
     Phase,
     Ready,
     RollAsked,
@@ -47,6 +50,7 @@ from headrace.fleet.states import (
     Tick,
     Unhealthy,
 )
+from headrace.model.statistics import Missing
 
 
 def begin(wanted: int, rules: Rules, now_s: float) -> Decision:
@@ -70,6 +74,8 @@ def decide(state: FleetState, event: Event, now_s: float) -> Decision:
     match event:
         case Ready(index):
             after = _ready(state, index, now_s)
+        case Lacks(index, missing):
+            after = _lacks(state, index, missing, now_s)
         case Exited():
             after, actions = _exited(state, event, now_s)
         case Unhealthy(index, reason):
@@ -86,11 +92,27 @@ def decide(state: FleetState, event: Event, now_s: float) -> Decision:
 
 def _ready(state: FleetState, index: int, now_s: float) -> FleetState:
     driver = state.drivers[index]
-    if driver.phase is not Phase.STARTING:
+    if driver.phase not in {Phase.STARTING, Phase.WAITING}:
         return state
     rolling = None if state.rolling == index else state.rolling
-    ready = replace(driver, phase=Phase.READY, since_s=now_s)
+    ready = replace(driver, phase=Phase.READY, since_s=now_s, missing=())
     return replace(_with(state, index, ready), rolling=rolling)
+
+
+def _lacks(state: FleetState, index: int, missing: tuple[Missing, ...], now_s: float) -> FleetState:
+    driver = state.drivers[index]
+    if driver.phase not in MEANT_TO_RUN:
+        return state
+    if driver.phase is Phase.READY and missing:
+        if _is_healthy(state, driver, now_s):
+            driver = replace(driver, streak=0, failures_s=())
+        driver = replace(driver, phase=Phase.WAITING, since_s=now_s)
+    return _with(state, index, replace(driver, missing=missing))
+
+
+def _is_healthy(state: FleetState, driver: DriverState, now_s: float) -> bool:
+    """Whether its earlier failures are to be forgotten."""
+    return driver.phase is Phase.READY and now_s - driver.since_s >= state.rules.healthy_after_s
 
 
 def _exited(state: FleetState, event: Exited, now_s: float) -> Decision:
@@ -111,7 +133,7 @@ def _exited(state: FleetState, event: Exited, now_s: float) -> Decision:
 
 def _failed(state: FleetState, event: Exited, now_s: float) -> FleetState:
     rules, driver = state.rules, state.drivers[event.index]
-    was_healthy = driver.phase is Phase.READY and now_s - driver.since_s >= rules.healthy_after_s
+    was_healthy = _is_healthy(state, driver, now_s)
     streak = 0 if was_healthy else driver.streak
     failures_s = tuple(at_s for at_s in driver.failures_s if now_s - at_s < rules.window_s)
     if was_healthy:
@@ -126,6 +148,7 @@ def _failed(state: FleetState, event: Exited, now_s: float) -> FleetState:
         streak=streak + 1,
         failures_s=failures_s,
         error=event.error,
+        missing=(),
     )
     if event.code != EXIT_CONFIG and len(failures_s) < rules.most_failures:
         return _with(state, event.index, failed)
@@ -152,9 +175,9 @@ def _without_roll(state: FleetState, culprit: int) -> FleetState:
 def _unhealthy(state: FleetState, index: int, reason: str, now_s: float) -> Decision:
     driver = state.drivers[index]
     # One that drains has a time limit of its own.
-    if driver.phase not in {Phase.STARTING, Phase.READY}:
+    if driver.phase not in MEANT_TO_RUN:
         return state, ()
-    killed = replace(driver, phase=Phase.KILLED, since_s=now_s, error=reason)
+    killed = replace(driver, phase=Phase.KILLED, since_s=now_s, error=reason, missing=())
     return _with(state, index, killed), (Kill(index),)
 
 
@@ -164,7 +187,7 @@ def _stop(state: FleetState, now_s: float) -> Decision:
         if state.stopping and driver.phase is Phase.DRAINING:
             drivers[index] = replace(driver, phase=Phase.KILLED, since_s=now_s, due_s=inf)
             actions.append(Kill(index))
-        elif driver.phase in {Phase.STARTING, Phase.READY}:
+        elif driver.phase in MEANT_TO_RUN:
             drivers[index] = _draining(driver, state.rules, now_s)
             actions.append(Drain(index))
         elif driver.phase is Phase.FAILED:
@@ -174,15 +197,16 @@ def _stop(state: FleetState, now_s: float) -> Decision:
 
 
 def _draining(driver: DriverState, rules: Rules, now_s: float) -> DriverState:
-    return replace(driver, phase=Phase.DRAINING, since_s=now_s, due_s=now_s + rules.drain_s)
+    due_s = now_s + rules.drain_s
+    return replace(driver, phase=Phase.DRAINING, since_s=now_s, due_s=due_s, missing=())
 
 
 def _roll_asked(state: FleetState, now_s: float) -> Decision:
     if state.stopping:
         return state, ()
     # One that is on its way out comes back as the new version anyway.
-    old = {Phase.STARTING, Phase.READY}
-    to_roll = tuple(index for index, each in enumerate(state.drivers) if each.phase in old)
+    drivers = enumerate(state.drivers)
+    to_roll = tuple(index for index, each in drivers if each.phase in MEANT_TO_RUN)
     rolling = None if state.rolling in to_roll else state.rolling
     state = replace(state, to_roll=to_roll, rolling=rolling, roll_error="")
     actions: list[Action] = []
@@ -219,6 +243,7 @@ def _started(state: FleetState, index: int, now_s: float) -> Decision:
         due_s=inf,
         restarts=driver.restarts + 1,
         rolled=False,
+        missing=(),
     )
     return _with(state, index, started), (Start(index),)
 
@@ -236,9 +261,9 @@ def _roll_next(state: FleetState, now_s: float) -> Decision:
 
 
 def _next_to_roll(state: FleetState) -> int | None:
-    # One that is not ready yet does no work: to replace it costs nothing, and may be the cure.
+    # One that is not ready does no work: to replace it costs nothing, and may be the cure.
     for index in state.to_roll:
-        if state.drivers[index].phase is Phase.STARTING:
+        if state.drivers[index].phase in {Phase.STARTING, Phase.WAITING}:
             return index
     everybody_works = all(each.phase is Phase.READY for each in state.drivers)
     return state.to_roll[0] if everybody_works else None

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
 
 from headrace.errors import ServerError
 
@@ -29,6 +30,8 @@ LIVE_S = 60.0
 START_S = 600.0
 #: an answer takes no work, so a process that needs longer has trouble
 _ANSWER_S = 2.0
+#: of an answer that is read
+_MOST_BYTES = 65_536
 
 #: an answer: 200 or not, and the facts
 Answer = tuple[bool, Mapping[str, object]]
@@ -93,16 +96,33 @@ def answering(pulse: Pulse, port: int, host: str = "127.0.0.1") -> Iterator[None
         server.server_close()
 
 
-def ask(port: int, path: str, host: str = "127.0.0.1") -> int | None:
-    """The status that a process answers with; None if it does not answer."""
+class Told(NamedTuple):
+    """What a process answers."""
+
+    status: int
+    facts: Mapping[str, object]
+
+
+def ask(port: int, path: str, host: str = "127.0.0.1") -> Told | None:
+    """What a process answers; None if it does not."""
     connection = HTTPConnection(host, port, timeout=_ANSWER_S)
     try:
         connection.request("GET", path)
-        return connection.getresponse().status
+        response = connection.getresponse()
+        return Told(response.status, _facts(response.read(_MOST_BYTES)))
     except (OSError, HTTPException):
         return None
     finally:
         connection.close()
+
+
+def _facts(body: bytes) -> Mapping[str, object]:
+    """Of what is no JSON object only the status counts."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 class _Handler(BaseHTTPRequestHandler):

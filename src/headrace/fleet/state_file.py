@@ -13,9 +13,11 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import ConfigError, ServerError
+from headrace.model.statistics import Missing
 
 _FILE = "fleet.json"
 
@@ -36,6 +38,8 @@ class DriverView:
     #: where it answers for its health, on 127.0.0.1
     health_port: int | None
     log: str | None
+    #: servers that it says it is without
+    missing: tuple[Missing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +78,17 @@ def read(folder: Path) -> FleetView | None:
     path = folder / _FILE
     try:
         found = json.loads(path.read_text("utf-8"))
-        drivers = tuple(DriverView(**each) for each in found.pop("drivers"))
+        drivers = tuple(_driver(each) for each in found.pop("drivers"))
         return FleetView(**found, drivers=drivers)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
+
+
+def _driver(found: dict[str, Any]) -> DriverView:
+    missing = tuple(Missing(**each) for each in found.pop("missing", ()))
+    return DriverView(**found, missing=missing)
 
 
 def lives(folder: Path) -> bool:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 
+from headrace.model.statistics import Missing
+
 #: a driver's exit code for a wrong call or configuration: it would end the same way again
 EXIT_CONFIG = 2
 #: a driver's exit code for what may work later (EX_TEMPFAIL of sysexits.h)
@@ -22,6 +24,8 @@ class Phase(StrEnum):
 
     STARTING = "starting"
     READY = "ready"
+    #: it has been ready, and is without its store or Kafka for a while; it goes on by itself
+    WAITING = "waiting"
     #: asked to end; what it has in flight may end first
     DRAINING = "draining"
     #: killed, and its end not seen yet
@@ -33,7 +37,9 @@ class Phase(StrEnum):
 
 
 #: the phases in which there is a process
-RUNNING = frozenset({Phase.STARTING, Phase.READY, Phase.DRAINING, Phase.KILLED})
+RUNNING = frozenset({Phase.STARTING, Phase.READY, Phase.WAITING, Phase.DRAINING, Phase.KILLED})
+#: those in which nobody has asked it to end
+MEANT_TO_RUN = frozenset({Phase.STARTING, Phase.READY, Phase.WAITING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ class DriverState:
     error: str = ""
     #: it ends for a roll, and is started again at once
     rolled: bool = False
+    #: servers that it says it is without
+    missing: tuple[Missing, ...] = ()
 
     @property
     def running(self) -> bool:
@@ -109,9 +117,17 @@ class FleetState:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A driver has joined and observed."""
+    """A driver has joined and observed, or has its servers again."""
 
     index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lacks:
+    """A driver runs, and is without these servers for a while; none: there is an answer again."""
+
+    index: int
+    missing: tuple[Missing, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +166,7 @@ class Tick:
     """Time has passed."""
 
 
-Event = Ready | Exited | Unhealthy | StopAsked | RollAsked | Tick
+Event = Ready | Lacks | Exited | Unhealthy | StopAsked | RollAsked | Tick
 
 
 @dataclass(frozen=True, slots=True)

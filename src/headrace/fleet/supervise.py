@@ -34,7 +34,7 @@ from headrace.errors import ServerError
 from headrace.fleet.decide import begin, decide
 from headrace.fleet.health import answering
 from headrace.fleet.logs import DriverLog
-from headrace.fleet.probe import Prober
+from headrace.fleet.probe import Found, Prober
 from headrace.fleet.process import DriverProcess, end_leftovers, reap_orphans, told
 from headrace.fleet.states import (
     Action,
@@ -42,13 +42,11 @@ from headrace.fleet.states import (
     Event,
     Exited,
     Phase,
-    Ready,
     RollAsked,
     Rules,
     Start,
     StopAsked,
     Tick,
-    Unhealthy,
 )
 from headrace.fleet.telling import Running, Teller
 
@@ -141,7 +139,7 @@ class _Found:
     """What the prober found about a process, which may be another one by now."""
 
     pid: int
-    event: Ready | Unhealthy
+    event: Found
 
 
 class _Supervisor:

@@ -66,6 +66,9 @@ class Teller:
                     log.warning("driver ended", driver=name, why=new.error, again_in_s=again_in_s)
                 case Phase.KILLED:
                     log.warning("driver killed", driver=name, why=new.error)
+                case Phase.WAITING:
+                    why = " and ".join(f"no {each.what}" for each in new.missing)
+                    log.warning("driver waits", driver=name, why=why)
                 case _:
                     log.info(f"driver {new.phase}", driver=name)
         if before.in_roll and not after.in_roll and not after.stopping:
@@ -121,4 +124,5 @@ class Teller:
             error=driver.error,
             health_port=None if running is None else running.health_port,
             log=None if written is None else str(written),
+            missing=driver.missing,
         )

@@ -1,0 +1,158 @@
+"""Asking before records are read again, or passed over.
+
+What a person orders twice cannot be told from what was wanted twice. So the terminal shows what
+would come of it and asks; a script says ``--yes`` beforehand; and where nobody can be asked nothing
+is done.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.console import DEFAULT_CONFIG, out, settings_and_folder
+from headrace.deploying import connections_of, load
+from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.kafka import KafkaLog
+from headrace.model.streams import State, StreamId, original
+from headrace.operating.again import consequences, is_more
+from headrace.operating.repeats import repeated
+from headrace.operating.seeking import Seek, Shift, begun_again
+from headrace.ports import Log, Store
+from headrace.use_cases import UseCase
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def show(seeks: Sequence[Seek], config: Path) -> None:
+    """Say what would come of it, by partition and in words."""
+    for seek in seeks:
+        for number, shift in sorted(seek.shifts.items()):
+            _say(f"{seek.stream} partition {number}: {_told(shift)}")
+    for use_case in sorted({original(seek.stream.use_case) for seek in seeks}):
+        ours = [each for each in seeks if original(each.stream.use_case) == use_case]
+        _consequences(ours, _loaded(config, use_case) if any(each.again for each in ours) else None)
+
+
+def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:
+    """Go on if nothing comes of it, or if somebody says so.
+
+    Args:
+        seeks: what was shown.
+        config: the YAML file that was named.
+        command: words that do it, to be told with ``--yes`` where nobody can be asked.
+
+    Raises:
+        ConfigError: nobody can be asked.
+    """
+    if not any(each.again or each.passed for each in seeks):
+        return
+    confirm(config, *command)
+
+
+def agree_to(seek: Seek, count_again: Callable[[], Seek], config: Path, *command: str) -> None:
+    """Go on with a seek that was shown; if it came to much more while somebody was asked, ask anew.
+
+    Args:
+        seek: what was shown.
+        count_again: counts what it would do now.
+        config: the YAML file that was named.
+        command: words that do it.
+
+    Raises:
+        ConfigError: nobody can be asked, or it can not be done any more.
+    """
+    agree([seek], config, *command)
+    while is_more(now := count_again(), seek):
+        _say("it is more by now:")
+        show([now], config)
+        agree([now], config, *command)
+        seek = now
+
+
+def confirm(config: Path, *command: str) -> None:
+    """Ask whether to go on with what was shown.
+
+    Args:
+        config: the YAML file that was named.
+        command: words that do it, to be told with ``--yes`` where nobody can be asked.
+
+    Raises:
+        ConfigError: nobody can be asked.
+    """
+    if _can_be_asked():
+        typer.confirm("Go on?", abort=True)
+        return
+    more = () if config == DEFAULT_CONFIG else ("--config", str(config))
+    words = shlex.join(["headrace", *command, *more, "--yes"])
+    raise ConfigError(f"nothing is done: nobody can be asked here; if you mean it: {words}")
+
+
+def ask_again(
+    store: Store, streams: Collection[StreamId], config: Path, yes: bool, *command: str
+) -> None:
+    """Before streams are added: of those that were removed, say what is read again, and ask.
+
+    Raises:
+        ConfigError: nobody can be asked.
+        BrokerUnavailable: nobody knows how much it is, and nobody has said yes.
+    """
+    removed = {each.id for each in store.streams() if each.state is State.REMOVED}
+    if not removed & set(streams):
+        return
+    try:
+        with closing(log_of(config)) as log:
+            seeks = begun_again(store, log, streams)
+    except Temporary:
+        if not yes:
+            raise
+        return
+    _say("it was removed, and begins at startingOffsets:")
+    show(seeks, config)
+    if not yes:
+        agree(seeks, config, *command)
+
+
+def log_of(config: Path) -> Log:
+    """What is in Kafka."""
+    settings, folder = settings_and_folder(config)
+    return KafkaLog(connections_of(settings, folder).kafka)
+
+
+def _can_be_asked() -> bool:
+    return sys.stdin.isatty()
+
+
+def _told(shift: Shift) -> str:
+    begin = "no position" if shift.at is None else str(shift.at)
+    amounts = [
+        f"{amount} {'offset' if amount == 1 else 'offsets'} {what}"
+        for amount, what in ((shift.again, "read again"), (shift.passed, "passed over"))
+        if amount
+    ]
+    return f"{begin} -> {shift.to}, {' and '.join(amounts) or 'nothing read again'}"
+
+
+def _consequences(seeks: Sequence[Seek], use_case: UseCase | None) -> None:
+    for sentence in consequences(seeks, use_case.guarantee if use_case else None):
+        _say(sentence)
+    if use_case is not None:
+        _say(repeated(use_case.sink))
+
+
+def _loaded(config: Path, name: str) -> UseCase | None:
+    """The use case as it is in the file now; None if it cannot be had here."""
+    try:
+        return load(*settings_and_folder(config)).use_cases.get(name)
+    except HeadraceError:
+        return None
+
+
+def _say(line: str) -> None:
+    out.print(line, markup=False, highlight=False, soft_wrap=True)
