@@ -23,6 +23,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,8 @@ def letter(  # noqa: PLR0913  (each is a fact of a letter that some test is abou
     headers: tuple[tuple[str, bytes | None], ...] = (),
     message: str = "HandlerError: no page",
     traceback: str = "Traceback: no page",
+    timestamp_ms: int | None = 1_700_000_000_123,
+    epoch: int = 1,
 ) -> DeadLetter:
     """A dead letter of tenant acme, tried twice."""
     error = SliceError(
@@ -54,10 +57,11 @@ def letter(  # noqa: PLR0913  (each is a fact of a letter that some test is abou
         raw_key=key,
         raw_value=value,
         raw_headers=headers,
+        timestamp_ms=timestamp_ms,
     )
     lane = LaneId(use_case, "acme", partition)
-    piece = Slice(lane, topic, 0, offset + 10, epoch=1)
-    return DeadLetter(piece, error, attempts=2, timestamp_ms=1_700_000_000_123)
+    piece = Slice(lane, topic, 0, offset + 10, epoch)
+    return DeadLetter(piece, error, attempts=2)
 
 
 class DeadLettersContract(ABC):
@@ -103,7 +107,7 @@ class DeadLettersContract(ABC):
         (kept,) = self.kept(topic)
         error = kept.error
         assert (error.raw_key, error.raw_value, error.raw_headers) == (b"\x00k", b"\xff", headers)
-        assert kept.timestamp_ms == 1_700_000_000_123
+        assert error.timestamp_ms == 1_700_000_000_123
 
     def test_null_and_empty_are_kept_apart(self) -> None:
         topic = self.new_topic()
@@ -154,12 +158,32 @@ class DeadLettersContract(ABC):
             letters.keep([letter(topic, 2)])
         assert self.offsets(topic) == [1, 2]
 
-    def test_a_letter_kept_again_is_there_again(self) -> None:
+    def test_a_letter_that_a_later_try_brings_again_is_there_once(self) -> None:
+        topic = self.new_topic()
+        with self.letters() as letters:
+            for attempt in range(5):
+                again = letter(topic, 1, message=f"attempt {attempt}")
+                letters.keep([again, letter(topic, 2 + attempt)])
+        assert self.offsets(topic) == [1, 2, 3, 4, 5, 6]
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"epoch": 2},
+            {"value": b"of a log that was cut and went on"},
+            {"timestamp_ms": 1},
+            {"use_case": "bills"},
+            {"partition": 1},
+        ],
+    )
+    def test_another_record_or_a_lane_that_begins_again_has_a_letter_of_its_own(
+        self, other: dict[str, Any]
+    ) -> None:
         topic = self.new_topic()
         with self.letters() as letters:
             letters.keep([letter(topic, 1)])
-            letters.keep([letter(topic, 1)])
-        assert self.offsets(topic) == [1, 1]
+            letters.keep([letter(topic, 1, **other)])
+        assert len(self.kept(topic)) == 2
 
     def test_what_cannot_be_kept_is_an_error_to_try_again(self) -> None:
         topic = self.new_topic()

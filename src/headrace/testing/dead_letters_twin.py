@@ -7,7 +7,7 @@ nothing is sent back from it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError
@@ -29,6 +29,7 @@ class DeadLettersTwin:
     accidents: list[HeadraceError] = field(default_factory=list)
     keeps_before_accident: int = 0
     at_once: bool = True
+    _named: set[Hashable] = field(default_factory=set)
 
     def open(self, connections: Connections) -> DeadLetters:
         """It is its own dead letters; ``connections`` does not matter."""
@@ -41,13 +42,15 @@ class DeadLettersTwin:
         self.keeps_before_accident = keeps
 
     def keep(self, letters: Sequence[DeadLetter]) -> None:
-        """Keep every letter, or fail as told."""
+        """Keep every letter that is not there yet, or fail as told."""
+        letters = [each for each in letters if each.named not in self._named]
         for letter in letters:
             assert letter.error.offset is not None, "a dead letter names its record"
         if letters and self.accidents:
             self.letters += letters[: self.keeps_before_accident]
             raise self.accidents.pop(0)
         self.letters += letters
+        self._named |= {each.named for each in letters}
 
     def ready(self, topic: str) -> bool:
         """As told, for every topic."""

@@ -23,6 +23,7 @@ import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,13 @@ import pyarrow as pa
 import pytest
 
 from headrace.model.records import Deployment
-from headrace.model.streams import LaneId, Slice
+from headrace.model.streams import LaneId, Order, Slice
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Engine, WaveResult
 from headrace.sinks import ParquetFiles
-from headrace.use_cases import SliceContext, use_case
+from headrace.use_cases import SliceContext, UseCase, use_case
 
+#: None is of those that never come back
 Handler = Callable[[pa.Table, SliceContext], pa.Table | None]
 _TOPIC = "{tenant}.visits"
 #: far more than anything here takes, and less than a hanging handler would
@@ -44,11 +46,23 @@ _DEADLINE_S = 60.0
 _HANG_S = 600.0
 
 
-def take(engine: Engine, handler: Handler, **more: Any) -> None:
+class _Noted:
+    """Notes that somebody pickles it."""
+
+    def __init__(self, looks: list[int]) -> None:
+        self._looks = looks
+
+    def __reduce__(self) -> tuple[type[bool], tuple[int]]:
+        self._looks.append(1)
+        return bool, (1,)
+
+
+def take(engine: Engine, handler: Handler, order: str = "lane", **more: Any) -> UseCase:
     """Give the engine ``handler`` as use case ``quick``."""
-    made = use_case(topic=_TOPIC, sink=ParquetFiles("out"), name="quick")(handler)
+    made = use_case(topic=_TOPIC, sink=ParquetFiles("out"), name="quick", order=order)(handler)
     limits = {"handler_timeout_s": _HANG_S, **more}
     engine.take(made, Deployment("quick", "m.py", "0" * 64, _TOPIC, **limits))
+    return made
 
 
 def wave(name: str, *tenants: str) -> Wave:
@@ -158,8 +172,9 @@ class EngineContract(ABC):
         def version(number: int) -> Handler:
             marks = str(tmp_path)
 
-            def handler(_table: pa.Table, context: SliceContext) -> None:
+            def handler(table: pa.Table, context: SliceContext) -> pa.Table:
                 Path(marks, f"{context.tenant}.{number}").touch()
+                return table.select(["offset"])
 
             return handler
 
@@ -170,6 +185,57 @@ class EngineContract(ABC):
         results(engine, 2)
         assert (tmp_path / "acme.1").exists()
         assert (tmp_path / "bolt.2").exists()
+
+    def test_a_wave_runs_as_the_version_with_its_terms(
+        self, engine: Engine, tmp_path: Path
+    ) -> None:
+        versions = []
+        for number, order in enumerate(("lane", "stream", "lane")):
+            marks = str(tmp_path / f"{number}")
+
+            def handler(_table: pa.Table, context: SliceContext, marks: str = marks) -> None:
+                Path(f"{marks}.{context.tenant}").touch()
+
+            versions.append(take(engine, handler, order=order))
+        for each, tenant in zip(versions, ("acme", "bolt", "cove"), strict=True):
+            engine.start(replace(wave(tenant, tenant), terms=each.terms))
+        results(engine, 3)
+        assert sorted(each.name for each in tmp_path.glob("?.*")) == ["1.bolt", "2.acme", "2.cove"]
+
+    def test_what_was_packed_is_taken_under_any_terms_without_a_look_at_it(
+        self, engine: Engine, tmp_path: Path
+    ) -> None:
+        looks: list[int] = []
+        note, marks = _Noted(looks), str(tmp_path)
+
+        def handler(_table: pa.Table, context: SliceContext) -> pa.Table:
+            Path(marks, f"{context.tenant}.{bool(note)}").touch()
+            return pa.table({})
+
+        made = use_case(topic=_TOPIC, sink=ParquetFiles("out"), name="quick")(handler)
+        code, deployment = engine.packed(made), Deployment("quick", "m.py", "0" * 64, _TOPIC)
+        before = len(looks)
+        stricter = replace(made, order=Order.STREAM)
+        engine.take(made, deployment, code)
+        engine.take(stricter, deployment)
+        assert len(looks) == before
+        for each, tenant in ((made, "acme"), (stricter, "bolt")):
+            engine.start(replace(wave(tenant, tenant), terms=each.terms))
+        assert [result.error for result in results(engine, 2)] == [None, None]
+        assert {each.name.partition(".")[0] for each in tmp_path.glob("*.True")} == {"acme", "bolt"}
+
+    def test_what_is_forgotten_is_let_go_and_nothing_else(self, engine: Engine) -> None:
+        first, second = take(engine, _answer), take(engine, _answer, order="stream")
+        engine.start(replace(wave("w1", "acme"), terms=first.terms))
+        engine.forget("quick", first.terms)
+        engine.forget("quick", first.terms)
+        engine.forget("nobody", first.terms)
+        engine.start(replace(wave("w2", "bolt"), terms=second.terms))
+        engine.start(wave("w3", "cove"))
+        assert all(each.error is None for each in results(engine, 3))
+        with pytest.raises(KeyError):
+            engine.start(replace(wave("w4", "dune"), terms=first.terms))
+        assert engine.finished(0.0) == []
 
     def test_an_engine_survives_a_worker_that_dies(self, engine: Engine) -> None:
         take(engine, self.deadly(engine))
@@ -318,8 +384,7 @@ class RunningEngineContract(EngineContract):
         (result,) = results(engine, 1)
         assert result.error is not None
         assert result.error.temporary
-        # It is being killed, by a daemon that is told to and by the kernel.
-        assert eventually(lambda: not [pid for pid in _marks(gate) if _lives(pid)])
+        assert not [pid for pid in _marks(gate) if _lives(pid)]
         assert engine.finished(0.1) == []
 
     def test_closing_ends_what_hangs(self, tmp_path: Path, gate: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from headrace.errors import TaskLost
 from headrace.model.records import Deployment
-from headrace.model.waves import Wave
+from headrace.model.waves import Terms, Wave
 from headrace.ports import (
     Connections,
     DeadLettersFactory,
@@ -73,15 +73,21 @@ class InProcessEngine:
     #: the slots that were asked for, each time
     asked_for: list[int] = field(default_factory=list)
     _clients: Kept | None = None
-    _works: dict[str, Work] = field(default_factory=dict)
+    _works: dict[tuple[str, Terms | None], Work] = field(default_factory=dict)
     _waiting: deque[Wave] = field(default_factory=deque)
     #: the version that a waiting wave was started with, by wave id
     _taken: dict[str, Work] = field(default_factory=dict)
     _cancelled: set[str] = field(default_factory=set)
 
-    def take(self, use_case: UseCase, deployment: Deployment) -> None:
+    def packed(self, use_case: UseCase) -> bytes:
+        """Nothing is sent anywhere."""
+        del use_case
+        return b""
+
+    def take(self, use_case: UseCase, deployment: Deployment, code: bytes | None = None) -> None:
         """Take a use case or a new version of one."""
-        self._works[use_case.name] = LoadedWork(
+        del code
+        work = LoadedWork(
             code=b"",
             use_case=use_case,
             options=tuple(sorted(deployment.options.items())),
@@ -92,12 +98,18 @@ class InProcessEngine:
             timeout_s=deployment.handler_timeout_s,
             traced=self.traced,
         )
+        for terms in (use_case.terms, None):
+            self._works[use_case.name, terms] = work
+
+    def forget(self, use_case: str, terms: Terms) -> None:
+        """Let a version go."""
+        self._works.pop((use_case, terms), None)
 
     def start(self, wave: Wave) -> None:
         """Remember a wave; it runs when ``finished`` is asked."""
+        self._taken[wave.id] = self._works[wave.use_case, wave.terms]
         self.started.append(wave)
         self._waiting.append(wave)
-        self._taken[wave.id] = self._works[wave.use_case]
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Run everything that was started; never waits."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Order, StreamId
-from headrace.model.waves import Wave
+from headrace.model.waves import Terms, Wave
 from headrace.ports import Engine, WaveResult
 from headrace.testing.findings import Report
 
@@ -63,10 +63,18 @@ class FlightChecker:
         """That of the engine."""
         return self.engine.ui_url
 
-    def take(self, use_case: Any, deployment: Deployment) -> None:
+    def packed(self, use_case: Any) -> bytes:
+        """As the engine packs it."""
+        return self.engine.packed(use_case)
+
+    def take(self, use_case: Any, deployment: Deployment, code: bytes | None = None) -> None:
         """Take a use case; what runs keeps to the order it was started under."""
         self._orders[deployment.use_case] = deployment.order
-        self.engine.take(use_case, deployment)
+        self.engine.take(use_case, deployment, code)
+
+    def forget(self, use_case: str, terms: Terms) -> None:
+        """Let a version go."""
+        self.engine.forget(use_case, terms)
 
     def start(self, wave: Wave) -> None:
         """Run a wave, unless something of it runs."""
@@ -88,7 +96,7 @@ class FlightChecker:
             self._busy = {key: wave for key, wave in self._busy.items() if wave != name}
         return results
 
-    def began(self, wave_id: str) -> bool:
+    def began(self, wave_id: str) -> bool | None:
         """As the engine says."""
         return self.engine.began(wave_id)
 

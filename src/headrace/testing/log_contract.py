@@ -27,10 +27,18 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from headrace.kafka.seals import (
+    COUNT_HEADER,
+    SEAL_HEADER,
+    USE_CASE_HEADER,
+    Message,
+    sealed,
+)
 from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import (
@@ -44,10 +52,46 @@ from headrace.ports import (
 )
 from headrace.testing.log_twin import Row
 
+#: of the store that a reader under test belongs to
+SEAL_KEY = b"the key of this store"
+
 
 def numbered(count: int, first: int = 0) -> list[Row]:
     """Rows whose value is their number and whose timestamp that many seconds after 1970."""
     return [Row(b"%d" % each, timestamp_ms=each * 1000) for each in range(first, first + count)]
+
+
+def sent_back(topic: str, use_case: str, partition: int = 0, seal_key: bytes = SEAL_KEY) -> Row:
+    """A record as a redrive writes it for a use case."""
+    message = Message(b"k", use_case.encode(), (("h", b"1"),))
+    found = sealed(message, TopicPartition(topic, partition), use_case, 1, seal_key)
+    return Row(found.value, found.key, found.headers)
+
+
+def forged(topic: str) -> list[Row]:
+    """Records that say they were sent back for another use case, written without the key."""
+    true = sent_back(topic, "another")
+    *said, (_, seal) = true.headers
+
+    def saying(name: str, text: bytes) -> Row:
+        changed = tuple((each, text if each == name else old) for each, old in true.headers)
+        return replace(true, headers=changed)
+
+    return [
+        replace(true, headers=((USE_CASE_HEADER, b"another"),)),
+        replace(true, headers=tuple(said)),
+        replace(true, headers=(*true.headers, ("h", b"2"))),
+        replace(true, headers=(*true.headers, (USE_CASE_HEADER, b"another"))),
+        replace(true, value=b"of another record"),
+        replace(true, key=None),
+        saying(USE_CASE_HEADER, b"a third"),
+        saying(COUNT_HEADER, b"3"),
+        saying(SEAL_HEADER, b""),
+        saying(SEAL_HEADER, (seal or b"")[::-1]),
+        sent_back("another-topic", "another"),
+        sent_back(topic, "another", partition=1),
+        sent_back(topic, "another", seal_key=b"the key of another store"),
+    ]
 
 
 class Writable(ABC):
@@ -157,6 +201,15 @@ class LogContract(Writable):
             assert log.offsets_at([*strangers, lane], 0.0) == {lane: 0}
             assert log.end_offsets(strangers) == {}
 
+    def test_what_is_doubted_is_told_anew(self) -> None:
+        lanes = [TopicPartition(self.make_topic(), 0) for _ in range(2)]
+        self.write(lanes[0].topic, 0, numbered(3))
+        with self.log() as log:
+            for _ in range(2):
+                log.doubt([lanes[0], TopicPartition("no.such.topic", 0)])
+                assert log.end_offsets(lanes) == {lanes[0]: 3, lanes[1]: 0}
+                assert log.start_offsets(lanes) == dict.fromkeys(lanes, 0)
+
     def test_nothing_asked_is_nothing_told(self) -> None:
         with self.log() as log:
             assert log.topics([]) == {}
@@ -180,7 +233,7 @@ class ReaderContract(Writable):
 
     @abstractmethod
     def connections(self) -> Connections:
-        """What the factory needs."""
+        """What the factory needs; the key of seals is ``SEAL_KEY``."""
 
     @contextmanager
     def reader(self) -> Iterator[SliceReader]:
@@ -230,11 +283,25 @@ class ReaderContract(Writable):
 
     def test_what_was_sent_back_for_another_use_case_is_read_and_not_given(self) -> None:
         topic = self.make_topic()
-        for name in (b"contract", b"another"):
-            self.write(topic, 0, [Row(name, headers=(("headrace.redrive.use-case", name),))])
+        self.write(topic, 0, [sent_back(topic, each) for each in ("contract", "another")])
         batches = self.read(piece(topic, 0, 2))
         assert values(batches) == [b"contract"]
         assert batches[-1].reached == 2
+
+    def test_what_only_says_that_it_was_sent_back_is_hidden_from_nobody(self) -> None:
+        topic = self.make_topic()
+        rows = forged(topic)
+        self.write(topic, 0, rows)
+        (batch,) = self.read(piece(topic, 0, len(rows)))
+        assert values([batch]) == [each.value for each in rows]
+
+    def test_without_a_key_no_seal_is_believed(self) -> None:
+        topic = self.make_topic()
+        self.write(topic, 0, [sent_back(topic, "another")])
+        keyless = replace(self.connections(), seal_key=b"")
+        with closing(self.factory().open(keyless)) as reader:
+            (batch,) = reader.read([piece(topic, 0, 1)], 10)
+        assert values([batch]) == [b"another"]
 
     def test_batches_are_no_larger_than_asked_and_in_order(self) -> None:
         topic = self.make_topic()

@@ -21,7 +21,7 @@ from headrace.errors import (
     Temporary,
     TopicMissing,
 )
-from headrace.kafka.letter_headers import USE_CASE_HEADER
+from headrace.kafka.seals import Message, sent_back
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice, original
 from headrace.ports import (
@@ -52,6 +52,10 @@ class _Lane:
     #: first offset of the oldest open transaction
     open_from: int | None = None
     leader: bool = True
+    #: the end that an ex-leader tells, which does not know that it is none
+    told_end: int | None = None
+    #: the cluster knows it, and says so when it is asked
+    replaced: bool = False
 
     @property
     def stable_end(self) -> int:
@@ -122,6 +126,22 @@ class LogTwin:
         """Take a partition's leader away, or bring one back."""
         self._lanes[TopicPartition(topic, partition)].leader = present
 
+    def cut_off(self, topic: str, partition: int, end: int, *, replaced: bool) -> None:
+        """Let a leader that is cut off tell an end.
+
+        Args:
+            topic: its name.
+            partition: its number.
+            end: what it tells.
+            replaced: the cluster has another one, of which the client hears when it asks.
+        """
+        lane = self._lanes[TopicPartition(topic, partition)]
+        lane.told_end, lane.replaced = end, replaced
+
+    def replace_leader(self, topic: str, partition: int) -> None:
+        """Let the cluster have another leader in the place of one that is cut off."""
+        self._lanes[TopicPartition(topic, partition)].replaced = True
+
     # the port
 
     def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
@@ -137,7 +157,9 @@ class LogTwin:
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The last stable offsets."""
-        return self._offsets(partitions, lambda lane: lane.stable_end)
+        return self._offsets(
+            partitions, lambda lane: lane.stable_end if lane.told_end is None else lane.told_end
+        )
 
     def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offsets that are left."""
@@ -156,6 +178,12 @@ class LogTwin:
             return lane.stable_end
 
         return self._offsets(partitions, first)
+
+    def doubt(self, partitions: Collection[TopicPartition]) -> None:
+        """Hear of leaders that were replaced."""
+        for lane in (self._lanes[each] for each in partitions if each in self._lanes):
+            if lane.replaced:
+                lane.told_end = None
 
     def close(self) -> None:
         """Nothing to give up."""
@@ -204,15 +232,16 @@ class ReaderTwinFactory:
     log: LogTwin
 
     def open(self, connections: Connections) -> SliceReader:
-        """A reader; ``connections`` does not matter."""
-        return ReaderTwin(self.log)
+        """A reader; of ``connections`` only the key of seals matters."""
+        return ReaderTwin(self.log, connections.seal_key)
 
 
 class ReaderTwin:
     """``headrace.ports.SliceReader`` on a twin."""
 
-    def __init__(self, log: LogTwin) -> None:
+    def __init__(self, log: LogTwin, seal_key: bytes = b"") -> None:
         self._log = log
+        self._seal_key = seal_key
 
     def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
         """Yield the records of each slice."""
@@ -223,7 +252,7 @@ class ReaderTwin:
                 error = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
                 yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, error)
                 continue
-            rows = [each for each in rows if _is_for(original(piece.lane.use_case), each[1])]
+            rows = [each for each in rows if self._is_given(piece, each[1])]
             while len(rows) > batch_records:
                 batch, rows = rows[:batch_records], rows[batch_records:]
                 yield SliceBatch(piece, _table(piece, batch), batch[-1][0] + 1, last=False)
@@ -232,10 +261,11 @@ class ReaderTwin:
     def close(self) -> None:
         """Nothing to give up."""
 
-
-def _is_for(use_case: str, row: Row) -> bool:
-    """Whether a record was sent back for this use case, or for nobody."""
-    return all(text == use_case.encode() for name, text in row.headers if name == USE_CASE_HEADER)
+    def _is_given(self, piece: Slice, row: Row) -> bool:
+        """Whether a record was sent back for the slice's use case, or for nobody."""
+        at = TopicPartition(piece.topic, piece.lane.partition)
+        found = sent_back(Message(row.key, row.value, tuple(row.headers)), at, self._seal_key)
+        return found is None or found.use_case == original(piece.lane.use_case)
 
 
 def _table(piece: Slice, rows: Sequence[tuple[int, Row]]) -> pa.Table:

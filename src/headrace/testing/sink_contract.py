@@ -12,8 +12,9 @@ whose name starts with ``Test``, say how to make the sink and how to read back, 
         def wrong_table(self) -> pa.Table: ...
         def read_back(self) -> list[Seen]: ...
 
-Fixtures reach these methods through an ``autouse`` fixture that keeps them on ``self``. Crashes are
-not played here: they need processes to kill.
+Fixtures reach these methods through an ``autouse`` fixture that keeps them on ``self``. Where the
+target can take something and its answer be lost, say how in ``losing_an_answer``. Crashes are not
+played here: they need processes to kill.
 """
 
 # A law's name is its documentation.
@@ -24,13 +25,16 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pytest
 
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Effect, Sink, SinkWriter, Site
+from headrace.ports import Effect, Sink, SinkWriter, Site, needs_shared_folder
 
 USE_CASE = "contract"
 
@@ -77,6 +81,13 @@ class SinkContract(ABC):
 
     def place(self, effect: Effect) -> None:  # noqa: B027 - most sinks move no positions
         """Put the positions of an effect where it starts; only where the sink moves them."""
+
+    def losing_an_answer(self) -> AbstractContextManager[object] | None:
+        """Within it the target takes what it is given next, and its answer to that is lost.
+
+        None where that cannot be: nothing answers, or the client can ask again in safety.
+        """
+        return None
 
     # helpers
 
@@ -170,6 +181,26 @@ class SinkContract(ABC):
             assert twice == once
             assert outcome.superseded == (sink.exactly_once == "transaction")
 
+    @pytest.mark.parametrize("may_repeat", [True, False])
+    def test_without_an_answer_only_what_may_repeat_is_written_again(
+        self, may_repeat: bool
+    ) -> None:
+        losing = self.losing_an_answer()
+        if losing is None:
+            pytest.skip("no answer of this sink's target can be lost")
+        effect = self.effect(self.table(["a", "b"]))
+        effect = replace(effect, move_positions=False, may_repeat=may_repeat)
+        with self.writer() as writer, losing:
+            outcome = writer.write([effect])[0]
+        found = self._values()
+        if outcome.error is None:
+            assert set(found) == {"a", "b"}
+        else:
+            assert outcome.error.temporary
+        if not may_repeat:
+            assert outcome.error is not None, "nobody knows, so it may not say that it was written"
+            assert len(found) == len(set(found)), "what may not repeat is there twice"
+
     def test_a_wrong_schema_is_a_permanent_error_that_names_the_column(self) -> None:
         with self.writer() as writer:
             outcome = writer.write([self.effect(self.wrong_table())])[0]
@@ -199,6 +230,13 @@ class SinkContract(ABC):
         self.make_sink().prepare(self.site())
         assert self._values() == ["a"]
 
+    def test_who_writes_below_the_warehouse_says_so(self) -> None:
+        sink, warehouse = self.make_sink(), self.site().connections.warehouse
+        with self.writer(sink) as writer:
+            writer.write([self.effect(self.table(["a"]))])
+        written = warehouse is not None and _has_files(Path(warehouse))
+        assert needs_shared_folder(sink) or not written
+
     def test_a_sink_travels_by_pickle(self) -> None:
         sink = pickle.loads(pickle.dumps(self.make_sink()))  # noqa: S301 - our own bytes
         with self.writer(sink) as writer:
@@ -211,3 +249,7 @@ class SinkContract(ABC):
             shown = repr(sink) + repr(writer) + repr(connections)
         secrets = [connections.database_url, connections.smtp_url, *connections.kafka.values()]
         assert not [secret for secret in secrets if secret and secret in shown]
+
+
+def _has_files(folder: Path) -> bool:
+    return any(path.is_file() for path in folder.rglob("*"))

@@ -51,6 +51,7 @@ def report_of(driver: str, at_s: float, *streams: StreamId) -> Report:
         StreamFigures(
             each, f"{each.tenant}.visits", "suspended 1/2", 2, 1.5, 0.5, 0.25, spread,
             True, 0.125, 11, 1, 2, "run-1.0", "HandlerError: \u00e9 \U0001f680", lanes,
+            retry_at_s=12.5,
         )
         for each in streams
     )  # fmt: skip

@@ -32,14 +32,18 @@ from headrace.model.streams import (
     Order,
     Slice,
     State,
+    Stopper,
     StreamId,
     Tenant,
     Throttle,
 )
 from headrace.model.waves import Wave
 from headrace.ports import Store
+from headrace.testing.store_contract_answers import AnswersContract
 from headrace.testing.store_contract_changes import ChangesContract
+from headrace.testing.store_contract_drivers import DriversContract
 from headrace.testing.store_contract_failures import FailuresContract
+from headrace.testing.store_contract_generations import GenerationsContract
 from headrace.testing.store_contract_intents import IntentsContract
 from headrace.testing.store_contract_keys import AuditContract, KeysContract
 from headrace.testing.store_contract_lost import LostContract
@@ -52,6 +56,7 @@ from headrace.testing.store_contract_positions import (
     offsets,
     started,
 )
+from headrace.testing.store_contract_stops import StopsContract
 
 
 def _states(store: Store) -> dict[StreamId, State]:
@@ -63,10 +68,11 @@ class _Tenants:
         self, store: Store, open_again: Callable[[], Store]
     ) -> None:
         slow = Tenant("slow", weight=0.5, throttle=Throttle(records_per_s=10.0))
-        store.add_tenant(Tenant("zeta", State.SUSPENDED))
+        stopped = Tenant("zeta", State.SUSPENDED, stopped_by=frozenset({Stopper.OPERATOR}))
+        store.add_tenant(stopped)
         store.add_tenant(slow)
         again = open_again()
-        assert again.tenants() == [slow, Tenant("zeta", State.SUSPENDED)]
+        assert again.tenants() == [slow, stopped]
         again.close()
 
     @pytest.mark.parametrize("name", ["", "Acme", "a.b", "-a", "a/b", "é", "a" * 64, "a\n"])
@@ -158,7 +164,7 @@ class _Tenants:
         epoch = started(store, 7)
         store.set_tenant_state("acme", State.REMOVED)
         store.add_tenant(Tenant("acme", weight=3.0))
-        assert store.tenants()[0] == Tenant("acme", weight=3.0)
+        assert (store.tenants()[0].state, store.tenants()[0].weight) == (State.ACTIVE, 3.0)
         stream = store.streams()[0]
         assert (stream.state, stream.topic_id, stream.epoch > epoch) == (State.ACTIVE, None, True)
         assert offsets(store) == {}
@@ -248,6 +254,14 @@ class _Streams:
         with pytest.raises(ConfigError, match="tenant"):
             store.deploy(replace(SCORE, topic=topic))
 
+    def test_the_key_of_seals_is_random_and_the_same_for_all_who_open_the_store(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        again = open_again()
+        assert len(store.seal_key()) == 32
+        assert again.seal_key() == store.seal_key()
+        again.close()
+
     def test_the_revision_grows_with_what_operators_change_and_not_with_work(
         self, store: Store
     ) -> None:
@@ -276,36 +290,19 @@ class _Streams:
         assert store.revision() == before
 
 
-class _Drivers:
-    def test_who_was_replaced_neither_gives_nor_takes_what_its_successor_has(
-        self, store: Store
-    ) -> None:
-        started(store, 0)
-        old, new = (store.join("d1", ["score"]) for _ in range(2))
-        assert store.hold([ACME], "d1", old) == {}
-        held = store.hold([ACME], "d1", new)
-        store.release("d1", old, [ACME])
-        assert {each.id: each.holder for each in store.streams()} == {ACME: "d1", BOLT: None}
-        assert held == {ACME: store.streams()[0].epoch}
-        store.release("d1", new, [ACME])
-        assert store.streams()[0].holder is None
-
-    def test_a_driver_that_comes_back_is_another_one(self, store: Store) -> None:
-        first = store.join("d1", ["score"])
-        store.leave("d1", first)
-        assert store.join("d1", ["score"]) > first
-
-
 class StoreContract(
     _Tenants,
     ChangesContract,
     _Streams,
     PositionsContract,
     IntentsContract,
-    _Drivers,
+    DriversContract,
+    AnswersContract,
     FailuresContract,
     LostContract,
     KeysContract,
     AuditContract,
+    StopsContract,
+    GenerationsContract,
 ):
     """The promises of ``headrace.ports.Store``; see the module for the fixtures it needs."""

@@ -15,12 +15,13 @@ from dataclasses import replace
 import pytest
 
 from headrace.errors import ConfigError, UnknownName
-from headrace.model.streams import State, Tenant, Throttle
+from headrace.model.streams import State, Stopper, Tenant, Throttle
 from headrace.ports import Store
 from headrace.testing.store_contract_positions import started
 
 _BEFORE = Tenant("acme", weight=1.5)
-_AFTER = Tenant("acme", State.SUSPENDED, 0.1, Throttle(0.3, None, 0.7))
+_STOPPED = frozenset({Stopper.OPERATOR})
+_AFTER = Tenant("acme", State.SUSPENDED, 0.1, Throttle(0.3, None, 0.7), _STOPPED)
 
 
 class ChangesContract:

@@ -83,10 +83,16 @@ class Decisions(RuleBasedStateMachine):
             for each in self.known.values()
             if each.state is FailureState.OPEN and each.slice.lane.partition == partition
         ]
+        again = [
+            each.times
+            for each in self.known.values()
+            if each.state is FailureState.RETRIED and each.place == failure.place
+        ]
         if stops:
             assert [number] == stops
         else:
-            self.known[number] = replace(failure, id=number)
+            assert (number in self.known) == bool(again)
+            self.known[number] = replace(failure, id=number, times=1 + sum(again))
         self._agree()
 
     @rule(partition=_partitions, at=_small, to=_small)
@@ -128,6 +134,7 @@ class Decisions(RuleBasedStateMachine):
     @rule(offsets=some.dictionaries(_partitions, _small))
     def seek(self, offsets: dict[int, int]) -> None:
         self.store.seek(self.stream, offsets)
+        self.epoch = next(e.epoch for e in self.store.streams() if e.id == self.stream)
         self.offsets |= offsets
         self._release(set(offsets))
         self._agree()

@@ -25,6 +25,7 @@ from headrace.errors import ConfigError, UnknownName
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import Slice, State, StreamId, Tenant
+from headrace.policies import keeping
 from headrace.ports import Store
 from headrace.testing.store_contract_decisions import Decisions, failed
 from headrace.testing.store_contract_positions import (
@@ -61,6 +62,7 @@ class FailuresContract:
             raw_key=b"",
             raw_value=b"\0\xff{",
             raw_headers=(("trace", b"\xfe"), ("trace", None), ("", b"")),
+            timestamp_ms=1_700_000_000_123,
             retry_after_s=0.1,
         )
         piece = Slice(lane(0), "acme.visits", 0, 9, 1, more=True)
@@ -103,6 +105,91 @@ class FailuresContract:
         assert store.failure(first).error.offset == 3
         store.retry_failure(first)
         assert store.keep_failure(failed(at=7)) not in (first, *other_lanes)
+
+    def test_a_failure_that_comes_again_is_the_same_one_and_counted_up(self, store: Store) -> None:
+        started(store, 3, 3)
+        first = store.keep_failure(failed(at=3))
+        other = store.keep_failure(failed(1, at=3))
+        for times in range(2, 5):
+            store.retry_failure(first)
+            error = SliceError(False, "BadRecord", f"time {times}", offset=3, raw_value=b"v")
+            error = replace(error, raw_headers=(("time", b"%d" % times),))
+            again = replace(failed(at=3), error=error, at_s=float(times), attempts=times)
+            assert store.keep_failure(again) == first
+            assert store.failure(first) == replace(again, id=first, times=times)
+        assert [each.id for each in store.failures()] == [first, other]
+        store.skip_failure(first)
+        store.seek(ACME, {0: 3})
+        assert store.keep_failure(failed(at=3)) not in (first, other)
+
+    def test_another_record_at_the_same_offset_is_another_failure(self, store: Store) -> None:
+        """A topic that was made again has other records there, and the old one is only here."""
+        started(store, 0)
+        numbers = []
+        records = [(1, b"k", b"v"), (2, b"k", b"v"), (2, b"k", b"w"), (2, None, b"")]
+        for at_ms, key, value in records:
+            error = replace(failed(at=0).error, raw_key=key, raw_value=value, timestamp_ms=at_ms)
+            numbers.append(store.keep_failure(replace(failed(at=0), error=error)))
+            store.seek(ACME, {0: 0}, f"id {at_ms}")
+        again = replace(error, message="once more")
+        assert store.keep_failure(replace(failed(at=0), error=again)) == numbers[-1]
+        found = [store.failure(number) for number in numbers]
+        assert [each.error.raw_value for each in found] == [b"v", b"v", b"w", b""]
+        assert [each.times for each in found] == [1, 1, 1, 2]
+
+    def test_what_failed_elsewhere_is_another_failure(self, store: Store) -> None:
+        started(store, 0)
+        numbers = set()
+        for other in (failed(at=3), failed(at=4), failed(at=3, names_record=False)):
+            numbers.add(store.keep_failure(other))
+            store.set_stream_state(ACME, State.ACTIVE)
+        assert len(numbers) == 3
+
+    def test_room_for_a_failure_is_made_by_the_oldest_of_its_tenant_that_are_over(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(keeping, "MOST_ROWS", 3)
+        started(store, 0, 0)
+        still = store.keep_failure(failed(1, at=0))
+        other = store.keep_failure(failed(stream=BOLT))
+        numbers = []
+        for at in range(5):
+            store.seek(ACME, {0: at})
+            numbers.append(store.keep_failure(failed(at=at)))
+        assert [each.id for each in store.failures(ACME)] == [still, *numbers[-2:]]
+        assert [each.id for each in store.failures(BOLT)] == [other]
+        assert _open(store, ACME) == [still, numbers[-1]]
+
+    def test_where_open_failures_fill_the_room_a_lane_stops_without_its_record(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(keeping, "MOST_BYTES", 2500)
+        started(store, 3, 3)
+        whole, bare = (
+            store.failure(store.keep_failure(_with_record(failed(partition, at=3), bytes(2000))))
+            for partition in (0, 1)
+        )
+        assert (whole.record_kept, whole.error.raw_value) == (True, bytes(2000))
+        assert (bare.record_kept, bare.error.raw_value, bare.error.raw_headers) == (False, None, ())
+        assert "kept without its record" in bare.error.message
+        assert "t[1] offset 3" in bare.error.message
+        assert len(_open(store)) == 2
+        store.skip_failure(whole.id or 0)
+        store.retry_failure(bare.id or 0)
+        store.keep_failure(_with_record(failed(1, at=3), b"now there is room"))
+        kept = store.failure(bare.id or 0)
+        assert (kept.record_kept, kept.error.raw_value) == (True, b"now there is room")
+
+    def test_a_driver_is_told_of_its_own_stopped_lanes_alone(self, store: Store) -> None:
+        started(store, 0, 0)
+        store.hold([ACME], "one")
+        store.hold([BOLT], "two")
+        first, over = (store.keep_failure(failed(partition)) for partition in (0, 1))
+        other = store.keep_failure(failed(stream=BOLT))
+        store.retry_failure(over)
+        assert store.stopped_lanes("one") == {lane(0): first}
+        assert store.stopped_lanes("two") == {lane(0, BOLT): other}
+        assert store.stopped_lanes("nobody") == {}
 
     def test_a_failure_may_stop_its_use_case_with_a_reason(self, store: Store) -> None:
         started(store, 0)
@@ -183,13 +270,12 @@ class FailuresContract:
         assert _state(store, number) is FailureState.OPEN
         assert offsets(store) == {0: position}
 
-    def test_a_failure_of_a_removed_stream_moves_nothing(self, store: Store) -> None:
+    def test_what_a_removed_stream_owes_and_cannot_do_is_skipped(self, store: Store) -> None:
         started(store, 3)
         number = store.keep_failure(failed(at=3))
         store.set_stream_state(ACME, State.REMOVED)
-        with pytest.raises(ConfigError, match="was removed"):
-            store.skip_failure(number)
-        assert (offsets(store), _open(store)) == ({0: 3}, [number])
+        store.skip_failure(number)
+        assert (offsets(store), _open(store)) == ({0: 4}, [])
 
     def test_what_is_decided_is_decided(self, store: Store) -> None:
         started(store, 3, 3)
@@ -315,6 +401,11 @@ class FailuresContract:
                 suppress_health_check=list(HealthCheck),
             ),
         )
+
+
+def _with_record(failure: Failure, value: bytes) -> Failure:
+    error = replace(failure.error, raw_value=value, raw_headers=(("trace", b"1"),))
+    return replace(failure, error=error)
 
 
 def _raced(calls: list[Callable[[], object]]) -> list[bool]:

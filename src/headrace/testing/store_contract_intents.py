@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from headrace.model.records import LaneStart, Move
-from headrace.model.streams import LaneId, Slice, State, Tenant
-from headrace.model.waves import Bin, Wave
+from headrace.model.streams import Guarantee, LaneId, Order, Slice, State, Tenant
+from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Store
 from headrace.testing.store_contract_positions import ACME, BOLT, lane, offsets, started
 
@@ -46,7 +48,8 @@ class IntentsContract:
             Slice(lane(1), "ü\0", 0, 0, 0),
         )
         bins = (Bin(slices, 0.1 + 0.2), Bin((), float("inf")))
-        waves = [Wave("w2", "score", bins, 1 / 3), Wave("w1", "score", (), 0.0)]
+        terms = Terms(Guarantee.EXACTLY_ONCE, Order.STREAM, "slice", "Files('ü')", True)
+        waves = [Wave("w2", "score", bins, 1 / 3, terms), Wave("w1", "score", (), 0.0)]
         for wave in waves:
             store.record_intent(wave)
         again = open_again()
@@ -130,6 +133,20 @@ class IntentsContract:
         store.add_stream(BOLT)
         assert store.pending_intents() == []
 
+    @pytest.mark.parametrize("way", ["skip", "seek"])
+    def test_a_stream_in_another_topic_owes_nothing_of_what_was_recorded_before(
+        self, store: Store, way: str
+    ) -> None:
+        first, other = _both(store, "d1")
+        store.record_intent(_wave("w1", first, other), "d1")
+        if way == "skip":
+            stays = Move(first.lane, first.from_offset, first.from_offset, first.epoch)
+            assert store.skip_lost(ACME, [stays], [], "id-2") is not None
+        else:
+            store.seek(ACME, {0: first.from_offset}, "id-2")
+        (left,) = store.pending_intents("d1")
+        assert list(left.slices) == [other]
+
     def test_what_came_to_nothing_is_forgotten_by_who_has_the_stream(self, store: Store) -> None:
         acme, bolt = _both(store, "d1")
         wave = _wave("w1", acme, bolt)
@@ -147,6 +164,20 @@ class IntentsContract:
         assert store.finish_intent("w1", [], "d1", parts=[_wave("w1.a", acme)]) == ([], [wave])
         part, rest = _wave("w1.b", bolt), _wave("w1", acme)
         assert store.finish_intent("w1", [], "d1", parts=[part]) == ([], [rest, part])
+
+    @pytest.mark.parametrize("way", ["another topic", "added again"])
+    def test_parts_bring_nothing_back_that_was_forgotten(self, store: Store, way: str) -> None:
+        acme, bolt = _both(store, "d1")
+        store.record_intent(_wave("w1", acme, bolt), "d1")
+        if way == "another topic":
+            store.seek(ACME, {0: acme.from_offset}, "id-2")
+        else:
+            store.set_stream_state(ACME, State.REMOVED)
+            store.add_stream(ACME)
+        left = _wave("w1.b", bolt)
+        for parts in ([_wave("w1.a", acme), left], [_wave("w1.b", acme, bolt)]):
+            assert store.finish_intent("w1", [], "d1", parts=parts) == ([], [left])
+            assert store.pending_intents() == [left]
 
     def test_parts_take_over_what_they_have_and_no_more(self, store: Store) -> None:
         acme, bolt = _both(store, "d1")

@@ -82,12 +82,20 @@ class LostContract:
         assert store.failure(moved).state is FailureState.RETRIED
         assert [each.id for each in store.failures(only_open=True)] == [left]
 
+    def test_what_is_only_noted_is_kept_and_stops_nothing(self, store: Store) -> None:
+        epoch = started(store, 3)
+        notes = [_note(0, 3, 9), _note(1, 4, 7)]
+        store.note_failures(notes)
+        assert [replace(each, id=None) for each in store.failures(ACME)] == notes
+        assert store.failures(only_open=True) == []
+        assert store.load_positions([ACME]) == [Position(lane(0), 3, epoch)]
+
     def test_a_removed_stream_goes_nowhere_and_an_unknown_one_is_told(self, store: Store) -> None:
         epoch = started(store, 3)
         store.set_stream_state(ACME, State.REMOVED)
         assert store.skip_lost(ACME, [Move(lane(0), 3, 9, epoch)], [], "id-2") is None
         assert offsets(store) == {0: 3}
-        with pytest.raises(UnknownName, match="no stream"):
+        with pytest.raises(UnknownName, match=r"no stream nobody/score; .*streams list"):
             store.skip_lost(StreamId("score", "nobody"), [], [], "id-2")
 
     def test_to_go_on_behind_what_is_lost_raises_the_revision(self, store: Store) -> None:

@@ -134,8 +134,7 @@ class PositionsContract:
         assert store.streams()[0].topic_id == "id-1"
 
     def test_lanes_of_a_topic_that_is_no_more_are_not_started(self, store: Store) -> None:
-        # a seek into another topic raises it
-        epoch = started(store, 7) + 1
+        epoch = started(store, 7) + 1  # a seek raises it
         store.seek(ACME, {0: 2}, "id-2")
         store.start_lanes([LaneStart(ACME, "id-1", {0: 0, 1: 4})])
         assert store.load_positions() == [Position(lane(0), 2, epoch)]
@@ -144,16 +143,34 @@ class PositionsContract:
         assert store.load_positions()[1:] == [Position(lane(1), 4, epoch)]
         assert store.streams()[0].topic_id == "id-3"
 
-    def test_a_seek_sets_any_lane_and_what_was_in_flight_does_not_commit(
-        self, store: Store
-    ) -> None:
+    def test_a_seek_sets_any_lane_under_a_new_epoch(self, store: Store) -> None:
         epoch = started(store, 7)
         store.seek(ACME, {0: 2, 3: 11})
+        raised = store.streams()[0].epoch
+        assert raised > epoch
         assert store.load_positions() == [
-            Position(lane(0), 2, epoch),
-            Position(lane(3), 11, epoch),
+            Position(lane(0), 2, raised),
+            Position(lane(3), 11, raised),
         ]
-        assert store.positions.advance([Move(lane(0), 7, 9, epoch)]) == [False]
+
+    @pytest.mark.parametrize("to", [2, 7])
+    def test_after_a_seek_what_was_in_flight_does_not_commit_wherever_it_begins(
+        self, store: Store, to: int
+    ) -> None:
+        epoch = started(store, 7, 7)
+        store.seek(ACME, {0: to})
+        moves = [Move(lane(p), begin, 9, epoch) for p, begin in ((0, 7), (0, to), (1, 7))]
+        assert store.positions.advance(moves) == [False] * 3
+        assert offsets(store) == {0: to, 1: 7}
+
+    def test_who_held_a_stream_that_was_sought_takes_it_anew(self, store: Store) -> None:
+        started(store, 7)
+        store.hold([ACME], "d1")
+        store.seek(ACME, {0: 2})
+        assert store.streams()[0].holder == "d1"
+        assert store.hold([ACME], "d2") == {}
+        epoch = store.hold([ACME], "d1")[ACME]
+        assert store.positions.advance([Move(lane(0), 2, 9, epoch)]) == [True]
 
     def test_a_seek_is_the_decision_that_a_topic_made_again_asks_for(self, store: Store) -> None:
         started(store, 7)
@@ -166,17 +183,6 @@ class PositionsContract:
         started(store, 7)
         store.seek(ACME, {0: 0}, "id-2")
         assert store.streams()[0].topic_id == "id-2"
-
-    def test_after_a_seek_to_another_topic_what_was_in_flight_does_not_commit_anywhere(
-        self, store: Store
-    ) -> None:
-        epoch = started(store, 0, 0)
-        store.seek(ACME, {0: 0, 1: 0}, "id-2")
-        assert store.positions.advance([Move(lane(p), 0, 5, epoch) for p in (0, 1)]) == [False] * 2
-        raised = store.streams()[0].epoch
-        assert {each.epoch for each in store.load_positions([ACME])} == {raised} != {epoch}
-        store.seek(ACME, {0: 0, 1: 0}, "id-2")
-        assert store.streams()[0].epoch == raised
 
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
         started(store, 7)
@@ -261,6 +267,7 @@ class _Holders(RuleBasedStateMachine):
     def seek(self, offsets: dict[int, int]) -> None:
         self.store.seek(self.stream, offsets)
         self.offsets |= offsets
+        self.epoch = next(e.epoch for e in self.store.streams() if e.id == self.stream)
 
     @rule()
     def remove_and_add_again(self) -> None:

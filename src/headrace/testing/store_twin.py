@@ -12,17 +12,33 @@ Nothing survives the process. Drivers are in ``store_twin_drivers.py``, failures
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment, Failure, FailureState, LaneStart, Move
-from headrace.model.streams import LaneId, Position, State, Stream, StreamId, Tenant, Throttle
+from headrace.model.streams import (
+    LaneId,
+    Position,
+    State,
+    Stopper,
+    Stream,
+    StreamId,
+    Tenant,
+    Throttle,
+)
+from headrace.policies.stops import Status, changed, stopped
 from headrace.store.streams import one_line, topic_of
 from headrace.store.tenants import check, check_throttle, check_weight
 from headrace.testing.store_twin_drivers import DriversTwin, alone
-from headrace.testing.store_twin_failures import cannot_skip, why_stopped, without_record
+from headrace.testing.store_twin_failures import (
+    cannot_skip,
+    no_failure,
+    why_stopped,
+    without_record,
+)
 
 
 class StoreTwin(DriversTwin):
@@ -34,6 +50,10 @@ class StoreTwin(DriversTwin):
     def revision(self) -> int:
         """Grows with every change made by an operator."""
         return self.data.revision
+
+    def seal_key(self) -> bytes:
+        """The random key that seals records sent back."""
+        return self.data.seal_key
 
     def rows(self, table: str) -> list[Mapping[str, Any]]:
         """What guests inserted into a table, in the order of their commits."""
@@ -47,25 +67,34 @@ class StoreTwin(DriversTwin):
         return [each for _, each in sorted(self.data.tenants.items())]
 
     @alone
-    def add_tenant(self, tenant: Tenant) -> None:
+    def add_tenant(self, tenant: Tenant, *, at_s: float | None = None) -> None:
         """Add a tenant, or a removed one anew, with its streams."""
         check(tenant)
         known = self.data.tenants.get(tenant.name)
         if known is not None and known.state is not State.REMOVED:
             raise ConfigError(f"tenant {tenant.name} is there already, {known.state}")
         self._changed()
-        self.data.tenants[tenant.name] = tenant
+        by_hand = {Stopper.OPERATOR} if tenant.state is State.SUSPENDED else set()
+        added = replace(tenant, stopped_by=frozenset(by_hand), generation=0, added_again_s=None)
+        if known is not None:
+            added_s = time.time() if at_s is None else at_s
+            generation = self._forget_tenant(known)
+            added = replace(added, generation=generation, added_again_s=added_s)
+        self.data.tenants[tenant.name] = added
         for each in self.data.deployments.values():
             if each.all_tenants:
                 self._begin(StreamId(each.use_case, tenant.name), each.topic)
 
     @alone
-    def set_tenant_state(self, name: str, state: State) -> None:
+    def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:
         """Suspend, resume or remove a tenant."""
-        self._set_tenant(name, removed_too=state is State.REMOVED, state=state)
+        known = self.data.tenants.get(name)
+        before = Status(state, None, frozenset() if known is None else known.stopped_by)
+        left = changed(before, state, None, by, f"tenant {name}").stopped_by
+        self._set_tenant(name, removed_too=state is State.REMOVED, state=state, stopped_by=left)
         if state is State.REMOVED:
             for each in [each for each in self.data.streams if each.tenant == name]:
-                self._set_stream(each, state=state)
+                self._set_stream(each, state=state, stopped_by=frozenset())
             self.keys.drop_of(name)
 
     @alone
@@ -89,9 +118,9 @@ class StoreTwin(DriversTwin):
         self._set_tenant(after.name)
         if self.data.tenants[after.name] != before:
             return False
-        if after.state is not before.state:
+        self._set_tenant(after.name, weight=after.weight, throttle=after.throttle)
+        if (after.state, after.stopped_by) != (before.state, before.stopped_by):
             self.set_tenant_state(after.name, after.state)
-        self.data.tenants[after.name] = after
         return True
 
     @alone
@@ -117,14 +146,26 @@ class StoreTwin(DriversTwin):
         self._begin(stream, deployment.topic)
 
     @alone
-    def set_stream_state(self, stream: StreamId, state: State, reason: str | None = None) -> None:
+    def set_stream_state(
+        self,
+        stream: StreamId,
+        state: State,
+        reason: str | None = None,
+        *,
+        by: Stopper = Stopper.OPERATOR,
+    ) -> None:
         """Suspend, resume or remove one stream; to resume also retries what failed."""
-        if self._stream(stream).state is State.REMOVED and state is not State.REMOVED:
+        known = self._stream(stream)
+        if known.state is State.REMOVED and state is not State.REMOVED:
             raise ConfigError(f"stream {stream} was removed; add it again to start it afresh")
+        told = None if reason is None else one_line(reason)
+        before = Status(known.state, known.reason, known.stopped_by)
+        change = changed(before, state, told, by, f"stream {stream}")
         self._changed()
-        shown = None if state is State.ACTIVE or reason is None else one_line(reason)
-        self._set_stream(stream, state=state, reason=shown)
-        if state is State.ACTIVE:
+        self._set_stream(
+            stream, state=change.state, reason=change.reason, stopped_by=change.stopped_by
+        )
+        if change.state is State.ACTIVE:
             self.data.failures.release(stream)
 
     # positions
@@ -162,8 +203,7 @@ class StoreTwin(DriversTwin):
         if known.state is State.REMOVED:
             raise ConfigError(f"stream {stream} was removed; add it again before you seek")
         self._changed()
-        another = None not in (known.topic_id, topic_id) and known.topic_id != topic_id
-        self._turn_to(stream, topic_id, known.epoch + 1 if another else known.epoch)
+        self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.failures.release(stream, set(offsets))
         self._put(stream, offsets)
 
@@ -202,7 +242,7 @@ class StoreTwin(DriversTwin):
         if known is not None and known.topic != deployment.topic:
             raise ConfigError(f"use case {name} reads {known.topic}; deploy it under another name")
         self._changed()
-        self.data.deployments[name] = deployment
+        self.data.deployments[name] = replace(deployment, revision=self.data.revision)
         for tenant in self.data.tenants.values():
             stream = StreamId(name, tenant.name)
             lacking = tenant.state is not State.REMOVED and stream not in self.data.streams
@@ -223,12 +263,30 @@ class StoreTwin(DriversTwin):
         lane = failure.slice.lane
         self._stream(lane.stream)
         self._changed()
+        generation = self.data.tenants[lane.tenant].generation
+        if failure.slice.epoch < generation:
+            return self.data.failures.note(replace(failure, state=FailureState.RETRIED))
         if stop_use_case:
             for each in list(self.data.streams.values()):
-                if each.id.use_case == lane.use_case and each.state is State.ACTIVE:
+                ours = each.id.use_case == lane.use_case and each.state is not State.REMOVED
+                if ours and each.stopped_by <= {Stopper.TENANT}:
                     reason = one_line(why_stopped(failure, each.id.tenant))
-                    self._set_stream(each.id, state=State.SUSPENDED, reason=reason)
-        return self.data.failures.keep(failure)
+                    by = stopped(each.stopped_by, Stopper.FAILURE)
+                    self._set_stream(each.id, state=State.SUSPENDED, reason=reason, stopped_by=by)
+        return self.data.failures.keep(failure, generation)
+
+    @alone
+    def note_failures(self, notes: Sequence[Failure]) -> None:
+        """Keep failures that are over and stop nothing."""
+        for each in notes:
+            self.data.failures.note(each)
+
+    @alone
+    def stopped_lanes(self, driver: str) -> dict[LaneId, int]:
+        """The open failure of each stopped lane of the streams that a driver holds."""
+        still = self.data.failures.every(None, only_open=True)
+        held = {each.id for each in self.data.streams.values() if each.holder == driver}
+        return {each.slice.lane: each.id or 0 for each in still if each.slice.lane.stream in held}
 
     @alone
     def failures(
@@ -237,6 +295,7 @@ class StoreTwin(DriversTwin):
         *,
         only_open: bool = False,
         with_records: bool = True,
+        current: bool = False,
         after: int = 0,
         most: int | None = None,
     ) -> list[Failure]:
@@ -244,13 +303,18 @@ class StoreTwin(DriversTwin):
         if stream is not None:
             self._stream(stream)
         kept = self.data.failures.every(stream, only_open=only_open)
+        if current:
+            kept = [each for each in kept if self._is_current(each)]
         found = [each for each in kept if (each.id or 0) > after][:most]
         return found if with_records else [without_record(each) for each in found]
 
     @alone
     def failure(self, number: int, tenant: str | None = None) -> Failure:
         """One kept failure, of any tenant or of one."""
-        return self.data.failures.one(number, tenant)
+        found = self.data.failures.one(number, tenant)
+        if tenant is not None and not self._is_current(found):
+            raise UnknownName(no_failure(number))
+        return found
 
     @alone
     def retry_failure(self, number: int) -> None:
@@ -263,8 +327,6 @@ class StoreTwin(DriversTwin):
         """Let the lane of an open failure go on behind it."""
         failure = self.data.failures.still_open(number)
         lane = failure.slice.lane
-        if self._stream(lane.stream).state is State.REMOVED:
-            raise ConfigError(f"stream {lane.stream} was removed; its position stays where it is")
         lanes = self.data.positions[lane.stream]
         position = lanes.get(lane.partition)
         if position is None or position.next_offset not in failure.skipped_from:
@@ -286,17 +348,41 @@ class StoreTwin(DriversTwin):
 
     def _begin(self, stream: StreamId, template: str) -> None:
         known = self.data.streams.get(stream)
-        epoch = 0 if known is None else known.epoch + 1
+        first = self.data.tenants[stream.tenant].generation
+        epoch = first if known is None else max(known.epoch + 1, first)
         topic = topic_of(template, stream.tenant)
         self.data.streams[stream] = Stream(stream, topic, epoch=epoch)
+        self._empty(stream)
+
+    def _forget_tenant(self, known: Tenant) -> int:
+        """Leave nothing of an earlier tenant to the next of its name; the next's generation."""
+        streams = [each for each in self.data.streams.values() if each.id.tenant == known.name]
+        for each in streams:
+            self._set_stream(each.id, reason=None)
+            self._empty(each.id)
+        return max([known.generation, *(each.epoch for each in streams)]) + 1
+
+    def _empty(self, stream: StreamId) -> None:
+        """Let no position of a stream be, and nothing that was recorded of it."""
         self.data.positions[stream] = {}
         self.data.failures.release(stream)
         for name, (wave, _) in list(self.data.intents.items()):
             if any(piece.lane.stream == stream for piece in wave.slices):
                 self.finish_intent(name, [])
 
+    def _is_current(self, failure: Failure) -> bool:
+        """Of the tenant that has its name now."""
+        piece = failure.slice
+        return piece.epoch >= self.data.tenants[piece.lane.tenant].generation
+
     def _turn_to(self, stream: StreamId, topic_id: str | None, epoch: int) -> None:
-        """Let a stream be of this topic, and all its lanes under this epoch."""
+        """Let a stream be of this topic, and all its lanes under this epoch.
+
+        What was recorded of another topic is forgotten.
+        """
+        was = self._stream(stream).topic_id
+        if None not in (was, topic_id) and was != topic_id:
+            self._forget_recorded(stream)
         self._set_stream(stream, epoch=epoch, topic_id=topic_id)
         lanes = self.data.positions.get(stream, {})
         self._put(stream, {partition: at.next_offset for partition, at in lanes.items()})

@@ -12,8 +12,8 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from headrace.errors import Fenced, UnknownName
-from headrace.model.records import Move, Peer
-from headrace.model.streams import LaneId, Slice, Stream, StreamId
+from headrace.model.records import Answer, Move, Peer
+from headrace.model.streams import LaneId, Slice, State, Stream, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Finished
 from headrace.testing.statistics_twin import StatisticsTwin
@@ -63,11 +63,21 @@ class DriversTwin:
         """Be this driver from now on; return the number to beat with."""
         self._changed()
         number = self.data.revision
+        self.data.answers.pop(driver, None)
         known = self.data.drivers.get(driver, Peer(driver, 0, 0, frozenset()))
         self.data.drivers[driver] = Peer(driver, number, known.beats, frozenset(use_cases))
         for wave, of in list(self.data.intents.values()):
             if of is None:
                 self.data.intents[wave.id] = (wave, driver)
+        held = {
+            (each.holder, each.id.use_case)
+            for each in self.data.streams.values()
+            if each.state is not State.REMOVED
+        }
+        held |= {(of, wave.use_case) for wave, of in self.data.intents.values()}
+        for lost in {name for name, _ in held if name} - self.data.drivers.keys():
+            of_it = frozenset(use_case for name, use_case in held if name == lost)
+            self.data.drivers[lost] = Peer(lost, number, 0, of_it)
         return number
 
     @alone
@@ -82,17 +92,19 @@ class DriversTwin:
         return [each for _, each in sorted(self.data.drivers.items())]
 
     @alone
-    def adopt(self, heir: str, dead: Peer) -> bool:
-        """Hand everything of a dead driver to its heir; False if it lives or has one already."""
+    def adopt(self, heir: str, number: int, dead: Peer) -> bool:
+        """Hand everything of a dead driver to its heir; False if either is not as it was."""
         known = self.data.drivers.get(dead.name)
         self._changed()
+        if heir == dead.name or not self._is_still(heir, number):
+            return False
         if known is None or (known.number, known.beats) != (dead.number, dead.beats):
             return False
         self._give(dead.name, heir)
         for wave, of in list(self.data.intents.values()):
             if of == dead.name:
                 self.data.intents[wave.id] = (wave, heir)
-        del self.data.drivers[dead.name]
+        self._forget(dead.name)
         return True
 
     @alone
@@ -109,7 +121,26 @@ class DriversTwin:
         owes = any(of == driver for _, of in self.data.intents.values())
         if self._is_still(driver, number) and not owes:
             self._give(driver, None)
-            del self.data.drivers[driver]
+            self._forget(driver)
+
+    @alone
+    def drivers(self) -> list[Peer]:
+        """All drivers, by name."""
+        return [each for _, each in sorted(self.data.drivers.items())]
+
+    @alone
+    def answer(self, driver: str, number: int, given: Collection[Answer]) -> bool:
+        """Let these be all that a driver says to deployments; False if it is not there."""
+        if not self._is_still(driver, number):
+            return False
+        self.data.answers[driver] = list(given)
+        return True
+
+    @alone
+    def answers(self) -> list[Answer]:
+        """What drivers say to deployments, by use case and driver."""
+        found = (each for given in self.data.answers.values() for each in given)
+        return sorted(found, key=lambda each: (each.use_case, each.driver))
 
     @alone
     def hold(
@@ -160,8 +191,10 @@ class DriversTwin:
         moved = self.positions.advance(moves)
         known, of = self.data.intents.get(wave_id, (None, None))
         if known is not None and driver in (None, of):
-            parts = [part for part in parts if all(map(self._is_ours, part.slices))]
-            parted = {piece.begin for part in parts for piece in part.slices}
+            written = {piece.begin for piece in known.slices}
+            theirs = (part.only(lambda piece: piece.begin in written) for part in parts)
+            kept = [part for part in theirs if part.bins and all(map(self._is_ours, part.slices))]
+            parted = {piece.begin for part in kept for piece in part.slices}
             nothing = {(*piece.begin, piece.epoch) for piece in over}
             left = known.only(
                 lambda piece: self._is_due(piece, nothing) and piece.begin not in parted
@@ -169,10 +202,18 @@ class DriversTwin:
             self.data.intents[wave_id] = (left, of)
             if not left.bins:
                 del self.data.intents[wave_id]
-            self.data.intents |= {part.id: (part, driver) for part in parts}
+            self.data.intents |= {part.id: (part, driver) for part in kept}
         names = {wave_id, *(part.id for part in parts)}
         waves = self.data.intents.items()
         return Finished(moved, [w for n, (w, of) in waves if n in names and driver in (None, of)])
+
+    def _forget_recorded(self, stream: StreamId) -> None:
+        """Forget what was recorded of a stream: its offsets are of another topic from now on."""
+        left = {
+            name: (wave.only(lambda piece: piece.lane.stream != stream), of)
+            for name, (wave, of) in self.data.intents.items()
+        }
+        self.data.intents = {name: each for name, each in left.items() if each[0].bins}
 
     def _is_ours(self, piece: Slice) -> bool:
         """Whether who names a slice has its lane, or nobody waits there any more."""
@@ -200,6 +241,10 @@ class DriversTwin:
     def _changed(self) -> None:
         self.data.revision += 1
 
+    def _forget(self, driver: str) -> None:
+        self.data.answers.pop(driver, None)
+        del self.data.drivers[driver]
+
     def _is_still(self, driver: str, number: int) -> bool:
         known = self.data.drivers.get(driver)
         return known is not None and known.number == number
@@ -207,7 +252,7 @@ class DriversTwin:
     def _stream(self, stream: StreamId) -> Stream:
         known = self.data.streams.get(stream)
         if known is None:
-            raise UnknownName(f"there is no stream {stream}; add it first")
+            raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
         return known
 
     def _set_stream(self, stream: StreamId, **values: Any) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
 from headrace.model.streams import Position, StreamId
+from headrace.policies.keeping import Row, bytes_of, room_for
 
 
 @dataclass(slots=True)
@@ -20,19 +21,37 @@ class FailuresTwin:
     """All failures ever kept, by id."""
 
     _kept: dict[int, Failure] = field(default_factory=dict)
+    _made: int = 0
 
-    def keep(self, failure: Failure) -> int:
+    def keep(self, failure: Failure, generation: int) -> int:
         """Keep an open failure, unless its lane has one; return the id of the one that is open."""
         for number, each in self._kept.items():
             if each.state is FailureState.OPEN and each.slice.lane == failure.slice.lane:
+                return number
+        for number, each in self._kept.items():
+            ours = each.slice.epoch >= generation and failure.comes_again(each)
+            if ours and each.state is FailureState.RETRIED:
+                self._put(replace(failure, state=FailureState.OPEN, times=each.times + 1), number)
                 return number
         return self.note(replace(failure, state=FailureState.OPEN))
 
     def note(self, failure: Failure) -> int:
         """Keep a failure as it is; return its id."""
-        number = len(self._kept) + 1
-        self._kept[number] = replace(failure, id=number)
-        return number
+        self._made += 1
+        self._put(failure, self._made)
+        return self._made
+
+    def _put(self, failure: Failure, number: int) -> None:
+        tenant = failure.slice.lane.tenant
+        kept = [
+            Row(other, bytes_of(each), each.state is FailureState.OPEN)
+            for other, each in self._kept.items()
+            if each.slice.lane.tenant == tenant and other != number
+        ]
+        room = room_for(failure, kept)
+        for each in room.drop:
+            del self._kept[each]
+        self._kept[number] = replace(room.failure, id=number)
 
     def every(self, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
         """Failures of all streams or of one, oldest first."""
@@ -51,9 +70,7 @@ class FailuresTwin:
         """
         found = self._kept.get(number)
         if found is None or tenant not in (None, found.slice.lane.tenant):
-            raise UnknownName(
-                f"there is no failure {number}; 'headrace quarantine list' shows them"
-            )
+            raise UnknownName(no_failure(number))
         return found
 
     def still_open(self, number: int) -> Failure:
@@ -78,6 +95,11 @@ class FailuresTwin:
             ours = lane.stream == stream and (partitions is None or lane.partition in partitions)
             if ours and each.state is FailureState.OPEN:
                 self._kept[number] = replace(each, state=FailureState.RETRIED)
+
+
+def no_failure(number: int) -> str:
+    """What is said of a failure that is not there."""
+    return f"there is no failure {number}; 'headrace quarantine list' shows them"
 
 
 def why_stopped(failure: Failure, tenant: str) -> str:

@@ -53,6 +53,11 @@ class KeysTwin:
             if key.revoked_at_s is None:
                 self._data.keys[prefix] = replace(key, revoked_at_s=at_s)
 
+    def added_again_s(self, tenant: str) -> float | None:
+        """Since when a name is that of the tenant who has it now; None: since ever."""
+        known = self._data.tenants.get(tenant)
+        return None if known is None else known.added_again_s
+
     def drop_of(self, tenant: str) -> None:
         """Forget the keys of a tenant."""
         for key in self.every(tenant):
@@ -74,7 +79,10 @@ class AuditTwin:
         """Add a line, and drop the oldest beyond what is kept."""
         with self._data.lock:
             self._data.changes_total += 1
-            self._data.changes.append(replace(change.shortened(), id=self._data.changes_total))
+            known = self._data.tenants.get(change.tenant or "")
+            generation = None if known is None else known.generation
+            line = replace(change.shortened(), id=self._data.changes_total, generation=generation)
+            self._data.changes.append(line)
 
     def changes(
         self, *, tenant: str | None = None, before: int | None = None, limit: int = 100

@@ -12,10 +12,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from secrets import token_bytes
 from typing import Any
 
 from headrace.model.credentials import CHANGES_KEPT, Change, Key
-from headrace.model.records import Deployment, Move, Peer
+from headrace.model.records import Answer, Deployment, Move, Peer
 from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant
 from headrace.model.waves import Wave
 from headrace.testing.statistics_twin import Told
@@ -40,10 +42,13 @@ class Data:
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     revision: int = 0
+    seal_key: bytes = field(default_factory=partial(token_bytes, 32))
     tenants: dict[str, Tenant] = field(default_factory=dict)
     streams: dict[StreamId, Stream] = field(default_factory=dict)
     positions: dict[StreamId, dict[int, Position]] = field(default_factory=dict)
     drivers: dict[str, Peer] = field(default_factory=dict)
+    #: by driver
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
     #: wave and driver by wave id, oldest first
     intents: dict[str, tuple[Wave, str | None]] = field(default_factory=dict)
     deployments: dict[str, Deployment] = field(default_factory=dict)

@@ -9,13 +9,16 @@ what was sent. The same seed plays the same run, so a failure is replayed by one
     python -m headrace.testing.simulation --seeds 10000 --jobs 2
     python -m headrace.testing.simulation --seed 123 --trace
 
-Read ``play.py`` for what can happen, ``judge.py`` for what must not, and ``generations.py`` for how
-a lane that was sought, added again, or lost its records is judged. The idea is FoundationDB's
-simulation (Zhou et al., SIGMOD 2021), with its habit to draw first which faults a run has at all.
+Read ``play.py`` for what can happen, ``odds.py`` for which faults there are, ``judge.py`` for what
+must not happen, and ``generations.py`` for how a lane that was sought, added again, or lost its
+records is judged. The idea is FoundationDB's simulation (Zhou et al., SIGMOD 2021), with its habit
+to draw first which faults a run has at all: mostly few, so that single ones meet single others.
 
-There is one thread: who is paused sleeps inside its call, and the others go on meanwhile. So they
-wake in the reverse order of falling asleep, and nothing happens at the same instant. Handlers that
-hang or kill their worker, logs that are cut, and reruns are not played.
+There is one thread, and what a driver does beside its turns is done at once or turns later. Who is
+paused sleeps inside its call, and the others go on meanwhile. So they wake in the reverse order of
+falling asleep, and nothing happens at the same instant. Not played are Kafka transactions,
+DataFrame handlers that hang or kill (they would the driver), two drivers that run different use
+cases, and a use case whose sink becomes another one.
 """
 
 from headrace.testing.simulation.run import Outcome, simulate

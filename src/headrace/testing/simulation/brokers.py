@@ -1,12 +1,16 @@
 """What happens to topics and brokers: records, gaps, lost leaders, and records that are lost.
 
 Retention, a topic that is deleted and made again, and added partitions come as Kafka has them, at
-once and whoever is reading. A log that is cut is not played: it takes an unclean election.
+once and whoever is reading; so does an unclean election, which cuts a log. A leader that was cut
+off tells an end of a while ago, until it hears that it is none any more.
 """
 
 from __future__ import annotations
 
 from headrace.testing.simulation.world import World
+
+#: a leader that is cut off hears of it after so long at the latest
+STALE_S = 15.0
 
 
 def send(world: World) -> None:
@@ -20,7 +24,7 @@ def gap(world: World) -> None:
     """Offsets without records."""
     found = _partition(world)
     if found is not None:
-        world.log.append_gap(*found, world.rng.randint(1, 3))
+        world.topics.gap(*found, world.rng.randint(1, 3))
 
 
 def broker(world: World) -> None:
@@ -46,6 +50,26 @@ def expire(world: World) -> None:
         world.say(f"{found[0]}[{found[1]}] begins at {start}")
         world.counts["retentions"] += 1
         world.decisions.lost(found[0])
+
+
+def cut(world: World) -> None:
+    """An unclean election: a log loses its youngest records, and may grow again with others."""
+    found = _partition(world)
+    if found is not None and world.rng.random() < world.odds.cuts:
+        end = world.topics.cut(*found)
+        world.say(f"{found[0]}[{found[1]}] is cut to {end}")
+        world.counts["logs cut"] += 1
+        world.decisions.lost(found[0])
+
+
+def cut_off(world: World) -> None:
+    """A leader is cut off from the others, and does not know it for a while."""
+    found = _partition(world)
+    if found is not None and world.rng.random() < world.odds.log_stale:
+        for_s = world.rng.uniform(0, STALE_S)
+        end = world.topics.cut_off(*found, for_s)
+        world.counts["leaders cut off"] += 1
+        world.say(f"{found[0]}[{found[1]}] has a leader that says {end} for {for_s:.2f} s")
 
 
 def delete(world: World) -> None:

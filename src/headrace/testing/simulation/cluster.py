@@ -4,6 +4,9 @@ The real task code runs here (``spark/task.py``), one bin at a time. What Spark 
 around it is drawn: a task dies and is run again, or its job fails; an executor is thought lost, its
 bin runs again, and the first attempt wakes up later all the same; a wave comes to its end and
 nobody hears of it; a driver dies, and its tasks die with it or go on as zombies.
+
+A handler may take its worker along, or never come back. Where a worker died is found by the next
+attempt, mostly: on another machine it is not. What never comes back stays until its driver ends it.
 """
 
 from __future__ import annotations
@@ -12,24 +15,49 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any, cast
 
-from headrace.errors import TaskLost
+from headrace.errors import HeadraceError, TaskLost, WorkerKilled
 from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment
-from headrace.model.streams import LaneId
-from headrace.model.waves import Bin, Wave
-from headrace.ports import Connections, DeadLetters, Positions, SliceReader, WaveResult
+from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Bin, Terms, Wave
+from headrace.ports import Connections, Positions, WaveResult
 from headrace.spark.handling import error_of
 from headrace.spark.task import Kept, run_bin
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import SECONDS_PER_RECORD, LoadedWork
 from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
 from headrace.testing.simulation.actors import Actor, Killed
+from headrace.testing.simulation.frames import run_wave
 from headrace.testing.simulation.odds import Odds
+from headrace.testing.simulation.troubles import Stuck, WorkerDies
 from headrace.use_cases import UseCase
 
 #: how often a task that died is run again
 _ATTEMPTS = 4
+#: chance that the next attempt runs where the crumbs of the last are
+_SAME_MACHINE = 0.7
+#: innocent waves in a run whose workers are killed by somebody else: more of them in a row could
+#: not be told from a handler that kills
+_ACCIDENTS = 2
+#: seconds that a call of a handler takes besides those of its records; some handlers ask a server
+_CALLS_S = (0.0, 0.0, 0.4)
+
+
+@dataclass(slots=True)
+class CrumbsTwin:
+    """The crumbs of one bin, over all attempts of its task; stands for ``spark.crumbs.Crumbs``."""
+
+    killers: frozenset[Slice] = frozenset()
+
+    def during(self, planned: Slice, call: Callable[[], Any]) -> Any:
+        """Run ``call``; should its worker die in it, ``planned`` is to blame."""
+        try:
+            return call()
+        except WorkerDies:
+            self.killers |= {planned}
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +82,24 @@ class Flight:
     #: attempts that sleep and have been replaced; nobody listens to them any more
     orphans: list[Attempt] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
+    #: attempts that never come back
+    stuck: list[Attempt] = field(default_factory=list)
+    crumbs: dict[Bin, CrumbsTwin] = field(default_factory=dict)
     died: int = 0
     result: WaveResult | None = None
 
-    def fail(self, why: str) -> None:
+    @property
+    def whole(self) -> bool:
+        """Whether it has one handler for all of its bins, which runs where its driver does."""
+        return self.work.load().form == "wave"
+
+    def fail(self, why: str, kind: type[HeadraceError] = TaskLost) -> None:
         """The job fails; what sleeps goes on, and nobody listens."""
         self.waiting.clear()
         self.orphans += self.running
         self.running.clear()
-        error = error_of(TaskLost(f"wave {self.wave.id}: {why}"))
+        self.stuck.clear()
+        error = error_of(kind(f"wave {self.wave.id}: {why}"))
         self.result = self.result or WaveResult(self.wave, (), 0.0, error)
 
 
@@ -82,6 +119,9 @@ class Cluster:
     flights: list[Flight] = field(default_factory=list)
     waves: int = 0
     _attempts: int = 0
+    _accidents: int = 0
+    #: seconds of a call of each use case, however few its records
+    _call_s: dict[str, float] = field(default_factory=dict)
     #: of which a bin runs now; who is asleep inside is behind
     _inside: list[Flight] = field(default_factory=list)
 
@@ -103,16 +143,22 @@ class Cluster:
         flight = Flight(wave, work, owner, list(wave.bins), self.born(wave))
         self.flights.append(flight)
         if self.rng.random() < self.odds.lost_before:
-            flight.fail("it was lost before it ran")
+            flight.fail("it was lost before it ran", self._why_lost())
+
+    def _why_lost(self) -> type[HeadraceError]:
+        if self._accidents == _ACCIDENTS or self.rng.random() < 0.5:
+            return TaskLost
+        self._accidents += 1
+        return WorkerKilled
 
     def generation(self, lane: LaneId) -> int:
         """The generation that the slice was started in which runs now."""
-        return self._inside[-1].born[lane]
+        return self.inside.born[lane]
 
     @property
-    def open(self) -> list[Flight]:
-        """Waves of which something may still happen; one nobody listens to any more may sleep."""
-        return [*self.flights, *(each for each in self._inside if each not in self.flights)]
+    def inside(self) -> Flight:
+        """The wave of which something runs now."""
+        return self._inside[-1]
 
     @property
     def runnable(self) -> list[Flight]:
@@ -122,31 +168,68 @@ class Cluster:
     def run(self, flight: Flight, hurt: Callable[[Wave], None], *, calm: bool) -> None:
         """Run one bin of a wave, as far as it comes."""
         planned = flight.waiting.pop(self.rng.randrange(len(flight.waiting)))
+        if flight.whole:
+            flight.waiting.clear()
         self._attempts += 1
         actor = Actor(f"task {self._attempts} of {flight.wave.id}", "task")
         actor.hurt = lambda: hurt(flight.wave)
         attempt = Attempt(actor, planned)
         flight.running.append(attempt)
         work = flight.work
-        reader: SliceReader = work.reader.open(work.connections)
-        letters: DeadLetters = self.letters
-        clients = self.clients(actor, Kept(reader, self.positions, letters))
-        hasty = not calm and self.rng.random() < self.odds.yields
+        whole = Kept(work.reader.open(work.connections), self.positions, self.letters)
+        clients = self.clients(actor, whole)
         self._inside.append(flight)
         try:
-            receipts = run_bin(work, planned, -1.0 if hasty else math.inf, clients=clients)
-        except Killed:
-            self._died(flight, attempt)
+            receipts = self._receipts(flight, planned, clients, calm=calm)
+        except HeadraceError as error:  # of a whole wave: a task has a receipt for it
+            flight.fail(str(error), type(error))
+        except Stuck:
+            if attempt in flight.running:
+                flight.running.remove(attempt)
+                flight.stuck.append(attempt)
+        except Killed as end:
+            if isinstance(end, WorkerDies):
+                hurt(flight.wave)
+            self._died(flight, attempt, WorkerKilled if isinstance(end, WorkerDies) else TaskLost)
         else:
             if attempt in flight.running:
                 flight.running.remove(attempt)
-                seconds = SECONDS_PER_RECORD
-                flight.receipts += [replace(e, seconds=seconds * e.records) for e in receipts]
+                flight.receipts += [self._timed(each) for each in receipts]
         finally:
             self._inside.pop()
             if attempt in flight.orphans:
                 flight.orphans.remove(attempt)
         self._end(flight, hurt, calm=calm)
+
+    def _receipts(
+        self, flight: Flight, planned: Bin, clients: Kept, *, calm: bool
+    ) -> list[Receipt]:
+        work = flight.work
+        if flight.whole:
+            return run_wave(work.load(), flight.wave, clients)
+        crumbs = self._crumbs(flight, planned, calm=calm)
+        hasty = not calm and self.rng.random() < self.odds.yields
+        return run_bin(
+            work,
+            planned,
+            -1.0 if hasty else math.inf,
+            clients=clients,
+            crumbs=cast("Any", crumbs),
+            wave_id=flight.wave.id,
+        )
+
+    def _timed(self, receipt: Receipt) -> Receipt:
+        """With its seconds: so much a record, and for some use cases so much a call."""
+        name = receipt.slice.lane.use_case
+        if name not in self._call_s:
+            self._call_s[name] = self.rng.choice(_CALLS_S)
+        call_s = self._call_s[name] if receipt.records else 0.0
+        return replace(receipt, seconds=call_s + SECONDS_PER_RECORD * receipt.records)
+
+    def _crumbs(self, flight: Flight, planned: Bin, *, calm: bool) -> CrumbsTwin:
+        if not calm and self.rng.random() > _SAME_MACHINE:
+            return CrumbsTwin()
+        return flight.crumbs.setdefault(planned, CrumbsTwin())
 
     def lose_executor(self, flight: Flight) -> None:
         """A sleeping task is thought dead and runs again; it will wake up all the same."""
@@ -161,6 +244,7 @@ class Cluster:
                 for attempt in flight.running + flight.orphans:
                     attempt.actor.dead = True
                 flight.waiting.clear()
+            flight.stuck.clear()  # its worker goes with its executor, sooner or later
             if not flight.waiting and not flight.running:
                 self.flights.remove(flight)
 
@@ -171,18 +255,19 @@ class Cluster:
             self.flights.remove(each)
         return [each.result for each in done if each.result is not None]
 
-    def _died(self, flight: Flight, attempt: Attempt) -> None:
+    def _died(self, flight: Flight, attempt: Attempt, kind: type[HeadraceError]) -> None:
         if attempt not in flight.running:
             return
         flight.running.remove(attempt)
         flight.died += 1
-        if flight.died < _ATTEMPTS and not flight.owner.dead and self.rng.random() < 0.7:
+        again = flight.died < _ATTEMPTS and not flight.whole and not flight.owner.dead
+        if again and self.rng.random() < 0.7:
             flight.waiting.append(attempt.bin)
         else:
-            flight.fail("a task died")
+            flight.fail("a task died", kind)
 
     def _end(self, flight: Flight, hurt: Callable[[Wave], None], *, calm: bool) -> None:
-        if flight.waiting or flight.running or flight not in self.flights:
+        if flight.waiting or flight.running or flight.stuck or flight not in self.flights:
             return
         if flight.owner.dead:
             self.flights.remove(flight)
@@ -202,19 +287,31 @@ class Engine:
     #: told of waves that start and end
     started: Callable[[Wave], None]
     returned: Callable[[WaveResult], None]
+    cancelled: Callable[[Wave], None]
     slots: int = 3
     executors: int = 1
     ui_url: str = ""
-    _works: dict[str, LoadedWork] = field(default_factory=dict)
+    _works: dict[tuple[str, Terms | None], LoadedWork] = field(default_factory=dict)
 
-    def take(self, use_case: UseCase, deployment: Deployment) -> None:
+    def packed(self, use_case: UseCase) -> bytes:
+        """Nothing is sent anywhere."""
+        del use_case
+        return b""
+
+    def take(self, use_case: UseCase, deployment: Deployment, code: bytes | None = None) -> None:
         """Take a use case, or a new version of one."""
-        self._works[use_case.name] = self.cluster.loaded(use_case, deployment)
+        del code
+        work = self.cluster.loaded(use_case, deployment)
+        self._works |= {(use_case.name, terms): work for terms in (use_case.terms, None)}
+
+    def forget(self, use_case: str, terms: Terms) -> None:
+        """Let a version go."""
+        self._works.pop((use_case, terms), None)
 
     def start(self, wave: Wave) -> None:
         """Hand a wave to the cluster."""
         self.started(wave)
-        self.cluster.start(wave, self._works[wave.use_case], self.owner)
+        self.cluster.start(wave, self._works[wave.use_case, wave.terms], self.owner)
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Waves that ended; never waits."""
@@ -225,14 +322,14 @@ class Engine:
         return results
 
     def began(self, wave_id: str) -> bool:
-        """Never, so that no wave is overdue: time here says nothing about handlers."""
-        del wave_id
-        return False
+        """Only of a wave that never comes back: time here says nothing about other handlers."""
+        return any(each.wave.id == wave_id and each.stuck for each in self.cluster.flights)
 
     def cancel(self, wave_id: str) -> None:
         """End a wave; it comes back with an error."""
         for flight in self.cluster.flights:
             if flight.wave.id == wave_id and flight.owner is self.owner:
+                self.cancelled(flight.wave)
                 flight.fail("it was cancelled")
 
     def resize(self, slots: int) -> None:

@@ -4,32 +4,35 @@ A driver gives new lanes their first positions, sends a stream on behind what Ka
 suspends it for a person to decide; a person seeks. Each is looked at in the moment in which it is
 in the store. Exact is then: a lane begins no later than its log; a skip is from where the lane is
 to where its log goes on, with a note of the very offsets; whoever is suspended or sent on has lost
-something, and as the use case's policy has it.
+something, and as the use case's policy has it. A record that is blamed makes trouble.
 
 Two things are taken as they are told, as nobody can know better: the end of a topic that is gone,
 and offsets that were looked at while the topic was another. A reason shown to people may be of a
 moment ago: its offsets have to be some that the lane had.
 
-With order ``stream`` the lanes of a stream are merged into one call, so what sends one of them away
-takes what was under way from the others too: they begin a generation together.
+What sends one lane of a stream away raises the epoch of all, and so takes what was under way from
+the others too: they begin a generation together.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.model.records import Failure, LaneStart, Move
-from headrace.model.streams import DataLossPolicy, LaneId, Order, Slice, State, StreamId
+from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, StreamId
 from headrace.ports import Store
+from headrace.testing.ledger import Place
 from headrace.testing.simulation.deployed import TOPIC, Deployed
 from headrace.testing.simulation.generations import Generation, Generations
 from headrace.testing.simulation.topics import Topics
+from headrace.testing.simulation.troubles import GOOD, trouble_of
 
 _RETENTION = re.compile(r"\[(\d+)\] lost offsets (\d+) to \d+ to retention")
+_CUT = re.compile(r"\[(\d+)\] ends at \d+, but offsets up to (\d+) were read")
 _MADE_AGAIN = re.compile(r"in partition (\d+) from offset (\d+) on is lost")
 
 
@@ -46,13 +49,13 @@ class Decisions:
     topics: Topics
     deployed: Deployed
     generations: Generations
-    #: slices that run or may still be committed, with the generation each is of
-    open_slices: Callable[[], Iterable[tuple[Slice, int]]]
     counts: Counter[str]
     #: streams of which Kafka lost something at some time
     lossy: set[StreamId] = field(default_factory=set)
     #: suspended for that at a monotonic second, and nobody has decided yet
     stopped: dict[StreamId, float] = field(default_factory=dict)
+    #: what a person passed over without knowing which record it was: use case and bare place
+    skipped: set[tuple[str, Place]] = field(default_factory=set)
     found: list[str] = field(default_factory=list)
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
@@ -62,15 +65,21 @@ class Decisions:
                 self._started(each)
         elif name == "skip_lost":
             self._skipped(*args)
+        elif name == "keep_failure":
+            self._blamed(args[0])
         else:
             self._suspended(*args)
 
-    def sought(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
-        """A person sent a stream's lanes elsewhere."""
+    def sought(
+        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+    ) -> None:
+        """A person sent a stream's lanes elsewhere; a rerun in the topic that its stream was of."""
         self.counts["seeks"] += 1
         self.stopped.pop(stream, None)
         topic = topic_of(stream)
         log, there = self.topics.made[topic], self.topics.partitions[topic]
+        if topic_id is not None:
+            log = self.topics.log_of_id(topic_id)
         to = {each: (offset, log) for each, offset in offsets.items()}
         for lane in self._lanes(stream):
             now = self.generations.now(lane)
@@ -84,14 +93,32 @@ class Decisions:
 
     def lost(self, topic: str) -> None:
         """Kafka took something of a topic: whoever has not read it has lost it."""
-        edges = self.topics.log.edges
         for lane in self.lanes_of(topic):
             now = self.generations.now(lane)
-            gone = topic not in self.topics.partitions or (
-                now is not None and self._has(lane) and now.at < edges(topic, lane.partition).start
-            )
-            if gone:
+            if now is not None:
+                self._stands(lane, now.at)
+            elif topic not in self.topics.partitions:
                 self.lossy.add(lane.stream)
+
+    def moved(self, lane: LaneId, offset: int) -> None:
+        """A slice moved its lane, or a person; its log may have been cut since it was read."""
+        self._stands(lane, offset)
+
+    def _stands(self, lane: LaneId, offset: int) -> None:
+        """Note whether a lane stands where its log is not."""
+        topic = topic_of(lane.stream)
+        if topic not in self.topics.partitions:
+            self.lossy.add(lane.stream)
+        elif self._has(lane):
+            edges = self.topics.log.edges(topic, lane.partition)
+            if not edges.start <= offset <= edges.stop:
+                self.lossy.add(lane.stream)
+
+    def passed_over(self, piece: Slice) -> None:
+        """A person skipped a whole slice."""
+        for offset in range(piece.from_offset, piece.until_offset):
+            place = Place(piece.topic, piece.lane.partition, offset)
+            self.skipped.add((piece.lane.use_case, place))
 
     def lanes_of(self, topic: str) -> list[LaneId]:
         """All lanes that read a topic."""
@@ -117,7 +144,7 @@ class Decisions:
                 start = self.topics.log.edges(topic, partition).start
                 if offset > start:
                     self.found.append(f"{lane} begins at {offset}, its log at {start}")
-            self._begin(lane, offset, log, ())
+            self._begin(lane, offset, log)
 
     def _skipped(
         self,
@@ -138,25 +165,59 @@ class Decisions:
     def _check_skip(self, move: Move, note: Failure, now: Generation, log: int) -> None:
         """Told by exact offsets, and no record of the log that is there is passed over."""
         lane, made_again = move.lane, log != now.log
-        until = now.at if made_again else move.to_offset
-        told = (note.slice.lane, note.slice.from_offset, note.slice.until_offset)
         topic = topic_of(lane.stream)
         if not self.topics.is_there(topic, log):
             return
+        if not made_again and move.to_offset <= now.at:
+            self._check_cut(move, note, now)
+            return
+        until = now.at if made_again else move.to_offset
+        told = (note.slice.lane, note.slice.from_offset, note.slice.until_offset)
         if told != (lane, now.at, until):
             self.found.append(f"{lane} lost {now.at} to {until}, and the note is of {note.slice}")
         start = self.topics.log.edges(topic, lane.partition).start if self._has(lane) else 0
-        if move.to_offset > start or not (made_again or move.to_offset > now.at):
+        if move.to_offset > start:
             self.found.append(
                 f"{lane} is sent from {now.at} to {move.to_offset}, its log has {start}"
             )
 
+    def _check_cut(self, move: Move, note: Failure, now: Generation) -> None:
+        """Sent back to an end that its log had since it was cut, and told so."""
+        lane, topic = move.lane, topic_of(move.lane.stream)
+        told = (note.slice.lane, note.slice.until_offset)
+        if told != (lane, now.at) or note.slice.from_offset > move.to_offset:
+            self.found.append(f"{lane} was at {now.at}, and the note is of {note.slice}")
+        if not self.topics.cut_below(topic, lane.partition, move.to_offset + 1):
+            self.found.append(
+                f"{lane} is sent back from {now.at} to {move.to_offset}, where its log never ended"
+            )
+
+    def _blamed(self, failure: Failure) -> None:
+        error = failure.error
+        if error.offset is not None and trouble_of(error.raw_value).kind == GOOD:
+            self.found.append(f"{failure.slice} stops at {error.offset}, which is good: {error}")
+
+    def _ended(self, stream: StreamId) -> None:
+        """A rerun is over; it has read what it was to read."""
+        (until,) = [e.until for e in self.store.deployments() if e.use_case == stream.use_case]
+        for partition, end in (until or {}).items():
+            now = self.generations.now(LaneId(*stream, partition))
+            if now is None or now.at < end:
+                self.found.append(f"{stream} is ended at {now and now.at} of {end} in {partition}")
+        self.stopped.pop(stream, None)
+        self.counts["reruns ended"] += 1
+
     def _suspended(self, stream: StreamId, state: State, reason: str = "") -> None:
+        if state is State.REMOVED:
+            self._ended(stream)
+            return
         assert state is State.SUSPENDED, "drivers do nothing else"
         self.counts["streams suspended for losses"] += 1
         self._allowed(stream, DataLossPolicy.FAIL)
         self.stopped[stream] = self.topics.clock.monotonic_s()
-        for partition, offset in _RETENTION.findall(reason) + _MADE_AGAIN.findall(reason):
+        told = _RETENTION.findall(reason) + _MADE_AGAIN.findall(reason)
+        told += [(partition, int(last) + 1) for partition, last in _CUT.findall(reason)]
+        for partition, offset, *_ in told:
             ways = self.generations.of(LaneId(*stream, int(partition)))
             if not any(int(offset) in each.stands for each in ways):
                 self.found.append(f"{stream} was never at {offset}: {reason}")
@@ -164,34 +225,29 @@ class Decisions:
     def _allowed(self, stream: StreamId, policy: DataLossPolicy) -> None:
         if stream not in self.lossy:
             self.found.append(f"{stream} is treated as if it had lost records")
-        if self.deployed.loss[stream.use_case] is not policy:
+        if self.deployed.loss_of(stream) is not policy:
             self.found.append(f"{stream} has lost records, and it is not for {policy}")
 
     # generations
 
     def _begin_all(self, stream: StreamId, to: Mapping[int, tuple[int, int]]) -> None:
         """Lanes begin anew, each at an offset of the how-manieth topic of their name."""
+        self.generations.elsewhere(stream)
         (epoch,) = [each.epoch for each in self.store.streams() if each.id == stream]
-        pending = [each for each in self.open_slices() if each[0].epoch == epoch]
         for partition, (offset, log) in sorted(to.items()):
-            self._begin(LaneId(*stream, partition), offset, log, pending)
-        if self.deployed.use_cases[stream.use_case].order is Order.STREAM:
-            for lane in self._lanes(stream):
-                now = self.generations.now(lane)
-                if lane.partition not in to and now is not None:
-                    self._begin(lane, now.at, now.log, pending)
+            self._begin(LaneId(*stream, partition), offset, log, epoch)
+        for lane in self._lanes(stream):
+            now = self.generations.now(lane)
+            if lane.partition not in to and now is not None:
+                self._begin(lane, now.at, now.log, epoch)
 
-    def _begin(
-        self, lane: LaneId, offset: int, log: int, pending: Iterable[tuple[Slice, int]]
-    ) -> None:
-        follows = {of for piece, of in pending if piece.begin == (lane, offset)}
-        self.generations.begins(lane, offset, log, follows)
-        topic = topic_of(lane.stream)
-        if not self.topics.is_there(topic, log):
+    def _begin(self, lane: LaneId, offset: int, log: int, epoch: int = 0) -> None:
+        self.generations.begins(lane, offset, log, epoch, len(self.topics.written))
+        if not self.topics.is_there(topic_of(lane.stream), log):
             self.generations.deleted([lane])
             self.lossy.add(lane.stream)
-        elif self._has(lane) and self.topics.log.edges(topic, lane.partition).start > offset:
-            self.lossy.add(lane.stream)
+        else:
+            self._stands(lane, offset)
 
     def _has(self, lane: LaneId) -> bool:
         """Whether its partition is there."""

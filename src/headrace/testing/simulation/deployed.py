@@ -8,19 +8,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import pyarrow as pa
 
+from headrace.cycle.reruns import renewed_by
 from headrace.errors import HandlerSlow, SinkUnavailable
 from headrace.model.records import Deployment
-from headrace.model.streams import DataLossPolicy, LaneId, Slice
+from headrace.model.streams import (
+    DataLossPolicy,
+    Guarantee,
+    LaneId,
+    Order,
+    Slice,
+    StreamId,
+    original,
+)
 from headrace.ports import Connections, Sink, Site, Store
+from headrace.spark.patience import CallOverdue
 from headrace.testing.clock import FakeClock
-from headrace.testing.simulation.sinks import Notebook, Wrote
+from headrace.testing.ledger import Place
+from headrace.testing.simulation.frames import FrameHandler
+from headrace.testing.simulation.sinks import Notebook, Picky, Wrote, table_of
 from headrace.testing.simulation.topics import named
+from headrace.testing.simulation.troubles import GOOD, Stuck, WorkerDies, trouble_of
 from headrace.use_cases import SliceContext, UseCase, use_case
 
 TOPIC = "{tenant}.visits"
@@ -30,6 +43,10 @@ GUARANTEES = (
     "exactly-once, by transaction",
     "exactly-once, by intent",
 )
+#: seconds that a call may take before its wave is ended
+TIMEOUT_S = 1.0
+#: part of the use cases whose handlers are given a whole wave
+_WAVES = 0.2
 
 
 class Surroundings(Protocol):
@@ -39,6 +56,12 @@ class Surroundings(Protocol):
 
     def sink_fails(self) -> bool:
         """Whether a write fails now."""
+
+    def sink_unsure(self) -> bool:
+        """Whether the answer to a write is lost."""
+
+    def takes(self, place: Place) -> bool:
+        """Whether a sink takes what comes of a record."""
 
     def dawdles(self) -> bool:
         """Whether a call of a handler takes too long."""
@@ -51,6 +74,9 @@ class Surroundings(Protocol):
 
     def generation(self, lane: LaneId) -> int:
         """The generation that the slice was started in which runs now."""
+
+    def hurt_wave(self) -> None:
+        """A fault may have touched any slice of the wave that runs now."""
 
     def say(self, text: str) -> None:
         """Tell whoever reads along."""
@@ -65,34 +91,96 @@ class Deployed:
     store: Store
     world: Surroundings
     counts: Counter[str]
-    #: makes the table of exactly-once by transaction
-    table: Callable[[], Sink]
+    #: makes a table of a name
+    table: Callable[[str], Sink]
     use_cases: dict[str, UseCase] = field(default_factory=dict)
     books: dict[str, Notebook] = field(default_factory=dict)
     loss: dict[str, DataLossPolicy] = field(default_factory=dict)
+    #: use cases that were deployed with another order or guarantee than at first
+    mixed: set[str] = field(default_factory=set)
 
     def add(self, guarantee: str) -> None:
         """A new use case."""
         name = guarantee.replace(", by", "").replace(" ", "-")
-        sink: Sink
-        if guarantee == "exactly-once, by transaction":
-            sink = self.table()
-        else:
-            exact: Literal["intent"] | None = "intent" if "intent" in guarantee else None
-            sink = self.books[name] = Notebook(exact, self.world.sink_fails, self.world.wrote)
-        sink.prepare(Site(Connections({}, "sqlite:///simulated.db"), self.store.positions))
-        self.use_cases[name] = use_case(
-            topic=TOPIC,
-            sink=sink,
-            name=name,
-            guarantee=guarantee.partition(",")[0],
-            order=self.rng.choice(["lane", "lane", "stream"]),
-            bad_record=self.rng.choice(["suspend", "suspend", "dead-letter", "fail"]),
-        )(self._handle)
+        wave = "transaction" not in guarantee and self.rng.random() < _WAVES
+        options = {"name": name, "guarantee": guarantee.partition(",")[0]}
+        made = self._of_waves(options) if wave else self._of_slices(guarantee, options)
+        self.use_cases[name] = made
         self.loss[name] = self.rng.choice(list(DataLossPolicy))
         self.deploy(name)
 
-    def deploy(self, name: str) -> Deployment:
+    def _of_slices(self, guarantee: str, options: dict[str, Any]) -> UseCase:
+        exact: Literal["intent"] | None = "intent" if "intent" in guarantee else None
+        sink: Any
+        if "transaction" in guarantee or (exact is None and self.rng.random() < 0.5):
+            sink = self.table(table_of(options["name"]))
+        else:
+            sink = self._book(options["name"], exact)
+        sink = Picky(sink, self.world.takes, raises=self.rng.random() < 0.3)
+        sink.prepare(Site(Connections({}, "sqlite:///simulated.db"), self.store.positions))
+        return use_case(
+            topic=TOPIC,
+            sink=sink,
+            order=self.rng.choice(["lane", "lane", "stream"]),
+            bad_record=self.rng.choice(["suspend", "suspend", "dead-letter", "fail"]),
+            **options,
+        )(self._handle)
+
+    def _of_waves(self, options: dict[str, Any]) -> UseCase:
+        exact: Literal["intent"] | None = "intent" if "exact" in options["guarantee"] else None
+        name, world = options["name"], self.world
+
+        def stumble(value: bytes | None, piece: Slice) -> None:
+            self._stumble_in_frame(value, piece)
+
+        def place(topic: str, partition: int, offset: int, value: bytes | None) -> Place:
+            return Place(named(topic, trouble_of(value).log), partition, offset)
+
+        def generation(piece: Slice) -> int:
+            return world.generation(piece.lane)
+
+        return use_case(
+            topic=TOPIC,
+            form="wave",
+            order=self.rng.choice(["lane", "none"]),
+            bad_record=self.rng.choice(["suspend", "fail"]),
+            **options,
+        )(FrameHandler(self._book(name, exact), stumble, place, generation))
+
+    def _book(self, name: str, exact: Literal["intent"] | None) -> Notebook:
+        world = self.world
+        made = Notebook(exact, world.sink_fails, world.sink_unsure, world.wrote)
+        self.books[name] = made
+        return made
+
+    def use_case(self, name: str) -> UseCase:
+        """A use case, or the one that a rerun is of under the rerun's name."""
+        return replace(self.use_cases[original(name)], name=name)
+
+    def loss_of(self, stream: StreamId) -> DataLossPolicy:
+        """What becomes of a stream that lost records."""
+        known = self.loss.get(stream.use_case)
+        return DataLossPolicy.FAIL if known is None else known  # reruns fail, always
+
+    def intends(self, stream: StreamId) -> bool:
+        """Whether its waves are written down before they run."""
+        return self.use_cases[original(stream.use_case)].intends
+
+    def change_terms(self, name: str) -> None:
+        """Another order for a use case, and where its sink can do both, another guarantee."""
+        made = self.use_cases[name]
+        if made.form == "wave":
+            return
+        both = made.sink is not None and made.sink.exactly_once == "intent"
+        guarantees = [Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE] if both else []
+        guarantee = self.rng.choice(guarantees or [made.guarantee])
+        order = self.rng.choice([Order.LANE, Order.STREAM])
+        self.use_cases[name] = replace(made, order=order, guarantee=guarantee)
+        self.mixed.add(name)
+        self.counts["terms changed"] += 1
+        self.world.say(f"{name} is {guarantee}, order {order} from now on")
+
+    def deploy(self, name: str) -> None:
         """A use case, or a new version of it, in the store."""
         made, loss = self.use_cases[name], self.loss[name]
         self.counts["deployments"] += 1
@@ -104,29 +192,35 @@ class Deployed:
             order=made.order,
             bad_record=made.bad_record,
             data_loss=loss,
+            handler_timeout_s=TIMEOUT_S,
         )
         self.store.deploy(deployment)
+        for each in self.store.deployments():
+            if each.until and original(each.use_case) == name:
+                self.store.deploy(renewed_by(deployment, each))
         self.world.say(
             f"deployed {name} (order {made.order}, bad: {made.bad_record}, data loss: {loss})"
         )
-        return deployment
 
     def _handle(self, table: pa.Table, context: SliceContext) -> pa.Table:
         if self.world.dawdles():
             self._touch(context)
             raise HandlerSlow("the simulation's handler takes too long")
-        values = [(value or b"").decode().rpartition("#") for value in table["value"].to_pylist()]
-        for row, (kind, _, _) in enumerate(values):
-            self._stumble(row, kind, context)
+        troubles = [trouble_of(value) for value in table["value"].to_pylist()]
+        for row, trouble in enumerate(troubles):
+            now_s = self.clock.monotonic_s()
+            self._stumble(row, trouble.now(now_s, calm=self.world.calm), context)
         lanes = cast("list[int]", table["partition"].to_pylist())
+        reader = context.slices[0].lane.use_case
         own = {
-            lane: self.world.generation(LaneId(context.use_case, context.tenant, lane))
+            lane: self.world.generation(LaneId(reader, context.tenant, lane))
             for lane in dict.fromkeys(lanes)
         }
-        read = zip(cast("list[str]", table["topic"].to_pylist()), values, strict=True)
-        topics = [named(topic, int(log)) for topic, (_, _, log) in read]
+        read = zip(cast("list[str]", table["topic"].to_pylist()), troubles, strict=True)
+        topics = [named(topic, trouble.log) for topic, trouble in read]
         return pa.table(
             {
+                "reader": pa.array([reader] * table.num_rows, pa.string()),
                 "tenant": pa.array([context.tenant] * table.num_rows, pa.string()),
                 "topic": pa.array(topics, pa.string()),
                 "lane": pa.array(lanes, pa.int64()),
@@ -135,18 +229,35 @@ class Deployed:
             }
         )
 
-    def _stumble(self, row: int, what: str, context: SliceContext) -> None:
-        kind, _, until = what.partition(":")
-        if kind in ("bad", "raises") and self.use_cases[context.use_case].claims:
+    def _stumble(self, row: int, kind: str, context: SliceContext) -> None:
+        if kind in (GOOD, "refused"):
+            if kind == "refused" and self.use_cases[context.use_case].claims:
+                self._touch(context)
+            return
+        if kind in ("kills", "sticks", "down") or self.use_cases[context.use_case].claims:
             self._touch(context)
         if kind == "bad":
             raise context.bad_record(row, "bad")
-        if kind == "raises":
-            raise ValueError("the simulation's handler cannot take this one")
-        if kind == "down" and not self.world.calm and self.clock.monotonic_s() < float(until):
-            self._touch(context)
-            raise SinkUnavailable("what the simulation's handler calls is down")
+        raise _RAISED[kind]()
+
+    def _stumble_in_frame(self, value: bytes | None, piece: Slice) -> None:
+        kind = trouble_of(value).now(self.clock.monotonic_s(), calm=self.world.calm)
+        if kind == GOOD:
+            return
+        if kind == "down" or self.use_cases[original(piece.lane.use_case)].claims:
+            self.world.hurt_wave()
+        # What hangs or kills here hangs or kills the driver itself, and is not played.
+        raise _RAISED["down" if kind == "down" else "raises"]()
 
     def _touch(self, context: SliceContext) -> None:
         for piece in context.slices:
-            self.world.touch(context.use_case, piece)
+            self.world.touch(piece.lane.use_case, piece)
+
+
+_RAISED: dict[str, Callable[[], BaseException]] = {
+    "raises": lambda: ValueError("the simulation's handler cannot take this one"),
+    "hangs": CallOverdue,
+    "sticks": lambda: Stuck("it does not come back"),
+    "kills": lambda: WorkerDies("it takes its worker along"),
+    "down": lambda: SinkUnavailable("what the simulation's handler calls is down"),
+}

@@ -7,16 +7,16 @@ like a fault, and whoever forgives it forgives the faults beside it. So each way
 beginning to the next is a *generation*, and the books are balanced generation by generation.
 
 A slice belongs to the generation it was started in. One that was started late, from where its lane
-was before it was sent elsewhere, belongs to the generation that was there. If a lane is sent to
-where such a slice begins, it may end in the new generation: that one is then said to ``follow``
-the other. Nothing of that holds once the stream has a new epoch, which refuses what is older.
+was before it was sent elsewhere, belongs to the generation that was there: each decision gives the
+stream a new epoch, by which a slice tells whether whoever planned it knew of that. So a lane that
+is sent to where it stands has two generations there.
 
 It is told of decisions and of moves at the moment the store has them, and asks the store nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headrace.model.records import Move
@@ -37,8 +37,12 @@ class Generation:
     at: int
     #: everywhere it was
     stands: set[int]
-    #: earlier ones, slices of which may end in this one
-    follows: frozenset[int] = frozenset()
+    #: the how-manieth way of its stream it is part of: its lanes begin anew together
+    way: int = 0
+    #: how many records had been written anywhere when it began
+    written: int = 0
+    #: of its stream since it began; what was planned under an older one is of an earlier generation
+    epoch: int = 0
     #: where it was when its topic was deleted
     gone_at: int | None = None
 
@@ -58,6 +62,8 @@ class Generations:
     _lanes: dict[LaneId, list[Generation]] = field(default_factory=dict)
     #: lanes without a position: their streams were added again, and no driver has begun them
     _bare: set[LaneId] = field(default_factory=set)
+    #: how often a stream was sent elsewhere as a whole
+    _ways: dict[StreamId, int] = field(default_factory=dict)
     #: ranges that were moved over, lane by lane
     _moves: dict[LaneId, list[range]] = field(default_factory=dict)
 
@@ -80,7 +86,7 @@ class Generations:
     def of_slice(self, piece: Slice) -> int:
         """The generation that a slice belongs to which starts now."""
         for each in reversed(self.of(piece.lane)):
-            if piece.from_offset in each.stands:
+            if each.epoch <= piece.epoch and piece.from_offset in each.stands:
                 return each.number
         self.found.append(f"{piece} begins where its lane never was")
         return 0
@@ -105,17 +111,27 @@ class Generations:
             now.stands.add(offset)
 
     def begins(
-        self, lane: LaneId, offset: int, log: int, follows: Collection[int] = frozenset()
+        self,
+        lane: LaneId,
+        offset: int,
+        log: int,
+        epoch: int = 0,
+        written: int = 0,
     ) -> None:
         """A lane begins anew, somewhere, in the how-manieth topic of its name."""
         self.chain.sent(lane, offset)
         self._bare.discard(lane)
         ways = self._lanes.setdefault(lane, [])
-        after = Generation(len(ways), log, offset, offset, {offset}, frozenset(follows))
-        ways.append(after)
+        way = self._ways.get(lane.stream, 0)
+        ways.append(Generation(len(ways), log, offset, offset, {offset}, way, written, epoch))
+
+    def elsewhere(self, stream: StreamId) -> None:
+        """All lanes of a stream begin anew now, those that nobody sent as well."""
+        self._ways[stream] = self._ways.get(stream, 0) + 1
 
     def added_again(self, stream: StreamId) -> None:
         """Its lanes have no positions any more."""
+        self.elsewhere(stream)
         self._bare |= {each for each in self._lanes if each.stream == stream}
 
     def deleted(self, lanes: Iterable[LaneId]) -> None:

@@ -5,13 +5,17 @@ each record that its lane passed has its effect, and none has it twice. Exactly-
 else. At-most-once may lose, and at-least-once may do twice, only records of slices that were in
 flight when something happened to whoever ran them. Where effects and moves are one transaction, or
 a move comes first, they are counted against each other over all generations as well. Records that
-can never be handled were set aside or skipped. Order is judged by when an effect was first made in
-its generation; by intent there is no order, as effects replace each other.
+can never be handled were set aside or skipped, and so may others be that make trouble; none that is
+good. Order is judged by when an effect was first made in its generation; by intent there is no
+order, as effects replace each other. A rerun is judged as a stream of its own. What at-most-once
+lost is told by its offsets.
 
 Not judged, as it is not promised: how effects of one generation stand among those of another; what
 a topic that was deleted still had behind the position; and, until somebody looks at topics again
 (``world.py`` holds drivers to half a minute), which of two topics of a name was read. By intent,
-what stands under an identity is compared only as long as its offsets mean the same topic.
+what stands under an identity is compared only as long as its offsets mean the same topic. Of a log
+that was cut and grew again any record may be the one that an offset stands for, and by intent what
+was recorded behind the cut is cut anew.
 """
 
 from __future__ import annotations
@@ -20,17 +24,23 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.model.streams import Guarantee, LaneId
+from headrace.cycle.claims import tells_of_claim
+from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, Order, original
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.decisions import topic_of
 from headrace.testing.simulation.generations import Generation
+from headrace.testing.simulation.reruns import unfinished
 from headrace.testing.simulation.settling import standing_still
-from headrace.testing.simulation.sinks import Done, done_in
-from headrace.testing.simulation.topics import log_of, named, tenant_of
+from headrace.testing.simulation.sinks import Done, done_in, table_of
+from headrace.testing.simulation.stream_order import StreamOrder
+from headrace.testing.simulation.topics import bare, named, tenant_of
+from headrace.testing.simulation.troubles import GOOD, trouble_of
 from headrace.testing.simulation.world import World
 from headrace.use_cases import UseCase
 
 _NAMED = 3
+#: where one of these happened, it may be that nobody knows what at-most-once lost
+_UNTOLD = ("drivers killed", "drivers paused", "drivers replaced", "seeks", "added again")
 
 
 def judge(world: World) -> list[str]:
@@ -39,13 +49,20 @@ def judge(world: World) -> list[str]:
     wrong = [str(report) for report in (each.report() for each in checkers) if not report.clean]
     wrong += _some("moves that cannot be", world.generations.found)
     wrong += _some("decisions that cannot be", world.decisions.found)
+    wrong += _some("rates that cannot be", world.rates.found)
     wrong += _kept_lanes(world)
     wrong += _positions(world)
-    for name, use_case in sorted(world.deployed.use_cases.items()):
-        books = _Books(world, use_case)
+    for name in readers(world):
+        books = _Books(world, world.deployed.use_case(name))
         wrong += [f"{name}: {each}" for each in books.wrong()]
-        wrong += [f"{name}: {each}" for each in standing_still(world, name)]
-    return wrong
+        if RERUN_MARK not in name:
+            wrong += [f"{name}: {each}" for each in standing_still(world, name)]
+    return wrong + unfinished(world)
+
+
+def readers(world: World) -> list[str]:
+    """All use cases and reruns."""
+    return [each.use_case for each in world.store.deployments()]
 
 
 @dataclass(slots=True)
@@ -60,63 +77,115 @@ class _Books:
     late: list[Place] = field(default_factory=list)
     lost: list[Place] = field(default_factory=list)
     twice: list[Place] = field(default_factory=list)
+    #: lost, be it as allowed, and nobody was told
+    untold: list[Place] = field(default_factory=list)
+    #: out of the order of their stream
+    unordered: list[str] = field(default_factory=list)
+    #: set aside, and good; or handled, and cannot be
+    misjudged: list[Place] = field(default_factory=list)
+    #: set aside: records, and offsets that a person passed over
+    aside: set[Place] = field(default_factory=set)
     #: effects without a move, or moves without an effect
     unmatched: list[Place] = field(default_factory=list)
 
     def wrong(self) -> list[str]:
         """Everything that is wrong with it."""
+        self._read_letters()
         self._read(_done(self.world, self.use_case))
         for lane in self.world.generations.lanes(lambda each: each.use_case == self.use_case.name):
             for each in self.world.generations.of(lane):
                 self._generation(lane, each)
             if self.use_case.claims or self.use_case.transacts:
                 self._moves(lane)
-        kinds = ("lost", "twice", "foreign", "late", "unmatched")
+        kinds = (
+            "lost",
+            "twice",
+            "untold",
+            "foreign",
+            "late",
+            "unordered",
+            "misjudged",
+            "unmatched",
+        )
         wrong = [each for kind in kinds for each in _some(kind, getattr(self, kind))]
         return wrong + _some("replaced by another effect", list(self._replaced()))
 
+    def _read_letters(self) -> None:
+        for each in self.world.letters.letters:
+            if each.slice.lane.use_case != self.use_case.name or each.error.offset is None:
+                continue
+            trouble = trouble_of(each.error.raw_value)
+            topic = named(each.slice.topic, trouble.log)
+            place = Place(topic, each.slice.lane.partition, each.error.offset)
+            self.aside.add(place)
+            if trouble.kind == GOOD:
+                self.misjudged.append(place)
+
     def _read(self, done: list[Done]) -> None:
-        newest: dict[tuple[LaneId, int], tuple[int, int]] = {}
+        newest: dict[tuple[LaneId, int, str], int] = {}
         for each in done:
             tenant, place = each.found
             if tenant_of(place.topic) != tenant or place not in self.world.topics.ledger.sent:
                 self.foreign.append(place)
                 continue
+            if self.world.topics.poison(place):
+                self.misjudged.append(place)
             of = LaneId(self.use_case.name, tenant, place.partition), each.generation
-            counts, at = self.counts.setdefault(of, Counter()), (log_of(place), place.offset)
+            counts, way = self.counts.setdefault(of, Counter()), (*of, place.topic)
             counts[place] += 1
-            if counts[place] == 1 and at < newest.get(of, at) and self._in_order(place):
+            latest = newest[way] = max(place.offset, newest.get(way, place.offset))
+            if counts[place] == 1 and place.offset < latest and self._in_order(place):
                 self.late.append(place)
-            newest[of] = max(at, newest.get(of, at))
+        mixed = original(self.use_case.name) in self.world.deployed.mixed
+        if self.use_case.order is Order.STREAM and not mixed:
+            order = StreamOrder(self.world.topics, self.world.generations)
+            self.unordered = order.late(each for each in done if self._in_order(each.found.place))
 
     def _in_order(self, place: Place) -> bool:
         """Whether it has to be; a task that sleeps behind its claim makes its effect late."""
-        if self.use_case.intends:
+        if self.use_case.intends or self._intended_once():
             return False
         return not (self.use_case.claims and self._touched(place))
 
+    def _intended_once(self) -> bool:
+        book = self.world.deployed.books.get(original(self.use_case.name))
+        return book is not None and book.exactly_once == "intent"
+
     def _generation(self, lane: LaneId, generation: Generation) -> None:
         """None lost of what it passed, and none twice."""
-        of = {generation.number, *generation.follows}
-        counts = [self.counts.get((lane, number), Counter()) for number in of]
-        topic = named(topic_of(lane.stream), generation.log)
+        counts = self.counts.get((lane, generation.number), Counter())
+        topics, topic = self.world.topics, topic_of(lane.stream)
         for offset in generation.done:
-            place = Place(topic, lane.partition, offset)
-            if not self._counts(place):
+            versions = topics.at(topic, generation.log, lane.partition, offset)
+            places = [place for place in versions if place is not None]
+            if len(places) < len(versions):
                 continue
             self.world.counts["records checked"] += 1
-            if not any(place in each for each in counts):
-                self._may("lost as allowed", place, allowed=self.use_case.claims, wrong=self.lost)
-        may = self.use_case.guarantee is Guarantee.AT_LEAST_ONCE
-        # A slice that was still to end when its lane was sent back to it may end in both.
-        followers = [
-            each
-            for each in self.world.generations.of(lane)
-            if generation.number in each.follows and not self.use_case.intends
-        ]
-        for place, count in self.counts.get((lane, generation.number), Counter()).items():
-            if count > 1 + len(followers):
+            done = any(place in counts for place in places)
+            if not done and not any(self._aside(place) for place in places):
+                allowed = self.use_case.claims
+                self._may("lost as allowed", places[0], allowed=allowed, wrong=self.lost)
+                self._see_that_it_is_told(lane, offset)
+        mixed = original(lane.use_case) in self.world.deployed.mixed
+        may = self.use_case.guarantee is Guarantee.AT_LEAST_ONCE or (
+            mixed and not self.use_case.claims and not self.use_case.transacts
+        )
+        cut_anew = self.use_case.intends and topics.was_cut(topic)
+        for place, count in counts.items():
+            if count > 1 and not cut_anew:
                 self._may("twice as allowed", place, allowed=may, wrong=self.twice)
+
+    def _see_that_it_is_told(self, lane: LaneId, offset: int) -> None:
+        """What is lost as allowed; where drivers die or people move lanes, nobody may know."""
+        told = (
+            each.slice for each in self.world.store.failures(lane.stream) if tells_of_claim(each)
+        )
+        if any(
+            each.lane == lane and each.from_offset <= offset < each.until_offset for each in told
+        ):
+            self.world.counts["lost as told"] += 1
+        elif not any(self.world.counts[each] for each in _UNTOLD):
+            self.untold.append(Place(topic_of(lane.stream), lane.partition, offset))
 
     def _moves(self, lane: LaneId) -> None:
         """As many effects as moves; not for topics made again, whose moves tell of no record."""
@@ -127,11 +196,17 @@ class _Books:
         done = Counter[Place]()
         for each in self.world.generations.of(lane):
             done += self.counts.get((lane, each.number), Counter())
-        for offset in {*moved, *(place.offset for place in done)}:
+        effects = Counter[Place]()
+        for place, count in done.items():
+            effects[_first_version(place)] += count
+        for offset in {*moved, *(place.offset for place in effects)}:
+            versions = self.world.topics.at(topic, 1, lane.partition, offset)
+            if any(each is None or self._aside(each) for each in versions):
+                continue
             place = Place(named(topic, 1), lane.partition, offset)
-            lacks = moved[offset] - done[place]
+            lacks = moved[offset] - effects[place]
             may_lack = self.use_case.claims and self._touched(place)
-            if self._counts(place) and (lacks < 0 or (lacks and not may_lack)):
+            if lacks < 0 or (lacks and not may_lack):
                 self.unmatched.append(place)
 
     def _may(self, what: str, place: Place, *, allowed: bool, wrong: list[Place]) -> None:
@@ -140,30 +215,39 @@ class _Books:
         else:
             wrong.append(place)
 
-    def _counts(self, place: Place) -> bool:
-        """Whether it is a record that can be handled."""
-        topics = self.world.topics
-        return place in topics.ledger.sent and place not in topics.poisoned
+    def _aside(self, place: Place) -> bool:
+        """Whether a record was set aside, or passed over by a person."""
+        skipped = (self.use_case.name, bare(place)) in self.world.decisions.skipped
+        return skipped or place in self.aside
 
     def _touched(self, place: Place) -> bool:
-        bare = place._replace(topic=place.topic.partition("#")[0])
-        return (self.use_case.name, bare) in self.world.touched
+        return (self.use_case.name, bare(place)) in self.world.touched
 
     def _replaced(self) -> Iterator[Place]:
         """By intent, an effect that was written again differs only if its topic does."""
-        book = self.world.deployed.books.get(self.use_case.name)
+        book = self.world.deployed.books.get(original(self.use_case.name))
         for before, after in book.changed if book is not None and self.use_case.intends else ():
             places = [each.place for each in (*before, *after)]
             topics = {each.topic for each in places}
-            made_again = any(self.world.topics.made[each.partition("#")[0]] > 1 for each in topics)
+            made_again = any(self._is_another(each.partition("#")[0]) for each in topics)
             both = bool(before) and bool(after)
             if not made_again or (both and len(topics) == 1):
                 yield places[0]
 
+    def _is_another(self, topic: str) -> bool:
+        """Whether offsets of a topic have meant different records."""
+        return self.world.topics.made[topic] > 1 or self.world.topics.was_cut(topic)
+
+
+def _first_version(place: Place) -> Place:
+    return place._replace(topic=place.topic.partition("~")[0])
+
 
 def _done(world: World, use_case: UseCase) -> list[Done]:
-    book = world.deployed.books.get(use_case.name)
-    return book.done if book is not None else done_in(world.make.rows(world.store))
+    name = original(use_case.name)
+    book = world.deployed.books.get(name)
+    done = book.done if book else done_in(world.make.rows(world.store, table_of(name)))
+    return [each for each in done if each.reader == use_case.name]
 
 
 def _kept_lanes(world: World) -> list[str]:
@@ -181,7 +265,9 @@ def _positions(world: World) -> list[str]:
     """Positions that are not where moves and decisions led, or in another topic."""
     found = []
     at = {each.lane: each.next_offset for each in world.store.load_positions()}
-    served = {each.id for each in world.store.streams() if each.state == "active"}
+    begun = {each.use_case for each in world.store.deployments() if each.until != {}}
+    active = {each.id for each in world.store.streams() if each.state == "active"}
+    served = {each for each in active if each.use_case in begun}
     for lane in world.generations.lanes(lambda _: True):
         now, topic = world.generations.now(lane), topic_of(lane.stream)
         if at.get(lane) != (None if now is None else now.at):

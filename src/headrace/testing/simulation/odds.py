@@ -21,16 +21,54 @@ class Odds:
     store_before: float = 0.0
     store_after: float = 0.0
     sink_fails: float = 0.0
+    #: of a write: it was done, and its answer is lost
+    sink_unsure: float = 0.0
+    #: of a call that keeps dead letters: it fails, and some may be kept all the same
+    letters_fail: float = 0.0
+    #: of a call of the dead letters: it takes long
+    letters_slow: float = 0.0
+    #: of a question whether a letter can be kept at once: it cannot
+    letters_unready: float = 0.0
+    #: of what a driver does beside its turns: it begins later
+    beside_late: float = 0.0
+    #: of a question to the log: no broker answers
+    log_fails: float = 0.0
+    #: of a question to the log: it takes long
+    log_slow: float = 0.0
+    #: of a partition in an answer of the log: it is left out
+    log_partial: float = 0.0
+    #: of a moment for it: a leader is cut off, and tells an end of a while ago
+    log_stale: float = 0.0
+    #: of a moment for it: a log loses its youngest records
+    cuts: float = 0.0
+    #: of a moment for it: a range is to be read once more
+    reruns: float = 0.0
+    #: of a driver's question for results: its engine has ended
+    engine_stops: float = 0.0
+    #: of a deployment: a driver cannot load it yet
+    loads_late: float = 0.0
+    #: of a deployment: it has other terms (guarantee, order, sink)
+    other_terms: float = 0.0
     #: of a wave: nothing of it ran
     lost_before: float = 0.0
     #: of a wave: it ran, and nobody heard of it
     lost_after: float = 0.0
     #: of a bin: it yields after its first group
     yields: float = 0.0
-    #: of a record: it can never be handled
-    poison: float = 0.0
-    #: of a record: it cannot be handled for some seconds
-    stumbles: float = 0.0
+    #: of a record: the handler calls it bad
+    bad: float = 0.0
+    #: of a record: the handler raises, for ever or for some seconds
+    raises: float = 0.0
+    #: of a record: the handler hangs, and can be interrupted
+    hangs: float = 0.0
+    #: of a record: the handler hangs, and cannot be interrupted
+    sticks: float = 0.0
+    #: of a record: the handler kills its worker
+    kills: float = 0.0
+    #: of a record: the sink refuses what comes of it
+    refused: float = 0.0
+    #: of a record: what its handler calls is down for some seconds
+    down: float = 0.0
     #: of a call of a handler: it takes too long
     dawdles: float = 0.0
     #: of a moment for it: somebody seeks a stream
@@ -49,15 +87,34 @@ _MOST = {
     "driver_killed": 0.004,
     "driver_paused": 0.004,
     "task_killed": 0.02,
-    "task_paused": 0.03,
+    "task_paused": 0.05,
     "store_before": 0.01,
     "store_after": 0.01,
     "sink_fails": 0.1,
+    "sink_unsure": 0.1,
+    "letters_fail": 0.3,
+    "letters_slow": 0.2,
+    "letters_unready": 0.5,
+    "beside_late": 0.3,
+    "log_fails": 0.02,
+    "log_slow": 0.01,
+    "log_partial": 0.03,
+    "log_stale": 1.0,
+    "cuts": 1.0,
+    "reruns": 1.0,
+    "engine_stops": 0.005,
+    "loads_late": 0.5,
+    "other_terms": 1.0,
     "lost_before": 0.2,
     "lost_after": 0.2,
     "yields": 0.5,
-    "poison": 0.02,
-    "stumbles": 0.02,
+    "bad": 0.02,
+    "raises": 0.01,
+    "hangs": 0.005,
+    "sticks": 0.003,
+    "kills": 0.005,
+    "refused": 0.01,
+    "down": 0.02,
     "dawdles": 0.04,
     "seeks": 1.0,
     "comes_and_goes": 1.0,
@@ -68,6 +125,12 @@ _MOST = {
 assert set(_MOST) == {each.name for each in fields(Odds)}
 
 
+#: what part of all faults a run has: mostly few, so that single ones meet single others
+_PARTS = (0.1, 0.2, 0.5)
+
+
 def draw(rng: Random) -> Odds:
-    """Draw which faults there are, each with an even chance, and how often they come."""
-    return Odds(**{name: rng.choice([0.0, rng.uniform(0, most)]) for name, most in _MOST.items()})
+    """Draw which faults there are, and how often they come."""
+    part = rng.choice(_PARTS)
+    drawn = {name: (rng.random() < part, rng.uniform(0, most)) for name, most in _MOST.items()}
+    return Odds(**{name: often if there else 0.0 for name, (there, often) in drawn.items()})

@@ -11,14 +11,18 @@ import json
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from headrace.errors import ConfigError, Temporary
-from headrace.model.streams import State, StreamId, Tenant, Throttle
+from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.model.records import Failure
+from headrace.model.streams import RERUN_MARK, State, StreamId, Tenant, Throttle
+from headrace.operating import quarantine
 from headrace.operating.seeking import seek
 from headrace.testing.simulation.decisions import topic_of
-from headrace.testing.simulation.topics import is_poison
+from headrace.testing.simulation.troubles import is_poison
 from headrace.testing.simulation.world import World
 
 _MOST_TENANTS = 5
+#: chance that a person skips what would come through later
+_HASTY = 0.2
 
 
 def tenant_state(world: World) -> None:
@@ -32,7 +36,7 @@ def tenant_state(world: World) -> None:
 
 def stream_state(world: World) -> None:
     """Suspend or resume a stream, whatever stopped it."""
-    stream = _stream(world)
+    stream = world.rng.choice(world.store.streams()).id
     state = world.rng.choice([State.ACTIVE, State.SUSPENDED])
     world.say(f"stream {stream}: {state}")
     with suppress(ConfigError):
@@ -43,6 +47,7 @@ def stream_state(world: World) -> None:
 
 def throttle(world: World) -> None:
     """Set or lift a throttle."""
+    world.counts["throttles"] += 1
     limit = world.rng.choice([None, 0.5, 5.0])
     with suppress(ConfigError):
         world.store.set_throttle(_tenant(world), Throttle(records_per_s=limit))
@@ -82,13 +87,15 @@ def add_again(world: World) -> None:
     gone = [each.name for each in world.store.tenants() if each.state is State.REMOVED]
     streams = [each.id for each in world.store.streams() if each.state is State.REMOVED]
     streams = [each for each in streams if each.tenant not in gone]
+    streams = [each for each in streams if RERUN_MARK not in each.use_case]
     if not (gone or streams) or world.rng.random() >= world.odds.comes_and_goes:
         return
     world.counts["added again"] += 1
     if world.rng.randrange(len(gone) + len(streams)) < len(gone):
         tenant = world.rng.choice(gone)
         world.store.add_tenant(Tenant(tenant))
-        streams = [StreamId(name, tenant) for name in sorted(world.deployed.use_cases)]
+        # With its reruns, which stay removed: nothing of an earlier tenant has a position.
+        streams = [each.id for each in world.store.streams() if each.id.tenant == tenant]
     else:
         streams = [world.rng.choice(streams)]
         world.store.add_stream(streams[0])
@@ -107,7 +114,14 @@ def seek_somewhere(world: World) -> None:
 
 
 def resume(world: World, stream: StreamId) -> None:
-    """Seek a stream that is suspended because it lost something, and resume it."""
+    """Seek a stream that is suspended because it lost something, and resume it.
+
+    A rerun is given up: in another topic, or behind a gap, its end means nothing.
+    """
+    if stream in world.decisions.stopped and RERUN_MARK in stream.use_case:
+        world.store.set_stream_state(stream, State.REMOVED)
+        world.decisions.stopped.pop(stream)
+        return
     if stream in world.decisions.stopped:
         _seek(world, stream, "earliest")
     world.store.set_stream_state(stream, State.ACTIVE)
@@ -115,11 +129,13 @@ def resume(world: World, stream: StreamId) -> None:
 
 
 def deploy(world: World) -> None:
-    """A new version of a use case."""
-    deployment = world.deployed.deploy(world.rng.choice(sorted(world.deployed.use_cases)))
+    """A new version of a use case, at times under other terms."""
+    name = world.rng.choice(sorted(world.deployed.use_cases))
+    if world.rng.random() < world.odds.other_terms:
+        world.deployed.change_terms(name)
+    world.deployed.deploy(name)
     for life in world.lives:
-        if not life.turning:
-            world.load(life, deployment)
+        world.load_changes(life)
 
 
 def decide_something(world: World) -> None:
@@ -130,18 +146,45 @@ def decide_something(world: World) -> None:
 
 
 def decide(world: World, number: int) -> None:
-    """Somebody skips what can never be handled, and retries everything else."""
+    """Somebody skips what can never be handled, and retries everything else, mostly."""
     failure = world.store.failure(number)
-    lane = failure.slice.lane
-    with suppress(ConfigError):
-        if failure.error.offset is not None and is_poison(failure.error.raw_value):
-            world.store.skip_failure(number)
-            world.say(f"failure {number} skipped: {lane} goes on at {failure.skipped_to}")
-            world.generations.passed(lane, failure.skipped_to)
+    hasty = not world.calm and world.rng.random() < _HASTY
+    with suppress(ConfigError, Temporary):
+        if _hopeless(world, failure) or (hasty and failure.error.offset is not None):
+            quarantine.skip(world.store, world.letters, failure)
+            _passed(world, failure)
             return
     with suppress(ConfigError):
         world.store.retry_failure(number)
         world.say(f"failure {number} retried: {failure.error.message}")
+
+
+def _hopeless(world: World, failure: Failure) -> bool:
+    """Whether what it names can never be handled; if no record, whether nothing else is there."""
+    if failure.error.offset is not None:
+        return is_poison(failure.error.raw_value)
+    if failure.error.code == "SinkRefused":
+        return True  # nothing tells which of several merged or recorded ones it was
+    piece = failure.slice
+    with suppress(HeadraceError):
+        rows = world.log.rows(piece)
+        poison = [is_poison(row.value) for _, row in rows]
+        # A recorded slice runs as it was, and cannot tell more.
+        return any(poison) if world.deployed.intends(piece.lane.stream) else _only(poison)
+    return False
+
+
+def _only(poison: list[bool]) -> bool:
+    return bool(poison) and all(poison)
+
+
+def _passed(world: World, failure: Failure) -> None:
+    lane = failure.slice.lane
+    world.say(f"failure {failure.id} skipped: {lane} goes on at {failure.skipped_to}")
+    if failure.error.offset is None:
+        world.decisions.passed_over(failure.slice)
+    world.generations.passed(lane, failure.skipped_to)
+    world.decisions.moved(lane, failure.skipped_to)
 
 
 def _seek(world: World, stream: StreamId, to: str) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.testing.simulation import brokers, operators
-from headrace.testing.simulation.world import LEASE_S, Life, World
+from headrace.testing.simulation import brokers, operators, reruns
+from headrace.testing.simulation.lives import Life
+from headrace.testing.simulation.world import LEASE_S, World
 
 _NAMES = ("d0", "d1", "d2")
 _MOMENTS_S = (0.0, 0.01, 0.05, 0.2)
@@ -88,7 +89,7 @@ def _drain(world: World) -> None:
 
 
 def _lose_executor(world: World) -> None:
-    asleep = [each for each in world.cluster.flights if each.running]
+    asleep = [each for each in world.cluster.flights if each.running and not each.whole]
     if asleep and world.odds.task_paused:
         flight = world.rng.choice(asleep)
         world.say(f"an executor with a bin of {flight.wave.id} is thought lost")
@@ -96,6 +97,12 @@ def _lose_executor(world: World) -> None:
         for attempt in flight.running:
             attempt.actor.hurt()
         world.cluster.lose_executor(flight)
+
+
+def _look_at_deployments(world: World) -> None:
+    life = _somebody(world)
+    if life is not None:
+        world.load_changes(life)
 
 
 def _store(world: World) -> None:
@@ -115,12 +122,13 @@ def _somebody(world: World) -> Life | None:
 _CHOICES: dict[Callable[[World], None], float] = {
     _turn: 45.0,
     World.run_bin: 30.0,
+    World.run_beside: 6.0,
     _wait: 3.0,
     _start_driver: 2.0,
     _kill_driver: 0.7,
     _pause_driver: 0.7,
     _drain: 0.2,
-    _lose_executor: 1.0,
+    _lose_executor: 4.0,
     _store: 0.7,
     _wall_clock_jumps: 0.2,
     brokers.send: 8.0,
@@ -128,18 +136,22 @@ _CHOICES: dict[Callable[[World], None], float] = {
     brokers.broker: 0.7,
     brokers.leader: 1.0,
     brokers.expire: 1.0,
+    brokers.cut: 1.0,
+    brokers.cut_off: 1.0,
     brokers.delete: 0.7,
     brokers.make_again: 3.0,
     brokers.widen: 0.4,
     operators.tenant_state: 0.7,
     operators.stream_state: 0.7,
-    operators.throttle: 0.4,
+    operators.throttle: 0.8,
     operators.weight: 0.2,
     operators.add_tenant: 0.5,
     operators.remove: 0.5,
     operators.add_again: 1.5,
     operators.seek_somewhere: 1.5,
-    operators.deploy: 0.3,
+    operators.deploy: 0.4,
+    reruns.begin_one: 0.5,
+    _look_at_deployments: 1.0,
     operators.decide_something: 1.0,
 }
 _ACTIONS, _WEIGHTS = list(_CHOICES), list(_CHOICES.values())

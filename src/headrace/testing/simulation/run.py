@@ -22,11 +22,13 @@ from headrace.ports import Store
 from headrace.sinks import SqlTable
 from headrace.spark import task
 from headrace.store import open_store
+from headrace.testing.simulation.actors import Killed
 from headrace.testing.simulation.judge import judge
+from headrace.testing.simulation.lives import Make
 from headrace.testing.simulation.play import play
 from headrace.testing.simulation.settling import settle
-from headrace.testing.simulation.sinks import COLUMNS, TABLE, TwinTable
-from headrace.testing.simulation.world import Make, World
+from headrace.testing.simulation.sinks import COLUMNS, TwinTable
+from headrace.testing.simulation.world import World
 from headrace.testing.store_twin import StoreTwin
 
 ACTIONS = 150
@@ -55,7 +57,7 @@ class Outcome:
 
 def on_twins() -> Make:
     """The twin of the store, with the twin of a table in it."""
-    return Make(StoreTwin, TwinTable, lambda store: store.rows(TABLE))  # type: ignore[attr-defined]
+    return Make(StoreTwin, TwinTable, lambda store, name: store.rows(name))  # type: ignore[attr-defined]
 
 
 def on_sqlite(folder: Path) -> Make:
@@ -69,11 +71,11 @@ def on_sqlite(folder: Path) -> Make:
         path.write_bytes(_empty_store())
         return open_store(f"sqlite:///{path}")
 
-    def rows(store: Store) -> Sequence[Any]:
+    def rows(store: Store, name: str) -> Sequence[Any]:
         with store.positions.begin() as connection:
-            return connection.execute(text(f"SELECT * FROM {TABLE}")).mappings().all()  # noqa: S608
+            return connection.execute(text(f"SELECT * FROM {name}")).mappings().all()  # noqa: S608
 
-    return Make(opened, lambda: SqlTable(TABLE, COLUMNS), rows)
+    return Make(opened, lambda name: SqlTable(name, COLUMNS), rows)
 
 
 @cache
@@ -106,7 +108,7 @@ def simulate(
         try:
             play(world, actions)
             wrong = settle(world) or judge(world)
-        except Exception as error:  # whatever it is, it is a finding with a seed
+        except (Exception, Killed) as error:  # whatever it is, it is a finding with a seed
             where = traceback.format_exc() if tell else traceback.format_exc(-3)
             wrong = [f"{type(error).__name__}: {error}\n{where}"]
         finally:

@@ -6,7 +6,7 @@ it, since it may hold up nobody else, and then with a person who seeks and resum
 
 from __future__ import annotations
 
-from headrace.model.streams import State, StreamId, Throttle
+from headrace.model.streams import LaneId, State, StreamId, Throttle
 from headrace.testing.simulation.brokers import make_again
 from headrace.testing.simulation.operators import decide, resume
 from headrace.testing.simulation.world import LOOKED_S, World
@@ -56,6 +56,9 @@ def _stop_faults(world: World) -> None:
     for topic, partitions in world.topics.partitions.items():
         for partition in range(partitions):
             world.log.set_leader(topic, partition, True)
+    if world.topics.cuts:
+        # Whoever first asked while there was no leader finds a cut when topics are looked at.
+        world.topics.changed_s = world.clock.monotonic_s()
     for tenant in world.store.tenants():
         # No more than needed: what operators change makes drivers look at everything again.
         if tenant.state is State.SUSPENDED:
@@ -101,7 +104,10 @@ def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
         free = stream.id in decided or stream.id not in world.decisions.stopped
         if stream.state is State.SUSPENDED and free:
             resume(world, stream.id)
+    while world.jobs:
+        world.run_beside()
     for life in list(world.lives):
+        world.load_changes(life)
         world.turn(life)
     while world.cluster.runnable:
         world.run_bin()
@@ -111,19 +117,33 @@ def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
 def _at_rest(world: World) -> bool:
     boards = [life.driver.board for life in world.lives]
     held = [stream for board in boards for stream in board.streams]
-    wanted = {each.id for each in world.store.streams() if each.state is State.ACTIVE}
+    served = {each.use_case for each in world.store.deployments() if each.until != {}}
+    active = {each.id for each in world.store.streams() if each.state is State.ACTIVE}
+    wanted = {each for each in active if each.use_case in served}
     at = {each.lane: each.next_offset for each in world.store.load_positions()}
     pieces = (piece for wave in world.store.pending_intents() for piece in wave.slices)
     # One whose lane has moved on holds nobody; it goes when its wave is looked at as a whole.
     recorded = (piece for piece in pieces if at.get(piece.lane) == piece.from_offset)
     return (
-        all(life.driver.idle for life in world.lives)
+        not any(_is_beyond(world, lane, offset) for lane, offset in at.items())
+        and all(life.driver.idle for life in world.lives)
         and not any(each.has_work for board in boards for each in board.streams.values())
         and not world.cluster.flights
         and not world.store.failures(only_open=True)
         and all(piece.lane.stream in world.decisions.stopped for piece in recorded)
         and wanted <= set(held)
     )
+
+
+def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:
+    """Whether a lane that is served stands behind the end of its log, as one that was cut."""
+    now = world.generations.now(lane)
+    stream = next(each for each in world.store.streams() if each.id == lane.stream)
+    there = lane.partition < world.topics.partitions[stream.topic]
+    served = stream.state is State.ACTIVE and lane.stream not in world.decisions.stopped
+    if now is None or not there or not served or now.log != world.topics.made[stream.topic]:
+        return False
+    return offset > world.log.edges(stream.topic, lane.partition).stop
 
 
 def _why(world: World) -> str:

@@ -2,7 +2,11 @@
 
 `Notebook` knows no transactions: at-most-once and at-least-once have in it what happened, in order;
 exactly-once by intent has what stands there at the end, by the effects' identities. `TwinTable` is
-the twin of ``SqlTable``: rows and positions in one transaction of the store's twin.
+the twin of ``SqlTable``: rows and positions in one transaction of the store's twin, or rows alone.
+`Picky` stands around any of them and refuses single records.
+
+What a notebook was told may be in it although nobody hears so, as mail that was sent: that a write
+failed says nothing of what is there.
 """
 
 from __future__ import annotations
@@ -11,20 +15,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from headrace.errors import SinkUnavailable, StoreUnavailable
+from headrace.errors import SinkRefused, SinkUnavailable, StoreUnavailable
 from headrace.model.streams import LaneId
 from headrace.ports import Effect, Site, Written
+from headrace.sinks.outcomes import failed
 from headrace.testing.ledger import Found, Place
 
 #: columns of what the simulation's handler returns
 COLUMNS = {
+    "reader": "text",
     "tenant": "text",
     "topic": "text",
     "lane": "bigint",
     "place": "bigint",
     "generation": "bigint",
 }
-TABLE = "found"
+
+
+def table_of(use_case: str) -> str:
+    """The name of its table."""
+    return f"found_{use_case.replace('-', '_')}"
+
 
 Identity = tuple[tuple[LaneId, int, int], ...]
 
@@ -32,6 +43,8 @@ Identity = tuple[tuple[LaneId, int, int], ...]
 class Done(NamedTuple):
     """An effect, with the generation of its lane that it was started in."""
 
+    #: the use case, or the rerun of it
+    reader: str
     found: Found
     generation: int
     #: of the effect it is part of, where a sink knows effects by their identities
@@ -45,6 +58,7 @@ def done_in(rows: Sequence[Any], identity: Identity = ()) -> list[Done]:
     """Rows, each with the columns of ``COLUMNS``, as effects."""
     return [
         Done(
+            each["reader"],
             Found(each["tenant"], Place(each["topic"], each["lane"], each["place"])),
             each["generation"],
             identity,
@@ -58,8 +72,9 @@ class Notebook:
     """A sink for everything but exactly-once by transaction."""
 
     exactly_once: Literal["intent"] | None
-    #: whether a write fails now
+    #: whether a write fails now, and whether its answer is lost
     fails: Callable[[], bool]
+    unsure: Callable[[], bool]
     #: told of effects: whose slice it was, and what was written
     wrote: Callable[[str, Wrote], None]
     #: what happened, in order
@@ -112,6 +127,9 @@ class _Page:
                 raise SinkUnavailable("the simulation's sink does not answer")
             self.book.note(effect)
         self.door.step("after sink.write")
+        if self.book.unsure():
+            self.door.hurt()
+            raise SinkUnavailable("the answer of the simulation's sink was lost")
         return [Written()] * len(effects)
 
     def close(self) -> None:
@@ -122,21 +140,26 @@ class _Page:
 class TwinTable:
     """A table in the store's twin."""
 
+    name: str
     exactly_once: Literal["transaction"] = "transaction"
 
     def prepare(self, site: Site) -> None:
         """The first row makes it."""
 
-    def open(self, site: Site) -> _TableWriter:
+    def open(self, site: Site) -> TableWriter:
         """A writer for one bin."""
-        return _TableWriter(site.positions)
+        return TableWriter(site.positions, self.name)
 
 
 @dataclass(frozen=True, slots=True)
-class _TableWriter:
+class TableWriter:
+    """Writes groups of effects, a transaction for each group; one that is lost is not repeated."""
+
     positions: Any
+    name: str
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all of them, or none."""
         try:
             with self.positions.begin() as transaction:
                 return [self._write(transaction, each) for each in effects]
@@ -144,15 +167,67 @@ class _TableWriter:
             raise SinkUnavailable(str(error)) from error
 
     def _write(self, transaction: Any, effect: Effect) -> Written:
-        moves = effect.moves
-        moved = self.positions.advance_in(transaction, moves)
+        moves = effect.moves if effect.move_positions else ()
+        moved = self.positions.advance_in(transaction, moves) if moves else []
         if not all(moved):
             back = [move.undone() for move, made in zip(moves, moved, strict=True) if made]
             self.positions.advance_in(transaction, back)
             return Written(superseded=True)
         if effect.output.num_columns:
-            transaction.insert(TABLE, effect.output.to_pylist())
-        return Written(committed=True)
+            transaction.insert(self.name, effect.output.to_pylist())
+        return Written(committed=effect.move_positions)
 
     def close(self) -> None:
         """Nothing to give up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picky:
+    """A sink that refuses effects with certain records, one by one or all it is given at once."""
+
+    sink: Any
+    #: whether it takes an effect with this record
+    takes: Callable[[Place], bool]
+    #: it raises, and does not say which of several it was
+    raises: bool
+
+    @property
+    def exactly_once(self) -> Literal["transaction", "intent"] | None:
+        """That of the sink."""
+        found: Literal["transaction", "intent"] | None = self.sink.exactly_once
+        return found
+
+    def prepare(self, site: Site) -> None:
+        """As the sink does."""
+        self.sink.prepare(site)
+
+    def open(self, site: Site) -> _PickyWriter:
+        """A writer for one bin."""
+        return _PickyWriter(self, self.sink.open(site), site.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class _PickyWriter:
+    picky: Picky
+    writer: Any
+    #: of the task
+    door: Any
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        refused = [self._refused(each) for each in effects]
+        if self.picky.raises and any(refused):
+            self.door.hurt()
+            raise SinkRefused(_REFUSED)
+        taken = [each for each, no in zip(effects, refused, strict=True) if not no]
+        answers = iter(self.writer.write(taken) if taken else ())
+        return [failed(SinkRefused(_REFUSED)) if no else next(answers) for no in refused]
+
+    def _refused(self, effect: Effect) -> bool:
+        rows = effect.output.to_pylist() if effect.output.num_columns else []
+        return not all(self.picky.takes(each.found.place) for each in done_in(rows))
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+_REFUSED = "the simulation's sink does not take this one"

@@ -2,7 +2,9 @@
 
 A topic that was deleted and made again has the same offsets with other records, so a place names
 the how-manieth topic of its name it is in, as ``acme.visits#2``, and each record says so itself:
-what a handler is given is told by its content and not by where somebody believes to be.
+what a handler is given is told by its content and not by where somebody believes to be. A log that
+was cut has the same offsets with other records too: what is sent behind the first cut of a topic is
+in ``acme.visits#2~1``, and so an offset can have several *versions*.
 
 Everything here happens at once; who learns of it when is the drivers' matter.
 """
@@ -18,9 +20,8 @@ from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
 from headrace.testing.log_twin import LogTwin, Row, _Lane
 from headrace.testing.simulation.odds import Odds
+from headrace.testing.simulation.troubles import Trouble, drawn, trouble_of
 
-#: what can never be handled
-POISON = (b"bad", b"raises")
 _PARTITIONS = 3
 
 
@@ -29,19 +30,19 @@ def tenant_of(topic: str) -> str:
     return topic.partition(".")[0]
 
 
-def named(topic: str, log: int) -> str:
+def named(topic: str, log: int | str) -> str:
     """The how-manieth topic of its name, as places say it."""
     return f"{topic}#{log}"
 
 
 def log_of(place: Place) -> int:
     """The how-manieth topic of its name a place is in."""
-    return int(place.topic.partition("#")[2])
+    return int(place.topic.partition("#")[2].partition("~")[0])
 
 
-def is_poison(value: bytes | None) -> bool:
-    """Whether a record can never be handled."""
-    return (value or b"").startswith(POISON)
+def bare(place: Place) -> Place:
+    """The same partition and offset in whichever topic of its name."""
+    return place._replace(topic=place.topic.partition("#")[0])
 
 
 class Log(LogTwin):
@@ -80,8 +81,19 @@ class Topics:
     made_at_s: dict[str, float] = field(default_factory=dict)
     #: when a topic or partition was made the last time
     changed_s: float = 0.0
-    #: records that can never be handled
-    poisoned: set[Place] = field(default_factory=set)
+    #: what each record does
+    troubles: dict[Place, Trouble] = field(default_factory=dict)
+    #: what was at an offset of the how-manieth topic, one after the other; None is a gap
+    versions: dict[Place, list[Place | None]] = field(default_factory=dict)
+    #: in which order records were written, and under which timestamp
+    written: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    #: where logs were cut, by topic and partition; of the topic that is there
+    cuts: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    #: partitions whose leader is cut off: the end that it tells, and until when it does
+    stale: dict[TopicPartition, tuple[int, float]] = field(default_factory=dict)
+    #: partitions whose leader was cut off at some time, and the first offset that it hid
+    hidden: dict[TopicPartition, int] = field(default_factory=dict)
+    _cut: dict[str, int] = field(default_factory=dict)
     _logs: dict[str, int] = field(default_factory=dict)
 
     def make(self, topic: str) -> None:
@@ -91,13 +103,14 @@ class Topics:
         self.partitions[topic] = self.rng.randint(1, 2)
         self.log.create_topic(topic, self.partitions[topic])
         self._logs[self.log.id_of(topic)] = number
-        self.ledger.topic(tenant_of(topic), named(topic, number))
-        self.isolation.topic(tenant_of(topic), named(topic, number))
+        self._begins(topic, self.label(topic))
 
     def delete(self, topic: str) -> None:
         """Delete one with all of its records."""
         del self.partitions[topic]
         self.log.delete_topic(topic)
+        self.cuts = {at: found for at, found in self.cuts.items() if at.topic != topic}
+        self.stale = {at: found for at, found in self.stale.items() if at.topic != topic}
 
     def log_of_id(self, topic_id: str) -> int:
         """The how-manieth of its name has this id."""
@@ -123,19 +136,74 @@ class Topics:
         self.log.expire(topic, partition, start)
         return start
 
+    def cut(self, topic: str, partition: int) -> int:
+        """Let a log lose some of its youngest records; return its new end."""
+        edges = self.log.edges(topic, partition)
+        end = self.rng.randint(edges.start, edges.stop)
+        if end < edges.stop:
+            self.log.truncate(topic, partition, end)
+            self.cuts.setdefault(TopicPartition(topic, partition), []).append(end)
+            self._cut[topic] = self._cut.get(topic, 0) + 1
+            self._begins(topic, self.label(topic))
+        return end
+
+    def cut_off(self, topic: str, partition: int, for_s: float) -> int:
+        """Let a leader be cut off, and tell an end that it may have had; return that end."""
+        edges, at = self.log.edges(topic, partition), TopicPartition(topic, partition)
+        end = self.rng.randint(edges.start, edges.stop)
+        self.stale[at] = (end, self.clock.monotonic_s() + for_s)
+        self.hidden[at] = min(end, self.hidden.get(at, end))
+        return end
+
+    def was_hidden(self, place: Place) -> bool:
+        """Whether a record may have been there and nobody could know."""
+        at = TopicPartition(place.topic.partition("#")[0], place.partition)
+        return place.offset >= self.hidden.get(at, place.offset + 1)
+
+    def cut_below(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether the log was ever cut before an offset."""
+        return any(end < offset for end in self.cuts.get(TopicPartition(topic, partition), ()))
+
+    def was_cut(self, topic: str) -> bool:
+        """Whether any topic of that name ever was."""
+        return topic in self._cut
+
+    def label(self, topic: str) -> str:
+        """What its next records say which log they are of."""
+        cut = self._cut.get(topic, 0)
+        return f"{self.made[topic]}~{cut}" if cut else f"{self.made[topic]}"
+
+    def gap(self, topic: str, partition: int, offsets: int) -> None:
+        """Offsets without records."""
+        stop = self.log.edges(topic, partition).stop
+        self.log.append_gap(topic, partition, offsets)
+        for offset in range(stop, stop + offsets):
+            self._there(topic, partition, offset, None)
+
     def send(self, topic: str, partition: int, count: int) -> None:
-        """Some records into a partition, a bad one among them if there are such."""
-        until_s = self.clock.monotonic_s() + self.rng.uniform(0, 20)
-        log = self.made[topic]
+        """Some records into a partition, such that make trouble among them."""
         for _ in range(count):
-            roll, value = self.rng.random(), b"good"
-            if roll < self.odds.poison:
-                value = self.rng.choice(POISON)
-            elif roll < self.odds.poison + self.odds.stumbles:
-                value = f"down:{until_s}".encode()
-            row = Row(value + f"#{log}".encode(), timestamp_ms=int(self.clock.now_s() * 1000))
-            offset = self.log.append(topic, partition, [row])
-            place = Place(named(topic, log), partition, offset)
+            does, label = drawn(self.rng, self.odds, self.clock.monotonic_s()), self.label(topic)
+            value, stamp_ms = f"{does}#{label}".encode(), int(self.clock.now_s() * 1000)
+            offset = self.log.append(topic, partition, [Row(value, timestamp_ms=stamp_ms)])
+            place = Place(named(topic, label), partition, offset)
             self.ledger.acknowledged(place)
-            if is_poison(value):
-                self.poisoned.add(place)
+            self.troubles[place] = trouble_of(value)
+            self.written[place] = (len(self.written), stamp_ms)
+            self._there(topic, partition, offset, place)
+
+    def at(self, topic: str, log: int, partition: int, offset: int) -> list[Place | None]:
+        """Everything that ever was at an offset of the how-manieth topic of a name."""
+        return self.versions.get(Place(named(topic, log), partition, offset), [None])
+
+    def poison(self, place: Place) -> bool:
+        """Whether a record can never be handled."""
+        return self.troubles[place].poison
+
+    def _there(self, topic: str, partition: int, offset: int, place: Place | None) -> None:
+        of = Place(named(topic, self.made[topic]), partition, offset)
+        self.versions.setdefault(of, []).append(place)
+
+    def _begins(self, topic: str, label: str) -> None:
+        self.ledger.topic(tenant_of(topic), named(topic, label))
+        self.isolation.topic(tenant_of(topic), named(topic, label))

@@ -8,39 +8,44 @@ What can happen is ``play.py``'s, what must not is ``judge.py``'s.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, cast
 
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Parts
 from headrace.cycle.topics import TOPICS_EVERY_S, TOPICS_STEP_S
-from headrace.errors import Fenced, StoreUnavailable
+from headrace.errors import EngineStopped, Fenced, StoreUnavailable
 from headrace.model.plans import Limits
 from headrace.model.receipts import Receipt
-from headrace.model.records import Deployment, Move
-from headrace.model.streams import LaneId, Slice, Tenant
+from headrace.model.records import Move
+from headrace.model.streams import LaneId, Slice, Tenant, Throttle
 from headrace.model.waves import Wave
-from headrace.ports import Sink, Store, WaveResult
+from headrace.ports import DeadLetter, Store, TopicPartition, WaveResult
 from headrace.spark.task import Kept
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.flight_checker import SingleFlight
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Place
-from headrace.testing.simulation.actors import (
-    Actor,
-    Door,
-    Killed,
+from headrace.testing.simulation.actors import Actor, Killed
+from headrace.testing.simulation.beside import Beside, Job
+from headrace.testing.simulation.cluster import Cluster
+from headrace.testing.simulation.decisions import Decisions, topic_of
+from headrace.testing.simulation.deployed import GUARANTEES, TOPIC, Deployed
+from headrace.testing.simulation.doors import (
+    EngineDoor,
+    LettersDoor,
+    LogDoor,
     PositionsDoor,
     ReaderDoor,
     StoreDoor,
 )
-from headrace.testing.simulation.cluster import Cluster, Engine
-from headrace.testing.simulation.decisions import Decisions, topic_of
-from headrace.testing.simulation.deployed import GUARANTEES, TOPIC, Deployed
 from headrace.testing.simulation.generations import Generations
+from headrace.testing.simulation.lives import Life, Make
 from headrace.testing.simulation.odds import Odds, draw
+from headrace.testing.simulation.rates import Rates
 from headrace.testing.simulation.sinks import Wrote
 from headrace.testing.simulation.topics import Topics
 
@@ -49,36 +54,6 @@ LEASE_S = 5.0
 _DEEPEST = 3
 #: after so long a topic that was made again has been looked at
 LOOKED_S = TOPICS_EVERY_S + 2 * TOPICS_STEP_S
-
-
-@dataclass(eq=False, slots=True)
-class Life:
-    """A driver's process."""
-
-    name: str
-    actor: Actor
-    driver: Driver
-    engine: Engine
-    #: it is inside a turn, asleep
-    turning: bool = False
-    #: when its last turn began
-    turned_s: float = 0.0
-    #: it does nothing before this monotonic second
-    asleep_until_s: float = 0.0
-    #: somebody else has its name or its streams, and it may not know
-    replaced: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Make:
-    """What a test can put in place of the real parts."""
-
-    store: Callable[[], Store]
-    #: the table of exactly-once by transaction, and what is in it at the end
-    table: Callable[[], Sink]
-    rows: Callable[[Store], Sequence[Any]]
-    engine: type[Engine] = Engine
-    driver: type[Driver] = Driver
 
 
 @dataclass(eq=False)
@@ -95,11 +70,11 @@ class World:
     depth: int = 0
     store_down: bool = False
     lives: list[Life] = field(default_factory=list)
+    #: what drivers do beside their turns, and did not begin yet
+    jobs: list[Job] = field(default_factory=list)
     #: use case and place of records that a fault may have touched, in whichever topic of a name
     touched: set[tuple[str, Place]] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
-    #: the generations of each wave's lanes, as it was started last
-    _born: dict[str, Mapping[LaneId, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make log, store, cluster and use cases; no driver yet."""
@@ -107,7 +82,7 @@ class World:
         self.odds: Odds = draw(rng)
         self.clock, self.letters = FakeClock(), DeadLettersTwin()
         self.store = self.make.store()
-        self.generations = Generations()
+        self.generations, self.rates = Generations(), Rates()
         self.flight, self.isolation = SingleFlight(), Isolation()
         self.topics = Topics(rng, self.odds, self.clock, self.isolation)
         self.log = self.topics.log
@@ -116,7 +91,7 @@ class World:
         )
         self.deployed = Deployed(rng, self.clock, self.store, self, self.counts, self.make.table)
         self.decisions = Decisions(
-            self.store, self.topics, self.deployed, self.generations, self._open, self.counts
+            self.store, self.topics, self.deployed, self.generations, self.counts
         )
         for guarantee in rng.sample(GUARANTEES, rng.choice([1, 1, 2])):
             self.deployed.add(guarantee)
@@ -142,15 +117,30 @@ class World:
             self.kill(actor)
             raise Killed(actor.name)
         if roll < killed + paused and not actor.shielded and self.depth < _DEEPEST:
-            self.say(f"PAUSE {actor.name} {what}")
             self.counts[f"{actor.kind}s paused"] += 1
             actor.hurt()
-            self.depth += 1
-            self.meanwhile()
-            self.depth -= 1
-            self.say(f"WAKE {actor.name} {what}{' dead' if actor.dead else ''}")
-            if actor.dead:
-                raise Killed(actor.name)
+            self._sleep(actor, what)
+
+    def dawdle(self, actor: Actor, what: str) -> None:
+        """A call takes long, and everybody else goes on meanwhile."""
+        if not actor.shielded and self.depth < _DEEPEST:
+            self.counts["slow calls"] += 1
+            self._sleep(actor, f"inside {what}")
+
+    def _sleep(self, actor: Actor, what: str) -> None:
+        self.say(f"PAUSE {actor.name} {what}")
+        self.depth += 1
+        self.meanwhile()
+        self.depth -= 1
+        self.say(f"WAKE {actor.name} {what}{' dead' if actor.dead else ''}")
+        if actor.dead:
+            raise Killed(actor.name)
+
+    def believed_end(self, at: TopicPartition, end: int) -> int:
+        """Where a log ends for whoever asks its leader, which may have been cut off."""
+        told, until_s = self.topics.stale.get(at, (end, 0.0))
+        stale = not self.calm and self.clock.monotonic_s() < until_s
+        return min(end, told) if stale else end
 
     def store_fails(self, actor: Actor, when: Literal["before", "after"]) -> bool:
         """Whether the store does not answer now."""
@@ -168,11 +158,21 @@ class World:
         """A position was moved."""
         self.say(f"moved {move.lane} {move.from_offset} to {move.to_offset} (epoch {move.epoch})")
         self.generations.moved(move)
+        self.decisions.moved(move.lane, move.to_offset)
+        self.rates.moved(move)
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
         """A driver decided about lanes as a whole."""
         self.say(f"{name} {', '.join(str(each) for each in args)}")
         self.decisions.decided(name, args)
+
+    def set_aside(self, letter: DeadLetter) -> None:
+        """A dead letter is kept."""
+        self.rates.set_aside(letter)
+
+    def recorded(self, wave: Wave) -> None:
+        """A wave may be written down, and whoever wrote does not know."""
+        self.rates.recorded(wave)
 
     def replaced(self, driver: str, by: Actor) -> None:
         """Another process has a driver's name, or its streams: what it runs is a zombie's."""
@@ -191,31 +191,53 @@ class World:
         run = f"r{self.counts['drivers started']}"
         actor = Actor(f"driver {name} ({run})", "driver")
         engine = self.make.engine(
-            self.cluster, actor, lambda wave: self._launched(life, wave), self._returned
+            self.cluster,
+            actor,
+            lambda wave: self._launched(life, wave),
+            self._returned,
+            self._touch,
         )
         parts = Parts(
             cast("Store", StoreDoor(self.store, actor, self, "store")),
-            cast("Any", Door(self.log, actor, self, "log")),
-            cast("Any", Door(engine, actor, self, "engine")),
-            cast("Any", Door(self.letters, actor, self, "letters")),
+            cast("Any", LogDoor(self.log, actor, self, "log")),
+            cast("Any", EngineDoor(engine, actor, self, "engine")),
+            cast("Any", LettersDoor(self.letters, actor, self, "letters")),
             self.clock,
         )
         limits = Limits(slice_records=6, bins_per_wave=2, min_bin_s=0.001)
-        driver = self.make.driver(parts, run, limits, name=name, lease_s=LEASE_S)
+        beside = Beside(actor, self._is_late, self.jobs)
+        driver = self.make.driver(
+            parts, run, limits, name=name, lease_s=LEASE_S, threads=lambda _: beside
+        )
         driver.failing.chance = self.rng.random
         life = Life(name, actor, driver, engine)
         actor.hurt = lambda: self._touch_all(life)
         self.lives.append(life)
         self.say(f"START {actor.name}")
-        for deployment in self.store.deployments():
-            self.load(life, deployment)
+        self.load_changes(life)
         return life
 
-    def load(self, life: Life, deployment: Deployment) -> None:
-        """Give a driver a use case, or its new version."""
-        use_case = self.deployed.use_cases[deployment.use_case]
-        life.engine.take(use_case, deployment)
-        life.driver.take(use_case, deployment)
+    def load_changes(self, life: Life) -> None:
+        """Give a driver what was deployed since it looked last; what does not load, later.
+
+        It does so between two turns, as its process does, and may die or sleep over it.
+        """
+        if life.turning:
+            return
+        life.turning = True
+        with suppress(Killed):
+            self._load_changes(life)
+        life.turning = False
+
+    def _load_changes(self, life: Life) -> None:
+        for deployment in self.store.deployments():
+            known = life.driver.deployed.get(deployment.use_case)
+            over = deployment.until == {}  # a rerun that is over, or not begun yet
+            late = known is not None and not self.calm and self.rng.random() < self.odds.loads_late
+            if known != deployment and not over and not late:
+                use_case = self.deployed.use_case(deployment.use_case)
+                life.engine.take(use_case, deployment)
+                life.driver.take(use_case, deployment)
 
     def turn(self, life: Life) -> None:
         """One turn of a driver, as far as it comes."""
@@ -228,15 +250,29 @@ class World:
                 self.kill(life.actor)
         except (Killed, StoreUnavailable):
             pass
-        except Fenced:
-            self.say(f"{life.actor.name} is fenced and stops")
+        except (Fenced, EngineStopped) as end:
+            self.say(f"{life.actor.name} stops: {type(end).__name__}")
+            self.counts["engines ended"] += isinstance(end, EngineStopped)
             self.kill(life.actor)
         finally:
             life.turning = False
 
+    def run_beside(self) -> None:
+        """Something that a driver handed over, as far as it comes."""
+        if self.jobs:
+            job = self.jobs.pop(self.rng.randrange(len(self.jobs)))
+            self.say(f"{job.actor.name} goes on beside its turns")
+            self.counts["calls beside turns"] += 1
+            with suppress(Killed):
+                job.run()
+
+    def _is_late(self) -> bool:
+        return not self.calm and self.rng.random() < self.odds.beside_late
+
     def kill(self, actor: Actor) -> None:
         """A process is gone; of a driver's tasks all die, or none."""
         actor.dead = True
+        self.jobs[:] = [each for each in self.jobs if each.actor is not actor]
         if actor.kind == "driver":
             self.lives = [each for each in self.lives if each.actor is not actor]
             self.cluster.owner_died(actor, tasks_too=self.rng.random() < 0.5)
@@ -267,6 +303,15 @@ class World:
         """Whether a write fails now."""
         return not self.calm and self.rng.random() < self.odds.sink_fails
 
+    def sink_unsure(self) -> bool:
+        """Whether the answer to a write is lost."""
+        return not self.calm and self.rng.random() < self.odds.sink_unsure
+
+    def takes(self, place: Place) -> bool:
+        """Whether a sink takes what comes of a record."""
+        found = self.topics.troubles.get(place)
+        return found is None or found.kind != "refused"
+
     def dawdles(self) -> bool:
         """Whether a call of a handler takes too long."""
         return not self.calm and self.rng.random() < self.odds.dawdles
@@ -275,13 +320,17 @@ class World:
         """The generation that the slice was started in which runs now."""
         return self.cluster.generation(lane)
 
+    def hurt_wave(self) -> None:
+        """A fault may have touched any slice of the wave that runs now."""
+        self._touch(self.cluster.inside.wave)
+
     def wrote(self, slice_of: str, done: Wrote) -> None:
         """An effect was written."""
         if done:
             first, last = done[0].found, done[-1].found
             self.say(f"wrote {first.place} to {last.place.offset} for {first.tenant}")
-        for (tenant, place), *_ in done:
-            self.isolation.wrote(tenant, slice_of, place)
+        for each in done:
+            self.isolation.wrote(each.found.tenant, slice_of, each.found.place)
 
     def touch(self, use_case: str, piece: Slice) -> None:
         """A fault may have touched a slice."""
@@ -292,12 +341,15 @@ class World:
         return Kept(
             cast("Any", ReaderDoor(whole.reader, actor, self, "reader")),
             cast("Any", PositionsDoor(whole.positions, actor, self, "positions")),
-            cast("Any", Door(whole.dead_letters, actor, self, "letters")),
+            cast("Any", LettersDoor(whole.dead_letters, actor, self, "letters")),
         )
 
     def _launched(self, life: Life, wave: Wave) -> None:
         self.say(f"wave {wave.id}: {', '.join(str(each) for each in wave.slices)}")
         self.flight.started(wave)
+        tenants = {held.tenant.name: held.tenant for held in life.driver.board.streams.values()}
+        now_s = self.clock.monotonic_s()
+        self.rates.started(life.actor, wave, now_s, lambda name: _limit(tenants.get(name)))
         if life.replaced:
             self._touch(wave)
         for piece in wave.slices:
@@ -312,21 +364,7 @@ class World:
                 )
 
     def _start(self, wave: Wave) -> Mapping[LaneId, int]:
-        born = {piece.lane: self.generations.of_slice(piece) for piece in wave.slices}
-        self._born[wave.id] = born
-        return born
-
-    def _open(self) -> Iterator[tuple[Slice, int]]:
-        """Slices that run, or of which a driver has to hear or to tell the store."""
-        for flight in self.cluster.open:
-            for piece in flight.wave.slices:
-                yield piece, flight.born[piece.lane]
-        for life in self.lives:
-            for name, known in life.driver.board.flights.items():
-                born = self._born.get(name, {})
-                for piece in known.wave.slices:
-                    if piece.lane in born:
-                        yield piece, born[piece.lane]
+        return {piece.lane: self.generations.of_slice(piece) for piece in wave.slices}
 
     def _returned(self, result: WaveResult) -> None:
         told = [f"{each.slice} reached {each.reached}{_trouble(each)}" for each in result.receipts]
@@ -352,3 +390,7 @@ def _trouble(receipt: Receipt) -> str:
         return ""
     at = "" if receipt.error.offset is None else f" at {receipt.error.offset}"
     return f", {receipt.error.code}{at}"
+
+
+def _limit(tenant: Tenant | None) -> Throttle | None:
+    return None if tenant is None else tenant.throttle

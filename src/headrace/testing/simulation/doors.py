@@ -1,0 +1,213 @@
+"""The doors around ports: the places where processes die and sleep, and where calls fail.
+
+A kill between two instructions matters only if something outside changed between them, so it is
+enough to let a process die right before or right after each call to a port. A *door* stands around
+a port for one actor and is that place: it asks the world before the call and after it. Inside a
+transaction a process may die, but nobody else can do anything meanwhile, so none sleeps there.
+
+What a port's answer can be besides the right one is here as well: none, a part of it, an old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from headrace.errors import BrokerUnavailable, EngineStopped, OutcomeUnknown, StoreUnavailable
+from headrace.model.records import Move
+from headrace.model.streams import Slice
+from headrace.model.waves import Wave
+from headrace.ports import DeadLetter, SliceBatch
+from headrace.testing.simulation.actors import Actor, Killed, Stage
+
+#: what a driver decides about lanes as a whole
+_DECISIONS = ("start_lanes", "set_stream_state", "keep_failure")
+
+
+class Door:
+    """Any port, for one actor."""
+
+    def __init__(self, whole: Any, actor: Actor, stage: Stage, name: str) -> None:
+        self._whole, self._actor, self._stage, self._name = whole, actor, stage, name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._whole, name)
+        if not callable(found):
+            return found
+
+        def called(*args: Any, **options: Any) -> Any:
+            return self._called(name, *args, **options)
+
+        self.__dict__[name] = called
+        return called
+
+    def _called(self, name: str, *args: Any, **options: Any) -> Any:
+        what = f"{self._name}.{name}"
+        self._before(what)
+        answer = getattr(self._whole, name)(*args, **options)
+        self._did(name, args, answer)
+        self._after(what)
+        return self._told(name, answer)
+
+    def _before(self, what: str) -> None:
+        self._stage.step(self._actor, f"before {what}")
+
+    def _after(self, what: str) -> None:
+        self._stage.step(self._actor, f"after {what}")
+
+    def _did(self, name: str, args: Sequence[Any], answer: Any) -> None:
+        """Something was really done, whatever the caller learns of it."""
+
+    def _told(self, name: str, answer: Any) -> Any:
+        """What the caller learns."""
+        del name
+        return answer
+
+    def _happens(self, odds: float) -> bool:
+        return not self._stage.calm and self._stage.rng.random() < odds
+
+
+class StoreDoor(Door):
+    """The store, which at times does not answer, before or after it did what was asked."""
+
+    @property
+    def positions(self) -> PositionsDoor:
+        """Those of the store."""
+        return PositionsDoor(self._whole.positions, self._actor, self._stage, "positions")
+
+    def _before(self, what: str) -> None:
+        super()._before(what)
+        if self._stage.store_fails(self._actor, "before"):
+            raise StoreUnavailable("the simulation's store does not answer")
+
+    def record_intent(self, wave: Wave, driver: str) -> bool:
+        """As the store's; whoever does not hear of it has taken the wave all the same."""
+        try:
+            recorded: bool = self._called("record_intent", wave, driver)
+        except (Killed, StoreUnavailable):
+            self._stage.recorded(wave)
+            raise
+        return recorded
+
+    def _after(self, what: str) -> None:
+        super()._after(what)
+        if self._stage.store_fails(self._actor, "after"):
+            raise OutcomeUnknown("the answer of the simulation's store was lost")
+
+    def _did(self, name: str, args: Sequence[Any], answer: Any) -> None:
+        if name in ("advance", "finish_intent"):
+            moves = args[0] if name == "advance" else args[1]
+            moved = answer if name == "advance" else answer.moved
+            for move, made in zip(moves, moved, strict=True):
+                if made:
+                    self._stage.moved(move)
+        elif name in _DECISIONS or (name == "skip_lost" and answer):
+            self._stage.decided(name, args)
+        elif name == "join":
+            self._stage.replaced(args[0], self._actor)
+        elif name == "adopt" and answer:
+            self._stage.replaced(args[2].name, self._actor)
+
+
+class PositionsDoor(StoreDoor):
+    """The positions, whose transactions may end in any way."""
+
+    @contextmanager
+    def begin(self) -> Iterator[Any]:
+        """As the store's; killed inside, nothing of it is kept."""
+        self._before("positions.begin")
+        self._moves: list[Move] = []
+        self._actor.shielded += 1
+        try:
+            with self._whole.begin() as transaction:
+                yield transaction
+                self._stage.step(self._actor, "before positions.commit")
+        finally:
+            self._actor.shielded -= 1
+        for each in self._moves:
+            self._stage.moved(each)
+        self._after("positions.commit")
+
+    def advance_in(self, connection: Any, moves: Sequence[Move]) -> list[bool]:
+        """Move positions in the caller's transaction; a move and its undoing are none."""
+        self._stage.step(self._actor, "before positions.advance_in")
+        answers: list[bool] = self._whole.advance_in(connection, moves)
+        for move, made in zip(moves, answers, strict=True):
+            if made and move.undone() in self._moves:
+                self._moves.remove(move.undone())
+            elif made:
+                self._moves.append(move)
+        return answers
+
+    def step(self, what: str) -> None:
+        """A sink without transactions says where it is."""
+        self._stage.step(self._actor, what)
+
+    def hurt(self) -> None:
+        """A sink without transactions fails."""
+        self._actor.hurt()
+
+
+class ReaderDoor(Door):
+    """A reader whose task may die or sleep between two batches."""
+
+    def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
+        """As the reader's."""
+        for batch in self._whole.read(slices, batch_records):
+            self._before("reader.read")
+            yield batch
+
+
+class LogDoor(Door):
+    """The log, of which no broker may answer, or not all, or late."""
+
+    def _before(self, what: str) -> None:
+        super()._before(what)
+        if self._happens(self._stage.odds.log_slow):
+            self._stage.dawdle(self._actor, what)
+        if self._happens(self._stage.odds.log_fails):
+            raise BrokerUnavailable("the simulation's brokers do not answer")
+
+    def _told(self, name: str, answer: Any) -> Any:
+        if not isinstance(answer, dict) or name == "topics":
+            return answer
+        if name == "end_offsets":
+            answer = {at: self._stage.believed_end(at, end) for at, end in answer.items()}
+        return {at: each for at, each in answer.items() if not self._left_out()}
+
+    def _left_out(self) -> bool:
+        return self._happens(self._stage.odds.log_partial)
+
+
+class EngineDoor(Door):
+    """A driver's engine, which may have ended."""
+
+    def _before(self, what: str) -> None:
+        super()._before(what)
+        if what == "engine.finished" and self._happens(self._stage.odds.engine_stops):
+            self._actor.hurt()
+            raise EngineStopped
+
+
+class LettersDoor(Door):
+    """The dead letters, which may not be kept, or kept late, or kept and nobody hears of it."""
+
+    def keep(self, letters: Sequence[DeadLetter]) -> None:
+        """As the port's."""
+        self._before("letters.keep")
+        if letters and self._happens(self._stage.odds.letters_slow):
+            self._stage.dawdle(self._actor, "letters.keep")
+        fails = bool(letters) and self._happens(self._stage.odds.letters_fail)
+        kept = self._stage.rng.randint(0, len(letters)) if fails else len(letters)
+        self._whole.keep(letters[:kept])
+        for each in letters[:kept]:
+            self._stage.set_aside(each)
+        self._after("letters.keep")
+        if fails:
+            raise BrokerUnavailable("the simulation's dead letters are not kept")
+
+    def ready(self, topic: str) -> bool:
+        """As the port's; a letter may have to wait for its topic."""
+        ready: bool = self._whole.ready(topic)
+        return ready and not self._happens(self._stage.odds.letters_unready)

@@ -1,0 +1,124 @@
+"""Rate limits: what a driver has moved a throttled tenant by is no more than its bucket ever held.
+
+A limit that holds in each turn may be broken over minutes, where records are given back that were
+never taken, or run again and are not paid for. So the account of each driver and tenant is kept
+from outside. Whenever a driver starts something new of a tenant, what its slices have moved
+positions by since a limit was set, and what it takes now, is held against one burst and what the
+rate gave since.
+
+What runs again does not wait for tokens, and makes a debt that is paid before anything new. What
+was in flight when the limit was set is not counted, nor what a driver found recorded: it was taken
+by somebody else, or before. Records set aside cost nothing. A bucket is a driver's own: several of
+them may each take a burst. Where lanes are merged, each can be given its one record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headrace.model.records import Move
+from headrace.model.streams import LaneId, Slice, Throttle
+from headrace.model.waves import Wave
+from headrace.ports import DeadLetter
+
+#: a bucket without a whole token lets one record through, in a while
+_ROUNDING = 1.0
+
+
+@dataclass(eq=False, slots=True)
+class Account:
+    """What one driver took of one tenant under one limit."""
+
+    rate_per_s: float
+    burst: float
+    since_s: float
+    taken: int = 0
+    #: records of recorded waves that it had to run, whatever the bucket held
+    unasked: int = 0
+    #: records that went to the dead letters
+    aside: int = 0
+
+    def most(self, now_s: float) -> float:
+        """The most that may have been taken."""
+        return self.burst + (now_s - self.since_s) * self.rate_per_s + self.unasked + _ROUNDING
+
+
+@dataclass(eq=False, slots=True)
+class Rates:
+    """The accounts of all drivers."""
+
+    found: list[str] = field(default_factory=list)
+    #: by driver's process and tenant
+    _accounts: dict[tuple[object, str], Account] = field(default_factory=dict)
+    #: whose account a slice goes to
+    _started: dict[LaneId, list[tuple[Slice, Account]]] = field(default_factory=dict)
+    #: waves that were started by somebody, or were to be
+    _known: set[str] = field(default_factory=set)
+
+    def recorded(self, wave: Wave) -> None:
+        """A wave is written down; if it is not started at once, it was taken all the same."""
+        self._known.add(_root(wave))
+
+    def started(
+        self, driver: object, wave: Wave, now_s: float, limit: Callable[[str], Throttle | None]
+    ) -> None:
+        """A driver starts a wave; it knows these limits of tenants, None being none that counts."""
+        again = _root(wave) in self._known
+        self._known.add(_root(wave))
+        asked: dict[str, list[Slice]] = {}
+        for piece in wave.slices:
+            asked.setdefault(piece.lane.tenant, []).append(piece)
+        for tenant, pieces in asked.items():
+            account = self._account(driver, tenant, limit(tenant), now_s)
+            if account is None:
+                continue
+            for piece in pieces:
+                mine = [each for each in self._started.get(piece.lane, ()) if each[1] is account]
+                if again and not any(each[0].begin == piece.begin for each in mine):
+                    account.unasked += piece.size
+                self._started.setdefault(piece.lane, []).append((piece, account))
+            if not again:
+                self._check(tenant, account, pieces, now_s)
+
+    def _check(self, tenant: str, account: Account, pieces: list[Slice], now_s: float) -> None:
+        taken = account.taken - account.aside + sum(piece.size for piece in pieces)
+        most = account.most(now_s) + len(pieces) - 1
+        if taken > most:
+            self.found.append(
+                f"{tenant} took {taken} since {account.since_s:.2f}s, and {most:.1f} were allowed "
+                f"at {now_s:.2f}s"
+            )
+
+    def moved(self, move: Move) -> None:
+        """A slice moved its lane."""
+        for piece, account in reversed(self._started.get(move.lane, [])):
+            inside = piece.from_offset <= move.from_offset and move.to_offset <= piece.until_offset
+            if inside and piece.epoch == move.epoch:
+                account.taken += move.to_offset - move.from_offset
+                return
+
+    def set_aside(self, letter: DeadLetter) -> None:
+        """A record cost nothing."""
+        for piece, account in reversed(self._started.get(letter.slice.lane, [])):
+            if piece.from_offset <= (letter.error.offset or 0) < piece.until_offset:
+                account.aside += 1
+                return
+
+    def _account(
+        self, driver: object, tenant: str, limit: Throttle | None, now_s: float
+    ) -> Account | None:
+        key = (driver, tenant)
+        if limit is None or limit.records_per_s is None:
+            self._accounts.pop(key, None)
+            return None
+        rate_per_s, burst = limit.records_per_s, max(1.0, limit.records_per_s * limit.burst_s)
+        known = self._accounts.get(key)
+        if known is None or known.rate_per_s != rate_per_s:
+            known = self._accounts[key] = Account(rate_per_s, burst, now_s)
+        return known
+
+
+def _root(wave: Wave) -> str:
+    """The wave that it was before it was divided."""
+    return wave.id.partition(".")[0]

@@ -1,0 +1,65 @@
+"""Order ``stream``: what was sent first, and says so, has its effect first.
+
+The lanes of a stream are merged by timestamp, but nobody can order what is not there yet. What can
+be promised is this: when the first record of a slice was seen to be there, everything that had been
+sent before it was there as well. So of two records of a stream the one that was sent first, and has
+the older timestamp, comes first, in whichever partitions they are.
+
+Producers' clocks step back, and then a record has the turn of the latest one its lane has shown
+before. From where, a lane's next slice may see otherwise than the one before it did; so the pairs
+are compared of which that makes no difference.
+
+Not judged: partitions that were added, until a driver knew them; records that were set aside; what
+a leader hid that was cut off and told an old end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from headrace.model.streams import LaneId, StreamId
+from headrace.testing.ledger import Place
+from headrace.testing.simulation.generations import Generations
+from headrace.testing.simulation.sinks import Done
+from headrace.testing.simulation.topics import Topics, log_of
+
+
+@dataclass(slots=True)
+class StreamOrder:
+    """Reads effects in the order in which they were made."""
+
+    topics: Topics
+    generations: Generations
+    #: the latest timestamp that a lane had shown with a record, in milliseconds
+    _turns_ms: dict[Place, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find the turn of each record."""
+        latest: dict[tuple[str, int], int] = {}
+        for place, (_, stamp_ms) in self.topics.written.items():
+            lane = (place.topic.partition("#")[0], place.partition)
+            latest[lane] = self._turns_ms[place] = max(stamp_ms, latest.get(lane, 0))
+
+    def late(self, done: Iterable[Done]) -> list[str]:
+        """Records whose effect came after that of one that was sent later."""
+        found = []
+        seen: dict[tuple[StreamId, int, int], dict[Place, tuple[int, int]]] = {}
+        for each in done:
+            place = each.found.place
+            lane = LaneId(each.reader, each.found.tenant, place.partition)
+            ways = self.generations.of(lane)
+            if place not in self._turns_ms or each.generation >= len(ways):
+                continue  # foreign, and found so elsewhere
+            of = (lane.stream, ways[each.generation].way, log_of(place))
+            before = seen.setdefault(of, {})
+            if place in before or self.topics.was_hidden(place):
+                continue
+            number, stamp_ms = self.topics.written[place]
+            known = ways[each.generation].written
+            for other, (other_number, other_ms) in before.items():
+                if other_number > max(number, known) and other_ms > self._turns_ms[place]:
+                    found.append(f"{place} after {other}")
+                    break
+            before[place] = (number, stamp_ms)
+        return found
