@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from hypothesis import settings
 
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
+
+# How long an example takes tells what else the machine does, and no property is about that.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.hookimpl(trylast=True)

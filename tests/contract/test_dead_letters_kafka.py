@@ -54,6 +54,7 @@ def as_letter(message):
         raw_key=message.key(),
         raw_value=message.value(),
         raw_headers=tuple(headers[:opening]),
+        timestamp_ms=message.timestamp()[1],
     )
     piece = Slice(lane, said[f"{CONNECT}topic"], offset, offset + 1, epoch=0)
-    return DeadLetter(piece, error, int(said["headrace.attempts"]), message.timestamp()[1])
+    return DeadLetter(piece, error, int(said["headrace.attempts"]))

@@ -6,7 +6,7 @@ from headrace.kafka import KafkaLog, KafkaReaderFactory
 from headrace.kafka.rounds import Patience
 from headrace.ports import Connections
 from headrace.testing.kafka_topics import KafkaTopics
-from headrace.testing.log_contract import LogContract, ReaderContract
+from headrace.testing.log_contract import SEAL_KEY, LogContract, ReaderContract
 
 pytestmark = pytest.mark.kafka
 
@@ -44,4 +44,4 @@ class TestKafkaSliceReader(OnKafka, ReaderContract):
         return KafkaReaderFactory(Patience(idle_s=5.0, look_s=0.2))
 
     def connections(self):
-        return Connections(kafka=self.topics.config, database_url="")
+        return Connections(self.topics.config, database_url="", seal_key=SEAL_KEY)

@@ -3,7 +3,7 @@
 import itertools
 
 from headrace.ports import Connections
-from headrace.testing.log_contract import LogContract, ReaderContract
+from headrace.testing.log_contract import SEAL_KEY, LogContract, ReaderContract
 from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
 
 
@@ -42,4 +42,4 @@ class TestReaderTwin(OnTwin, ReaderContract):
         return ReaderTwinFactory(self.twin)
 
     def connections(self):
-        return Connections(kafka={}, database_url="")
+        return Connections(kafka={}, database_url="", seal_key=SEAL_KEY)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pyarrow as pa
 import pytest
 from aiosmtpd.controller import Controller
@@ -16,10 +18,20 @@ class Mailbox:
 
     def __init__(self):
         self.mails = []
+        self.loses_an_answer = False
 
     async def handle_DATA(self, server, session, envelope):  # noqa: N802 - aiosmtpd's name
         self.mails.append(envelope)
+        if self.loses_an_answer:
+            self.loses_an_answer = False
+            server.transport.close()
         return "250 OK"
+
+    @contextmanager
+    def losing_an_answer(self):
+        self.loses_an_answer = True
+        yield
+        assert not self.loses_an_answer, "nothing was sent"
 
 
 class AnyPort(Controller):
@@ -59,6 +71,9 @@ class TestEmail(SinkContract):
 
     def wrong_table(self):
         return self.table(["a"]).drop_columns(["to"])
+
+    def losing_an_answer(self):
+        return self.mailbox.losing_an_answer()
 
     def read_back(self):
         lines = [mail.content.decode().splitlines() for mail in self.mailbox.mails]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, text
 
+from headrace.errors import OutcomeUnknown
 from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import Tenant
 from headrace.ports import Connections, Effect, Sink, Site
@@ -14,11 +17,35 @@ from headrace.store import SqlStore, open_store
 from headrace.testing.sink_contract import USE_CASE, Seen, SinkContract
 
 
+class Unanswered:
+    """Positions of a real store, whose answer to a commit can be lost."""
+
+    def __init__(self, real):
+        self._real = real
+        self.advance_in, self.advance = real.advance_in, real.advance
+        self._loses = False
+
+    @contextmanager
+    def begin(self):
+        with self._real.begin() as connection:
+            yield connection
+        if self._loses:
+            self._loses = False
+            raise OutcomeUnknown("the answer to a commit was lost")
+
+    @contextmanager
+    def losing_an_answer(self):
+        self._loses = True
+        yield
+        assert not self._loses, "nothing was committed"
+
+
 class TestSqlTable(SinkContract):
     @pytest.fixture(autouse=True)
     def _store(self, store_url):
         self.url = store_url
         self.store: SqlStore = open_store(self.url)
+        self.positions = Unanswered(self.store.positions)
         self.store.deploy(Deployment(USE_CASE, "contract.py", "0", "{tenant}.visits"))
         yield
         self.store.close()
@@ -27,7 +54,7 @@ class TestSqlTable(SinkContract):
         return SqlTable("things", {"value": "text", "size": "bigint"}, key=("value",))
 
     def site(self) -> Site:
-        return Site(Connections({}, self.url), self.store.positions)
+        return Site(Connections({}, self.url), self.positions)
 
     def table(self, values):
         schema = pa.schema([("size", pa.int32()), ("value", pa.string())])
@@ -38,6 +65,9 @@ class TestSqlTable(SinkContract):
 
     def wrong_table(self):
         return pa.table({"value": [1], "size": [1]})
+
+    def losing_an_answer(self):
+        return self.positions.losing_an_answer()
 
     def read_back(self):
         engine = create_engine(self.url)
@@ -57,3 +87,15 @@ class TestSqlTable(SinkContract):
             self.store.start_lanes([LaneStart(lane.stream, "id", {lane.partition: 0})])
         (held,) = {e.epoch for e in self.store.load_positions() if e.lane == lane}
         assert held == effect.slices[0].epoch, "the suite takes the first epoch to be 1"
+
+
+class TestSqlTableWithoutKey(TestSqlTable):
+    """Here a row that is written again is there twice."""
+
+    def make_sink(self) -> Sink:
+        return SqlTable("things", {"value": "text", "size": "bigint"})
+
+    def refused_table(self):
+        offsets = pa.array([0, 1], pa.int32()).buffers()[1]
+        no_text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"\xff"))
+        return pa.table({"value": no_text, "size": [1]})

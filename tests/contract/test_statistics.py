@@ -1,9 +1,11 @@
 """The promises about statistics, kept by each store and by the twin."""
 
-from dataclasses import replace
+import json
+import zlib
+from dataclasses import asdict, replace
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
 from headrace.store import open_store
 from headrace.store.schema import points, reports
@@ -38,12 +40,25 @@ class _OnDatabases(StatisticsContract):
 
         return again
 
-    @pytest.mark.parametrize("broken", [b"", b"\x02newer", b"\x01no zlib"])
+    @pytest.mark.parametrize("broken", [b"", b"\x03newer", b"\x01no zlib"])
     def test_a_report_that_cannot_be_read_is_passed_over(self, statistics, stores, broken):
         statistics.publish(report_of("one", 1.0, ACME))
         with stores[0]._database.write() as connection:
             connection.execute(insert(reports).values(driver="bad", at_s=1.0, report=broken))
         assert [each.driver for each in statistics.reports()] == ["one"]
+
+    def test_a_report_of_the_version_before_is_read(self, statistics, stores):
+        told = report_of("one", 1.0, ACME)
+        statistics.publish(replace(told, streams=()))
+        before = asdict(told.streams[0])
+        del before["retry_at_s"]
+        with stores[0]._database.write() as connection:
+            form = connection.scalars(select(reports.c.report)).one()
+            whole = json.loads(zlib.decompress(form[1:])) | {"streams": [before]}
+            older = b"\x01" + zlib.compress(json.dumps(whole).encode())
+            connection.execute(update(reports).values(report=older))
+        (found,) = statistics.reports()
+        assert found.streams == (replace(told.streams[0], retry_at_s=None),)
 
     def test_a_message_that_holds_half_a_character_is_told_without_it(self, statistics):
         told = report_of("one", 1.0, ACME)

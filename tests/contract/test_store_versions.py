@@ -33,6 +33,7 @@ MEANINGFUL = {
     "headrace_keys.tenant": (None, "name-2"),
     "headrace_keys.prefix": ("prefix-1", "prefix-2"),
     "role": ("viewer", "sender"),
+    "stopped_by": (None, "failure,tenant"),
     # of the second row's lane, which stands at 2, a failure may be open
     "from_offset": (0, 2),
     "until_offset": (5, 7),

@@ -136,7 +136,7 @@ def changing(app, world):
 
     @app.put("/v1/streams/{tenant}/{use_case}/positions")
     def seek(tenant: str, use_case: str, asked: dict):
-        return world.stream(tenant, use_case)
+        return world.seek(tenant, use_case, **asked)
 
     @app.post("/v1/failures/{number}/{what}")
     def go_on(number: int, what: str):

@@ -40,6 +40,8 @@ class World:
         self.began_s = time.time() - 4000
         self.audit = []
         self.keys = []
+        #: offsets by partition, seek by seek
+        self.sought = []
         self.tenants = {}
         for number in range(tenants):
             name = f"{NAMES[number % len(NAMES)]}-{number // len(NAMES):02d}"
@@ -73,6 +75,7 @@ class World:
         return {
             "name": name,
             "state": operator_state,
+            "stopped_by": [] if operator_state == "active" else ["operator"],
             "weight": 2.0 if number % 40 == 3 else 1.0,
             "throttle": {
                 "records_per_s": 200.0 if state == "throttled" else None,
@@ -139,10 +142,17 @@ class World:
         self.slots.turn()
         return moved
 
+    def seek(self, tenant, use_case, offsets, dry_run=False):
+        if not dry_run:
+            self.sought.append(offsets)
+        told = f"effects of up to 1,000 records of {tenant}/{use_case} are made again"
+        return {"offsets": offsets, "again": 1000, "passed": 0, "consequences": [told]}
+
     def set_state(self, name, state):
         """Suspend or resume."""
         row = self.tenants[name]
         row["state"] = state
+        row["stopped_by"] = [] if state == "active" else ["operator"]
         row["figures"] = self._figures("active" if state == "active" else state, 40.0) | {
             "failures_open": row["figures"]["failures_open"]
         }
@@ -192,6 +202,12 @@ class World:
                 "topic": f"{tenant}.{use_case}",
                 "state": row["state"],
                 "reason": None,
+                "stopped_by": row["stopped_by"],
+                "condition": {
+                    "state": now["state"] if row["state"] == "active" else row["state"],
+                    "reason": now["note"],
+                    "retry_at_s": None,
+                },
                 "holder": self.drivers[0],
                 "epoch": 3,
                 "figures": now

@@ -83,14 +83,21 @@ def test_redrive_counts_before_it_sends(visit, moving):
 
 
 def test_seek_says_of_each_lane_what_moving_it_does(visit, moving):
-    _, address = moving
+    world, address = moving
     somebody = visit(address)
     somebody.enter("hr_operator", "tenants/acme-00")
     dialog = asked(somebody.page, "Seek…")
+    assert dialog.get_by_role("button", name="Move 0 lanes").is_disabled()
     dialog.get_by_label("Move partition 0 to").fill("299000")
     dialog.get_by_text("1,000 offsets are read again").wait_for()
+    dialog.get_by_text("effects of up to 1,000 records of acme-00/").wait_for()
+    said = dialog.inner_text()
+    assert "every effect is made again, under any guarantee" in said
+    assert "not exactly-once" not in said
+    assert world.sought == [], "to count moves nothing"
     dialog.get_by_role("button", name="Move 1 lane").click()
     dialog.get_by_text("1 lane moved").wait_for()
+    assert world.sought == [{"0": 299000}]
 
 
 def test_suspending_asks_first_and_gives_the_focus_back(visit, moving):
@@ -109,6 +116,17 @@ def test_suspending_asks_first_and_gives_the_focus_back(visit, moving):
     page.get_by_role("dialog").get_by_role("button", name="Resume").click()
     page.get_by_role("button", name="Suspend tenant").wait_for()
     assert world.tenants["bolt-00"]["state"] == "active"
+
+
+def test_a_tenant_is_told_that_it_may_not_resume_what_an_operator_suspended(visit, moving):
+    world, address = moving
+    world.set_state("acme-00", "suspended")
+    somebody = visit(address)
+    somebody.enter("hr_tenant", "tenants/acme-00")
+    dialog = asked(somebody.page, "Resume tenant")
+    assert "only an operator resumes it" in dialog.inner_text()
+    assert dialog.get_by_role("button", name="Resume").is_disabled()
+    assert somebody.troubles == []
 
 
 def test_limits_are_kept_as_entered(visit, moving):

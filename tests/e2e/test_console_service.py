@@ -60,7 +60,7 @@ class Tools:
     def letters(self):
         return nullcontext(self.kept)
 
-    def send_back(self, stream, topic, *, limit, dry_run):
+    def send_back(self, stream, topic, *, generation, limit, dry_run):
         return Redriven(min(limit, 7), (), 7 - min(limit, 7))
 
 

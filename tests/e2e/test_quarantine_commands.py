@@ -162,11 +162,11 @@ class Ward(Service):
             lambda: self.done(use_case, tenant) == list(values),
         )
 
-    def stopped(self, use_case, tenant, after=0):
-        """The number of the open failure of a stream, once there is one later than ``after``."""
+    def stopped(self, use_case, tenant, times=1):
+        """The number of the open failure of a stream, once there is one that came so often."""
         sql = (
             "SELECT max(id) FROM headrace_failures WHERE state = 'open' "
-            f"AND use_case = '{use_case}' AND tenant = '{tenant}' AND id > {after}"
+            f"AND use_case = '{use_case}' AND tenant = '{tenant}' AND times >= {times}"
         )
         found = self.until_true(
             f"{use_case} of {tenant} is to be stopped",
@@ -227,7 +227,8 @@ def test_a_bad_record_stops_its_lane_alone_until_a_person_decides(ward):
     assert "bad" in shown
 
     ward.ok("quarantine", "retry", str(number))
-    again = ward.stopped("strict", "acme", after=number)
+    again = ward.stopped("strict", "acme", times=2)
+    assert again == number
     assert ward.done("strict", "acme") == ["a"]
 
     ward.ok("quarantine", "skip", str(again), "--yes")
@@ -322,10 +323,10 @@ def test_a_dead_letter_keeps_its_bytes_and_is_sent_back_for_its_use_case_alone(w
     ward.write(version=2)
     ward.ok("use-cases", "deploy", "lenient")
     ward.until_true("it is taken over", lambda: "use case taken over" in ward.log.read_text())
-    assert "1, refused" in ward.ok("quarantine", "redrive", "acme/lenient")
+    assert "1, refused" in ward.ok("quarantine", "redrive", "acme/lenient", "--yes")
     ward.until_done("lenient", "acme", "a", "b", "bad")
     assert ("lenient", "acme", "bad", 2) in ward.seen()
-    assert "0, refused" in ward.ok("quarantine", "redrive", "acme/lenient")
+    assert "0, refused" in ward.ok("quarantine", "redrive", "acme/lenient", "--yes")
     ward.put("acme", "shared", b"last")
     ward.until_done("lenient", "acme", "a", "b", "bad", "last")
     ward.until_done("other", "acme", "a", "bad", "b", "last")

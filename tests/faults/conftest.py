@@ -1,6 +1,7 @@
 """A PostgreSQL that may be cut off, stopped and killed."""
 
 import uuid
+from contextlib import ExitStack, contextmanager
 
 import psycopg
 import pytest
@@ -18,8 +19,8 @@ def proxy(postgres):
     made.close()
 
 
-@pytest.fixture
-def straight_url(postgres):
+@contextmanager
+def _database_of(postgres):
     """An empty database of one's own, by the straight way."""
     name = f"faults_{uuid.uuid4().hex}"
     with psycopg.connect(postgres.url, autocommit=True) as connection:
@@ -27,6 +28,29 @@ def straight_url(postgres):
     yield make_url(postgres.url).set(database=name).render_as_string(hide_password=False)
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _through(proxy, url):
+    return make_url(url).set(port=proxy.port).render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def straight_url(postgres):
+    """An empty database of one's own, by the straight way."""
+    with _database_of(postgres) as url:
+        yield url
+
+
+@pytest.fixture
+def new_database(postgres, proxy):
+    """Makes empty databases; gives the straight way to each, and the one through the proxy."""
+    with ExitStack() as made:
+
+        def new():
+            url = made.enter_context(_database_of(postgres))
+            return url, _through(proxy, url)
+
+        yield new
 
 
 @pytest.fixture
@@ -40,4 +64,4 @@ def database(open_folder, request):
 @pytest.fixture
 def proxied_url(straight_url, proxy):
     """The same database, through the proxy."""
-    return make_url(straight_url).set(port=proxy.port).render_as_string(hide_password=False)
+    return _through(proxy, straight_url)

@@ -18,6 +18,7 @@ from headrace.model.streams import Tenant
 from headrace.ports import Connections, Site
 from headrace.sinks import SqlTable
 from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.at_once import at_once
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
@@ -58,7 +59,7 @@ def main(folder, mode):
     for tenant in TENANTS:
         log.create_topic(f"{tenant}.visits", 1)
         store.add_tenant(Tenant(tenant))
-    driver = Driver(Parts(store, log, engine, DeadLettersTwin(), clock), "run")
+    driver = Driver(Parts(store, log, engine, DeadLettersTwin(), clock), "run", threads=at_once)
     made.sink.prepare(Site(connections, store.positions))
     engine.take(made, deployment)
     driver.take(made, deployment)

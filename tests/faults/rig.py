@@ -255,9 +255,9 @@ class Rig:
         except (OperationalError, ProgrammingError):
             return []  # the table is not there yet
 
-    def files(self):
-        """Effects of the file sink as a reader of the folder sees them, sorted by file names."""
-        folder = self.folder / "files" / "intends"
+    def files(self, name="intends"):
+        """Effects of a file sink as a reader of its folder sees them, sorted by file names."""
+        folder = self.folder / "files" / name
         paths = sorted(dataset(folder, format="parquet").files) if folder.is_dir() else []
         rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
         return [Found(tenant, each.place) for tenant, _, each in map(effect, rows)]

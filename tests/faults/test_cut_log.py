@@ -149,7 +149,7 @@ def test_a_log_that_is_cut_is_told_by_its_offsets_and_stops_nobody_else(tmp_path
             rig.reached(FAIL, READ, COPIED)
             for name in FAIL:
                 where = f'{{"{rig.acme}":{{"0":{COPIED}}}}}'
-                rig.headrace("streams", "seek", "acme", name, "--to", where)
+                rig.headrace("streams", "seek", "acme", name, "--to", where, "--yes")
                 rig.headrace("streams", "resume", "acme", name)
             rig.reached(FAIL, COPIED + NEW, COPIED + NEW)
             first.start()

@@ -3,32 +3,24 @@
 What is checked each time: the positions, and the rows that were written with them.
 """
 
-import itertools
-import time
 from contextlib import closing
 
 import psycopg
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from acme import ACME, DEADLINE_S, LANES, moves, offsets, prepare
+from acme import ACME, LANES, moves, offsets, prepare
+from in_process import ALL_ROWS, World
 from sqlalchemy import text
 
-from headrace.cycle.driver import Driver, Parts
 from headrace.errors import OutcomeUnknown, StoreUnavailable
-from headrace.model.plans import Limits
-from headrace.model.records import Deployment, Move
-from headrace.model.streams import LaneId, Slice, Tenant
+from headrace.model.records import Move
+from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import ParquetFiles, SqlTable
-from headrace.store import SqlPositionsFactory, SqlStore, open_store
+from headrace.store import SqlStore, open_store
 from headrace.store.database import open_database
-from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import InProcessEngine
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
-from headrace.use_cases import use_case
 
 SEEN = SqlTable("seen", {"tenant": "text", "place": "bigint"})
 
@@ -124,58 +116,6 @@ def test_a_sql_sink_that_was_fenced_meanwhile_does_not_call_it_its_own(store, pr
 # a driver
 
 
-class World:
-    """A driver on twins, but for the store, that handles 40 records of each of three tenants."""
-
-    RECORDS = 40
-    TENANTS = ("acme", "bolt", "cove")
-
-    def __init__(self, store, watch, folder, sink, guarantee):
-        #: the driver's store, and the same one by a way that nobody cuts
-        self.store, self.watch = store, watch
-        self.log, self.clock, letters = LogTwin(), FakeClock(), DeadLettersTwin()
-        url = store._database.address.url.render_as_string(hide_password=False)
-        connections = Connections({}, url, warehouse=str(folder))
-        made = use_case(topic="{tenant}.visits", sink=sink, name="keep", guarantee=guarantee)(keep)
-        deployment = Deployment("keep", "m.py", "00", "{tenant}.visits")
-        store.deploy(deployment)
-        for name in self.TENANTS:
-            self.log.create_topic(f"{name}.visits", 1)
-            store.add_tenant(Tenant(name))
-            self.log.append(f"{name}.visits", 0, [Row(b"x", timestamp_ms=0)] * self.RECORDS)
-        sink.prepare(Site(connections, store.positions))
-        engine = InProcessEngine(
-            connections, ReaderTwinFactory(self.log), SqlPositionsFactory(), letters
-        )
-        parts = Parts(store, self.log, engine, letters, self.clock)
-        self.driver = Driver(parts, "run", Limits(slice_records=7, bins_per_wave=2))
-        engine.take(made, deployment)
-        self.driver.take(made, deployment)
-
-    def turn(self):
-        self.driver.turn()
-        self.clock.move(0.5)
-
-    def until_done(self):
-        deadline_s = time.monotonic() + DEADLINE_S
-        while self.positions() != dict.fromkeys(self.TENANTS, self.RECORDS):
-            self.turn()
-            assert time.monotonic() < deadline_s
-
-    def positions(self):
-        return {each.lane.tenant: each.next_offset for each in self.watch.load_positions()}
-
-    @property
-    def done(self):
-        return sum(row.records_total for row in self.driver.rows())
-
-
-def keep(table, context):
-    tenant = pa.array([context.tenant] * table.num_rows, pa.string())
-    return pa.table({"tenant": tenant, "place": table["offset"]})
-
-
-ALL_ROWS = sorted(itertools.product(World.TENANTS, range(World.RECORDS)))
 FATES = [None, "answer", None, None, "request", "answer", None]
 
 

@@ -10,13 +10,14 @@ import sys
 import time
 import uuid
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
-from headrace.model.records import Deployment
-from headrace.model.streams import LaneId, Slice
+from headrace.model.records import Deployment, LaneStart
+from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
@@ -51,8 +52,9 @@ def engine_on(master, folder):
         session.stop()
 
 
-def take(engine, handler, name="quick"):
-    made = use_case(topic=TOPIC, sink=ParquetFiles("out"), name=name)(handler)
+def take(engine, handler, name="quick", guarantee=None):
+    promise = {"guarantee": guarantee} if guarantee else {}
+    made = use_case(topic=TOPIC, sink=ParquetFiles(name), name=name, **promise)(handler)
     engine.take(made, Deployment(name, "m.py", "0" * 64, TOPIC, handler_timeout_s=300.0))
 
 
@@ -268,12 +270,78 @@ def fair(engine, folder):
     }
 
 
+def apart(engine, folder):
+    """One executor sees the warehouse; one that comes later does not; then the first one goes."""
+    files, signs, lanes = folder / "files", folder.parent, range(20)
+    last = len(lanes)
+
+    def handler(table, context):
+        return table.select(["offset"])
+
+    def what_became_of(waves):
+        """Where each stands, which files it has, and what was said."""
+        for each in waves:
+            engine.start(each)
+        found = []
+        until(lambda: found.extend(engine.finished(0.5)) or len(found) == len(waves))
+        results = {each.wave.id: each for each in found}
+        positions = {each.lane: each.next_offset for each in store.load_positions()}
+        for each in waves:
+            result = results[each.id]
+            (receipt,) = result.receipts
+            lane = receipt.slice.lane
+            written = list((files / lane.use_case / f"tenant={lane.tenant}").glob("*"))
+            error = receipt.error or result.error
+            yield {
+                "use_case": lane.use_case,
+                "reached": receipt.reached,
+                "position": positions.get(lane),
+                "files": len(written),
+                "error": error and (error.code, error.temporary, error.message),
+            }
+
+    def both(lanes):
+        made = (wave(number, name) for number in lanes for name in ("quick", "gold"))
+        return [replace(each, id=f"{each.use_case} {each.id}") for each in made]
+
+    with closing(open_store(engine.tools.connections.database_url)) as store:
+        store.deploy(Deployment("gold", "m.py", "0" * 64, TOPIC))
+        streams = [StreamId("gold", f"tenant{number}") for number in (*lanes, last)]
+        for stream in streams:
+            store.add_tenant(Tenant(stream.tenant))
+        store.hold(streams)
+        store.start_lanes([LaneStart(each, "id", {0: 0}) for each in streams])
+        files.mkdir()
+        take(engine, handler)
+        take(engine, handler, "gold", "at-most-once")
+        alone = until(lambda: engine.executors == engine.slots == 1)
+        (signs / "join").write_text(str(files))
+        joined = until(lambda: engine.resize(2) or engine.executors == 2)
+        seen, left = [], both(lanes)
+        end = time.monotonic() + 120.0
+        while left and time.monotonic() < end:
+            at_once, left = left[:2], left[2:]
+            found = dict(zip(at_once, what_became_of(at_once), strict=True))
+            left += [each for each, what in found.items() if what["error"]]
+            seen += found.values()
+        # Both are idle now, so both are asked.
+        engine.warm_up()
+        (signs / "leave").touch()
+        gone = until(
+            lambda: engine.resize(2) or ((signs / "left").exists() and engine.executors == 1)
+        )
+        refused = list(what_became_of(both([last])))
+    return {"steps": [alone, joined, gone], "seen": seen, "refused": refused, "files": str(files)}
+
+
+SCENARIOS = {each.__name__: each for each in (elastic, killed, all_killed, fair, apart)}
+
+
 def main(scenario, folder, master):
     work = Path(folder) / f"{scenario}-{uuid.uuid4().hex[:8]}"
     work.mkdir()
     with engine_on(master, work) as engine:
-        scenarios = {"elastic": elastic, "fair": fair, "killed": killed, "all_killed": all_killed}
-        seen = scenarios[scenario](engine, work)
+        seen = SCENARIOS[scenario](engine, work)
     sys.stdout.write(json.dumps(seen) + "\n")
 
 

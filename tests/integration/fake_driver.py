@@ -1,8 +1,9 @@
 """What a supervisor sees of a driver, without Spark: ``fake_driver.py FOLDER NAME PORT``.
 
 It writes what happens to it into FOLDER/journal, and behaves as FOLDER/NAME.mode says when it
-starts: "ok", "die", "deaf" (to SIGTERM), "mute" (no health), "never ready", "hang" (says that its
-loop does not turn), "config". Its child in a process group of its own stands for Spark's workers.
+starts: "ok", "die", "deaf" (to SIGTERM), "mute" (no health), "never ready", "no store" (says so),
+"hang" (says that its loop does not turn), "config". Its child in a process group of its own stands
+for Spark's workers.
 """
 
 import os
@@ -35,9 +36,12 @@ def on_term(*_):
 
 class Health(BaseHTTPRequestHandler):
     def do_GET(self):
-        good = mode() != "hang" and (self.path == "/livez" or mode() != "never ready")
+        unready = mode() in {"never ready", "no store"}
+        good = mode() != "hang" and (self.path == "/livez" or not unready)
         self.send_response(200 if good else 503)
         self.end_headers()
+        if mode() == "no store":
+            self.wfile.write(b'{"missing": [{"what": "store", "since_s": 5}]}')
 
     def log_message(self, *_):
         pass

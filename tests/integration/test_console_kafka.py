@@ -3,9 +3,11 @@
 import time
 import uuid
 from contextlib import closing
+from dataclasses import replace
 
 import httpx
 import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME
 
 from headrace.console.api import Parts, create_app
 from headrace.console.opening import console_serving
@@ -49,7 +51,7 @@ def store(tenant, tmp_path):
 def api(store, topics):
     text, key = new_key(Role.OPERATOR, None, "", SECRET, time.time())
     store.keys.add(key)
-    tools = KafkaTools(Connections(topics.config, ""))
+    tools = KafkaTools(Connections(topics.config, "", seal_key=store.seal_key()))
     app = create_app(Parts(store, tools, Guard(store.keys, SECRET), SECRET, SystemClock()))
     headers = {"Authorization": f"Bearer {text}"}
     with (
@@ -61,6 +63,7 @@ def api(store, topics):
 
 def failed(store, tenant):
     error = SliceError(False, "HandlerError", "no", offset=3, raw_value=b"3", raw_key=b"k")
+    error = replace(error, timestamp_ms=1_700_000_000_123)
     piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 3, 5, 1)
     return store.keep_failure(Failure(piece, error, 5.0))
 
@@ -75,6 +78,7 @@ def test_a_skipped_record_is_kept_and_a_redrive_sends_it_back_once(api, store, t
     assert skipped.json()["next_offset"] == position(store, tenant) == 4
     (letter,) = topics.messages(letters_topic(f"{tenant}.visits"))
     assert (letter.key(), letter.value()) == (b"k", b"3")
+    assert letter.timestamp() == (TIMESTAMP_CREATE_TIME, 1_700_000_000_123)
     path = f"/v1/streams/{tenant}/score/redrive"
     assert api.post(path, json={"dry_run": True}).json()["sent"] == 1
     assert api.post(path).json() == {"sent": 1, "refused": [], "left": 0}
@@ -85,7 +89,7 @@ def test_a_skipped_record_is_kept_and_a_redrive_sends_it_back_once(api, store, t
 
 def test_a_seek_goes_where_the_topic_is_and_nowhere_else(api, store, tenant):
     path = f"/v1/streams/{tenant}/score/positions"
-    assert api.put(path, json={"offsets": {"0": 1}}).json() == {"offsets": {"0": 1}}
+    assert api.put(path, json={"offsets": {"0": 1}}).json()["offsets"] == {"0": 1}
     assert position(store, tenant) == 1
     refused = api.put(path, json={"offsets": {"0": 6}})
     assert refused.status_code == 409

@@ -48,7 +48,7 @@ class Tools:
     def letters(self):
         return nullcontext(DeadLettersTwin())
 
-    def send_back(self, stream, topic, *, limit, dry_run):
+    def send_back(self, stream, topic, *, generation, limit, dry_run):
         return Redriven(0, (), 0)
 
 

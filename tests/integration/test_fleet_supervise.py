@@ -16,6 +16,7 @@ import pytest
 from headrace.embedded.addresses import free_ports
 from headrace.fleet import state_file
 from headrace.fleet.health import ask
+from headrace.model.statistics import Missing
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.timeout(60)
@@ -176,6 +177,18 @@ def test_one_whose_loop_hangs_is_killed_and_started_again(fleet):
     assert "does not turn" in fleet.view().drivers[0].error
 
 
+def test_one_that_is_without_its_store_is_not_ready_left_alone_and_told(fleet):
+    fleet.start(1)
+    fleet.until_ready(1)
+    first = fleet.pid(0)
+    fleet.mode("fake-0", "no store")
+    fleet.until(lambda: fleet.states() == ["waiting"])
+    assert fleet.view().drivers[0].missing == (Missing("store", 5.0),)
+    fleet.mode("fake-0", "ok")
+    fleet.until_ready(1)
+    assert (fleet.pid(0), fleet.view().drivers[0].missing) == (first, ())
+
+
 def test_a_roll_replaces_all_and_one_at_a_time(fleet):
     process = fleet.start(3)
     fleet.until_ready(3)
@@ -251,8 +264,8 @@ def test_it_tells_systemd_and_whoever_asks_by_http(fleet):
             "WATCHDOG_USEC": "500000",
         }
         process = fleet.start(1, str(port), environment=environment)
-        fleet.until(lambda: ask(port, "/livez") == 200)
-        assert ask(port, "/readyz") == 503
+        fleet.until(lambda: (told := ask(port, "/livez")) and told.status == 200)
+        assert ask(port, "/readyz").status == 503
         said = []
         while said.count("WATCHDOG=1") < 2:
             said += door.recv(4096).decode().splitlines()
@@ -260,7 +273,7 @@ def test_it_tells_systemd_and_whoever_asks_by_http(fleet):
         fleet.mode("fake-0", "ok")
         while "READY=1" not in said:
             said += door.recv(4096).decode().splitlines()
-        fleet.until(lambda: ask(port, "/readyz") == 200)
+        fleet.until(lambda: ask(port, "/readyz").status == 200)
         process.terminate()
         while "STOPPING=1" not in said:
             said += door.recv(4096).decode().splitlines()

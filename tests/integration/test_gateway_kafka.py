@@ -308,6 +308,44 @@ def test_while_the_broker_stands_still_nothing_is_acknowledged(tmp_path, own_kaf
     assert values[-1] == b'"after"'
 
 
+@pytest.mark.parametrize("body", ['"once"', '["once", "too"]'])
+def test_what_is_sent_again_after_an_unknown_outcome_is_stored_once(tmp_path, own_kafka, body):
+    made = own_gateway(tmp_path, own_kafka, delivery_timeout="2s")
+    once = {"Idempotency-Key": "k1", "content-type": "application/json"}
+
+    def post():
+        return client.post(VISITS, content=body, headers=once)
+
+    with made, made.client() as client:
+        # Connected, so that what is sent next is in the broker's hands when it stops.
+        before = {"Idempotency-Key": "k0"}
+        assert client.post(VISITS, json="before", headers=before).status_code == 202
+        os.kill(own_kafka.pid, signal.SIGSTOP)
+        try:
+            for _ in range(2):
+                answer = post()
+                assert answer.status_code == 503
+                assert "not-acknowledged" in answer.text
+            assert under_way(made) == len(body)
+        finally:
+            os.kill(own_kafka.pid, signal.SIGCONT)
+        answers = []
+
+        def stored():
+            answers.append(post())
+            return answers[-1].status_code == 202
+
+        until(stored, made.log)
+        again = post()
+        assert again.json() == answers[-1].json()
+        assert again.headers["Idempotent-Replayed"] == "true"
+        assert under_way(made) == 0
+        assert made.stop() == 0, made.log()
+    messages = KafkaTopics(own_kafka.bootstrap_servers).messages(made.topic())
+    values = [each.value() for each in messages]
+    assert values == [b'"before"', b'"once"', b'"too"'][: 2 + body.count(",")]
+
+
 def test_sigterm_drains_what_is_under_way(tmp_path, own_kafka):
     made = own_gateway(tmp_path, own_kafka, delivery_timeout="20s")
     with made, made.client() as client:

@@ -4,6 +4,7 @@ The records go nowhere, since what becomes of them is tested elsewhere; the HTTP
 and the guard are the real ones.
 """
 
+import asyncio
 import time
 
 import httpx
@@ -57,7 +58,22 @@ class Nowhere:
     async def store(self, _topic, records):
         return [Stored(0, 0) for _ in records]
 
+    def begin(self, _topic, records):
+        return Begun([Stored(0, 0) for _ in records])
+
     async def close(self):
+        pass
+
+
+class Begun:
+    """Records that are stored already."""
+
+    def __init__(self, results):
+        self.results = results
+        self.fates = asyncio.get_running_loop().create_future()
+        self.fates.set_result(results)
+
+    async def wait(self):
         pass
 
 

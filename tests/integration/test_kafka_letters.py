@@ -2,16 +2,36 @@
 
 import contextlib
 import os
+import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 from apart import run_apart
-from confluent_kafka import Producer
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from headrace.cycle.clock import SystemClock
+from headrace.cycle.driver import Driver, Parts
 from headrace.errors import BrokerUnavailable, ConfigError
-from headrace.kafka import KafkaDeadLetters, letters_topic
+from headrace.kafka import (
+    KafkaDeadLetters,
+    KafkaDeadLettersFactory,
+    KafkaLog,
+    KafkaReaderFactory,
+    letters_topic,
+)
+from headrace.model.plans import Limits
+from headrace.model.records import Deployment
+from headrace.model.streams import Tenant
+from headrace.ports import Connections
+from headrace.sinks import ParquetFiles
+from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_contract import letter
+from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.log_twin import Row
+from headrace.use_cases import use_case
 
 pytestmark = pytest.mark.kafka
 
@@ -118,3 +138,41 @@ def test_letters_are_kept_in_a_process_forked_after_the_first(topics):
     topic = topics.make()
     assert run_apart(FORKED, topics.config["bootstrap.servers"], topic) == 7
     assert len(topics.messages(letters_topic(topic))) == 3
+
+
+def test_a_letter_of_the_driver_is_the_record_as_it_came(topics, letters, tmp_path):
+    """A handler that raises is judged by the driver, which keeps the letter itself."""
+
+    def raises(_table, _context):
+        raise ValueError("no")
+
+    name = f"t{uuid.uuid4().hex[:8]}"
+    topic = f"acme.{name}"
+    topics.make_named(topic, 1)
+    rows = [Row(b"v", b"k", (("trace", b"1"),), timestamp_ms=1_700_000_000_123)]
+    topics.write(topic, 0, rows)
+    url = f"sqlite:///{tmp_path}/store.db"
+    connections = Connections(topics.config, url, warehouse=str(tmp_path))
+    keep = use_case(
+        topic=f"{{tenant}}.{name}", sink=ParquetFiles("out"), name="keep", bad_record="dead-letter"
+    )(raises)
+    deployment = Deployment(
+        "keep", "m.py", "0" * 64, keep.topic, bad_record=keep.bad_record, retries=0
+    )
+    engine = InProcessEngine(
+        connections, KafkaReaderFactory(), SqlPositionsFactory(), KafkaDeadLettersFactory()
+    )
+    with closing(open_store(url)) as store, closing(KafkaLog(topics.config)) as log:
+        store.deploy(deployment)
+        store.add_tenant(Tenant("acme"))
+        driver = Driver(Parts(store, log, engine, letters, SystemClock()), "run1", Limits())
+        engine.take(keep, deployment)
+        driver.take(keep, deployment)
+        give_up_s = time.monotonic() + 40
+        while [each.next_offset for each in store.load_positions()] != [1]:
+            assert time.monotonic() < give_up_s, driver.rows()
+            driver.turn()
+        engine.close()
+    (kept,) = topics.messages(letters_topic(topic))
+    assert (kept.key(), kept.value(), kept.headers()[0]) == (b"k", b"v", ("trace", b"1"))
+    assert kept.timestamp() == (TIMESTAMP_CREATE_TIME, 1_700_000_000_123)

@@ -10,26 +10,30 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
-from headrace.kafka import KafkaSliceReader, letters_topic
+from headrace.kafka import KafkaDeadLetters, KafkaSliceReader, letters_topic
 from headrace.kafka.redrive import Redriven, redrive
+from headrace.kafka.seals import Message, sealed
 from headrace.model.streams import LaneId, Slice, StreamId
-from headrace.ports import Connections
+from headrace.ports import Connections, Effect, Site
+from headrace.ports import TopicPartition as Lane
+from headrace.sinks import KafkaTopic
 from headrace.testing.dead_letters_contract import letter
 from headrace.testing.log_contract import numbered, values
 from headrace.testing.log_twin import Row
 
 pytestmark = pytest.mark.kafka
+KEY = b"of the store"
 PAGES = StreamId("pages", "acme")
 BILLS = StreamId("bills", "acme")
 
 
 @pytest.fixture
 def connections(topics):
-    return Connections(topics.config, database_url="")
+    return Connections(topics.config, database_url="", seal_key=KEY)
 
 
 def few_at_once(monkeypatch, count=2):
-    monkeypatch.setattr(sys.modules["headrace.kafka.redrive"], "_BATCH_LETTERS", count)
+    monkeypatch.setattr(sys.modules["headrace.kafka.letters_read"], "_BATCH_LETTERS", count)
 
 
 def sent_to(topics, topic):
@@ -40,6 +44,12 @@ def numbered_letters(topic, offsets, **kwargs):
     return [letter(topic, each, value=b"%d" % each, **kwargs) for each in offsets]
 
 
+def kept_elsewhere(topics, found):
+    """Keep letters in a worker that knows nothing of those that others kept."""
+    with contextlib.closing(KafkaDeadLetters(topics.config)) as others:
+        others.keep(found)
+
+
 def test_letters_go_back_to_their_partition_as_they_came(topics, letters, connections):
     topic = topics.make(3)
     headers = (("trace", b"\xfe"), ("trace", None))
@@ -47,11 +57,22 @@ def test_letters_go_back_to_their_partition_as_they_came(topics, letters, connec
     assert redrive(connections, PAGES, topic) == Redriven(1, (), 0)
     (back,) = topics.messages(topic)
     assert (back.partition(), back.key(), back.value()) == (2, None, b"\xff")
-    assert back.headers() == [
-        *headers,
-        ("headrace.redrive.use-case", b"pages"),
-        ("headrace.redrive.count", b"1"),
+    wanted = sealed(Message(None, b"\xff", headers), Lane(topic, 2), "pages", 1, KEY)
+    assert back.headers() == list(wanted.headers)
+    assert [name for name, _ in back.headers()[2:]] == [
+        "headrace.redrive.use-case",
+        "headrace.redrive.count",
+        "headrace.redrive.seal",
     ]
+
+
+def test_letters_of_an_earlier_tenant_of_the_name_stay(topics, letters, connections):
+    topic = topics.make(1)
+    letters.keep(numbered_letters(topic, [3, 4], epoch=6))
+    letters.keep(numbered_letters(topic, [3, 5], epoch=7))
+    assert redrive(connections, PAGES, topic, generation=7, dry_run=True) == Redriven(2, (), 0)
+    assert redrive(connections, PAGES, topic, generation=7) == Redriven(2, (), 0)
+    assert sent_to(topics, topic) == [b"3", b"5"], "also one that the earlier one had as well"
 
 
 def test_letters_go_back_in_the_order_of_their_offsets(topics, letters, connections):
@@ -113,41 +134,50 @@ def test_a_dry_run_counts_and_changes_nothing(topics, letters, connections):
 
 def test_a_letter_kept_twice_is_sent_once(topics, letters, connections):
     topic = topics.make()
-    letters.keep(numbered_letters(topic, [1, 2, 1, 2]))
+    letters.keep(numbered_letters(topic, [1, 2]))
+    kept_elsewhere(topics, numbered_letters(topic, [1, 2]))
     letters.keep([letter(topic, 1, value=b"of the topic made again")])
     assert redrive(connections, PAGES, topic).sent == 3
 
 
+def test_repeats_are_sent_once_also_by_redrives_with_a_limit(topics, letters, connections):
+    topic = topics.make()
+    letters.keep(numbered_letters(topic, [1, 2]))
+    kept_elsewhere(topics, numbered_letters(topic, [1, 2]))
+    for left in (1, 0):
+        assert redrive(connections, PAGES, topic, limit=1) == Redriven(1, (), left)
+    topics.forget_group("headrace.redrive.pages")
+    kept_elsewhere(topics, numbered_letters(topic, [2, 1, 3]))
+    assert redrive(connections, PAGES, topic, limit=1) == Redriven(1, (), 0)
+    assert sent_to(topics, topic) == [b"1", b"2", b"3"]
+
+
 def returned(topic, offset, count):
-    marks = (("headrace.redrive.use-case", b"pages"), ("headrace.redrive.count", count))
-    return letter(topic, offset, headers=(("own", b"1"), *marks))
+    message = Message(b"key", b"value", (("own", b"1"),))
+    marked = sealed(message, Lane(topic, 0), "pages", count, KEY)
+    return letter(topic, offset, headers=marked.headers)
 
 
 def test_a_record_that_came_back_is_counted_on(topics, letters, connections):
     topic = topics.make()
-    letters.keep([returned(topic, 8, b"2")])
+    letters.keep([returned(topic, 8, 2)])
     redrive(connections, PAGES, topic)
     (back,) = topics.messages(topic)
-    assert back.headers() == [
-        ("own", b"1"),
-        ("headrace.redrive.use-case", b"pages"),
-        ("headrace.redrive.count", b"3"),
-    ]
+    assert back.headers() == list(returned(topic, 8, 3).error.raw_headers)
 
 
 def test_a_record_that_came_back_too_often_is_refused_by_name_and_kept(
     topics, letters, connections
 ):
     topic = topics.make()
-    letters.keep([returned(topic, 8, b"3"), returned(topic, 9, b"many"), letter(topic, 10)])
+    letters.keep([returned(topic, 8, 3), letter(topic, 10)])
     result = redrive(connections, PAGES, topic)
     assert result.sent == 1
-    often, unclear = result.refused
+    (often,) = result.refused
     assert often.startswith(f"{letters_topic(topic)}[0] offset 0: record 8 was sent back 3 times")
-    assert unclear.startswith(f"{letters_topic(topic)}[0] offset 1:")
     assert redrive(connections, PAGES, topic) == Redriven(0, (), 0)
     kept = [each for each in topics.messages(letters_topic(topic)) if each.value() is not None]
-    assert len(kept) == 3
+    assert len(kept) == 2
 
 
 def test_no_letters_at_all_is_nothing_to_do(topics, connections):
@@ -180,7 +210,7 @@ from headrace.kafka import redrive_line
 from headrace.model.streams import StreamId
 from headrace.ports import Connections
 
-sys.modules["headrace.kafka.redrive"]._BATCH_LETTERS = 2
+sys.modules["headrace.kafka.letters_read"]._BATCH_LETTERS = 2
 times = []
 
 class Dying(Producer):
@@ -191,7 +221,7 @@ class Dying(Producer):
             os._exit(7)
 
 redrive_line.Producer = Dying
-connections = Connections({"bootstrap.servers": sys.argv[1]}, "")
+connections = Connections({"bootstrap.servers": sys.argv[1]}, "", seal_key=b"of the store")
 headrace.kafka.redrive.redrive(connections, StreamId("pages", "acme"), sys.argv[2])
 """
 
@@ -205,7 +235,7 @@ def test_a_redrive_killed_in_a_transaction_goes_on_where_it_was(topics, letters,
 
 
 def test_no_broker_is_an_error_to_try_again():
-    nowhere = Connections({"bootstrap.servers": "127.0.0.1:1"}, database_url="")
+    nowhere = Connections({"bootstrap.servers": "127.0.0.1:1"}, database_url="", seal_key=KEY)
     with pytest.raises(BrokerUnavailable):
         redrive(nowhere, PAGES, "acme.visits")
 
@@ -257,6 +287,13 @@ def test_a_place_past_the_end_is_not_believed(topics, letters, connections):
 # reading
 
 
+def read_by(topics, topic, use_case, end, batch_records=100):
+    """What a use case is given of a topic."""
+    piece = Slice(LaneId(use_case, "acme", 0), topic, 0, end, epoch=1)
+    with contextlib.closing(KafkaSliceReader(topics.config, seal_key=KEY)) as reader:
+        return list(reader.read([piece], batch_records))
+
+
 def test_what_was_sent_back_is_given_to_its_use_case_only(topics, letters, connections):
     topic = topics.make()
     topics.write(topic, 0, [Row(b"plain", headers=(("trace", b"1"),)), *numbered(2)])
@@ -264,14 +301,43 @@ def test_what_was_sent_back_is_given_to_its_use_case_only(topics, letters, conne
     redrive(connections, PAGES, topic)
     topics.write(topic, 0, numbered(1, first=9))
     end = 5 + 1  # a transaction ends with a record of its own
-
-    def read(use_case, batch_records):
-        piece = Slice(LaneId(use_case, "acme", 0), topic, 0, end, epoch=1)
-        with contextlib.closing(KafkaSliceReader(topics.config)) as reader:
-            return list(reader.read([piece], batch_records))
-
     for batch_records in (1, 100):
-        mine, others = read("pages", batch_records), read("bills", batch_records)
+        mine, others = (
+            read_by(topics, topic, use_case, end, batch_records) for use_case in ("pages", "bills")
+        )
         assert values(mine) == [b"plain", b"0", b"1", b"again", b"9"]
         assert values(others) == [b"plain", b"0", b"1", b"9"]
         assert (others[-1].reached, others[-1].last) == (end, True)
+
+
+def test_a_sender_hides_nothing_by_headers_of_a_redrive(topics, letters, connections):
+    topic, other = topics.make(), topics.make()
+    letters.keep([letter(other, 1, value=b"of another topic")])
+    redrive(connections, PAGES, other)
+    (stolen,) = topics.messages(other)
+    rows = [
+        Row(b"plain", headers=(("headrace.redrive.use-case", b"pages"),)),
+        Row(stolen.value(), stolen.key(), tuple(stolen.headers())),
+        Row(b"changed", stolen.key(), tuple(stolen.headers())),
+    ]
+    topics.write(topic, 0, rows)
+    for use_case in ("pages", "bills"):
+        given = values(read_by(topics, topic, use_case, 3))
+        assert given == [b"plain", b"of another topic", b"changed"]
+
+
+def test_a_handler_that_passes_headers_on_hides_nothing_from_those_downstream(
+    topics, letters, connections
+):
+    topic, scores = topics.make(), topics.make()
+    letters.keep([letter(topic, 1, value=b"again", headers=(("trace", b"1"),))])
+    redrive(connections, PAGES, topic)
+    (batch,) = read_by(topics, topic, "pages", 2)
+    assert values([batch]) == [b"again"]
+    output = batch.records.select(["key", "value", "headers"])
+    with contextlib.closing(KafkaTopic(scores).open(Site(connections, None))) as sink:
+        (written,) = sink.write([Effect((batch.slice,), (batch.reached,), output)])
+    assert written.error is None
+    (message,) = topics.messages(scores)
+    assert [name for name, _ in message.headers()] == ["trace", "headrace.slice"]
+    assert values(read_by(topics, scores, "bills", 1)) == [b"again"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import email
 import email.policy
+import socket
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,7 @@ from aiosmtpd.smtp import AuthResult
 from headrace.errors import ConfigError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
-from headrace.sinks import Email
+from headrace.sinks import Email, smtp_server
 from headrace.sinks import email as email_sink
 from headrace.sinks.email import ID_HEADER
 from headrace.sinks.smtp_server import connect
@@ -27,6 +29,7 @@ class Postman:
         self.sessions = set()
         self.refuse = {}
         self.break_off_after_taking = 0
+        self.thinks_s = 0.0
 
     async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802
         if address in self.refuse:
@@ -38,6 +41,7 @@ class Postman:
         self.sessions.add(session.peer)
         mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
         self.mails.append(mail)
+        await asyncio.sleep(self.thinks_s)
         if self.break_off_after_taking:
             self.break_off_after_taking -= 1
             server.transport.close()
@@ -77,11 +81,11 @@ def _site(url):
     return Site(Connections({}, "", smtp_url=url), positions=None)
 
 
-def _effect(*rows, tenant="acme"):
+def _effect(*rows, tenant="acme", may_repeat=True):
     names = ("to", "subject", "body", "id")
     table = pa.table({name: [row[n] for row in rows] for n, name in enumerate(names)})
     piece = Slice(LaneId("mail", tenant, 0), "t", 0, len(rows), epoch=1)
-    return Effect((piece,), (len(rows),), table)
+    return Effect((piece,), (len(rows),), table, may_repeat=may_repeat)
 
 
 def _row(name, row_id="0-1"):
@@ -169,6 +173,53 @@ def test_a_mail_in_doubt_is_sent_again_under_the_same_message_id(writer, postman
     assert outcomes[0].error is None
     first, second = postman.mails
     assert first["Message-ID"] == second["Message-ID"]
+
+
+def test_a_mail_in_doubt_that_may_not_come_twice_is_lost_and_told(writer, postman):
+    postman.break_off_after_taking = 1
+    rows = _row("ann"), _row("bob", "0-2")
+    outcomes = writer.write([_effect(*rows, may_repeat=False), _effect(_row("eve", "0-3"))])
+    assert [mail["To"] for mail in postman.mails] == ["ann@example.org", "eve@example.org"]
+    assert outcomes[0].error.temporary
+    assert "the mail of row 0 is in doubt" in outcomes[0].error.message
+    assert outcomes[1].error is None
+
+
+def test_a_server_that_was_gone_before_it_had_the_mail_is_asked_again(writer, server, postman):
+    writer.write([_effect(_row("ann"), may_repeat=False)])
+    writer._smtp.sock.shutdown(socket.SHUT_RDWR)
+    writer._drop_if_dead = lambda: None
+    assert writer.write([_effect(_row("bob", "0-2"), may_repeat=False)])[0].error is None
+    assert [mail["To"] for mail in postman.mails] == ["ann@example.org", "bob@example.org"]
+
+
+def test_a_slow_server_gets_each_mail_once(server, postman, monkeypatch):
+    monkeypatch.setattr(smtp_server, "_TIMEOUT_S", 0.3)
+    postman.thinks_s = 0.8
+    writer = Email("news@example.org").open(_site(f"smtp://127.0.0.1:{server.port}"))
+    assert writer.write([_effect(_row("ann"))])[0].error is None
+    assert len(postman.mails) == 1
+    postman.thinks_s = 0.0
+    writer.close()
+
+
+def test_a_server_that_never_answers_to_a_mail_is_asked_for_nothing_more(
+    server, postman, monkeypatch
+):
+    monkeypatch.setattr(smtp_server, "_TAKEN_S", 0.2)
+    postman.thinks_s = 60.0
+    writer = Email("news@example.org").open(_site(f"smtp://127.0.0.1:{server.port}"))
+    outcomes = writer.write([_effect(_row("ann")), _effect(_row("bob", "0-2"))])
+    assert [mail["To"] for mail in postman.mails] == ["ann@example.org"]
+    assert [each.error.temporary for each in outcomes] == [True, True]
+    assert "in doubt" in outcomes[0].error.message
+    assert "does not answer" in outcomes[1].error.message
+
+
+def test_lines_that_begin_with_a_dot_arrive_as_they_were(writer, postman):
+    body = "one\n.\n..two\n.three\nfour"
+    writer.write([_effect(("ann@example.org", "dots", body, "0-1"))])
+    assert postman.mails[0].get_content().splitlines() == body.splitlines()
 
 
 def test_a_server_that_breaks_off_twice_is_left_alone_until_the_next_try(writer, postman):

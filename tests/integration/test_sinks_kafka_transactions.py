@@ -8,13 +8,14 @@ from __future__ import annotations
 import uuid
 from collections import OrderedDict
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Site
+from headrace.ports import RECORD_SCHEMA, Connections, Effect, Site
 from headrace.sinks import KafkaTopic, kafka_transaction_line
 from headrace.testing.kafka_topics import KafkaTopics
 
@@ -99,6 +100,16 @@ def service(kafka, make_topic, monkeypatch):
 
 def _outcomes(written):
     return ["superseded" if each.superseded else each.error and each.error.code for each in written]
+
+
+def test_for_whom_a_record_was_sent_back_is_not_passed_on(service):
+    headers = [[("trace", b"1"), ("headrace.redrive.use-case", b"copy")]]
+    kind = RECORD_SCHEMA.field("headers").type
+    output = pa.table({"value": ["a"], "headers": pa.array(headers, kind)})
+    with service.process():
+        service.writer().write([replace(service.effect("a"), output=output)])
+    (message,) = service.topics.messages(service.output)
+    assert [name for name, _ in message.headers()] == ["trace", "headrace.slice"]
 
 
 def test_a_task_killed_after_its_commit_sends_nothing_again(service):

@@ -1,5 +1,6 @@
 """What is refused before anything starts, and how deployments are taken over."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ from two_use_cases import settings, write
 
 from headrace.assembly import Assembly, assembled, limits_of, slot_limits_of
 from headrace.cycle.driver import Driver, Parts
-from headrace.deploying import deploy, load
+from headrace.deploying import deploy, load, source_of
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.streams import Tenant
 from headrace.ports import Connections
@@ -79,6 +80,12 @@ def test_slots_follow_the_load_only_where_their_most_is_given():
 # --- deployments -----------------------------------------------------------------------------
 
 
+def taken(made):
+    """It has taken what is deployed, as far as it can."""
+    made.taking.look()
+    made.taking.swap()
+
+
 @pytest.fixture
 def assembly(tmp_path, store):
     write(tmp_path)
@@ -88,16 +95,21 @@ def assembly(tmp_path, store):
     engine = InProcessEngine(connections, ReaderTwinFactory(log), SqlPositionsFactory(), letters)
     driver = Driver(Parts(store, log, engine, letters, FakeClock()), "run")
     deploy(settings(), load(settings(), tmp_path), store)
-    made = Assembly(driver, store, engine, connections, 1.0)
-    made.take_changes()
+    made = Assembly(driver, store, engine, connections, 1.0, source_of(settings(), tmp_path))
+    taken(made)
     return made
+
+
+def test_what_runs_knows_the_warehouse_that_its_files_go_to(tmp_path, assembly):
+    for use_case, _ in assembly.driver.versions.newest.values():
+        assert use_case.terms.place == str(tmp_path)
 
 
 def test_a_new_version_is_taken_over_and_the_other_use_case_left_alone(tmp_path, store, assembly):
     before = dict(assembly.driver.deployed)
     write(tmp_path, answer="table")
     deploy(settings(), load(settings(), tmp_path), store, "one")
-    assembly.take_changes()
+    taken(assembly)
     after = assembly.driver.deployed
     assert after["one"] != before["one"]
     assert after["two"] == before["two"]
@@ -110,8 +122,9 @@ def test_a_deployment_that_cannot_be_taken_leaves_the_old_version_running(
     write(tmp_path, answer="table")
     deploy(settings(), load(settings(), tmp_path), store, "one")
     write(tmp_path, answer="changed_again")
-    assembly.take_changes()
-    assembly.take_changes()
+    shutil.rmtree(tmp_path / ".headrace")
+    taken(assembly)
+    taken(assembly)
     assert assembly.driver.deployed == before
     told = capsys.readouterr().out
     assert told.count("deployment not taken") == 1
@@ -126,7 +139,7 @@ def test_a_use_case_that_is_gone_from_its_file_is_named(tmp_path, store, assembl
         **{**{name: getattr(old, name) for name in old.__slots__}, "digest": module.digest}
     )
     store.deploy(gone)
-    assembly.take_changes()
+    taken(assembly)
     assert "has no use case two any more" in capsys.readouterr().out
 
 
@@ -158,14 +171,14 @@ def test_a_rerun_is_taken_with_the_code_of_its_use_case_once_it_says_where_it_en
     one = assembly.driver.deployed["one"]
     rerun = replace(one, use_case="one~1", all_tenants=False, until={})
     store.deploy(rerun)
-    assembly.take_changes()
+    taken(assembly)
     assert "one~1" not in assembly.driver.deployed
     store.deploy(replace(rerun, until={0: 7}))
-    assembly.take_changes()
+    taken(assembly)
     assert assembly.driver.deployed["one~1"].until == {0: 7}
     write(tmp_path, answer="table")
     deploy(settings(), load(settings(), tmp_path), store, "one")
-    assembly.take_changes()
+    taken(assembly)
     after = assembly.driver.deployed
     assert after["one~1"].digest == after["one"].digest != one.digest
     assert after["one~1"].until == {0: 7}
@@ -174,5 +187,5 @@ def test_a_rerun_is_taken_with_the_code_of_its_use_case_once_it_says_where_it_en
 def test_a_rerun_that_is_over_is_not_taken_up_again(store, assembly):
     one = assembly.driver.deployed["one"]
     store.deploy(replace(one, use_case="one~1", all_tenants=False, until={}))
-    assembly.take_changes()
+    taken(assembly)
     assert set(assembly.driver.deployed) == {"one", "two"}

@@ -59,9 +59,15 @@ def test_the_docs_show_commands_at_all():
     assert len(commands()) > 15
 
 
+def guides(words: str) -> str:
+    """The example of the guide that has these words."""
+    (found,) = (each for each in blocks(ROOT / "docs" / "guide.md", "python") if words in each)
+    return found
+
+
 def test_the_guides_use_case_does_what_it_says():
     names = {}
-    exec(blocks(ROOT / "docs" / "guide.md", "python")[0], names)
+    exec(guides("def pages"), names)
     pages = names["pages"]
     assert isinstance(pages, UseCase)
     context = SliceContext(
@@ -72,20 +78,33 @@ def test_the_guides_use_case_does_what_it_says():
     assert (done.error.code, done.error.offset) == ("BadRecord", 1)
 
 
+def test_the_guides_tests_pass_beside_its_use_case(tmp_path):
+    for name, words in (("use_cases.py", "def pages"), ("test_use_cases.py", "import pytest")):
+        (tmp_path / name).write_text(guides(words))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+
+
+def test_every_python_example_of_the_guide_is_run_by_a_test_here():
+    ran = ("def pages", "import pytest", "def report", "def archive", "# send.py")
+    assert {guides(words) for words in ran} == set(blocks(ROOT / "docs" / "guide.md", "python"))
+
+
 def test_the_guides_dataframe_use_case_is_one():
     names = {}
-    exec("from headrace import use_case\n" + blocks(ROOT / "docs" / "guide.md", "python")[1], names)
+    exec("from headrace import use_case\n" + guides("def report"), names)
     assert names["report"].form == "wave"
 
 
 def test_the_guides_event_time_is_one():
     names = {}
-    exec(blocks(ROOT / "docs" / "guide.md", "python")[2], names)
+    exec(guides("def archive"), names)
     assert names["archive"].event_time(records([b'{"at": 1}'])) == [1.0]
 
 
 def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
-    guide = blocks(ROOT / "docs" / "guide.md", "python")
     made, sent = {}, []
 
     class Producer:
@@ -105,9 +124,9 @@ def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     remember(folder_of(tmp_path), {"bootstrap.servers": "127.0.0.1:1"})
-    exec(guide[3], {})
+    exec(guides("# send.py"), {})
     names = {}
-    exec(guide[0], names)
+    exec(guides("def pages"), names)
     written = names["pages"](records(sent), SliceContext("pages", "acme", ()))
     assert made == {"servers": "127.0.0.1:1", "topics": {"acme.visits": 1}, "flushed": 3}
     assert written["page"].to_pylist() == ["/", "/prices", "/"]

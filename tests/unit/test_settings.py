@@ -6,7 +6,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.model.streams import DataLossPolicy
-from headrace.settings import read_settings
+from headrace.settings import Settings, read_settings
 
 GOOD = """\
 module: use_cases.py
@@ -81,6 +81,19 @@ def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
             )
             for rate in ("0", ".inf", ".nan")
         ),
+        *(
+            (f"module: a.py\nwarehouse: {url}\n", "line 2: warehouse: a URL")
+            for url in (
+                "s3a://bucket/files",
+                "hdfs://name:8020/files",
+                "file:///srv/files",
+                "file:files",
+                "dbfs:/files",
+                "S3A://bucket",
+                '" s3a://bucket"',
+                "abfss://box@account.dfs.core.windows.net/files",
+            )
+        ),
         ("module: [a\n", "line 2"),
         ("- a\n- b\n", "a mapping is expected"),
         ("", "a mapping is expected"),
@@ -95,6 +108,21 @@ def test_a_bad_file_is_refused_by_file_line_and_key(tmp_path, text, told):
     assert told in str(caught.value)
 
 
+def test_a_warehouse_that_is_a_url_is_refused_with_what_to_give_and_without_its_password(tmp_path):
+    path = write(tmp_path, "module: a.py\nwarehouse: s3a://me:hunter2@bucket/files\n")
+    with pytest.raises(ConfigError, match="absolute path of a folder on a file system which") as e:
+        read_settings(path, {})
+    assert "hunter2" not in str(e.value)
+    with pytest.raises(ValueError, match="a URL"):
+        Settings(module="a.py", warehouse=Path("s3a://bucket/files"))
+
+
+@pytest.mark.parametrize("folder", ["files", "a:b", "/mnt/a:b", "./s3a:/files", "/mnt/shared"])
+def test_a_folder_with_a_colon_in_its_name_is_a_folder(tmp_path, folder):
+    settings = read_settings(write(tmp_path, f"module: a.py\nwarehouse: {folder}\n"))
+    assert settings.warehouse == tmp_path / folder
+
+
 def test_every_fault_is_told_at_once(tmp_path):
     path = write(tmp_path, "modul: a\nspark: 3\n")
     with pytest.raises(ConfigError) as caught:
@@ -103,7 +131,7 @@ def test_every_fault_is_told_at_once(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"none\.yaml"):
+    with pytest.raises(ConfigError, match=r"there is no .*none\.yaml: write it .* --config"):
         read_settings(tmp_path / "none.yaml")
 
 

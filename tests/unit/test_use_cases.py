@@ -11,8 +11,8 @@ TOPIC = "{tenant}.visits"
 TABLE = SqlTable("t", columns={"a": "text"})
 
 
-def handler(_table, _context):
-    return None
+def handler(table, _context):
+    return table
 
 
 def test_a_function_becomes_a_use_case_and_can_still_be_called():
@@ -20,7 +20,7 @@ def test_a_function_becomes_a_use_case_and_can_still_be_called():
     made = decorate(handler)
     assert made.name == "handler"
     assert (made.guarantee, made.order) == (Guarantee.EXACTLY_ONCE, Order.STREAM)
-    assert made("table", "context") is None
+    assert made("table", "context") == "table"
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,13 @@ def test_a_function_becomes_a_use_case_and_can_still_be_called():
 def test_the_sink_decides_how_exactly_once_is_done(sink, guarantee, transacts, intends):
     made = use_case(topic=TOPIC, sink=sink, guarantee=guarantee)(handler)
     assert (made.transacts, made.intends) == (transacts, intends)
+
+
+def test_a_warehouse_says_where_effects_go_only_if_the_sink_writes_there():
+    def place(sink):
+        return use_case(topic=TOPIC, sink=sink)(handler).within("/warehouse").terms.place
+
+    assert (place(ParquetFiles("x")), place(TABLE)) == ("/warehouse", "")
 
 
 def test_a_dataframe_use_case_is_exactly_once_by_intent():

@@ -1,5 +1,6 @@
 """A file of two use cases, and settings that name it."""
 
+from headrace.deploying import deployed_use_case, source_of
 from headrace.settings import Settings
 
 SOURCE = """\
@@ -24,3 +25,13 @@ def write(folder, names=("one", "two"), answer="None"):
 def settings(**more):
     given = {"module": "use_cases.py", "kafka": {"bootstrap.servers": "127.0.0.1:1"}}
     return Settings.model_validate({**given, "database_url": "sqlite:///x.db", **more})
+
+
+def deployment_of(store, name="one"):
+    return next(each for each in store.deployments() if each.use_case == name)
+
+
+def answers(store, folder, name="one", **more):
+    """What the deployed version of a use case answers."""
+    source = source_of(settings(**more), folder)
+    return deployed_use_case(deployment_of(store, name), source)(None, None)

@@ -1,5 +1,6 @@
 """`headrace supervise`, `roll` and `fleet status`, without processes."""
 
+import json
 import os
 import signal
 
@@ -9,9 +10,11 @@ from typer.testing import CliRunner
 
 from headrace.cli import fleet
 from headrace.cli.app import app
+from headrace.cli.failure_text import when
 from headrace.embedded.folder_lock import FolderLock
 from headrace.fleet import state_file
 from headrace.fleet.state_file import DriverView, FleetView
+from headrace.model.statistics import Missing
 
 YAML = """\
 module: use_cases.py
@@ -37,8 +40,8 @@ def headrace(*words):
     return CliRunner().invoke(app, words)
 
 
-def view(state="ready", error="", **more):
-    driver = DriverView("d-0", state, 4711, 1_700_000_000, 3, error, 1, None)
+def view(state="ready", error="", missing=(), **more):
+    driver = DriverView("d-0", state, 4711, 1_700_000_000, 3, error, 1, None, missing)
     given = {"rolls": 0, "rolling": False, "roll_error": "", "state": "running", **more}
     return FleetView(name="d", pid=os.getpid(), drivers=(driver,), **given)
 
@@ -96,6 +99,42 @@ def test_status_shows_each_driver(folder):
     assert done.exit_code == 0, done.output
     for word in ("d-0", "ready", "4711", "3", "exit code 1 | no wheels", "it was given up"):
         assert word in done.output
+
+
+LACKS = (Missing("kafka", 1_700_000_100.0), Missing("store", 1_700_000_200.0))
+
+
+def test_a_driver_without_store_and_kafka_is_not_called_ready(folder):
+    made = state_of(folder)
+    state_file.write(made, view("waiting", missing=LACKS))
+    with FolderLock(made):
+        done = headrace("fleet", "status")
+        told = headrace("fleet", "status", "--json")
+    assert done.exit_code == told.exit_code == 1
+    assert " waiting " in done.output
+    kafka, store = (when(each.since_s, zone=False) for each in LACKS)
+    assert f"kafka since {kafka}, store since {store}" in done.output
+    (driver,) = json.loads(told.output)["drivers"]
+    assert (driver["state"], driver["pid"]) == ("waiting", 4711)
+    assert driver["missing"] == [
+        {"what": "kafka", "since_s": 1_700_000_100.0},
+        {"what": "store", "since_s": 1_700_000_200.0},
+    ]
+
+
+def test_programs_are_told_the_status_of_a_supervisor_that_ended_too(folder):
+    state_file.write(state_of(folder), view("waiting", missing=LACKS))
+    done = headrace("fleet", "status", "--json")
+    assert done.exit_code == 1
+    told = json.loads(done.output)
+    assert (told["state"], told["drivers"][0]["state"]) == ("ended", "unknown")
+    assert told["drivers"][0]["missing"] == []
+
+
+def test_a_driver_that_had_stopped_before_its_supervisor_ended_is_not_unknown(folder):
+    state_file.write(state_of(folder), view("stopped"))
+    told = json.loads(headrace("fleet", "status", "--json").output)
+    assert (told["state"], told["drivers"][0]["state"]) == ("ended", "stopped")
 
 
 def test_a_driver_that_was_given_up_is_told_by_the_exit_code(folder):

@@ -2,12 +2,13 @@
 
 import pytest
 
-from headrace.cli import quarantine
+from headrace.cli import asking, quarantine
 from headrace.errors import BrokerUnavailable
 from headrace.kafka.redrive import Redriven
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
-from headrace.model.streams import LaneId, Slice, State, StreamId
+from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
+from headrace.policies import keeping
 
 ACME = StreamId("score", "acme")
 
@@ -164,6 +165,17 @@ def test_an_unknown_id_is_told_and_nothing_is_done(headrace, fail, store, letter
 # --- retry -----------------------------------------------------------------------------------
 
 
+def test_what_an_earlier_tenant_of_the_name_left_is_told_apart(headrace, fail, store):
+    store.hold([ACME])
+    number = fail()
+    store.set_tenant_state("acme", State.REMOVED)
+    store.add_tenant(Tenant("acme"))
+    assert "no lane is stopped" in headrace("quarantine", "list").output
+    assert "retried, earlier tenant" in headrace("quarantine", "list", "--all").output
+    shown = headrace("quarantine", "show", str(number)).output
+    assert "an earlier one of this name" in shown
+
+
 def test_retry_takes_ids_a_stream_or_all(headrace, fail, store):
     numbers = [fail(), fail(partition=1), fail("bolt", 0), fail("bolt", 1)]
     assert headrace("quarantine", "retry", str(numbers[0])).exit_code == 0
@@ -218,12 +230,25 @@ def test_skip_keeps_the_record_first_and_then_moves_the_lane(headrace, fail, sto
     assert "offset 3 of acme.visits[0], which is kept in acme.visits.dlq" in result.output
 
 
-def test_skip_asks_first(headrace, fail, store, letters):
+def test_skip_asks_first(headrace, fail, store, letters, monkeypatch):
+    monkeypatch.setattr(asking, "_can_be_asked", lambda: True)
     number = fail()
     assert headrace("quarantine", "skip", str(number), input="n\n").exit_code == 1
     assert (letters.kept, offsets(store)) == ([], {0: 3, 1: 3})
     assert headrace("quarantine", "skip", str(number), input="y\n").exit_code == 0
     assert offsets(store) == {0: 4, 1: 3}
+
+
+def test_where_nobody_can_be_asked_nothing_is_skipped_and_the_command_is_told(
+    headrace, fail, store, letters
+):
+    number = fail()
+    result = headrace("quarantine", "skip", str(number))
+    assert result.exit_code == 2
+    told = " ".join(result.output.split())
+    assert f"headrace quarantine skip {number} --config" in told
+    assert told.endswith("--yes")
+    assert (letters.kept, offsets(store)) == ([], {0: 3, 1: 3})
 
 
 def test_a_slice_without_a_named_record_is_skipped_only_on_purpose(headrace, fail, store, letters):
@@ -237,6 +262,44 @@ def test_a_slice_without_a_named_record_is_skipped_only_on_purpose(headrace, fai
     assert "passes over 6 offsets" in result.output
     assert offsets(store) == {0: 9, 1: 3}
     assert letters.kept == []
+
+
+def test_what_was_claimed_and_lost_is_told_before_its_lane_goes_on(headrace, fail, letters, store):
+    number = fail(offset=None, until=3)
+    assert "records before offset 3 are lost" in headrace("quarantine", "show", str(number)).output
+    result = headrace("quarantine", "skip", str(number), "--yes")
+    assert result.exit_code == 0, result.output
+    assert "before offset 3 is lost" in " ".join(result.output.split())
+    assert (letters.kept, offsets(store)) == ([], {0: 3, 1: 3})
+
+
+def test_a_failure_that_came_again_says_how_often(headrace, fail, store):
+    number = fail()
+    assert "times" not in headrace("quarantine", "show", str(number)).output
+    store.retry_failure(number)
+    assert fail() == number
+    shown = headrace("quarantine", "show", str(number)).output
+    assert "times      2: it was retried, and failed again" in shown
+
+
+def test_a_failure_without_room_for_its_record_is_not_skipped_and_says_what_to_do(
+    headrace, fail, store, letters, monkeypatch
+):
+    with monkeypatch.context() as full:
+        full.setattr(keeping, "MOST_BYTES", 100)
+        number = fail(raw_value=bytes(200))
+    shown = " ".join(headrace("quarantine", "show", str(number)).output.split())
+    assert "kept without its record" in shown
+    assert "still in Kafka, acme.visits[0] offset 3" in shown
+    assert "none" not in shown
+    result = headrace("quarantine", "skip", str(number), "--yes")
+    assert result.exit_code == 2
+    assert "decide about older failures" in " ".join(result.output.split())
+    assert (letters.kept, offsets(store)) == ([], {0: 3, 1: 3})
+    store.retry_failure(number)
+    assert fail(raw_value=bytes(200)) == number
+    assert headrace("quarantine", "skip", str(number), "--yes").exit_code == 0
+    assert len(letters.kept) == 1
 
 
 def test_a_record_that_cannot_be_kept_is_not_skipped(headrace, fail, store, letters):
@@ -260,7 +323,7 @@ def test_a_skip_that_cannot_be_leaves_nothing_in_the_dead_letters(headrace, fail
     assert result.exit_code == 2
     assert "reads next at 7, from where offset 3 cannot" in " ".join(result.output.split())
     assert letters.kept == []
-    assert states(store)[moved] is FailureState.RETRIED
+    assert states(store) == {over: FailureState.RETRIED, moved: FailureState.OPEN}
 
 
 def test_a_record_of_another_lane_or_of_a_removed_stream_is_not_skipped(
@@ -279,12 +342,13 @@ def test_a_record_of_another_lane_or_of_a_removed_stream_is_not_skipped(
 
 
 @pytest.fixture
-def redriven(monkeypatch):
+def redriven(monkeypatch, store):
     calls = []
 
-    def send(connections, stream, topic, *, limit=None, dry_run=False):
+    def send(connections, stream, topic, *, generation, limit=None, dry_run=False):
         assert connections.kafka["bootstrap.servers"] == "127.0.0.1:1"
-        calls.append((stream, topic, limit, dry_run))
+        assert connections.seal_key == store.seal_key()
+        calls.append((stream, topic, generation, limit, dry_run))
         return Redriven(5, ("record 7 was sent back 3 times",), 2)
 
     monkeypatch.setattr(quarantine, "send_back", send)
@@ -292,15 +356,36 @@ def redriven(monkeypatch):
 
 
 def test_redrive_sends_the_dead_letters_of_a_stream_back(headrace, redriven):
-    result = headrace("quarantine", "redrive", "acme/score", "--limit", "5")
-    assert redriven == [(ACME, "acme.visits", 5, False)]
+    result = headrace("quarantine", "redrive", "acme/score", "--limit", "5", "--yes")
+    assert redriven == [(ACME, "acme.visits", 0, 5, False)]
     assert "sent back to acme.visits: 5, refused: 1, left for the next time: 2" in result.output
     assert "refused: record 7 was sent back 3 times" in result.output
 
 
+@pytest.mark.parametrize("typed", ["y\n", "n\n"])
+def test_a_redrive_counts_and_asks_first_and_sends_no_more_than_it_told(
+    headrace, redriven, monkeypatch, typed
+):
+    monkeypatch.setattr(asking, "_can_be_asked", lambda: True)
+    result = headrace("quarantine", "redrive", "acme/score", input=typed)
+    assert "effects of up to 5 records of acme/score are made; if one was" in result.output
+    counted, sent = (ACME, "acme.visits", 0, None, True), (ACME, "acme.visits", 0, 5, False)
+    assert redriven == ([counted, sent] if typed == "y\n" else [counted])
+
+
+def test_where_nobody_can_be_asked_nothing_is_sent_back_and_the_command_is_told(
+    headrace, redriven, config
+):
+    result = headrace("quarantine", "redrive", "acme/score", "--limit", "5")
+    assert result.exit_code == 2
+    told = f"headrace quarantine redrive acme/score --limit 5 --config {config} --yes"
+    assert told in result.output
+    assert redriven == [(ACME, "acme.visits", 0, 5, True)]
+
+
 def test_a_dry_redrive_says_what_would_be(headrace, redriven):
     result = headrace("quarantine", "redrive", "acme/score", "--dry-run")
-    assert redriven == [(ACME, "acme.visits", None, True)]
+    assert redriven == [(ACME, "acme.visits", 0, None, True)]
     assert "dead letters to send back to acme.visits: 5" in result.output
 
 

@@ -1,10 +1,11 @@
 """Commands find the servers that `up` started, and what the YAML file names wins."""
 
+import socket
 import stat
 
 import pytest
 
-from headrace.cli.servers import completed, folder_of, remember
+from headrace.cli.servers import completed, folder_of, port_before, remember
 from headrace.errors import ConfigError
 from headrace.settings import Settings
 
@@ -57,3 +58,22 @@ def test_the_addresses_are_for_their_owner_only_and_a_broken_file_says_what_to_d
     path.write_text("{half")
     with pytest.raises(ConfigError, match="start 'headrace up' again"):
         completed(settings(), tmp_path)
+
+
+def test_up_takes_the_ports_of_the_last_time_unless_somebody_has_them(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        kafka, store = f"127.0.0.1:{port}", f"postgresql://me:secret@127.0.0.1:{port}/headrace"
+        remember(tmp_path, {"bootstrap.servers": kafka, "database_url": store})
+        assert port_before(tmp_path, "bootstrap.servers") is None
+    assert port_before(tmp_path, "bootstrap.servers") == port
+    assert port_before(tmp_path, "database_url") == port
+
+
+def test_without_a_last_time_up_takes_free_ports(tmp_path):
+    assert port_before(tmp_path, "bootstrap.servers") is None
+    remember(tmp_path, {"database_url": "sqlite:///headrace.db"})
+    assert port_before(tmp_path, "bootstrap.servers") is None
+    assert port_before(tmp_path, "database_url") is None
+    (tmp_path / "servers.json").write_text("{half")
+    assert port_before(tmp_path, "database_url") is None

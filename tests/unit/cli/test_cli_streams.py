@@ -1,30 +1,276 @@
-"""The list of streams says which have lanes that a failure stopped."""
+"""Streams as commands show them, and a seek that somebody has to agree to."""
+
+import json
+import time
+from dataclasses import replace
 
 import pytest
 
-from headrace.cli import streams
-from headrace.testing.log_twin import LogTwin
+from headrace.cli import asking, streams
+from headrace.cli.failure_text import when
+from headrace.model.records import Move
+from headrace.model.statistics import LaneFigures
+from headrace.model.streams import LaneId, State, StreamId
+from headrace.testing.log_twin import LogTwin, Row
+from headrace.testing.statistics_contract import report_of
+
+ACME, BOLT = StreamId("score", "acme"), StreamId("score", "bolt")
+SEEK = ("streams", "seek", "acme", "score", "--to")
 
 
 @pytest.fixture(autouse=True)
 def log(monkeypatch):
-    monkeypatch.setattr(streams, "_log_of", lambda config: LogTwin())
+    log = LogTwin()
+    for module in (streams, asking):
+        monkeypatch.setattr(module, "log_of", lambda config: log)
+    return log
 
 
-def test_stopped_lanes_are_noted_with_what_shows_them(headrace, fail):
+@pytest.fixture
+def visits(log, store):
+    """Nine records in each of two partitions of acme, which has read three of each."""
+    log.create_topic("acme.visits", 2)
+    for partition in (0, 1):
+        log.append("acme.visits", partition, [Row(b"{}")] * 9)
+    store.seek(ACME, {0: 3, 1: 3}, log.topics(["acme.visits"])["acme.visits"].topic_id)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Somebody sits there."""
+    monkeypatch.setattr(asking, "_can_be_asked", lambda: True)
+
+
+def offsets(store):
+    return {each.lane.partition: each.next_offset for each in store.load_positions([ACME])}
+
+
+@pytest.fixture
+def tell(store):
+    """A driver holds both streams and tells of them, a while ago; what it says of acme's."""
+
+    def publish(ago_s=0.0, **told):
+        store.hold([ACME, BOLT], "one", store.join("one", ["score"]))
+        report = report_of("one", time.time() - ago_s, ACME, BOLT)
+        well = {"state": "active", "note": "", "lanes": (LaneFigures(0, 3, 9),), "retry_at_s": None}
+        of_acme, of_bolt = (replace(each, **well) for each in report.streams)
+        store.statistics.publish(replace(report, streams=(replace(of_acme, **told), of_bolt)))
+
+    return publish
+
+
+def listed(headrace):
+    """Each tenant's line."""
+    result = headrace("streams", "list")
+    assert result.exit_code == 0, result.output
+    return {line.split()[0]: line for line in result.output.splitlines()}
+
+
+def values(headrace):
+    """Each tenant's stream, as a program is told of it."""
+    result = headrace("streams", "list", "--json")
+    assert result.exit_code == 0, result.output
+    return {each["tenant"]: each for each in json.loads(result.output)}
+
+
+@pytest.mark.parametrize(
+    ("state", "note"),
+    [
+        ("waiting", "topic acme.visits is not there yet"),
+        ("retrying", "partition 0: SinkUnavailable: nobody there"),
+        ("throttled", "held back"),
+    ],
+)
+def test_what_the_driver_of_a_stream_tells_is_listed_with_why(headrace, tell, state, note):
+    tell(state=state, note=note)
+    shown = listed(headrace)
+    assert f" {state} " in shown["acme"]
+    assert note in shown["acme"]
+    assert " active " in shown["bolt"]
+    assert (found := values(headrace))["acme"]["state"] == state
+    assert found["acme"]["reason"] == note
+    assert (found["bolt"]["state"], found["bolt"]["reason"]) == ("active", "")
+
+
+def test_when_a_stream_is_tried_again_is_listed(headrace, tell):
+    at_s = float(int(time.time()) + 20)
+    tell(state="retrying", note="nobody there", retry_at_s=at_s)
+    assert f"next try {when(at_s, zone=False)}: nobody there" in listed(headrace)["acme"]
+    assert values(headrace)["acme"]["retry_at_s"] == at_s
+
+
+def test_a_throttled_stream_is_listed_with_its_limit(headrace, store, tell):
+    headrace("tenants", "throttle", "acme", "--records", "10")
+    tell(state="throttled")
+    assert "its tenant may read 10 records a second" in listed(headrace)["acme"]
+
+
+def test_a_stream_that_no_driver_holds_is_not_called_active(headrace):
+    shown = listed(headrace)["acme"]
+    assert " not held " in shown
+    assert "no driver holds it; start one that runs the use case score" in shown
+    assert values(headrace)["acme"]["holder"] is None
+
+
+def test_of_a_silent_driver_it_is_told_how_old_its_word_is(headrace, tell):
+    tell(ago_s=200.0, state="retrying", note="nobody there")
+    shown = listed(headrace)["acme"]
+    assert " unknown " in shown
+    assert "driver one holds it, and the last word about it is 20" in shown
+    assert "(retrying: nobody there)" in shown
+    assert time.time() - values(headrace)["acme"]["told_at_s"] >= 200.0
+
+
+def test_stopped_lanes_are_listed_with_the_first_and_what_shows_them(headrace, fail, tell):
     fail()
-    fail(partition=1)
-    fail("bolt")
-    shown = {line.split()[0]: line for line in headrace("streams", "list").output.splitlines()}
-    assert "active" in shown["acme"]
-    assert "2 lanes stopped, see 'headrace quarantine list'" in shown["acme"]
-    assert "1 lane stopped" in shown["bolt"]
+    fail(partition=1, message="no XML")
+    tell(state="suspended 2/3", note="partition 0: HandlerError: no JSON")
+    shown = listed(headrace)["acme"]
+    assert " suspended 2/3 " in shown
+    assert "2 lanes stopped, the first at HandlerError: no JSON; see 'headrace quar" in shown
+    assert shown.count("no JSON") == 1
+    headrace("streams", "resume", "acme", "score")
+    assert values(headrace)["acme"]["state"] == "active"
+    assert values(headrace)["acme"]["reason"] == ""
 
 
 def test_why_a_stream_is_suspended_is_noted_too(headrace, fail):
     fail(stop_use_case=True)
-    shown = {line.split()[0]: line for line in headrace("streams", "list").output.splitlines()}
+    shown = listed(headrace)
     assert "use case stopped by acme/score" in shown["acme"]
     assert "1 lane stopped" in shown["acme"]
     assert "use case stopped by a failure of another tenant" in shown["bolt"]
     assert "lane stopped" not in shown["bolt"]
+
+
+def test_a_stream_is_not_called_active_while_its_tenant_is_suspended(headrace):
+    headrace("tenants", "suspend", "acme")
+    headrace("streams", "suspend", "acme", "score")
+    said = headrace("streams", "resume", "acme", "score").output
+    assert "its tenant acme is suspended" in said
+    assert "'headrace tenants resume acme'" in said
+    shown = values(headrace)["acme"]
+    assert (shown["state"], "headrace tenants resume acme" in shown["reason"]) == (
+        "suspended",
+        True,
+    )
+    said = headrace("tenants", "resume", "acme").output
+    assert "stays suspended" not in said
+    assert "is active" in headrace("streams", "resume", "acme", "score").output
+
+
+def test_to_resume_a_tenant_names_its_streams_that_stay_suspended(headrace, fail):
+    fail(stop_use_case=True)
+    said = headrace("tenants", "resume", "acme").output
+    assert "its stream acme/score stays suspended (use case stopped by acme/score" in said
+    assert "'headrace streams resume acme score' lets it go on" in said
+    assert "bolt" not in said
+
+
+@pytest.mark.usefixtures("visits", "terminal")
+@pytest.mark.parametrize(("typed", "there"), [("y\n", 0), ("n\n", 3), ("", 3)])
+def test_a_seek_counts_and_asks_first(headrace, store, typed, there):
+    result = headrace(*SEEK, "earliest", input=typed)
+    assert "acme/score partition 0: 3 -> 0, 3 offsets read again" in result.output
+    assert "effects of up to 6 records of acme/score are made again" in result.output
+    assert "exactly-once, guards against kills, not against this" in result.output
+    assert offsets(store) == {0: there, 1: there}
+    assert (result.exit_code == 0) == (there == 0)
+
+
+@pytest.mark.usefixtures("visits", "terminal")
+@pytest.mark.parametrize("typed", ["y\nn\n", "y\ny\n"])
+def test_a_seek_that_is_more_when_it_is_agreed_to_is_counted_and_asked_about_anew(
+    headrace, store, monkeypatch, typed
+):
+    confirmed = asking.confirm
+
+    def meanwhile(*words):
+        confirmed(*words)
+        epoch = store.load_positions([ACME])[0].epoch
+        store.positions.advance([Move(LaneId(*ACME, 0), 3, 9, epoch)])
+
+    monkeypatch.setattr(asking, "confirm", meanwhile)
+    result = headrace(*SEEK, "earliest", input=typed)
+    assert "effects of up to 6 records" in result.output
+    assert "it is more by now:\nacme/score partition 0: 9 -> 0, 9 offsets" in result.output
+    assert "effects of up to 12 records" in result.output
+    assert offsets(store) == ({0: 9, 1: 3} if typed == "y\nn\n" else {0: 0, 1: 0})
+
+
+@pytest.mark.usefixtures("visits")
+def test_where_nobody_can_be_asked_nothing_is_sought_and_the_command_is_told(
+    headrace, store, config
+):
+    result = headrace(*SEEK, "latest")
+    assert result.exit_code == 2
+    said = f"headrace streams seek acme score --to latest --config {config} --yes"
+    assert said in result.output
+    assert "no effect is made of up to 12 records of acme/score" in result.output
+    assert offsets(store) == {0: 3, 1: 3}
+    assert headrace(*SEEK, "latest", "--yes").exit_code == 0
+    assert offsets(store) == {0: 9, 1: 9}
+
+
+@pytest.mark.usefixtures("visits")
+def test_a_dry_run_only_counts(headrace, store):
+    result = headrace(*SEEK, "earliest", "--dry-run")
+    assert result.exit_code == 0
+    assert "up to 6 records" in result.output
+    assert offsets(store) == {0: 3, 1: 3}
+
+
+@pytest.mark.usefixtures("visits")
+def test_a_seek_to_where_it_stands_is_no_question(headrace, store, fail):
+    fail()
+    result = headrace(*SEEK, "3")
+    assert result.exit_code == 0, result.output
+    assert "nothing read again" in result.output
+    assert store.failures(only_open=True) == []
+
+
+@pytest.mark.usefixtures("visits")
+def test_what_it_means_for_the_sink_is_said_where_the_use_case_is_known(headrace, config):
+    (config.parent / "use_cases.py").write_text(
+        "from headrace import use_case\n"
+        "from headrace.sinks import SqlTable\n"
+        "@use_case(topic='{tenant}.visits', guarantee='exactly-once',\n"
+        "          sink=SqlTable('scores', columns={'n': 'bigint'}))\n"
+        "def score(table, context): return table\n"
+    )
+    result = headrace(*SEEK, "earliest", "--dry-run")
+    assert "made again; exactly-once guards against kills, not against this" in result.output
+    assert "table scores has no key: its rows come a second time" in result.output
+
+
+@pytest.mark.usefixtures("visits")
+@pytest.mark.parametrize("what", ["tenants", "streams"])
+def test_to_add_what_was_removed_counts_what_is_read_again_and_asks(headrace, store, what):
+    words = ("acme",) if what == "tenants" else ("acme", "score")
+    assert headrace(what, "remove", *words).exit_code == 0
+    result = headrace(what, "add", *words)
+    assert result.exit_code == 2
+    assert "effects of up to 6 records of acme/score are made again" in result.output
+    assert f"headrace {what} add acme " in result.output
+    assert "--yes" in result.output
+    assert next(each.state for each in store.streams() if each.id == ACME) is State.REMOVED
+    assert headrace(what, "add", *words, "--yes").exit_code == 0
+    assert offsets(store) == {}
+
+
+@pytest.mark.usefixtures("visits")
+def test_the_command_that_is_told_adds_the_tenant_as_it_was_typed(headrace, store):
+    headrace("tenants", "remove", "acme")
+    typed = ("--weight", "2", "--bytes", "64k", "--burst", "250ms")
+    told = headrace("tenants", "add", "acme", *typed).output
+    command = told[told.index("headrace tenants add") :].split()[1:]
+    assert headrace(*command[: command.index("--config")], "--yes").exit_code == 0
+    acme = store.tenants()[0]
+    assert (acme.weight, acme.throttle.bytes_per_s, acme.throttle.burst_s) == (2.0, 65536.0, 0.25)
+
+
+def test_to_add_what_was_removed_with_yes_needs_no_kafka(headrace, log, store):
+    headrace("tenants", "remove", "acme")
+    log.down = True
+    assert headrace("tenants", "add", "acme").exit_code not in (0, 2)
+    assert headrace("tenants", "add", "acme", "--yes").exit_code == 0

@@ -1,7 +1,15 @@
 """A use case that a failure stopped goes on with one command; deployments carry the settings."""
 
-from headrace.model.records import FailureState
+import io
+import json
+import threading
+
+import pytest
+from rich.console import Console
+
+from headrace.model.records import Answer, FailureState
 from headrace.model.streams import BadRecordPolicy, State, StreamId
+from headrace.store import open_store
 
 SOURCE = """\
 from headrace import use_case
@@ -9,7 +17,7 @@ from headrace.sinks import ParquetFiles
 
 @use_case(topic="{tenant}.pages", sink=ParquetFiles("p"), bad_record="fail")
 def pages(table, context):
-    return None
+    return table
 """
 SETTINGS = """\
 use_cases:
@@ -45,3 +53,217 @@ def test_what_decorator_and_yaml_say_about_failures_is_deployed(headrace, config
     assert (pages.retries, pages.handler_timeout_s, pages.max_rate_per_lane) == (0, 0.5, 2.5)
     assert pages.data_loss == "skip"
     assert "nothing changed" in headrace("use-cases", "deploy").output
+
+
+def test_a_url_in_place_of_a_folder_is_refused_at_deploy_and_nothing_is_deployed(
+    headrace, config, store
+):
+    before = store.deployments()
+    (config.parent / "use_cases.py").write_text(SOURCE.replace('"p"', '"s3a://bucket/p"'))
+    result = headrace("use-cases", "deploy")
+    assert result.exit_code == 2
+    assert "'s3a://bucket/p' must be a path below the warehouse" in result.output
+    (config.parent / "use_cases.py").write_text(SOURCE)
+    config.write_text(config.read_text() + "warehouse: s3a://bucket\n")
+    result = headrace("use-cases", "deploy")
+    assert result.exit_code == 2
+    assert f"line {len(config.read_text().splitlines())}: warehouse: a URL" in result.output
+    assert store.deployments() == before
+
+
+# --- drivers ---------------------------------------------------------------------------------
+
+
+class Stander:
+    """A driver that answers what is deployed, as it is told to, and does nothing else."""
+
+    def __init__(self, url, name, error=None):
+        self.url, self.name, self.error = url, name, error
+        self.ended, self.answered = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self):
+        store = open_store(self.url)
+        number = store.join(self.name, ["pages"])
+        while not self.ended.wait(0.05):
+            store.beat(self.name, number)
+            given = [self._answer(each) for each in store.deployments()]
+            store.answer(self.name, number, given)
+            self.answered.set()
+        store.close()
+
+    def _answer(self, deployment):
+        digest = "0ld" * 8 if self.error else deployment.digest
+        given = (self.name, deployment.use_case, deployment.revision, digest, 1_790_000_000.0)
+        return Answer(*given, self.error)
+
+
+@pytest.fixture
+def drivers(config, store):
+    begun = []
+
+    def begin(name, error=None):
+        made = Stander(f"sqlite:///{config.parent}/store.db", name, error)
+        begun.append(made)
+        made.thread.start()
+        assert made.answered.wait(30)
+
+    yield begin
+    for each in begun:
+        each.ended.set()
+        each.thread.join(30)
+
+
+@pytest.fixture
+def pages(config):
+    """A file that can be deployed, in several versions."""
+
+    def write(version=1):
+        source = SOURCE.replace("return table", f"return table  # {version}")
+        (config.parent / "use_cases.py").write_text(source)
+
+    write()
+    return write
+
+
+def test_without_a_driver_a_deployment_says_so_and_is_done(headrace, pages):
+    result = headrace("use-cases", "deploy")
+    assert result.exit_code == 0
+    assert "pages deployed as" in result.output
+    assert "no driver runs" in result.output
+    result = headrace("use-cases", "deploy")
+    assert result.exit_code == 0
+    assert "nothing changed; no driver runs" in result.output
+
+
+def test_a_deployment_is_done_when_all_drivers_run_it(headrace, pages, drivers):
+    drivers("d1")
+    drivers("d2")
+    result = headrace("use-cases", "deploy")
+    assert result.exit_code == 0, result.output
+    assert "d1 runs it" in result.output
+    assert "d2 runs it" in result.output
+    assert "nothing changed, and runs on d1, d2" in headrace("use-cases", "deploy").output
+
+
+def test_a_driver_that_refuses_is_named_with_its_reason_also_when_nothing_changed(
+    headrace, pages, drivers
+):
+    drivers("d1")
+    drivers("d2", "table pages is there\nwithout column 'x'")
+    for what in ("pages deployed as", "pages is deployed already"):
+        result = headrace("use-cases", "deploy")
+        assert result.exit_code == 1
+        assert what in result.output
+        assert "d1 runs it" in result.output
+        assert "d2 refuses it: table pages is there without column 'x'" in result.output
+        assert "it goes on with 0ld0ld0ld0ld" in result.output
+        assert "nothing changed" not in result.output
+
+
+def test_a_driver_that_does_not_answer_in_time_is_named(headrace, store, pages):
+    number = store.join("d1", ["pages"])
+    store.beat("d1", number)
+    result = headrace("use-cases", "deploy", "--wait-s", "0")
+    assert result.exit_code == 1
+    assert "d1 has not answered yet\n" in result.output
+
+
+def test_a_terminal_shows_who_is_waited_for(headrace, store, pages, monkeypatch):
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    monkeypatch.setattr("headrace.cli.rollouts.err", terminal)
+    store.beat("d1", store.join("d1", ["pages"]))
+    headrace("use-cases", "deploy", "--wait-s", "0.5")
+    assert "waiting for d1 ..." in terminal.file.getvalue()
+
+
+def test_nobody_has_to_wait(headrace, store, pages):
+    number = store.join("d1", ["pages"])
+    store.beat("d1", number)
+    result = headrace("use-cases", "deploy", "--no-wait")
+    assert result.exit_code == 0
+    assert "d1 has not answered yet" in result.output
+    (before,) = [each for each in store.deployments() if each.use_case == "pages"]
+    assert "nothing changed" not in headrace("use-cases", "deploy", "--no-wait").output
+    (after,) = [each for each in store.deployments() if each.use_case == "pages"]
+    assert after.revision == before.revision
+
+
+def test_a_deployment_says_what_stays_stopped(headrace, store, config, pages, fail):
+    source = SOURCE.replace("def pages", "def score").replace(".pages", ".visits")
+    (config.parent / "use_cases.py").write_text(source)
+    fail()
+    assert "score: 1 lane is stopped by failures" in headrace("use-cases", "deploy").output
+    fail(partition=1, stop_use_case=True)
+    told = headrace("use-cases", "deploy").output
+    assert "score: 2 lanes are stopped by failures" in told
+    assert "'headrace quarantine retry ID' lets one go on" in told
+    assert "score: 2 streams are suspended by a failure" in told
+    assert "'headrace use-cases resume score' lets them go on" in told
+
+
+def test_programs_are_told_the_same(headrace, pages, drivers):
+    drivers("d1", "no column")
+    result = headrace("use-cases", "deploy", "--json")
+    assert result.exit_code == 1
+    (row,) = json.loads(result.stdout)
+    assert row["use_case"] == "pages"
+    assert row["changed"]
+    assert row["stopped"] == {"lanes": 0, "streams": 0}
+    (driver,) = row["drivers"]
+    assert (driver["driver"], driver["stand"], driver["error"]) == ("d1", "refused", "no column")
+    listed = json.loads(headrace("use-cases", "list", "--json").stdout)
+    assert [each["use_case"] for each in listed] == ["pages", "score"]
+    assert listed[0]["drivers"] == [driver]
+    assert (listed[0]["guarantee"], listed[0]["sink"]) == (
+        "at-least-once",
+        "ParquetFiles(folder='p')",
+    )
+    assert listed[1]["guarantee"] is None
+
+
+def test_the_list_shows_where_effects_go_and_who_runs_what(headrace, pages, drivers):
+    drivers("d1")
+    drivers("d2", "no column")
+    headrace("use-cases", "deploy")
+    told = headrace("use-cases", "list").output
+    (line,) = [each for each in told.splitlines() if each.split()[:1] == ["pages"]]
+    assert "at-least-once" in line
+    assert "ParquetFiles(folder='p')" in line
+    assert " d1 " in line
+    assert "d2" not in line
+    assert "pages: d2 refuses it: no column" in told
+    assert "it goes on with 0ld0ld0ld0ld, since 2026-" in told
+
+
+def test_what_would_hurt_a_driver_is_refused_at_deploy_and_nothing_is_deployed(
+    headrace, config, store
+):
+    before = store.deployments()
+    path = config.parent / "use_cases.py"
+    path.write_text(SOURCE + "raise SystemExit\n")
+    result = headrace("use-cases", "deploy")
+    assert result.exit_code == 2
+    assert f"{path}, line 7, ends the process when it is imported" in result.output
+    assert store.deployments() == before
+    assert not (config.parent / ".headrace" / "versions").exists()
+
+
+STARTS = {
+    "module: typo.py\n": "there is no file",
+    "module: use_cases.py\nuse_cases: {other: {}}\n": "other is not in",
+    "module: use_cases.py\nmaster: yarn\n": "the store is SQLite",
+    "module: use_cases.py\ndriver: {most_slots: 1, least_slots: 2}\n": "out of order",
+}
+
+
+@pytest.mark.parametrize("yaml", STARTS)
+def test_up_starts_no_server_for_what_cannot_run(headrace, config, yaml, monkeypatch):
+    monkeypatch.delenv("SMTP_URL", raising=False)
+    (config.parent / "use_cases.py").write_text(SOURCE)
+    config.write_text(yaml)
+    result = headrace("up")
+    assert result.exit_code == 2
+    assert STARTS[yaml] in result.output
+    assert "console" not in result.output
+    assert not (config.parent / ".headrace" / "up").exists()

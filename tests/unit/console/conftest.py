@@ -65,10 +65,10 @@ class ToolsTwin:
     def letters(self):
         return nullcontext(self.kept)
 
-    def send_back(self, stream, topic, *, limit, dry_run):
+    def send_back(self, stream, topic, *, generation, limit, dry_run):
         if self.down:
             raise BrokerUnavailable
-        self.redriven.append((stream, topic, limit, dry_run))
+        self.redriven.append((stream, topic, generation, limit, dry_run))
         return Redriven(7, ("offset 3: too often",), 2)
 
 
@@ -120,7 +120,7 @@ class Api:
 
 @pytest.fixture
 def parts(store, tools, clock):
-    guard = Guard(store.keys, SECRET, clock=clock.now_s)
+    guard = Guard(store.keys, SECRET, clock=clock.now_s, steady=clock.monotonic_s)
     return Parts(store, tools, guard, SECRET, clock)
 
 

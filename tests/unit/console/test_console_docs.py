@@ -58,8 +58,8 @@ def pages(store):
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_example_is_answered_with_a_yes(api, fail, command):
-    for _ in range(7):
-        number = fail()
+    for offset in (9, 8, 7, 6, 5, 4, 3):
+        number = fail(offset=offset)
         if number == 7:
             break
         api.app.state.desk.store.retry_failure(number)

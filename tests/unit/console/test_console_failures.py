@@ -55,7 +55,7 @@ def test_a_foreign_failure_reads_like_one_that_is_not_there(api, fail):
 def test_a_list_goes_on_behind_its_cursor_and_knows_states(api, store, fail):
     first, second = fail(), fail("bolt")
     store.retry_failure(first)
-    third = fail()
+    third = fail(offset=4)
     page = api.get("/v1/failures?limit=2").json()
     assert [each["id"] for each in page["items"]] == [first, second]
     rest = api.get(f"/v1/failures?cursor={page['next']}").json()
@@ -85,8 +85,8 @@ def test_failures_of_others_are_not_read_to_find_those_of_one_tenant(api, store,
 def test_a_long_list_is_read_in_parts(api, store, fail, monkeypatch):
     monkeypatch.setattr(failures, "_AT_ONCE", 2)
     numbers = []
-    for _ in range(5):
-        numbers.append(fail())
+    for offset in range(3, 8):
+        numbers.append(fail(offset=offset))
         store.retry_failure(numbers[-1])
     assert [each["id"] for each in api.items("/v1/failures")] == numbers
 

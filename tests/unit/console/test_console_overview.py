@@ -59,14 +59,28 @@ def test_the_summary_is_for_those_who_see_all(api):
     assert api.get("/v1/summary", "tenant").status_code == 403
 
 
-def test_a_store_that_is_away_makes_the_service_not_ready_but_alive(api, store, monkeypatch):
+def test_a_store_that_is_away_makes_the_service_not_ready_but_alive(api, store, clock, monkeypatch):
     def away():
         raise StoreUnavailable
 
     assert api.get("/readyz", None).status_code == 200
     monkeypatch.setattr(store, "revision", away)
-    assert api.get("/readyz", None).status_code == 503
+    clock.move(1.0)
+    answer = api.get("/readyz", None)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert api.get("/livez", None).json() == {"status": "ok"}
+    monkeypatch.undo()
+    clock.move(1.0)
+    assert api.get("/readyz", None).status_code == 200
+
+
+def test_however_many_strangers_ask_whether_it_is_ready_the_store_is_asked_once(
+    api, store, monkeypatch
+):
+    asked, real = [], store.revision
+    monkeypatch.setattr(store, "revision", lambda: asked.append(1) or real())
+    assert [api.get("/readyz", None).status_code for _ in range(20)] == [200] * 20
+    assert len(asked) == 1
 
 
 # --- history -----------------------------------------------------------------------------------

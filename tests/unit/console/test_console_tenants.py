@@ -3,7 +3,9 @@
 import pytest
 from told import figures, report
 
-from headrace.model.streams import State, Tenant, Throttle
+from headrace.model.streams import State, Stopper, Tenant, Throttle
+
+BY_OPERATOR = frozenset({Stopper.OPERATOR})
 
 
 def names(answer):
@@ -85,7 +87,7 @@ def test_the_same_change_again_changes_nothing_more(api, store):
 def test_a_tenant_that_is_not_there_is_added_with_its_streams(api, store):
     answer = api("PUT", "/v1/tenants/cove", json={"weight": 2, "state": "suspended"})
     assert answer.status_code == 201
-    assert of(store, "cove") == Tenant("cove", State.SUSPENDED, 2.0)
+    assert of(store, "cove") == Tenant("cove", State.SUSPENDED, 2.0, stopped_by=BY_OPERATOR)
     assert api.items("/v1/streams?tenant=cove")[0]["topic"] == "cove.visits"
     assert api("PUT", "/v1/tenants/cove", json={}).status_code == 200
 
@@ -132,7 +134,7 @@ def test_of_two_changes_at_once_neither_is_lost(api, store, monkeypatch):
 
     monkeypatch.setattr(store, "change_tenant", late)
     assert api("PUT", "/v1/tenants/acme", json={"state": "suspended"}).status_code == 200
-    assert of(store, "acme") == Tenant("acme", State.SUSPENDED, 4.0)
+    assert of(store, "acme") == Tenant("acme", State.SUSPENDED, 4.0, stopped_by=BY_OPERATOR)
 
 
 def test_a_change_that_others_always_come_before_is_refused_in_the_end(api, store, monkeypatch):

@@ -158,6 +158,37 @@ def test_an_open_failure_is_an_alert(watcher, fail):
     assert (alert["kind"], alert["tenant"]) == ("quarantined", "acme")
 
 
+def test_a_warning_that_is_mended_is_gone_at_the_next_look(watcher, store, clock, fail):
+    number = fail()
+    stopped = (LaneFigures(0, 3, 9, failure=number), LaneFigures(1, 3, 9))
+    note = "partition 0: HandlerError: no JSON"
+    told = figures(state="suspended 1/2", note=note, lanes=stopped)
+    store.statistics.publish(report(told, at_s=clock.now_s()))
+    acme = StreamId("score", "acme")
+
+    def shown():
+        snapshot = watcher.look()
+        return snapshot.stream_row(snapshot.stream_of[acme])["condition"], snapshot.alert_rows
+
+    how, alerts = shown()
+    assert (how["state"], "no JSON" in how["reason"]) == ("suspended 1/2", True)
+    assert len(alerts) == 1
+    store.retry_failure(number)
+    clock.move(1.0)
+    assert shown() == ({"state": "active", "reason": "", "retry_at_s": None}, ())
+
+
+def test_alerts_of_what_was_removed_are_over(watcher, store, clock, fail):
+    fail()
+    store.statistics.publish(report(figures(), at_s=clock.now_s() - 60))
+    kinds = [each["kind"] for each in watcher.look().alert_rows]
+    assert kinds == ["driver-lost", "quarantined"]
+    store.set_tenant_state("acme", State.REMOVED)
+    snapshot = watcher.changed()
+    assert snapshot.alert_rows == ()
+    assert [each["lost"] for each in snapshot.summary["drivers"]] == [False]
+
+
 def test_figures_that_are_a_minute_old_are_not_shown(watcher, store, clock):
     store.statistics.publish(report(figures(), at_s=clock.now_s(), use_cases=(of_use_case(),)))
     clock.move(59)

@@ -9,9 +9,10 @@ from headrace.cycle.driver import Driver, Parts
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, StreamId, Tenant
-from headrace.ports import Connections
+from headrace.ports import Connections, Site
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.at_once import at_once
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
@@ -33,10 +34,11 @@ class World:
     seen: list[tuple[str, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        url = f"sqlite:///{self.folder}/store.db"
+        self.store = open_store(url)
         self.connections = Connections(
-            {}, f"sqlite:///{self.folder}/store.db", warehouse=str(self.folder)
+            {}, url, warehouse=str(self.folder), seal_key=self.store.seal_key()
         )
-        self.store = open_store(self.connections.database_url)
         self.use_cases = [self.make()]
         self.driver = None
         self.dead_letters = DeadLettersTwin()
@@ -50,7 +52,8 @@ class World:
 
         chosen = {"guarantee": "at-least-once", **options}
         sink = sink or ParquetFiles("out")
-        return use_case(topic=TOPIC, sink=sink, name=name, **chosen)(handler or notes)
+        made = use_case(topic=TOPIC, sink=sink, name=name, **chosen)(handler or notes)
+        return made.within(self.connections.warehouse)
 
     def tenant(self, name, records=0, partitions=1):
         self.log.create_topic(f"{name}.visits", partitions)
@@ -94,6 +97,7 @@ class World:
             self.mirror,
             self.statistics,
         )
+        chosen.setdefault("threads", at_once)
         self.driver = Driver(parts, f"run{self.lives}", Limits(), **chosen)
         self.driver.failing.chance = lambda: 0.5
         for each in self.use_cases:
@@ -112,6 +116,9 @@ class World:
         self.start(**chosen)
         self.driver.turn()
         self.engine.finished(0)
+
+    def site(self):
+        return Site(self.connections, self.store.positions)
 
     def positions(self, use_case_name="keep"):
         found = {}

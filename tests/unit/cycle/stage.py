@@ -1,4 +1,4 @@
-"""Where plays are: a driver whose surroundings fail, and the books of what was done."""
+"""Where accidents happen: a driver whose surroundings fail, and the books of what was done."""
 
 import sqlite3
 from collections import Counter
@@ -22,11 +22,12 @@ from headrace.ports import Connections, TopicPartition, WaveResult, Written
 from headrace.sinks import SqlTable
 from headrace.spark.handling import error_of
 from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.at_once import at_once
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
 from headrace.testing.flight_checker import FlightChecker, OrderChecker
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
+from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
 from headrace.use_cases import use_case
 
 TOPIC = "{tenant}.visits"
@@ -44,8 +45,6 @@ GUARANTEES = (
 )
 #: records that a handler or worker can never take, or not before some time has passed
 TROUBLES = ("bad", "raises", "hangs", "kills", "slow", "down")
-NEVER_PASSES = ("bad", "raises", "hangs", "kills")
-FATES = ("now", "now", "now", "stays", "late", "lost before", "lost after", "killed")
 
 
 def trouble_of(value, now_s):
@@ -84,32 +83,25 @@ class Notebook:
 
 
 class Hazards(InProcessEngine):
-    """Waves end when they like, in any order, or not at all."""
+    """Waves end when the stage says so, or not at all."""
 
     stage = None
 
     def finished(self, timeout_s):
         self.on_wait(timeout_s)
-        results, self.late = getattr(self, "late", []), []
+        results = []
         for wave in list(self._waiting):
             fate = self.stage.fates.pop(0) if self.stage.fates else "now"
             if fate == "stays" and wave.id not in self._cancelled:
                 continue
             self._waiting.remove(wave)
-            result = self._suffer(wave, fate)
-            (self.late if fate == "late" else results).append(result)
+            results.append(self._suffer(wave, fate))
         return results
-
-    def all_at_once(self):
-        """As zombies do: nobody hears of it any more."""
-        for wave in list(self._waiting):
-            self._waiting.remove(wave)
-            self._suffer(wave, "now")
 
     def _suffer(self, wave, fate):
         cancelled = wave.id in self._cancelled
         killer = self.stage.killer_in(wave)
-        if not cancelled and (fate == "killed" or killer):
+        if not cancelled and killer:
             self._taken.pop(wave.id)
             return failed(wave, WorkerKilled(f"wave {wave.id} lost its worker"))
         if fate == "lost before":
@@ -153,7 +145,7 @@ class Unsteady:
 
 
 class Stage:
-    """Everything that a play needs, and the books that must balance at its end."""
+    """Everything that an accident needs, and the books that must balance at its end."""
 
     def __init__(self, folder, guarantee, order, bad_record, lanes):
         self.connections = Connections({}, f"sqlite:///{folder}/store.db", warehouse=str(folder))
@@ -163,13 +155,10 @@ class Stage:
         self.fates, self.faults = [], []
         self.order_checker, self.counts = OrderChecker(), Counter()
         self.lives, self.stamps, self.rowid = 0, 0, 0
-        #: kills of waves that hold no record to blame
-        self.accidents = 0
         #: ranges that a lane was sent over, each to be done; the last one is still open
         self.ways: dict[LaneId, list[list[int]]] = {}
         #: lanes sent elsewhere while a wave of them ran
         self.stale: dict[str, set[LaneId]] = {}
-        self.zombies = []
         exact = guarantee == "exactly-once, by transaction"
         self.transacts = exact
         self.intends = guarantee == "exactly-once, by intent"
@@ -202,9 +191,7 @@ class Stage:
     # what the driver is made of
 
     def start(self):
-        """A new driver, as after a kill; what ran may be finished by nobody's order."""
-        if self.lives:
-            self.zombies.append(self.engine)
+        """A new driver, as after a kill."""
         self.lives += 1
         self.engine = Hazards(
             self.connections,
@@ -219,11 +206,18 @@ class Stage:
         store = Unsteady(self.store, self)
         parts = Parts(store, self.log, self.checker, self.letters, self.clock)
         limits = Limits(slice_records=6, bins_per_wave=2, min_bin_s=0.001)
-        self.driver = Driver(parts, f"run{self.lives}", limits)
+        self.driver = Driver(parts, f"run{self.lives}", limits, threads=at_once)
         self.driver.failing.chance = lambda: 0.5
         (deployment,) = self.store.deployments()
         self.checker.take(self.use_case, deployment)
         self.driver.take(self.use_case, deployment)
+
+    def send(self, tenant, *values, partition=0):
+        rows = []
+        for value in values:
+            self.stamps += 1
+            rows.append(Row(value, timestamp_ms=self.stamps))
+        self.log.append(f"{tenant}.visits", partition, rows)
 
     def turn(self, seconds=0.1):
         self.driver.turn()

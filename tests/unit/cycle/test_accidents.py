@@ -1,7 +1,6 @@
 """Accidents that once lost a record, ran one twice or stopped the innocent."""
 
 import pytest
-from plays import Play
 from stage import GUARANTEES, TENANTS, Stage
 
 from headrace.errors import (
@@ -30,7 +29,7 @@ def stage_of(tmp_path):
 
 
 def put(stage, tenant, *values, partition=0):
-    Play(stage).send((TENANTS.index(tenant), partition), values)
+    stage.send(tenant, *values, partition=partition)
 
 
 def turns(stage, count, seconds=1.0):

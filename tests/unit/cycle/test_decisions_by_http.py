@@ -9,9 +9,10 @@ import pytest
 from headrace.console.api import Parts, create_app
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
-from headrace.kafka.letter_headers import USE_CASE_HEADER
 from headrace.kafka.redrive import Redriven
+from headrace.kafka.seals import Message, sealed
 from headrace.model.credentials import Role
+from headrace.ports import TopicPartition
 from headrace.testing.log_twin import Row
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -30,12 +31,13 @@ class Tools:
     def letters(self):
         return nullcontext(self.world.dead_letters)
 
-    def send_back(self, stream, topic, *, limit, dry_run):
+    def send_back(self, stream, topic, *, generation, limit, dry_run):
         letters = self.world.dead_letters.letters
         if not dry_run:
-            mark = ((USE_CASE_HEADER, stream.use_case.encode()),)
-            rows = [Row(each.error.raw_value, headers=mark) for each in letters]
-            self.world.log.append(topic, 0, rows)
+            at, key = TopicPartition(topic, 0), self.world.connections.seal_key
+            values = [each.error.raw_value for each in letters]
+            found = [sealed(Message(None, v, ()), at, stream.use_case, 1, key) for v in values]
+            self.world.log.append(topic, 0, [Row(each.value, None, each.headers) for each in found])
         return Redriven(len(letters), (), 0)
 
 

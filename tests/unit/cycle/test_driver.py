@@ -1,9 +1,12 @@
 """The loop, turn by turn, on twins."""
 
+import pyarrow as pa
 import pytest
 
 from headrace.errors import Fenced, SinkUnavailable
+from headrace.model.plans import Cost
 from headrace.model.streams import State, StreamId, Tenant, Throttle
+from headrace.operating.seeking import seek
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 
@@ -137,6 +140,43 @@ def test_a_seek_is_followed_while_it_runs(running):
     ]  # fmt: skip
 
 
+def test_what_a_stream_costs_is_known_after_a_seek(running):
+    running.turns()
+    known = running.driver.board.streams[ACME].cost
+    assert known.samples
+    seek(running.store, running.log, ACME, "latest")
+    running.turns()
+    assert running.driver.board.streams[ACME].cost == known
+
+
+def test_what_a_stream_costs_is_learned_anew_where_a_seek_takes_it_to_another_topic(running):
+    running.turns()
+    running.log.delete_topic("acme.visits")
+    running.log.create_topic("acme.visits", 1)
+    seek(running.store, running.log, ACME, "earliest")
+    running.turns()
+    assert running.driver.board.streams[ACME].stream.topic_id is not None
+    assert running.driver.board.streams[ACME].cost == Cost()
+
+
+def test_a_slice_that_runs_while_its_lane_is_sought_to_its_beginning_commits_nothing(world):
+    sought, seen = [], []
+
+    def handler(table, _context):
+        if not sought:
+            sought.append(world.store.seek(ACME, {0: 0}))
+        seen.append(table["offset"].to_pylist())
+        return pa.table({})
+
+    world.use_cases = [world.make(handler)]
+    world.deploy()
+    world.tenant("acme", 5)
+    world.start()
+    world.turns(10)
+    assert seen == [[0, 1, 2, 3, 4]] * 2
+    assert world.positions()["acme", 0] == 5
+
+
 def test_a_partition_without_a_leader_is_passed_over_alone(running):
     running.log.set_leader("acme.visits", 0, False)
     running.turns()
@@ -195,7 +235,7 @@ def test_what_retention_removed_is_told_by_its_offsets_and_nothing_is_skipped(ru
 def test_a_log_that_was_cut_stops_its_stream_and_is_told_by_its_offsets(running):
     running.turns()
     running.log.truncate("acme.visits", 0, 3)
-    running.turns(4, seconds=2.0)
+    running.turns(14, seconds=2.0)
     assert running.row("acme").state == "suspended"
     assert "ends at 3, but offsets up to 4 were read" in running.row("acme").note
 
@@ -207,6 +247,7 @@ def test_a_bad_record_suspends_its_stream_alone_and_is_kept(world):
     def picky(table, context):
         if context.tenant == "acme" and 2 in table["offset"].to_pylist():
             raise ValueError("cannot read this")
+        return table.select(["offset"])
 
     world.use_cases = [world.make(picky)]
     world.deploy(retries=0)
@@ -229,9 +270,10 @@ def test_a_bad_record_suspends_its_stream_alone_and_is_kept(world):
 def test_temporary_trouble_holds_a_lane_back_and_passes(world):
     trouble = [True]
 
-    def waits(_table, context):
+    def waits(table, context):
         if context.tenant == "acme" and trouble:
             raise SinkUnavailable("slow down", retry_after_s=5.0)
+        return table.select(["offset"])
 
     world.use_cases = [world.make(waits)]
     world.deploy()
@@ -363,9 +405,10 @@ def test_a_driver_whose_streams_were_taken_over_is_fenced_and_stops(running):
 def test_two_use_cases_read_one_topic_each_at_its_own_pace(world):
     stuck = [True]
 
-    def waits(_table, _context):
+    def waits(table, _context):
         if stuck:
             raise SinkUnavailable("down", retry_after_s=1.0)
+        return table.select(["offset"])
 
     world.use_cases = [world.make(), world.make(waits, name="other")]
     world.deploy()

@@ -208,9 +208,9 @@ def test_an_heir_that_did_not_hear_that_it_inherits_finds_the_recorded_waves(wor
     heir = world.drivers["b"] = world.start(name="b", lease_s=LEASE_S)
     adopt = world.store.adopt
 
-    def unheard(name, dead):
+    def unheard(name, number, dead):
         heir.leases.store.adopt = adopt
-        adopt(name, dead)
+        adopt(name, number, dead)
         raise OutcomeUnknown("lost")
 
     world.store.adopt = unheard
@@ -258,3 +258,31 @@ def test_a_driver_that_was_replaced_does_not_forget_its_successors_waves(world):
     world.turns(6)
     assert world.positions() == {("acme", 0): 5}
     assert world.store.pending_intents() == []
+
+
+def test_an_heir_that_was_replaced_in_the_same_moment_inherits_nothing(pair):
+    turns(pair)
+    theirs, adopt = held(pair, "a"), pair.store.adopt
+
+    def replaced(name, number, dead):
+        pair.store.adopt = adopt
+        pair.store.join("b", ["of another version"])
+        return adopt(name, number, dead)
+
+    pair.store.adopt = replaced
+    with pytest.raises(Fenced):
+        turns(pair, "b", 40)
+    assert {each.id.tenant for each in pair.store.streams() if each.holder == "a"} == theirs
+
+
+def test_streams_in_the_name_of_no_driver_are_served_after_a_lease(world):
+    world.deploy()
+    for name in TENANTS:
+        world.tenant(name, 3)
+    world.store.hold([StreamId("keep", name) for name in TENANTS[:4]], "lost")
+    world.drivers = {name: world.start(name=name, lease_s=LEASE_S) for name in "ab"}
+    turns(world, "ab", 4)
+    assert held(world, "a") | held(world, "b") == set(TENANTS[4:]), "and nobody gives its own away"
+    turns(world, "ab", 30)
+    assert held(world, "a") | held(world, "b") == set(TENANTS)
+    assert all(handled(world, name) == [0, 1, 2] for name in TENANTS)

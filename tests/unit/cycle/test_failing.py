@@ -34,6 +34,7 @@ def raises_at(*offsets, tenant="acme", error=ValueError):
                 if error is None:
                     raise context.bad_record(row, f"offset {offset}")
                 raise error(f"offset {offset}")
+        return table.select(["offset"])
 
     return handler
 
@@ -60,10 +61,11 @@ def open_failures(world):
 def test_a_handler_that_raises_is_tried_as_often_as_the_use_case_says(world):
     tries = []
 
-    def broken(_table, context):
+    def broken(table, context):
         if context.tenant == "acme":
             tries.append(world.clock.monotonic_s())
             raise ValueError("no")
+        return table.select(["offset"])
 
     begin(world, broken, records=1, retries=2)
     world.turns(3)
@@ -79,10 +81,11 @@ def test_a_handler_that_raises_is_tried_as_often_as_the_use_case_says(world):
 def test_success_forgets_earlier_attempts(world):
     trouble = [1, 1]
 
-    def shaky(_table, context):
+    def shaky(table, context):
         if context.tenant == "acme" and trouble:
             trouble.pop()
             raise ValueError("not yet")
+        return table.select(["offset"])
 
     begin(world, shaky, records=1, retries=2)
     world.turns(20, seconds=1.0)
@@ -128,6 +131,29 @@ def test_a_driver_that_starts_anew_leaves_the_lane_stopped(world):
 # --- what a person decides -------------------------------------------------------------------
 
 
+def test_who_retries_a_record_again_and_again_adds_no_row(world):
+    begin(world, raises_at(2, error=None))
+    world.turns()
+    (failure,) = open_failures(world)
+    for _ in range(20):
+        world.store.retry_failure(failure.id)
+        world.turns(3)
+    (kept,) = world.store.failures()
+    assert (kept.id, kept.times, kept.state) == (failure.id, 21, FailureState.OPEN)
+
+
+def test_after_a_change_nothing_is_read_of_failures_but_own_stopped_lanes(world, monkeypatch):
+    begin(world, raises_at(2, error=None))
+    world.turns()
+    world.start()  # it is told once what others have stopped
+    world.turns()
+    monkeypatch.setattr(world.store, "failures", None)
+    world.store.set_weight("bolt", 2.0)
+    world.send("acme", 1)
+    world.turns()
+    assert world.row("acme").state == "suspended"
+
+
 def test_retried_the_lane_goes_on_at_the_record(world):
     bad = [2]
 
@@ -140,7 +166,7 @@ def test_retried_the_lane_goes_on_at_the_record(world):
     world.store.retry_failure(failure.id)
     world.turns()
     (again,) = open_failures(world)
-    assert again.id != failure.id
+    assert (again.id, again.times) == (failure.id, 2)
     bad.clear()
     world.store.retry_failure(again.id)
     world.turns()
@@ -163,10 +189,7 @@ def test_a_resumed_stream_tries_its_failures_again(world):
     world.turns()
     world.store.set_stream_state(ACME, State.ACTIVE)
     world.turns()
-    assert [each.state for each in world.store.failures()] == [
-        FailureState.RETRIED,
-        FailureState.OPEN,
-    ]
+    assert [(each.state, each.times) for each in world.store.failures()] == [(FailureState.OPEN, 2)]
 
 
 # --- dead letters ----------------------------------------------------------------------------
@@ -190,6 +213,14 @@ def test_a_handler_that_raises_gets_its_retries_before_the_record_is_set_aside(w
     (letter,) = world.dead_letters.letters
     assert (letter.error.offset, letter.error.raw_value, letter.attempts) == (3, b"x", 3)
     assert world.positions()["acme", 0] == 5
+
+
+def test_a_letter_of_the_driver_has_the_time_of_its_record(world):
+    begin(world, raises_at(3), bad_record="dead-letter", retries=0)
+    written_ms = int(world.clock.wall_s * 1000)
+    world.turns()
+    (letter,) = world.dead_letters.letters
+    assert letter.error.timestamp_ms == written_ms
 
 
 def test_without_retries_it_is_set_aside_at_once(world):
@@ -244,9 +275,10 @@ def test_fail_stops_the_use_case_for_all_tenants_and_no_other_use_case(world):
 def test_temporary_trouble_is_never_held_against_a_record_and_takes_less_each_time(world):
     trouble = [True]
 
-    def down(_table, context):
+    def down(table, context):
         if context.tenant == "acme" and trouble:
             raise SinkUnavailable("down")
+        return table.select(["offset"])
 
     begin(world, down, records=64, retries=0)
     world.turns(60, seconds=1.0)
@@ -271,10 +303,11 @@ def test_temporary_trouble_is_never_held_against_a_record_and_takes_less_each_ti
 def test_a_stream_that_was_too_slow_for_company_runs_apart_until_it_is_through(world):
     slow = [True]
 
-    def handler(_table, context):
+    def handler(table, context):
         if context.tenant == "acme" and slow:
             slow.clear()
             raise HandlerSlow("took too long")
+        return table.select(["offset"])
 
     begin(world, handler, records=8)
     while slow:
@@ -293,13 +326,17 @@ def test_a_stream_that_was_too_slow_for_company_runs_apart_until_it_is_through(w
     assert not world.driver.board.streams[ACME].apart
 
 
-def deadly(world, *tenants):
+def replace_engine(world, kind):
     engine = world.engine
-    made = DeadlyEngine(engine.connections, engine.reader, engine.positions, engine.dead_letters)
-    made.deadly = tenants
+    made = kind(engine.connections, engine.reader, engine.positions, engine.dead_letters)
     made.take(world.use_cases[0], world.store.deployments()[0])
     object.__setattr__(world.driver.parts, "engine", made)
     world.engine = made
+
+
+def deadly(world, *tenants):
+    replace_engine(world, DeadlyEngine)
+    world.engine.deadly = tenants
 
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
@@ -342,6 +379,31 @@ def test_a_wave_that_queues_for_an_executor_is_not_ended(world):
     world.turns(2)
     world.turns(3, seconds=200.0)
     assert not any(flight.cancelled for flight in world.driver.board.flights.values())
+
+
+class UnsureEngine(InProcessEngine):
+    """At first it cannot say whether a wave has begun."""
+
+    answers = (None, None, True)
+
+    def began(self, wave_id):
+        answer, *rest = self.answers
+        self.answers = rest or [answer]
+        return answer
+
+
+def test_a_wave_of_which_nobody_can_say_whether_it_began_is_asked_for_again(world):
+    begin(world, None, retries=0)
+    replace_engine(world, UnsureEngine)
+    world.engine.paused = True
+    world.turns(2)
+    world.clock.move(200.0)
+    (flight,) = world.driver.board.flights.values()
+    ended = []
+    for _ in range(3):
+        world.turns(1)
+        ended.append(flight.cancelled)
+    assert ended == [False, False, True]
 
 
 # --- throttles -------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.cycle.commit import _parts
 from headrace.cycle.fences import Fences
+from headrace.cycle.parts import parts_of
 from headrace.errors import SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
@@ -150,6 +150,6 @@ def test_a_part_of_a_wave_keeps_the_fence_of_each_bin():
     slices = [Slice(each, "t", 0, 1, 1) for each in lanes]
     wave = Wave("w", "keep", (Bin(tuple(slices[:2]), 2.0, "a-0"), Bin((slices[2],), 1.0, "a-1")), 1)
     labels = {each.stream: "" if each.tenant == "acme" else "rest" for each in lanes}
-    part = _parts(wave, labels)[1]
+    part = parts_of(wave, labels)[1]
     assert part.id.startswith("w.")
     assert part.bins == (Bin((slices[1],), 1.0, "a-0"), Bin((slices[2],), 1.0, "a-1"))

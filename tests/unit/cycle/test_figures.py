@@ -76,6 +76,20 @@ def test_a_stream_that_is_not_held_any_more_is_not_told(figures, board):
     assert len(look(figures, 4.0)) == BUSY - 1
 
 
+def test_what_was_told_of_an_earlier_tenant_is_not_told_of_the_next_of_its_name(figures, board):
+    name, held = next(iter(board.streams.items()))
+    meter = figures.reporter.meter(name)
+    meter.records_total, meter.dead_letters = 9, 2
+    meter.note("it sent rubbish", START_S)
+    assert look(figures, 0.0)[name].note == "it sent rubbish"
+    held.tenant = Tenant(name.tenant, generation=7, added_again_s=START_S)
+    found = look(figures, 2.0)[name]
+    assert (found.note, found.records_total, found.dead_letters_total) == ("", 0, 0)
+    figures.reporter.meter(name).records_total = 3
+    look(figures, 4.0)
+    assert figures.reporter.meter(name).records_total == 3, "it is its own"
+
+
 def test_a_lag_that_begins_after_an_hour_of_rest_is_not_an_hour_old(figures, board):
     name, held = next(iter(board.streams.items()))
     for number in range(5):

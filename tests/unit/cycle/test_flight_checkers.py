@@ -23,7 +23,7 @@ class Idle:
     def __init__(self):
         self.back = []
 
-    def take(self, _use_case, _deployment):
+    def take(self, _use_case, _deployment, _code=None):
         pass
 
     def start(self, _wave):

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from headrace.cycle.board import HeldStream, Lane
 from headrace.cycle.gates import GateId, Gates, Rate
 from headrace.model.plans import Cost
-from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, Stream, StreamId, Tenant
 
@@ -55,7 +54,7 @@ def test_what_was_taken_is_gone_until_time_gives_it_back():
     one = held("keep", 100)
     made = gates(Rate(10.0, None, 1.0), one)
     assert records_of(made, [one], 0.0) == [10]
-    made.passed(one, [piece(one, 10)])
+    made.passed(one, piece(one, 10), 0.0)
     assert records_of(made, [one], 0.0) == [0]
     assert records_of(made, [one], 0.5) == [5]
 
@@ -63,9 +62,7 @@ def test_what_was_taken_is_gone_until_time_gives_it_back():
 def test_what_a_slice_left_undone_is_given_back():
     one = held("keep", 100)
     made = gates(Rate(10.0, None, 1.0), one)
-    made.allowances([one], 0.0)
-    made.passed(one, [piece(one, 10)])
-    made.returned(one, Receipt(piece(one, 10), 4, committed=False))
+    made.passed(one, piece(one, 10), 0.0).give_back(0.6)
     assert records_of(made, [one], 0.0) == [6]
 
 
@@ -74,7 +71,7 @@ def test_bytes_are_limited_as_records_are():
     made = gates(Rate(None, 1000.0, 1.0), one)
     allowed = made.allowances([one], 0.0)[one.stream.id]
     assert (allowed.records, allowed.bytes) == (None, 1000)
-    made.passed(one, [piece(one, 9)])
+    made.passed(one, piece(one, 9), 0.0)
     assert made.allowances([one], 0.0)[one.stream.id].bytes == 100
 
 
@@ -92,20 +89,21 @@ def test_with_fewer_tokens_than_streams_everybody_has_a_turn():
         for each, records in zip(streams, records_of(made, streams, float(now_s)), strict=True):
             if records:
                 served.add(each.stream.id)
-                made.passed(each, [piece(each, records)])
+                made.passed(each, piece(each, records), float(now_s))
     assert len(served) == 4
 
 
+@pytest.mark.parametrize("change_s", [0.0, 0.1])
 @pytest.mark.parametrize("changes", [1, 5, 20])
-def test_changing_a_rate_often_gives_no_burst_each_time(changes):
+def test_changing_a_rate_or_its_burst_often_gives_no_burst_each_time(changes, change_s):
     one = held("keep", 10_000)
     rate = [Rate(10.0, None, 1.0)]
     made = Gates(lambda _: {ACME: rate[0]})
     taken = 0
     for number in range(changes):
-        rate[0] = Rate(10.0 + number % 2, None, 1.0)
+        rate[0] = Rate(10.0 + number % 2, None, 1.0 + change_s * (number % 2))
         (records,) = records_of(made, [one], 0.0)
-        made.passed(one, [piece(one, records)])
+        made.passed(one, piece(one, records), 0.0)
         taken += records
     assert taken <= 11
 
@@ -126,6 +124,6 @@ def test_over_any_time_no_more_passes_than_burst_and_rate_allow(lags, rate, burs
         assert all(0 <= part <= lag for part, lag in zip(allowed, lags, strict=True))
         for each, part in zip(streams, allowed, strict=True):
             if part:
-                made.passed(each, [piece(each, part)])
+                made.passed(each, piece(each, part), now_s)
                 taken += part
         assert taken <= max(1.0, rate * burst_s) + rate * now_s + 1e-6

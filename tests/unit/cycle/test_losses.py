@@ -1,11 +1,15 @@
 """What Kafka lost is told by its offsets, and stops or moves its own stream and no other."""
 
+from dataclasses import replace
+
 import pytest
 
+from headrace.cycle.topics import WAITING_EVERY_S
 from headrace.errors import StoreUnavailable
 from headrace.model.records import FailureState
 from headrace.model.streams import DataLossPolicy, Order, State, StreamId
 from headrace.operating.seeking import seek
+from headrace.policies.data_loss import CUT_PATIENCE_S
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
@@ -42,6 +46,10 @@ def made_again(world, records=0, partitions=1):
     world.log.delete_topic(TOPIC)
     world.log.create_topic(TOPIC, partitions)
     world.send("acme", records)
+
+
+def until_it_counts_as_cut(world):
+    world.turns(round(CUT_PATIENCE_S / WAITING_EVERY_S) + 2, seconds=WAITING_EVERY_S)
 
 
 def notes(world):
@@ -95,7 +103,7 @@ def test_a_stream_goes_on_behind_what_retention_took_and_the_range_is_kept(begun
 def test_a_stream_goes_on_where_its_log_was_cut(begun):
     world = begun(SKIP)
     world.log.truncate(TOPIC, 0, 3)
-    world.turns(4)
+    until_it_counts_as_cut(world)
     world.send("acme", 2)
     world.turns(4)
     assert world.positions()["acme", 0] == 5
@@ -119,9 +127,10 @@ def test_a_topic_made_again_is_read_from_its_beginning(begun):
     undisturbed(world)
 
 
+@pytest.mark.parametrize("order", [Order.LANE, Order.STREAM])
 @pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 3)])
-def test_a_topic_made_again_may_have_other_partitions(begun, before, after):
-    world = begun(SKIP, partitions=before)
+def test_a_topic_made_again_may_have_other_partitions(begun, before, after, order):
+    world = begun(SKIP, partitions=before, order=order)
     world.send("acme", 2, before - 1)
     world.turns()
     asleep(world, lambda: made_again(world, 2, after))
@@ -171,6 +180,7 @@ def test_a_lane_that_is_stopped_at_a_record_stays_where_it_is(world):
     def picky(table, context):
         if context.tenant == "acme" and 2 in table["offset"].to_pylist():
             raise ValueError("cannot read this")
+        return table.select(["offset"])
 
     world.use_cases = [world.make(picky)]
     world.deploy(data_loss=SKIP, retries=0)
@@ -230,6 +240,48 @@ def test_whoever_seeks_at_the_same_moment_wins(begun, monkeypatch):
     assert [offset for tenant, offset in world.seen if tenant == "acme"][5:] == [7, 8, 9]
 
 
+# --- a leader that is cut off ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [FAIL, SKIP])
+def test_the_end_that_a_leader_tells_that_is_cut_off_takes_no_position_back(begun, policy):
+    world = begun(policy)
+    before = stream(world)
+    world.log.cut_off(TOPIC, 0, 3, replaced=False)
+    world.turns(6, seconds=1.5)
+    assert world.row("acme").state == "waiting"
+    assert "acme.visits[0] seems to end at 3, before the position 5" in world.row("acme").note
+    undisturbed(world)
+    world.log.replace_leader(TOPIC, 0)
+    world.send("acme", 2)
+    until_it_counts_as_cut(world)
+    assert (stream(world), notes(world)) == (before, [])
+    assert [offset for tenant, offset in world.seen if tenant == "acme"] == list(range(7))
+    assert world.row("acme").state == "active"
+
+
+@pytest.mark.parametrize("policy", [FAIL, SKIP])
+def test_a_client_that_asks_an_ex_leader_is_told_who_leads_now(begun, policy):
+    world = begun(policy)
+    before = stream(world)
+    world.log.cut_off(TOPIC, 0, 3, replaced=True)
+    world.start()
+    world.turns(3)
+    assert (stream(world), notes(world)) == (replace(before, epoch=before.epoch + 1), [])
+    assert world.row("acme").state == "active"
+
+
+def test_a_log_that_was_long_enough_in_between_is_doubted_anew(begun):
+    world = begun(SKIP)
+    for _ in range(3):
+        world.log.cut_off(TOPIC, 0, 3, replaced=False)
+        world.turns(9, seconds=1.5)
+        world.log.replace_leader(TOPIC, 0)
+        world.turns(3, seconds=1.5)
+    assert notes(world) == []
+    assert world.positions()["acme", 0] == 5
+
+
 # --- found inside a wave ---------------------------------------------------------------------
 
 
@@ -270,6 +322,7 @@ def test_what_a_task_cannot_read_any_more_stops_its_stream_with_the_exact_offset
 def test_a_log_cut_under_a_task_is_looked_at(begun, policy):
     world = begun(policy)
     in_flight(world, lambda: world.log.truncate(TOPIC, 0, 3))
+    until_it_counts_as_cut(world)
     if policy is FAIL:
         assert "ends at 3, but offsets up to 4 were read" in stream(world).reason
     else:
@@ -302,7 +355,7 @@ def test_a_log_that_was_cut_while_no_driver_ran_is_found_by_the_next_one(begun):
     world = begun(FAIL)
     world.log.truncate(TOPIC, 0, 3)
     world.start()
-    world.turns(3)
+    until_it_counts_as_cut(world)
     assert "ends at 3, but offsets up to 4 were read" in stream(world).reason
     undisturbed(world)
 

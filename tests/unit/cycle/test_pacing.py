@@ -11,7 +11,7 @@ from headrace.ports import WaveResult
 from headrace.spark.handling import error_of
 
 
-def result(use_case, seconds, tenants, refused=()):
+def result(use_case, seconds, tenants, refused=(), predicted_s=1.0):
     slices = tuple(
         Slice(LaneId(use_case.name, name, 0), f"{name}.visits", 0, 10, 1) for name in tenants
     )
@@ -22,7 +22,7 @@ def result(use_case, seconds, tenants, refused=()):
         else Receipt(each, 10, committed=False, records=10, seconds=seconds / len(slices))
         for each in slices
     )
-    return WaveResult(Wave("w", use_case.name, (Bin(slices, 1.0),), 1.0), receipts, seconds)
+    return WaveResult(Wave("w", use_case.name, (Bin(slices, predicted_s),), 1.0), receipts, seconds)
 
 
 def paces(world, *results, windows=3, known=True):
@@ -45,6 +45,10 @@ def test_waves_that_overrun_set_the_pace_of_their_use_case_and_their_sink(world)
     found = paces(world, (4.0, "abc"))
     assert set(found) == {GateId("use case", "keep"), GateId("sink", "ParquetFiles")}
     assert all(each is not None for each in found.values())
+
+
+def test_a_bin_that_was_planned_for_longer_than_a_budget_is_no_overload(world):
+    assert set(paces(world, (4.0, "a", (), 4.0)).values()) == {None}
 
 
 def test_a_wrong_guess_is_no_overload(world):

@@ -81,8 +81,9 @@ def test_what_a_dead_driver_recorded_of_a_tenant_since_added_again_is_not_run(wo
     world.send("acme", 6, partition=1)
     world.killed_after_writing(name="other")
     # Its last beat made it the heir.
-    (dead, _) = world.store.beat("other", world.driver.leases.number)
-    assert world.store.adopt("other", dead)
+    number = world.driver.leases.number
+    (dead, _) = world.store.beat("other", number)
+    assert world.store.adopt("other", number, dead)
     world.start(name="other")
     world.turns(40, 1.0)
     assert world.positions() == {("acme", 0): 6, ("acme", 1): 6}

@@ -11,12 +11,16 @@ import pytest
 from headrace.errors import (
     ConfigError,
     Fenced,
+    OffsetOutOfRange,
     OutcomeUnknown,
     SinkUnavailable,
     StoreUnavailable,
+    TopicMissing,
 )
 from headrace.model.streams import DataLossPolicy, LaneId, State, StreamId, Tenant
+from headrace.model.waves import planned_id
 from headrace.operating.seeking import seek
+from headrace.testing.engine_twin import InProcessEngine
 from headrace.testing.log_twin import Row
 
 
@@ -65,6 +69,16 @@ def effects(world, tenant):
     paths = sorted((world.folder / "out").rglob("*.parquet"))
     mine = [each for each in paths if f"tenant={tenant}" in each.parts]
     return sorted(o for each in mine for o in pq.ParquetFile(each).read()["offset"].to_pylist())
+
+
+def values(table, _context):
+    return pa.table({"value": table["value"]})
+
+
+def written(world, tenant):
+    """Values that the tenant's files have."""
+    paths = sorted((world.folder / "out" / f"tenant={tenant}").glob("*.parquet"))
+    return [each for path in paths for each in pq.ParquetFile(path).read()["value"].to_pylist()]
 
 
 def serving(world, handler=offsets, tenants="abc", **options):
@@ -118,6 +132,23 @@ def test_a_lane_that_was_sought_while_its_wave_ran_holds_up_nobody(world):
     assert world.store.pending_intents() == []
 
 
+def test_a_lane_sought_to_where_its_recorded_slice_begins_runs_that_slice_and_no_other(world):
+    sought, calls = [], []
+
+    def handler(table, context):
+        calls.append((context.tenant, table["offset"].to_pylist()))
+        if context.tenant == "c" and not sought:
+            sought.append(world.store.seek(StreamId("keep", "c"), {0: 0}))
+            world.send("c", 20)
+        return offsets(table, context)
+
+    serving(world, handler).start()
+    world.turns(20, 1.0)
+    assert [seen for tenant, seen in calls if tenant == "c"][:2] == [list(range(5))] * 2
+    assert effects(world, "c") == list(range(25))
+    assert world.store.pending_intents() == []
+
+
 def test_a_lane_that_a_replay_does_not_need_is_free(world):
     serving(world).killed_after_writing()
     world.store.seek(StreamId("keep", "a"), {0: 2})
@@ -149,15 +180,15 @@ def test_who_was_replaced_takes_nothing_from_its_successors_record(world):
 def test_a_neighbour_that_is_added_again_makes_nobody_forget(world, monkeypatch):
     serving(world).killed_after_writing()
     monkeypatch.setattr("headrace.spark.task.GROUP_S", -1)
-    seen = []
+    seen, again = [], []
 
     def handler(table, context):
         seen.append(context.tenant)
         if len(seen) == 1:
             # Of the others one begins afresh, and the bin has no time for both.
-            (again, _) = sorted(set("abc") - set(seen))
-            world.store.set_tenant_state(again, State.REMOVED)
-            world.store.add_tenant(Tenant(again))
+            again.append(min(set("abc") - set(seen)))
+            world.store.set_tenant_state(again[0], State.REMOVED)
+            world.store.add_tenant(Tenant(again[0]))
             monkeypatch.setattr("headrace.spark.task.time", Hurried())
         return offsets(table, context)
 
@@ -170,7 +201,8 @@ def test_a_neighbour_that_is_added_again_makes_nobody_forget(world, monkeypatch)
     world.use_cases = [world.make(offsets, guarantee="exactly-once")]
     world.start()
     world.turns(12, 1.0)
-    assert all(effects(world, name) == list(range(12)) for name in "abc")
+    assert all(effects(world, name) == list(range(12)) for name in set("abc") - set(again))
+    assert set(effects(world, again[0])) == set(range(12))
 
 
 class Hurried:
@@ -295,6 +327,44 @@ def test_a_recorded_slice_that_waits_does_not_keep_a_tenant_from_beginning_afres
     assert effects(world, "a") == list(range(5))
 
 
+@pytest.mark.parametrize("removed", ["before", "while no driver runs", "while it is suspended"])
+def test_what_a_removed_stream_owes_is_not_taken_from_a_topic_that_was_made_again(world, removed):
+    """Its file would be written over, with records of whoever has the name now."""
+    stream = StreamId("keep", "a")
+    serving(world, values, tenants="ab").killed_after_writing()
+    if removed == "before":
+        world.store.set_stream_state(stream, State.REMOVED)
+    world.log.delete_topic("a.visits")
+    world.log.create_topic("a.visits", 1)
+    world.log.append("a.visits", 0, [Row(b"another's")] * 9)
+    if removed == "while no driver runs":
+        world.store.set_stream_state(stream, State.REMOVED)
+    world.start()
+    world.turns(10, 1.0)
+    if removed == "while it is suspended":
+        assert world.row("a").state == "suspended"
+        world.store.set_stream_state(stream, State.REMOVED)
+        world.turns(10, 1.0)
+    assert written(world, "a") == [b"x"] * 5
+    assert world.store.pending_intents() == []
+    assert world.positions() == {("a", 0): 0, ("b", 0): 5}
+
+
+def test_a_recorded_slice_is_not_run_on_the_topic_that_was_made_again(world):
+    world.use_cases = [world.make(offsets, guarantee="exactly-once")]
+    world.deploy(data_loss=DataLossPolicy.SKIP)
+    for tenant in "ab":
+        world.tenant(tenant, 5)
+    world.killed_after_writing()
+    (before,) = world.store.pending_intents()
+    made_again(world, "a", 9)
+    world.start()
+    world.turns(10, 1.0)
+    again = [wave for wave in world.engine.started if planned_id(wave.id) == before.id]
+    assert {piece.lane.tenant for wave in again for piece in wave.slices} == {"b"}
+    assert (world.positions()["a", 0], world.positions()["b", 0]) == (9, 5)
+
+
 def test_a_removed_tenant_waits_for_no_records_of_another_topic(world):
     def handler(table, context):
         raise SinkUnavailable("down")
@@ -374,3 +444,118 @@ def test_a_wave_whose_record_is_seen_late_is_the_only_one_of_its_lanes(world):
     world.turns(6)
     assert world.store.pending_intents() == []
     assert effects(world, "a") == list(range(12))
+
+
+def test_a_wave_that_is_divided_often_has_a_name_that_a_store_takes(world):
+    """One tenant after the other is suspended while their common wave fails as a whole."""
+    tenants = [f"t{number:02}" for number in range(30)]
+    serving(world, tenants=tenants).start()
+    world.engine.accidents = ["before"] * 1000
+    world.turns(3)
+    for name in tenants:
+        world.store.set_stream_state(StreamId("keep", name), State.SUSPENDED)
+        world.turns(2, 1.0)
+    names = {each.id for each in world.store.pending_intents()}
+    assert len(names) > 20
+    assert max(map(len, names)) < 40
+    world.engine.accidents.clear()
+    for name in tenants:
+        world.store.set_stream_state(StreamId("keep", name), State.ACTIVE)
+    world.turns(40, 1.0)
+    assert all(effects(world, name) == list(range(5)) for name in tenants)
+    assert world.store.pending_intents() == []
+    assert world.driver.committer._tries == {}
+
+
+def test_a_tenant_that_takes_executors_with_it_does_not_hold_up_others_for_ever(world, monkeypatch):
+    """An executor that dies blames nobody, so all that is known is that the wave is lost."""
+    whole = InProcessEngine._run
+
+    def run(engine, wave):
+        if any(piece.lane.tenant == "a" for piece in wave.slices):
+            engine.cancel(wave.id)
+            engine._cancelled.add(wave.id)
+        return whole(engine, wave)
+
+    monkeypatch.setattr(InProcessEngine, "_run", run)
+    serving(world, tenants="abcdefghijkl").start()
+    world.turns(120, 1.0)
+    positions = world.positions()
+    assert positions.pop(("a", 0)) == 0
+    assert set(positions.values()) == {5}
+
+
+@pytest.mark.parametrize("end", [0, 3])
+def test_a_leader_that_is_cut_off_makes_nobody_forget_what_was_recorded(world, end):
+    serving(world, tenants="ab").killed_after_writing()
+    world.log.cut_off("a.visits", 0, end, replaced=False)
+    world.start()
+    world.turns(15, 1.0)
+    world.log.replace_leader("a.visits", 0)
+    world.send("a", 7)
+    world.turns(20, 1.0)
+    assert effects(world, "a") == list(range(12))
+    assert world.store.pending_intents() == []
+
+
+def test_a_log_that_stays_too_short_for_a_recorded_slice_holds_its_lane_no_more(world):
+    serving(world, tenants="ab").killed_after_writing()
+    world.log.truncate("a.visits", 0, 3)
+    world.start()
+    world.turns(15, 1.0)
+    assert world.positions() == {("a", 0): 0, ("b", 0): 5}
+    world.turns(15, 1.0)
+    assert world.positions() == {("a", 0): 3, ("b", 0): 5}
+    assert world.store.pending_intents() == []
+
+
+@pytest.mark.parametrize("loss", ["retention", "cut"])
+def test_merged_lanes_keep_their_order_when_a_log_loses_some_of_a_recorded_slice(world, loss):
+    seen, down = [], [True]
+
+    def handler(table, _context):
+        if down:
+            raise SinkUnavailable("down")
+        seen.extend(table["timestamp"].cast(pa.int64()).to_pylist())
+        return pa.table({"offset": table["offset"]})
+
+    world.use_cases = [world.make(handler, guarantee="exactly-once", order="stream")]
+    world.deploy(data_loss=DataLossPolicy.SKIP)
+    world.tenant("a", 0, partitions=2)
+    for partition, first_ms in ((0, 1000), (1, 1005)):
+        rows = [Row(b"x", timestamp_ms=first_ms + 10 * at) for at in range(5)]
+        world.log.append("a.visits", partition, rows)
+    world.start()
+    world.turns(4)
+    if loss == "retention":
+        world.log.expire("a.visits", 0, 3)
+    else:
+        world.log.truncate("a.visits", 0, 3)
+    world.start()
+    down.clear()
+    world.turns(60, 1.0)
+    left = [1030, 1040] if loss == "retention" else [1000, 1010, 1020]
+    assert seen == sorted([*left, 1005, 1015, 1025, 1035, 1045])
+    assert world.store.pending_intents() == []
+
+
+@pytest.mark.parametrize("error", [OffsetOutOfRange, TopicMissing])
+def test_a_broker_that_lacks_a_recorded_slice_for_a_moment_makes_nobody_forget_it(
+    world, monkeypatch, error
+):
+    serving(world, tenants="ab").killed_after_writing()
+    world.start()
+    whole = world.log.rows
+
+    def rows(piece):
+        if piece.lane.tenant == "a":
+            raise error("a broker that is cut off does not have it")
+        return whole(piece)
+
+    monkeypatch.setattr(world.log, "rows", rows)
+    world.turns(2)
+    monkeypatch.undo()
+    world.send("a", 7)
+    world.turns(30, 1.0)
+    assert effects(world, "a") == list(range(12))
+    assert world.store.pending_intents() == []

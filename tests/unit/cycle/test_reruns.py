@@ -9,6 +9,7 @@ from headrace.cycle.reruns import Range, begin, range_of, renewed_by
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import DataLossPolicy, State, StreamId, original
+from headrace.operating.seeking import seek
 from headrace.ports import Written
 from headrace.sinks.outcomes import identity
 from headrace.testing.mirror_twin import MirrorTwin
@@ -171,7 +172,7 @@ def test_a_range_reaches_no_further_than_the_stream_and_says_how_much_it_is(live
     live.turns(1)
     live.send("acme", 5)
     found = range_of(live.store, live.log, ACME, "2", "latest")
-    assert found == Range(ACME, {0: (2, 10), 1: (2, 4)})
+    assert found == Range(ACME, {0: (2, 10), 1: (2, 4)}, live.store.streams()[0].topic_id)
     assert found.offsets == 10
 
 
@@ -203,6 +204,43 @@ def test_what_retention_takes_from_a_rerun_stops_it_alone(live):
     assert state(live, ACME) is State.ACTIVE
     (made,) = [each for each in live.store.deployments() if each.use_case == "keep~1"]
     assert made.data_loss is DataLossPolicy.FAIL
+
+
+def test_what_retention_takes_where_a_rerun_has_nothing_to_read_does_not_stop_it(live):
+    begin(live.store, Range(ACME, {1: (0, 4)}), 0.2)
+    take(live)
+    live.engine.paused = True
+    live.turns(2)  # by now it knows partition 0, of which it reads nothing
+    live.log.expire("acme.visits", 0, 5)
+    live.start()
+    take(live)
+    live.turns()
+    assert sorted(at for at, version in live.sink.kept.items() if version == 2) == [
+        100,
+        101,
+        102,
+        103,
+    ]
+    assert state(live) is State.REMOVED
+
+
+def test_a_rerun_reads_nothing_of_a_topic_that_was_made_again_before_a_driver_looked(live):
+    begin(live.store, range_of(live.store, live.log, ACME, "earliest", None), 0.2)
+    live.log.delete_topic("acme.visits")
+    live.log.create_topic("acme.visits", 2)
+    live.send("acme", 20)
+    take(live)
+    live.turns(3)
+    assert state(live) is State.SUSPENDED
+    assert all(version == 1 for version in live.sink.kept.values())
+
+
+def test_a_rerun_is_not_sought_into_a_topic_in_which_its_end_means_nothing(live):
+    stream = rerun(live, "earliest")
+    live.log.delete_topic("acme.visits")
+    live.log.create_topic("acme.visits", 2)
+    with pytest.raises(ConfigError, match="headrace streams remove acme keep~1, and begin another"):
+        seek(live.store, live.log, stream, "earliest")
 
 
 def test_a_rerun_is_not_mirrored(live):

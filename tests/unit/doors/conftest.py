@@ -13,13 +13,21 @@ SECRET = b"a secret of thirty-two characters"
 
 
 class Clock:
-    """Seconds since 1970, moved by hand."""
+    """Seconds since 1970, moved by hand, and seconds that go on when these are set back."""
 
     def __init__(self):
         self.now_s = 1_790_000_000.0
+        self._set_back_s = 0.0
 
     def __call__(self):
         return self.now_s
+
+    def steady(self):
+        return self.now_s + self._set_back_s
+
+    def set_back(self, seconds):
+        self.now_s -= seconds
+        self._set_back_s += seconds
 
 
 class CountedKeys:
@@ -40,6 +48,11 @@ class CountedKeys:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
         return self._keys.find(prefix)
+
+    def added_again_s(self, tenant):
+        if self.down:
+            raise StoreUnavailable
+        return self._keys.added_again_s(tenant)
 
 
 @pytest.fixture
@@ -75,4 +88,4 @@ def keys(store):
 
 @pytest.fixture
 def guard(keys, clock):
-    return Guard(keys, SECRET, clock=clock)
+    return Guard(keys, SECRET, clock=clock, steady=clock.steady)

@@ -85,6 +85,31 @@ def test_what_is_remembered_ends_when_the_key_expires(guard, give, clock):
     assert guard.known(bearer(text)) is None
 
 
+def test_a_clock_that_is_set_back_does_not_revive_a_revoked_key(guard, give, store, clock):
+    text, key = give()
+    guard.caller(bearer(text))
+    store.keys.revoke(key.prefix, clock())
+    clock.set_back(3600.0)
+    clock.now_s += REMEMBERED_S
+    assert guard.known(bearer(text)) is None
+    assert refusal(guard, bearer(text)).status_code == 401
+
+
+def test_a_clock_that_is_set_back_does_not_lengthen_what_is_remembered(guard, give, keys, clock):
+    text, _ = give(lives_s=2.0)
+    forever, _ = give()
+    for each in (text, forever):
+        guard.caller(bearer(each))
+    clock.set_back(3600.0)
+    clock.now_s += 2.0
+    assert guard.known(bearer(text)) is None, "its time is over"
+    assert guard.known(bearer(forever)) is not None
+    keys.down = True
+    clock.now_s += USABLE_S - 2.0
+    with pytest.raises(StoreUnavailable):
+        guard.caller(bearer(forever))
+
+
 def test_a_key_made_under_another_secret_does_not_work(give, store, clock):
     text, _ = give()
     assert refusal(Guard(store.keys, b"another" * 6, clock=clock), bearer(text)).status_code == 401
@@ -140,7 +165,7 @@ def test_of_many_that_show_a_key_one_looks_it_up_and_the_others_go_on(give, keys
 
 
 def test_an_address_that_guesses_has_to_wait_and_others_have_not(keys, give, clock):
-    guard = Guard(keys, SECRET, clock=clock, attempts=Attempts(per_minute=3))
+    guard = Guard(keys, SECRET, clock=clock, steady=clock.steady, attempts=Attempts(per_minute=3))
     text, _ = give()
     for each in range(3):
         wrong = f"hr_guess{each:03}_" + "a" * 43
@@ -154,7 +179,9 @@ def test_an_address_that_guesses_has_to_wait_and_others_have_not(keys, give, clo
 
 
 def test_nobody_can_lock_a_key_out_by_guessing_its_prefix(keys, give, clock):
-    guard = Guard(keys, SECRET, clock=clock, attempts=Attempts(of_one_key_per_minute=2))
+    guard = Guard(
+        keys, SECRET, clock=clock, steady=clock.steady, attempts=Attempts(of_one_key_per_minute=2)
+    )
     text, _ = give()
     for _ in range(2):
         refusal(guard, bearer(altered(text)), address="9.9.9.9")
@@ -163,7 +190,7 @@ def test_nobody_can_lock_a_key_out_by_guessing_its_prefix(keys, give, clock):
 
 
 def test_a_neighbour_who_guesses_does_not_lock_out_who_was_let_in(keys, give, clock):
-    guard = Guard(keys, SECRET, clock=clock, attempts=Attempts(per_minute=2))
+    guard = Guard(keys, SECRET, clock=clock, steady=clock.steady, attempts=Attempts(per_minute=2))
     text, _ = give()
     guard.caller(bearer(text), address="9.9.9.9")
     for _ in range(2):
@@ -176,7 +203,7 @@ def test_who_still_uses_a_key_that_has_ended_waits_with_it_and_not_with_the_next
     keys, give, store, clock
 ):
     attempts = Attempts(per_minute=3, of_one_key_per_minute=2)
-    guard = Guard(keys, SECRET, clock=clock, attempts=attempts)
+    guard = Guard(keys, SECRET, clock=clock, steady=clock.steady, attempts=attempts)
     old, key = give()
     store.keys.revoke(key.prefix, clock())
     statuses = [refusal(guard, bearer(old), address="9.9.9.9").status_code for _ in range(5)]

@@ -74,6 +74,14 @@ def test_a_rotated_key_and_its_successor_work_together_for_the_overlap():
     assert not kept.works(560.0)
 
 
+def test_a_key_that_is_rotated_without_an_overlap_is_revoked_whatever_the_clock_says():
+    store = StoreTwin()
+    _, old = new_key(Role.VIEWER, None, "", SECRET, 100.0)
+    store.keys.add(old)
+    rotate(store.keys, old.prefix, SECRET, 500.0, overlap_s=0.0)
+    assert not store.keys.find(old.prefix).works(400.0)
+
+
 def test_only_a_key_that_works_is_rotated():
     store = StoreTwin()
     with pytest.raises(UnknownName, match="no key nobody00"):

@@ -53,6 +53,38 @@ def test_the_clients_address_is_what_a_trusted_proxy_says(client_at):
     assert client.get("/seen", headers=chain).json()[0] == "9.9.9.9"
 
 
+@pytest.mark.parametrize(
+    ("sent", "address"),
+    [
+        ("1.2.3.4:5678", "1.2.3.4"),
+        ("[2001:db8::1]:80", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ('"[2001:db8::1]:80"', "2001:db8::1"),
+        ("2001:DB8:0::1", "2001:db8::1"),
+        ("1.2.3.4:", "1.2.3.4"),
+        ("1.2.3.4:_hidden", "1.2.3.4"),
+        ("9.9.9.9, 1.2.3.4:5678, 10.5.5.5:443", "1.2.3.4"),
+        ("9.9.9.9,[2001:db8::1]:80,10.5.5.5:_x", "2001:db8::1"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_a_port_behind_an_address_is_taken_off(client_at, sent, address):
+    client = client_at("10.1.2.3", **TRUSTING)
+    assert client.get("/seen", headers={"X-Forwarded-For": sent}).json()[0] == address
+
+
+def test_two_clients_behind_a_proxy_that_writes_ports_are_two(client_at):
+    client = client_at("10.1.2.3", **TRUSTING)
+
+    def guess(address, port):
+        sent = {"X-Forwarded-For": f"{address}:{port}", "Authorization": "Bearer wrong"}
+        return client.post("/who", headers=sent).status_code
+
+    statuses = [guess("1.2.3.4", f"{port}x") for port in range(31)]
+    assert (statuses[0], statuses[-1]) == (401, 429), "its port changes, and it is still one"
+    assert guess("1.2.3.5", "1x") == 401
+
+
 @pytest.mark.parametrize("settings", [TRUSTING, {}])
 @pytest.mark.parametrize("address", ["11.0.0.1", "127.0.0.1", "192.168.1.2"])
 def test_from_others_nothing_forwarded_gets_inside(client_at, address, settings):

@@ -14,10 +14,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from structlog.testing import capture_logs
 
 from headrace.doors.guard import Guard
+from headrace.doors.key_ring import REMEMBERED_S, USABLE_S
 from headrace.doors.problems import Problem
 from headrace.doors.tokens import Signers, TokenRules, Tokens
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.credentials import Caller, Role
+from headrace.model.streams import State, Tenant
 
 ISSUER, AUDIENCE = "https://issuer.example", "headrace"
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
@@ -249,6 +251,18 @@ def test_a_checked_token_is_remembered_for_a_moment(published):
     assert tokens.known(text) is None, "it expires while it is remembered"
 
 
+def test_a_clock_that_is_set_back_does_not_lengthen_what_is_remembered(published):
+    now, steady = [time.time()], [0.0]
+    rules = TokenRules(ISSUER, AUDIENCE, published)
+    tokens = Tokens(rules, lambda: now[0], lambda: steady[0])
+    text = token()
+    tokens.caller(text)
+    now[0] -= 3600
+    assert tokens.known(text) is not None
+    steady[0] += 5
+    assert tokens.known(text) is None
+
+
 class Issuer:
     """A file of keys, and time that is moved by hand."""
 
@@ -320,7 +334,8 @@ def test_the_guard_takes_tokens_only_where_an_issuer_is_configured(keys, publish
 
 def test_a_neighbour_who_guesses_does_not_lock_out_a_token_that_was_let_in(keys, clock, published):
     rules = TokenRules(ISSUER, AUDIENCE, published)
-    guard = Guard(keys, b"a secret of thirty-two characters", tokens=rules, clock=clock)
+    secret = b"a secret of thirty-two characters"
+    guard = Guard(keys, secret, tokens=rules, clock=clock, steady=clock.steady)
     text = f"Bearer {token()}"
     caller = guard.caller(text, address="9.9.9.9")
     for number in range(30):
@@ -340,6 +355,72 @@ def test_a_token_that_is_not_right_any_more_counts_as_a_guess_again(published, m
     monkeypatch.setattr(tokens._signers, "find", lambda _: None)
     assert tokens.caller(text) is None
     assert not tokens.was_believed(text)
+
+
+# tenants of the same name
+
+
+@pytest.fixture
+def added_again(keys, store, clock, published):
+    """A guard, and acme removed and added again a minute ago."""
+    clock.now_s = time.time()
+    store.set_tenant_state("acme", State.REMOVED)
+    store.add_tenant(Tenant("acme"), at_s=clock() - 60)
+    rules = TokenRules(ISSUER, AUDIENCE, published)
+    secret = b"a secret of thirty-two characters"
+    return Guard(keys, secret, tokens=rules, clock=clock, steady=clock.steady)
+
+
+@pytest.mark.parametrize("role", ["tenant", "sender"])
+def test_a_token_of_an_earlier_tenant_is_refused(added_again, role, clock):
+    for issued in ({"iat": clock() - 61}, {"iat": clock() - 45}, {}, {"iat": None}):
+        with pytest.raises(Problem, match="issued before this tenant was added") as caught:
+            added_again.caller(f"Bearer {token(role=role, **issued)}")
+        assert caught.value.status_code == 401
+    own = token(role=role, iat=clock() - 10)
+    assert added_again.caller(f"Bearer {own}").tenant == "acme"
+
+
+def test_other_tokens_need_not_say_when_they_were_issued(added_again):
+    for more in ({"tenant": "bolt"}, {"role": "operator", "tenant": None}):
+        assert added_again.caller(f"Bearer {token(**more)}") is not None
+
+
+def test_a_token_that_was_let_in_is_refused_soon_after_its_tenant_is_another(
+    keys, store, clock, published
+):
+    clock.now_s = time.time()
+    rules = TokenRules(ISSUER, AUDIENCE, published)
+    secret = b"a secret of thirty-two characters"
+    guard = Guard(keys, secret, tokens=rules, clock=clock, steady=clock.steady)
+    text = f"Bearer {token(iat=clock())}"
+    guard.caller(text)
+    store.set_tenant_state("acme", State.REMOVED)
+    store.add_tenant(Tenant("acme"), at_s=clock())
+    clock.now_s += REMEMBERED_S
+    assert guard.known(text) is None
+    with pytest.raises(Problem, match="issued before"):
+        guard.caller(text)
+
+
+def test_while_the_store_does_not_answer_tokens_of_known_tenants_stay_good_for_a_while(
+    keys, clock, published
+):
+    clock.now_s = time.time()
+    rules = TokenRules(ISSUER, AUDIENCE, published)
+    secret = b"a secret of thirty-two characters"
+    guard = Guard(keys, secret, tokens=rules, clock=clock, steady=clock.steady)
+    text = f"Bearer {token(exp=time.time() + 3600)}"
+    caller = guard.caller(text)
+    keys.down = True
+    clock.now_s += USABLE_S - 1
+    assert guard.caller(text) == caller
+    assert guard.caller(f"Bearer {token(role='operator', tenant=None)}") is not None
+    with pytest.raises(StoreUnavailable):
+        guard.caller(f"Bearer {token(tenant='bolt')}")
+    clock.now_s += 1
+    with pytest.raises(StoreUnavailable):
+        guard.caller(text)
 
 
 def status_of(guard, shown, times):

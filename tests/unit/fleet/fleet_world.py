@@ -5,12 +5,14 @@ from headrace.fleet.states import (
     Drain,
     Exited,
     Kill,
+    Lacks,
     Phase,
     Ready,
     Rules,
     Start,
     Tick,
 )
+from headrace.model.statistics import Missing
 
 RULES = Rules(
     first_wait_s=1,
@@ -78,6 +80,9 @@ class World:
             each.discard(index)
         del self.processes[index]
         self.see(Exited(index, code, error, chance))
+
+    def lacks(self, index, *missing):
+        self.see(Lacks(index, tuple(Missing(each, 1.0) for each in missing)))
 
     def ready(self, *indices):
         for index in indices:

@@ -105,6 +105,58 @@ def test_one_that_hangs_is_killed_and_counts_as_failed():
     assert world.state.drivers[0].error == "its loop does not turn"
 
 
+def test_one_that_is_without_its_servers_is_not_ready_and_is_left_alone():
+    world = World(2)
+    world.ready(0, 1)
+    world.wait(10)
+    world.lacks(0, "store")
+    assert world.phases() == ["waiting", "ready"]
+    assert world.state.drivers[0].since_s == 10
+    world.lacks(0, "store", "kafka")
+    world.wait(10_000)
+    assert world.phases() == ["waiting", "ready"]
+    assert [each.what for each in world.state.drivers[0].missing] == ["store", "kafka"]
+    assert (world.killed, world.draining) == (set(), set())
+    world.ready(0)
+    assert world.phases() == ["ready", "ready"]
+    assert world.state.drivers[0].missing == ()
+
+
+def test_one_that_starts_without_its_servers_says_so_and_is_starting_still():
+    world = World(1)
+    world.lacks(0, "kafka")
+    assert world.phases() == ["starting"]
+    assert [each.what for each in world.state.drivers[0].missing] == ["kafka"]
+    world.exit(0)
+    assert world.state.drivers[0].missing == ()
+
+
+def test_a_time_of_health_counts_also_if_its_servers_were_gone_before_it_fell():
+    world = World(1)
+    world.exit(0)
+    world.wait(8)
+    world.ready(0)
+    world.wait(RULES.healthy_after_s)
+    world.lacks(0, "store")
+    world.exit(0)
+    assert world.state.drivers[0].due_s - world.now_s == 1
+
+
+def test_one_that_waits_is_drained_killed_and_rolled_like_any_other():
+    for ask in (StopAsked(), RollAsked()):
+        world = World(2)
+        world.ready(0, 1)
+        world.lacks(1, "store")
+        world.see(ask)
+        assert 1 in world.draining
+        assert world.state.drivers[1].missing == ()
+    world = World(1)
+    world.ready(0)
+    world.lacks(0, "store")
+    world.see(Unhealthy(0, "its loop does not turn"))
+    assert world.killed == {0}
+
+
 def test_one_that_drains_is_not_called_unhealthy():
     world = World(1)
     world.see(StopAsked())

@@ -11,8 +11,12 @@ from headrace.fleet.logs import KEPT, DriverLog
 from headrace.fleet.notify import Systemd
 from headrace.fleet.process import DriverProcess, told
 from headrace.fleet.state_file import DriverView, FleetView
+from headrace.model.statistics import Missing
 
-DRIVER = DriverView("d-0", "ready", 7, 1_700_000_000, 2, "exit code 1", 4711, "logs/0.log")
+STORE = Missing("store", 1_700_000_000.0)
+DRIVER = DriverView(
+    "d-0", "waiting", 7, 1_700_000_000, 2, "exit code 1", 4711, "logs/0.log", (STORE,)
+)
 VIEW = FleetView("d", 1, "running", 1, False, "", (DRIVER,))
 
 

@@ -7,10 +7,13 @@ import pytest
 
 from headrace.embedded.addresses import free_ports
 from headrace.errors import ServerError
-from headrace.fleet.health import LIVE_S, START_S, Pulse, answering, ask
+from headrace.fleet.health import LIVE_S, START_S, Pulse, Told, answering, ask
 from headrace.fleet.probe import SILENT_S, TIMES, Watched
-from headrace.fleet.states import Ready, Unhealthy
+from headrace.fleet.states import Lacks, Ready, Unhealthy
+from headrace.model.statistics import Missing
 from headrace.testing.clock import FakeClock
+
+READY, NOT_READY = Told(200, {"missing": []}), Told(503, {"missing": []})
 
 
 def pulse_and_clock():
@@ -50,10 +53,12 @@ def test_whoever_asks_by_http_is_told():
     pulse, _ = pulse_and_clock()
     (port,) = free_ports(1)
     with answering(pulse, port):
-        assert (ask(port, "/livez"), ask(port, "/readyz"), ask(port, "/")) == (200, 503, 404)
+        statuses = [ask(port, path).status for path in ("/livez", "/readyz", "/")]
+        assert statuses == [200, 503, 404]
         pulse.turned(ready=True, facts={"drivers": {"d-0": "ready"}})
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
             told = json.load(answer)
+        assert ask(port, "/readyz") == (200, told)
     assert told == {
         "name": "d-0",
         "turned_s_ago": 0.0,
@@ -81,15 +86,43 @@ def watched():
 def test_ready_is_told_once():
     each = watched()
     assert each.heard(None, None, 1) is None
-    assert each.heard(503, 200, 2) is None
-    assert each.heard(200, None, 3) == Ready(0)
-    assert each.heard(200, None, 4) is None
+    assert each.heard(NOT_READY, 200, 2) is None
+    assert each.heard(READY, None, 3) == Ready(0)
+    assert each.heard(READY, None, 4) is None
+
+
+def test_what_a_driver_is_without_is_told_once_and_so_is_its_return():
+    each, store = watched(), Missing("store", 5.0)
+    assert each.heard(READY, None, 1) == Ready(0)
+    lacking = Told(503, {"missing": [{"what": "store", "since_s": 5}]})
+    assert each.heard(lacking, 200, 2) == Lacks(0, (store,))
+    assert each.heard(lacking, 200, 3) is None
+    both = [*lacking.facts["missing"], {"what": "kafka", "since_s": 9}]
+    found = each.heard(Told(503, {"missing": both}), 200, 4)
+    assert found == Lacks(0, (store, Missing("kafka", 9.0)))
+    assert each.heard(READY, None, 5) == Ready(0)
+    assert each.heard(READY, None, 6) is None
+
+
+def test_one_that_starts_says_what_it_is_without_and_is_ready_later():
+    each = watched()
+    lacking = Told(503, {"missing": [{"what": "kafka", "since_s": 5}]})
+    assert each.heard(lacking, 200, 1) == Lacks(0, (Missing("kafka", 5.0),))
+    assert each.heard(NOT_READY, 200, 2) == Lacks(0, ())
+    assert each.heard(READY, None, 3) == Ready(0)
+
+
+@pytest.mark.parametrize("said", [None, 7, "store", [7], [{"what": "store"}], [{"since_s": "x"}]])
+def test_of_an_answer_that_cannot_be_understood_the_status_counts(said):
+    each = watched()
+    assert each.heard(READY, None, 1) == Ready(0)
+    assert each.heard(Told(503, {"missing": said}), 200, 2) is None
 
 
 def test_one_whose_loop_hangs_is_unhealthy_when_it_says_so_several_times():
     each = watched()
-    each.heard(200, None, 1)
-    found = [each.heard(503, 503, 1 + turn) for turn in range(1, TIMES + 1)]
+    each.heard(READY, None, 1)
+    found = [each.heard(NOT_READY, 503, 1 + turn) for turn in range(1, TIMES + 1)]
     assert found[:-1] == [None] * (TIMES - 1)
     assert isinstance(found[-1], Unhealthy)
 
@@ -97,14 +130,14 @@ def test_one_whose_loop_hangs_is_unhealthy_when_it_says_so_several_times():
 def test_one_that_answers_again_in_between_is_healthy():
     each = watched()
     for turn in range(10):
-        assert each.heard(503, 503, turn) is None
-        assert each.heard(503, 503, turn) is None
-        assert each.heard(503, 200, turn) is None
+        assert each.heard(NOT_READY, 503, turn) is None
+        assert each.heard(NOT_READY, 503, turn) is None
+        assert each.heard(NOT_READY, 200, turn) is None
 
 
 def test_silence_is_forgiven_for_a_while():
     each = watched()
-    each.heard(200, None, 10)
+    each.heard(READY, None, 10)
     for second in range(11, 10 + int(SILENT_S)):
         assert each.heard(None, None, second) is None
     assert isinstance(each.heard(None, None, 10 + SILENT_S), Unhealthy)
@@ -112,7 +145,7 @@ def test_silence_is_forgiven_for_a_while():
 
 def test_after_a_sleep_of_the_machine_one_missed_answer_is_no_death():
     each = watched()
-    each.heard(200, None, 10)
+    each.heard(READY, None, 10)
     assert each.heard(None, None, 10_000) is None
-    assert each.heard(200, None, 10_001) is None
+    assert each.heard(READY, None, 10_001) is None
     assert each.heard(None, None, 20_000) is None

@@ -16,13 +16,21 @@ from headrace.fleet.states import (
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["exit", "temporary", "config", "ready", "sick", "roll", "wait", "drained"]
+            ["exit", "temporary", "config", "ready", "lacks", "sick", "roll", "wait", "drained"]
         ),
         st.integers(0, 3),
         st.floats(0, 1),
     ),
     max_size=40,
 )
+
+
+def tell(world, what, index, chance):
+    """Something is heard of a driver that is no end of it."""
+    if what == "sick":
+        world.see(Unhealthy(index, "it hangs"))
+    else:
+        world.lacks(index, *["store", "kafka"][: round(chance * 2)])
 
 
 def play(world, steps):
@@ -37,8 +45,8 @@ def play(world, steps):
             case "ready":
                 if there:
                     world.ready(index)
-            case "sick":
-                world.see(Unhealthy(index, "it hangs"))
+            case "lacks" | "sick":
+                tell(world, what, index, chance)
             case "drained":
                 if index in world.draining:
                     world.exit(index, 0, chance)

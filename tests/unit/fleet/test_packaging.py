@@ -4,6 +4,7 @@ import configparser
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,10 +45,38 @@ def test_systemd_asks_the_supervisor_alone_to_stop(unit):
     assert unit["Type"] == "notify"
 
 
-def test_the_images_command_can_be_typed_and_its_folders_are_there():
-    text = (PACKAGING / "Dockerfile").read_text().replace("\\\n", "")
+@pytest.fixture(scope="module")
+def image():
+    return (PACKAGING / "Dockerfile").read_text().replace("\\\n", "")
+
+
+def test_the_images_command_can_be_typed_and_its_folders_are_there(image):
+    text = re.sub(r"^COPY --from=.*$", "", image, flags=re.MULTILINE)
     (words,) = (json.loads(line) for line in re.findall(r"^CMD (\[.*\])$", text, re.MULTILINE))
     assert can_be_typed(words)
     for line in re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE):
         for name in line.split():
             assert (PACKAGING.parent / name).exists()
+
+
+def test_the_image_is_built_on_a_base_that_is_named_by_its_digest(image):
+    (base,) = re.findall(r"^ARG PYTHON=(\S+)$", image, re.MULTILINE)
+    assert re.fullmatch(r"python:3\.11-slim-bookworm@sha256:[0-9a-f]{64}", base)
+    stages = re.findall(r"^FROM (\S+)", image, re.MULTILINE)
+    assert set(stages) == {"${PYTHON}"}
+
+
+def test_every_package_in_the_image_is_checked_against_a_hash(image):
+    installs = re.findall(r"^RUN (pip \S+ [^&\n]*)", image, re.MULTILINE)
+    locks = {each.split()[-1] for each in installs if "--require-hashes" in each}
+    assert {Path(each).name for each in locks} == {"build.lock", "requirements.lock"}
+    # What is left is ours alone: no dependency of it, and nothing that its build would fetch.
+    assert all("--require-hashes" in each or "--no-deps" in each for each in installs)
+    assert all("--no-build-isolation" in each for each in installs if each.startswith("pip wheel"))
+
+
+def test_the_lock_of_the_build_has_what_the_build_needs():
+    project = tomllib.loads((PACKAGING.parent / "pyproject.toml").read_text())
+    locked = (PACKAGING / "build.lock").read_text()
+    for each in project["build-system"]["requires"]:
+        assert f"{each} \\\n    --hash=sha256:" in locked

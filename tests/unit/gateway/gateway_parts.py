@@ -43,6 +43,9 @@ class FakeRecords:
         self.stored = []
         #: by value: the error in its place, once
         self.errors = {}
+        #: values that nobody hears of until somebody tells
+        self.silent = set()
+        self.sendings = []
         self.gate = None
         self.closed = False
 
@@ -50,6 +53,14 @@ class FakeRecords:
         if self.gate is not None:
             await self.gate.wait()
         return [self._one(topic, each) for each in records]
+
+    def begin(self, topic, records):
+        sending = FakeSending(self, len(records))
+        results = [
+            None if each.value in self.silent else self._one(topic, each) for each in records
+        ]
+        sending.tell(results)
+        return sending
 
     def _one(self, topic, record):
         if record.value in self.errors:
@@ -59,6 +70,25 @@ class FakeRecords:
 
     async def close(self):
         self.closed = True
+
+
+class FakeSending:
+    """Records on their way; those that are silent are told of by ``tell``."""
+
+    def __init__(self, owner, count):
+        owner.sendings.append(self)
+        self.owner = owner
+        self.results = [None] * count
+        self.fates = asyncio.get_running_loop().create_future()
+
+    def tell(self, results):
+        self.results = results
+        if None not in results:
+            self.fates.set_result(results)
+
+    async def wait(self):
+        if self.owner.gate is not None:
+            await self.owner.gate.wait()
 
 
 class FakeTopics:

@@ -6,7 +6,13 @@ import json
 import pytest
 from gateway_parts import FakeRecords, client_of, in_loop, parts
 
-from headrace.errors import BrokerUnavailable, ConfigError, SinkRefused, TopicMissing
+from headrace.errors import (
+    BrokerUnavailable,
+    ConfigError,
+    SinkRefused,
+    SinkUnavailable,
+    TopicMissing,
+)
 from headrace.gateway.app import ACCESS
 from headrace.gateway.rates import Room
 from headrace.kafka.ingest import Stored
@@ -14,6 +20,7 @@ from headrace.kafka.ingest import Stored
 VISITS = "/v1/events/visit"
 FORMS = "/v1/events/form"
 GONE = BrokerUnavailable("Kafka did not acknowledge it within 10 s, so it may be stored or not")
+FULL = SinkUnavailable("the queue to Kafka is full")
 
 
 def kind(answer):
@@ -76,6 +83,7 @@ def test_what_kafka_stored_without_saying_where_is_told_as_stored():
     ("error", "status", "word"),
     [
         (GONE, 503, "not-acknowledged"),
+        (FULL, 503, "busy"),
         (SinkRefused("topic acme.visits takes no record of this size"), 422, "refused"),
         (TopicMissing("topic acme.visits is not there"), 404, "unknown-topic"),
         (ConfigError("we may not write to topic acme.visits"), 503, "unavailable"),
@@ -232,7 +240,7 @@ async def test_the_same_key_stores_once_and_answers_the_same():
 @in_loop
 async def test_only_what_was_not_stored_is_sent_again():
     rules, records, topics = parts()
-    records.errors = {b"2": GONE}
+    records.errors = {b"2": FULL}
     once = {"Idempotency-Key": "k1"}
     async with client_of(rules, records, topics) as client:
         first = await client.post(VISITS, json=[1, 2, 3], headers=once)
@@ -240,6 +248,100 @@ async def test_only_what_was_not_stored_is_sent_again():
     assert [each["status"] for each in first.json()["items"]] == [202, 503, 202]
     assert [each["offset"] for each in again.json()["items"]] == [0, 2, 1]
     assert [each.value for _, each in records.stored] == [b"1", b"3", b"2"]
+
+
+ONCE = {"Idempotency-Key": "k1"}
+
+
+def values(records):
+    return [each.value for _, each in records.stored]
+
+
+@in_loop
+async def test_while_nobody_knows_what_became_of_a_request_its_repeat_stores_nothing():
+    rules, records, topics = parts()
+    records.silent = {b"2"}
+    async with client_of(rules, records, topics) as client:
+        first, again = [await client.post(VISITS, json=[1, 2], headers=ONCE) for _ in range(2)]
+    for answer in (first, again):
+        assert [each["status"] for each in answer.json()["items"]] == [202, 503]
+        assert answer.json()["items"][1]["type"].endswith(":not-acknowledged")
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert len(records.sendings) == 1
+    assert values(records) == [b"1"]
+
+
+@in_loop
+async def test_a_single_event_of_which_nobody_knows_is_503_and_may_be_asked_for_again():
+    rules, records, topics = parts()
+    records.silent = {b"1"}
+    async with client_of(rules, records, topics) as client:
+        for _ in range(2):
+            answer = await client.post(VISITS, json=1, headers=ONCE)
+            assert (answer.status_code, kind(answer)) == (503, "not-acknowledged")
+            assert "Retry-After" in answer.headers
+    assert records.stored == []
+
+
+@in_loop
+async def test_what_turned_out_to_be_stored_is_the_answer_of_the_repeat():
+    rules, records, topics = parts()
+    records.silent = {b"2"}
+    async with client_of(rules, records, topics) as client:
+        await client.post(VISITS, json=[1, 2], headers=ONCE)
+        records.sendings[0].tell([Stored(0, 0), Stored(0, 7)])
+        again = await client.post(VISITS, json=[1, 2], headers=ONCE)
+    assert again.status_code == 202
+    assert [each["offset"] for each in again.json()["items"]] == [0, 7]
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert len(records.sendings) == 1
+
+
+@in_loop
+async def test_what_turned_out_not_to_be_stored_is_stored_by_the_repeat():
+    rules, records, topics = parts()
+    records.silent = {b"2"}
+    async with client_of(rules, records, topics) as client:
+        await client.post(VISITS, json=[1, 2], headers=ONCE)
+        records.sendings[0].tell([Stored(0, 0), TopicMissing("topic acme.visits is not there")])
+        records.silent = set()
+        again = await client.post(VISITS, json=[1, 2], headers=ONCE)
+    assert again.status_code == 202
+    assert values(records) == [b"1", b"2"]
+
+
+@in_loop
+async def test_what_nobody_will_ever_know_is_never_stored_beside_it():
+    rules, records, topics = parts()
+    records.errors = {b"2": GONE}
+    async with client_of(rules, records, topics) as client:
+        for _ in range(3):
+            answer = await client.post(VISITS, json=[1, 2], headers=ONCE)
+            assert [each["status"] for each in answer.json()["items"]] == [202, 503]
+    assert values(records) == [b"1"]
+
+
+@in_loop
+async def test_a_request_that_goes_on_after_its_answer_has_its_room_until_its_fate_is_known():
+    rules, records, topics = parts(room=Room(1000))
+    records.silent = {b"1"}
+    async with client_of(rules, records, topics) as client:
+        for _ in range(3):
+            await client.post(VISITS, json=1, headers=ONCE)
+            assert rules.room.taken_bytes == 1
+        records.sendings[0].tell([Stored(0, 0)])
+        await asyncio.sleep(0)
+        assert rules.room.taken_bytes == 0
+
+
+@in_loop
+async def test_without_a_key_nothing_goes_on_after_the_answer():
+    rules, records, topics = parts()
+    records.errors = {b"1": GONE}
+    async with client_of(rules, records, topics) as client:
+        first, again = [await client.post(VISITS, json=1) for _ in range(2)]
+    assert (first.status_code, again.status_code) == (503, 202)
+    assert records.sendings == []
 
 
 @in_loop

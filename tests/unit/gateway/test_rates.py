@@ -1,5 +1,8 @@
 """A tenant has its rate and its part of the memory, and none of another's."""
 
+import contextlib
+from types import SimpleNamespace
+
 import pytest
 
 from headrace.gateway.events import Refused
@@ -55,12 +58,25 @@ def test_a_tenant_may_have_a_rate_of_its_own_or_none(rates):
 
 def test_when_the_room_is_full_all_are_told_at_once():
     room = Room(100)
-    with room.taken("a", 25), room.taken("b", 25), room.taken("c", 25), room.taken("d", 25):
-        assert room.taken_bytes == 100
-        with pytest.raises(TooMuch) as caught, room.taken("e", 1):
+    with room.taken("a", 25), room.taken("b", 25), room.taken("c", 25), room.taken("d", 6):
+        assert room.taken_bytes == 81
+        with pytest.raises(TooMuch) as caught, room.taken("e", 5):
             pass
     assert caught.value.fault.status == 503
     assert room.taken_bytes == 0
+
+
+@pytest.mark.parametrize("bytes_", [1, 2000])
+def test_tenants_whose_requests_go_on_for_days_leave_room_for_the_others(bytes_):
+    room = Room(10_000, most_requests=1_000_000)
+    silent = SimpleNamespace(done=lambda: False, add_done_callback=lambda _: None)
+    for number in range(12):
+        with contextlib.suppress(TooMuch):
+            while True:
+                with room.taken(f"stuck{number}", bytes_) as share:
+                    share.keep_until(silent)
+    with room.taken("acme", 60), room.taken("bolt", 60):
+        pass
 
 
 def test_a_tenant_has_a_quarter_of_the_room():
@@ -100,11 +116,25 @@ def test_a_tenant_has_a_quarter_of_the_places_however_small_its_requests_are():
     with room.taken("a", 1), room.taken("a", 1):
         with pytest.raises(TooMuch) as caught, room.taken("a", 1):
             pass
-        with room.taken("b", 1), room.taken("b", 1):
+        with room.taken("b", 1), room.taken("c", 1):
             pass
     assert caught.value.fault.kind == "busy"
     with room.taken("a", 1), room.taken("a", 1):
         pass
+
+
+def test_tenants_that_wait_for_answers_leave_places_to_the_others():
+    """Whoever lets requests in has as many places as the room, and would refuse all the others."""
+    room = Room(1_000_000, most_requests=100)
+    with contextlib.ExitStack() as waiting:
+        for number in range(8):
+            with contextlib.suppress(TooMuch):
+                for _ in range(25):
+                    waiting.enter_context(room.taken(f"slow{number}", 1))
+        assert room._asked_by_all < 100
+        with room.taken("acme", 1), room.taken("bolt", 1):
+            pass
+    assert room._asked == {}
 
 
 def test_however_few_places_there_are_a_tenant_has_one():

@@ -35,6 +35,17 @@ def request(body, content_type="application/json", key=None, **headers):
     return Request({"content-type": content_type, **named}, body, key)
 
 
+def test_no_header_of_a_request_becomes_one_of_headraces_own():
+    name = "headrace.redrive.use-case"
+    cloud = {f"ce_{key}": CLOUD[key] for key in ("specversion", "id", "source", "type")}
+    (plain,) = items(b"{}", **{name: "pages"}, traceparent=PARENT)
+    assert [each for each, _ in plain.headers] == ["traceparent"]
+    (taken,) = items(b"{}", **cloud, **{name: "pages"})
+    assert not [each for each, _ in taken.headers if each.startswith("headrace")]
+    with pytest.raises(Refused, match="lower-case letters and digits"):
+        items(b"{}", **cloud, **{f"ce_{name}": "pages"})
+
+
 def items(body, content_type="application/json", kind=VISIT, limits=None, **more):
     return read(request(body, content_type, **more), kind, limits or Limits()).items
 

@@ -1,5 +1,8 @@
 """What was sent with a key is answered from memory, of bounded size and age."""
 
+from contextlib import suppress
+from types import SimpleNamespace
+
 import pytest
 
 from headrace.gateway.events import Fault, Refused, Request
@@ -55,9 +58,85 @@ def test_a_request_of_which_nothing_is_settled_is_as_if_it_had_not_been(memory):
 def test_it_never_grows_beyond_its_size(memory):
     for number in range(1000):
         scope = ("acme", "visit", str(number))
-        memory.end(scope, memory.begin(scope, b"a", 0.0), [Fault(422, "x", "y")] * 5)
+        memory.end(scope, memory.begin(scope, b"a", 0.0, 5), [Fault(422, "x", "y")] * 5)
     assert len(memory) <= 10_000 / 1600 + 1
     assert memory.begin(("acme", "visit", "999"), b"a", 0.0).results
+
+
+def test_a_tenant_that_sends_much_takes_no_answer_from_another(memory):
+    memory.end(SCOPE, memory.begin(SCOPE, b"a", 0.0), [Stored(0, 1)])
+    for number in range(1000):
+        scope = ("bolt", "visit", str(number))
+        memory.end(scope, memory.begin(scope, b"b", 1.0, 5), [Stored(0, 2)] * 5)
+    assert memory.begin(SCOPE, b"a", 2.0).results == [Stored(0, 1)]
+    assert memory.begin(("bolt", "visit", "999"), b"b", 2.0).results
+    assert len(memory) <= 10_000 / 1600 + 1
+
+
+class Silent:
+    """Records on their way of which nobody hears, until somebody says so."""
+
+    def __init__(self):
+        self.known, self.callbacks = False, []
+        self.fates = SimpleNamespace(
+            done=lambda: self.known, add_done_callback=self.callbacks.append
+        )
+
+    def come_to_an_end(self):
+        self.known = True
+        for each in self.callbacks:
+            each(self.fates)
+
+
+def goes_on(memory, scope, now_s=0.0, items=1):
+    entry = memory.begin(scope, b"a", now_s, items)
+    entry.sending = entry.sending or Silent()
+    memory.end(scope, entry, [None] * items)
+    return entry
+
+
+def test_a_request_that_goes_on_is_remembered_until_its_fate_is_known(memory):
+    entry = goes_on(memory, SCOPE)
+    memory.end(("a", "b", "c"), memory.begin(("a", "b", "c"), b"b", 1.0), [Stored(0, 5)])
+    assert refusal(memory, SCOPE, b"other", 1000.0).kind == "idempotency-key-reused"
+    assert len(memory) == 1  # what came after it is forgotten in its time
+    entry.sending.come_to_an_end()
+    assert memory.begin(SCOPE, b"other", 1000.0).results == []
+
+
+def test_when_all_of_it_goes_on_new_keys_are_told_to_come_again(memory):
+    for number in range(100):
+        try:
+            goes_on(memory, ("acme", "visit", str(number)))
+        except Refused as refused:
+            fault = refused.fault
+    assert len(memory) <= 10_000 / 800 / 4
+    assert (fault.status, fault.kind) == (503, "busy")
+    assert memory.begin(("acme", "visit", "0"), b"a", 1.0).is_open
+
+
+@pytest.mark.parametrize("items", [1, 100])
+def test_tenants_whose_requests_go_on_for_days_cost_the_others_nothing(items):
+    memory = Memory(window_s=60.0, most_bytes=1_000_000)
+    memory.end(SCOPE, memory.begin(SCOPE, b"a", 0.0), [Stored(0, 1)])
+    for tenant in range(8):
+        with suppress(Refused):
+            for number in range(2000):
+                goes_on(memory, (f"stuck{tenant}", "visit", str(number)), 1.0, items)
+    for number in range(2000):
+        scope = ("bolt", "visit", str(number))
+        memory.end(scope, memory.begin(scope, b"b", 2.0), [Stored(0, 2)])
+    assert memory.begin(("bolt", "visit", "1999"), b"b", 3.0).results == [Stored(0, 2)]
+    assert memory._bytes <= 1_000_000 + 1000
+
+
+def test_a_request_that_goes_on_is_waited_for_once_however_often_it_is_sent_again(memory):
+    for _ in range(5):
+        entry = goes_on(memory, SCOPE)
+    assert len(entry.sending.callbacks) == 1
+    entry.sending.come_to_an_end()
+    memory.begin(("b", "visit", "k"), b"b", 100.0)
+    assert len(memory) == 1
 
 
 def test_a_request_differs_by_all_that_shows_in_records():

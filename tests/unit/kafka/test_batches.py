@@ -6,8 +6,12 @@ from hypothesis import strategies as st
 
 from headrace.kafka.batches import first, rounds_of, whole
 from headrace.kafka.lane_read import LaneRead
+from headrace.kafka.seals import Message as Sent
+from headrace.kafka.seals import sealed
+from headrace.ports import TopicPartition
 from headrace.testing.log_contract import piece
 
+KEY = b"of the store"
 SLICES = st.lists(
     st.builds(
         lambda topic, start, size: piece(topic, start, start + size),
@@ -58,7 +62,10 @@ class Message:
         return self._offset
 
     def headers(self):
-        return self._use_case and [("headrace.redrive.use-case", self._use_case)]
+        if self._use_case is None:
+            return None
+        plain, at = Sent(None, None, ()), TopicPartition("t", 0)
+        return list(sealed(plain, at, self._use_case.decode(), 1, KEY).headers)
 
     def timestamp(self):
         return (1, self._offset)
@@ -82,16 +89,16 @@ def given_of(batch):
 
 @pytest.mark.parametrize("mine", [None, b"contract"])
 def test_what_was_sent_back_for_others_is_read_and_not_given(mine):
-    (batch,) = whole([lane(b"others", mine, b"others")], 10)
+    (batch,) = whole([lane(b"others", mine, b"others")], 10, KEY)
     assert given_of(batch) == ([1], 3)
-    assert given_of(first(lane(mine, b"others", mine), 2)) == ([0], 2)
+    assert given_of(first(lane(mine, b"others", mine), 2, KEY)) == ([0], 2)
 
 
 def test_lanes_read_together_are_each_rid_of_what_is_not_theirs():
-    batches = whole([lane(None, b"others"), lane(b"others"), lane(b"contract")], 10)
+    batches = whole([lane(None, b"others"), lane(b"others"), lane(b"contract")], 10, KEY)
     assert [given_of(each) for each in batches] == [([0], 2), ([], 1), ([0], 1)]
 
 
 def test_batches_are_cut_before_they_are_filtered_so_that_each_says_how_far_it_reaches():
-    batches = whole([lane(b"others", b"others", None, None)], 2)
+    batches = whole([lane(b"others", b"others", None, None)], 2, KEY)
     assert [given_of(each) for each in batches] == [([], 2), ([2, 3], 4)]

@@ -93,6 +93,21 @@ def test_after_a_failure_the_producer_is_a_new_one(answered):
     assert Answering.made == 2
 
 
+def test_what_a_try_that_failed_brought_is_not_taken_for_kept(answered):
+    letters = answered(KafkaError._MSG_TIMED_OUT)
+    for _ in range(2):
+        with pytest.raises(BrokerUnavailable):
+            letters.keep([letter("t", 1), letter("t", 2)])
+    assert not letters._kept
+
+
+def test_of_the_letters_kept_the_last_are_remembered(answered, monkeypatch):
+    monkeypatch.setattr(dead_letters, "_REMEMBERED", 3)
+    letters = answered(None)
+    letters.keep([letter("t", each) for each in range(5)])
+    assert [name[3] for name in letters._kept] == [2, 3, 4]
+
+
 def test_a_producer_is_made_at_the_first_letter_and_kept(answered):
     letters = answered(None)
     letters.keep([])

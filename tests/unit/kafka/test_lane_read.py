@@ -27,6 +27,9 @@ class Heard:
     def value(self):
         return b"v"
 
+    def timestamp(self):
+        return (1, self._offset * 1000)
+
     def offset(self):
         return self._offset
 
@@ -124,6 +127,7 @@ def test_a_record_whose_headers_cannot_be_told_ends_the_reading_before_it():
     error = slice_error(read.error)
     assert (error.temporary, error.code) == (False, "RecordUnreadable")
     assert (error.offset, error.raw_key, error.raw_value) == (2, b"k", b"v")
+    assert error.timestamp_ms == 2000
     # To ask the client again can end the process.
     read.take(heard(4))
     assert (bad.asked, held(read)) == (1, [0, 1])

@@ -25,6 +25,8 @@ def test_the_names_are_those_of_kafka_connect():
         "__connect.errors.exception.stacktrace": b"Traceback: no page",
         "headrace.attempts": b"2",
         "headrace.tenant": b"acme",
+        "headrace.epoch": b"1",
+        "headrace.timestamp": b"1700000000123",
     }
 
 
@@ -36,6 +38,11 @@ def test_a_record_that_was_somebody_elses_dead_letter_keeps_those_headers():
 
 def test_other_messages_are_no_letters():
     assert kept_in([("trace", b"1")]) is None
+
+
+def test_a_letter_says_in_which_epoch_it_was_kept_and_one_of_old_that_it_was_in_the_first():
+    assert kept_in(headers_of(letter("t", 7, epoch=12), WIDE)).epoch == 12
+    assert kept_in([("__connect.errors.topic", b"t")]).epoch == 0
 
 
 def test_an_offset_that_is_no_number_is_none():

@@ -3,10 +3,13 @@
 import pyarrow as pa
 import pytest
 
+from headrace.kafka.seals import Message as Sent
+from headrace.kafka.seals import sealed
 from headrace.kafka.tables import for_use_case, has_redriven, table_of
-from headrace.ports import RECORD_SCHEMA
+from headrace.ports import RECORD_SCHEMA, TopicPartition
 
 MARK = "headrace.redrive.use-case"
+KEY = b"of the store"
 
 
 class Message:
@@ -55,9 +58,18 @@ def test_a_search_keeps_to_its_part_of_a_table():
     assert not has_redriven(whole.slice(1))
 
 
+def sent_back(use_case, topic="t"):
+    message = Sent(None, b"v", (("trace", b"1"),))
+    return list(sealed(message, TopicPartition(topic, 0), use_case, 1, KEY).headers)
+
+
 def test_a_record_sent_back_is_for_its_use_case_alone():
-    mine, theirs, both = [(MARK, b"pages")], [(MARK, b"bills")], [("trace", b"1")]
-    found = table(None, mine, theirs, both, None)
-    assert for_use_case(found, "pages")["offset"].to_pylist() == [0, 1, 3, 4]
-    assert for_use_case(found, "bills")["offset"].to_pylist() == [0, 2, 3, 4]
-    assert for_use_case(found, "bills").schema.equals(RECORD_SCHEMA)
+    found = table(None, sent_back("pages"), sent_back("bills"), [("trace", b"1")], None)
+    assert for_use_case(found, "pages", KEY)["offset"].to_pylist() == [0, 1, 3, 4]
+    assert for_use_case(found, "bills", KEY)["offset"].to_pylist() == [0, 2, 3, 4]
+    assert for_use_case(found, "bills", KEY).schema.equals(RECORD_SCHEMA)
+
+
+def test_a_record_that_only_says_so_is_for_everybody():
+    found = table([(MARK, b"bills")], sent_back("bills", topic="another"), [(MARK, None)])
+    assert for_use_case(found, "pages", KEY) is found

@@ -55,6 +55,13 @@ def test_a_skipped_record_is_kept_before_the_lane_moves(store, fail):
     assert next_offset(store, failure) == 4
 
 
+def test_a_skipped_record_is_kept_with_its_own_time(store, fail):
+    letters = DeadLettersTwin()
+    skip(store, letters, fail(timestamp_ms=1_700_000_000_123))
+    (letter,) = letters.letters
+    assert letter.error.timestamp_ms == 1_700_000_000_123
+
+
 def test_a_retried_lane_stays_at_its_record(store, fail):
     failure = fail()
     retry(store, failure)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from headrace.model.plans import Cost, LaneView, Limits, Plan, Snapshot, StreamView
+from headrace.model.plans import Contrast, Cost, LaneView, Limits, Plan, Snapshot, StreamView
 from headrace.model.streams import Order, StreamId
 from headrace.planning import check, plan
 
@@ -119,8 +119,18 @@ def refilled(asked: Snapshot, lag: int) -> Snapshot:
     )
 
 
+contrasts = st.builds(
+    Contrast,
+    records=st.sampled_from([0, 1, 40, 5_000]),
+    seconds=st.sampled_from([0.001, 0.9, 7.0]),
+    weight=st.sampled_from([0.0, 1.0, 20.0]),
+    growing=st.sampled_from([0.0, 0.6, 1.0]),
+    log_records=st.sampled_from([0.0, 5.0]),
+    log_width=st.sampled_from([0.5, 3.0]),
+)
 costs = st.builds(
     Cost,
+    contrast=contrasts,
     seconds_per_record=st.sampled_from([1e-6, 0.000_02, 0.001, 0.03, 0.4, 3.0]),
     bytes_per_record=st.sampled_from([1.0, 500.0, 3e7, 2e8]),
     seconds_per_slice=st.sampled_from([1e-5, 0.000_5, 0.02, 0.6]),
@@ -133,7 +143,8 @@ costs = st.builds(
 def lane_views(draw: st.DrawFn, partition: int) -> LaneView:
     position = draw(st.integers(0, 10**6))
     lag = draw(st.one_of(st.integers(0, 5), st.integers(0, 10**6)))
-    return LaneView(partition, position, position + lag, draw(st.integers(0, 4)) == 0)
+    in_flight, goes_on = draw(st.integers(0, 4)) == 0, draw(st.integers(0, 4)) == 0
+    return LaneView(partition, position, position + lag, in_flight, goes_on)
 
 
 @st.composite

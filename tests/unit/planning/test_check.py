@@ -65,6 +65,11 @@ def strict_running() -> Snapshot:
     return strict_of(lanes=(first, replace(second, in_flight=True)))
 
 
+def strict_unknown() -> Snapshot:
+    first, second = ASKED.streams[1].lanes
+    return strict_of(lanes=(first, replace(second, end=second.position, goes_on=True)))
+
+
 PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
     FaultKind.UNKNOWN_STREAM: lambda: (ASKED, of(piece("nobody"))),
     FaultKind.UNKNOWN_LANE: lambda: (ASKED, of(piece(partition=7))),
@@ -95,7 +100,8 @@ PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
         of(piece("s"), piece("s", 1)),
     ),
     FaultKind.LANE_LEFT_OUT: lambda: (ASKED, of(piece("s"))),
-    FaultKind.OVER_BUDGET: lambda: (ASKED, of(piece("d", until=102))),
+    FaultKind.LANE_UNKNOWN: lambda: (strict_unknown(), of(piece("s"))),
+    FaultKind.OVER_BUDGET: lambda: (ASKED, of(piece("d", until=108))),
     FaultKind.WRONG_PREDICTION: lambda: (
         ASKED,
         Plan((wave(full(piece(), predicted_s=0.5)),)),

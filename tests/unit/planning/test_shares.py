@@ -23,7 +23,7 @@ from planning_cases import (
 
 from headrace.model.plans import Snapshot
 from headrace.planning.demand import QUANTA, find_demands
-from headrace.planning.shares import CREDIT_BINS, apportion, make_claims, water_level
+from headrace.planning.shares import CREDIT_BINS, DEBT_CALLS, apportion, make_claims, water_level
 
 record_costs = st.sampled_from([0.000_1, 0.001, 0.02, 0.3])
 weights = st.sampled_from([0.5, 1.0, 2.0, 7.0])
@@ -133,7 +133,12 @@ def test_who_got_a_part_is_owed_no_more_than_the_part_it_missed() -> None:
 @QUICK
 def test_no_credit_leaves_a_turn_over_its_bound(asked: Snapshot) -> None:
     most_s = CREDIT_BINS * asked.limits.bin_budget_s
-    assert all(abs(each.credit_s) <= most_s for each in valid_plan(asked).credits)
+    debts_s = {
+        view.id: max(most_s, DEBT_CALLS * view.call_limit_s) if view.apart else most_s
+        for view in asked.streams
+    }
+    for each in valid_plan(asked).credits:
+        assert -debts_s[each.stream] <= each.credit_s <= most_s
 
 
 def test_a_record_of_many_bins_is_owed_for_no_longer_than_the_bound() -> None:

@@ -8,7 +8,7 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Failure
 from headrace.model.statistics import AlertKind, LaneFigures, Report, Severity, Spread
 from headrace.model.statistics import StreamFigures as Figures
-from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.model.streams import LaneId, Slice, State, StreamId
 from headrace.policies.alerts import watch
 from headrace.policies.reports import is_lost, newest
 
@@ -101,6 +101,29 @@ def test_the_streams_of_a_lost_driver_are_not_called_stalled_as_well():
     for now_s in range(0, 200, 5):
         state = watch([silent], [], float(now_s), state)
     assert [each.kind for each in state.alerts] == [AlertKind.DRIVER_LOST]
+
+
+@pytest.mark.parametrize("decided", [State.SUSPENDED, State.REMOVED])
+def test_a_stall_is_over_when_its_stream_is_suspended_or_removed_though_its_driver_is_gone(decided):
+    state = None
+    for now_s in range(0, 62, 2):
+        told = report(figures(position=7, lag=3), at_s=float(now_s))
+        state = watch([told], [], float(now_s), state)
+    assert [each.kind for each in state.alerts] == [AlertKind.STALLED]
+    state = watch([told], [], 100.0, state, states={ACME: decided})
+    assert AlertKind.STALLED not in [each.kind for each in state.alerts]
+
+
+def test_what_was_removed_has_no_failure_to_decide_and_is_missed_by_nobody():
+    silent = report(figures(ACME), figures(BOLT), at_s=0.0)
+    failures = [failure(ACME, 0, 5.0), failure(BOLT, 0, 5.0)]
+    found = watch([silent], failures, 40.0, states={ACME: State.REMOVED}).alerts
+    assert [(each.kind, each.tenant) for each in found] == [
+        (AlertKind.DRIVER_LOST, None),
+        (AlertKind.QUARANTINED, "bolt"),
+    ]
+    both = {ACME: State.REMOVED, BOLT: State.REMOVED}
+    assert watch([silent], failures, 40.0, states=both).alerts == ()
 
 
 def test_of_a_stream_that_changed_hands_the_newest_word_counts():

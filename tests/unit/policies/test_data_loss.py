@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headrace.policies.data_loss import Loss, Lost, lost_range, lost_topic
+from headrace.policies.data_loss import (
+    Loss,
+    Lost,
+    Short,
+    lost_range,
+    lost_topic,
+    seen_short,
+)
 
 offsets = some.integers(0, 12)
 edges = some.tuples(offsets, offsets).map(sorted)
@@ -51,3 +58,16 @@ def test_a_lane_that_goes_on_where_it_can_has_nothing_more_to_lose(position, sta
 @given(offsets)
 def test_what_is_not_known_tells_nothing(position):
     assert lost_range(position, None, None) is None
+
+
+def test_a_log_counts_as_cut_when_every_look_for_so_long_found_it_too_short():
+    first = seen_short(None, 9, 100.0, 20.0)
+    assert not first.lasts(20.0)
+    assert not seen_short(first, 9, 119.0, 20.0).lasts(20.0)
+    assert seen_short(seen_short(first, 9, 119.0, 20.0), 9, 120.0, 20.0).lasts(20.0)
+
+
+def test_looks_far_apart_and_looks_at_another_position_begin_anew():
+    first = seen_short(None, 9, 100.0, 20.0)
+    assert seen_short(first, 9, 121.0, 20.0) == Short(9, 121.0, 121.0)
+    assert seen_short(first, 8, 119.0, 20.0) == Short(8, 119.0, 119.0)

@@ -1,10 +1,12 @@
 """One slot is kept for quick work."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.plans import Cost, LaneView, Limits, Snapshot, StreamView
+from headrace.model.plans import Contrast, Cost, LaneView, Limits, Snapshot, StreamView
 from headrace.model.streams import StreamId
 from headrace.planning import check, plan
 from headrace.policies.express import is_long, with_express
@@ -25,7 +27,24 @@ def snapshot(*streams, free):
 
 def test_with_one_slot_there_is_no_express():
     whole = snapshot(stream("acme", 9), free=1)
-    assert with_express(whole, 1, 0) is whole
+    assert with_express(whole, 1, 0).streams == whole.streams
+    assert with_express(whole, 1, 0).limits.bin_budget_s == LIMITS.bin_budget_s
+
+
+@pytest.mark.parametrize(("slots", "most_s"), [(1, 4.0), (2, 16.0)])
+def test_what_costs_much_however_small_has_longer_bins_where_quick_streams_need_not_wait_for_them(
+    slots, most_s
+):
+    seen = Contrast(records=9_000, seconds=11.0, weight=9.0)
+    cost = Cost(0.001, seconds_per_slice=2.0, spread=0.1, samples=9, contrast=seen)
+    calls = replace(stream("calls", 10**6), cost=cost)
+    (planned,) = (
+        each
+        for wave in plan(with_express(snapshot(calls, free=1), slots, 0)).waves
+        for each in wave.bins
+    )
+    assert planned.predicted_s == pytest.approx(most_s, rel=0.01)
+    assert plan(with_express(snapshot(calls, free=1), 2, 1)).waves == ()
 
 
 def test_the_last_slot_without_a_long_bin_takes_short_ones_only():

@@ -77,11 +77,12 @@ def test_no_record_no_dead_letter():
     assert [each.step for each in found] == [Step.SUSPEND]
 
 
-def test_who_gives_up_every_record_is_suspended_and_not_emptied_into_the_dead_letters():
+@pytest.mark.parametrize("code", ["HandlerError", "WrongSchema"])
+def test_who_gives_up_every_record_is_suspended_and_not_emptied_into_the_dead_letters(code):
     chosen = rules(BadRecordPolicy.DEAD_LETTER, retries=0)
     history, found = History(), []
     for _ in range(4):
-        verdict = judge(chosen, history, RAISED, 1, 0.5)
+        verdict = judge(chosen, history, replace(RAISED, code=code), 1, 0.5)
         found.append(verdict.step)
         history = replace(verdict.history, attempts=0)
     assert found == [Step.DEAD_LETTER] * 3 + [Step.SUSPEND]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -94,6 +95,14 @@ def test_the_mark_of_an_earlier_sink_is_replaced():
     assert kafka_messages._pairs(headers) == [("trace", b"1")]
 
 
+def test_for_whom_a_record_was_sent_back_is_not_passed_on():
+    names = ("use-case", "count", "seal", "place", "")
+    own = [{"key": f"headrace.redrive.{each}", "value": b"1"} for each in names]
+    others = [{"key": "headrace.redriven", "value": b"1"}, {"key": "trace", "value": None}]
+    pairs = kafka_messages._pairs([others[0], *own, others[1]])
+    assert pairs == [("headrace.redriven", b"1"), ("trace", None)]
+
+
 def test_one_producer_serves_all_bins_of_a_worker():
     assert kafka_topic._line(_INSIDE) is kafka_topic._line(dict(_INSIDE))
 
@@ -169,3 +178,15 @@ def test_a_message_that_the_queue_can_never_hold_is_refused(monkeypatch):
     (outcome,) = writer.write([_effect(pa.table({"value": ["a"]}))])
     assert (outcome.error.code, outcome.error.temporary) == ("SinkRefused", False)
     assert "queue.buffering.max.kbytes" in outcome.error.message
+
+
+def test_what_may_not_repeat_is_sent_by_a_producer_that_sends_nothing_again():
+    writer = _writer(retries="9", **{"max.in.flight": "5"})
+    writer.write([replace(_effect(pa.table({"value": ["a"]})), may_repeat=False)])
+    writer.write([_effect(pa.table({"value": ["a"]}))])
+    once, again = (dict(settings) for _, settings in kafka_topic._lines)
+    assert once["enable.idempotence"] == "false"
+    assert once["message.send.max.retries"] == "0"
+    assert once["max.in.flight.requests.per.connection"] == "1"
+    assert "retries" not in once
+    assert again["enable.idempotence"] == "true"

@@ -195,13 +195,18 @@ def test_what_an_earlier_attempt_committed_is_not_sent_again(broker, write):
     assert broker.committed == ["a", "b"]
 
 
-def test_a_part_of_a_wave_knows_what_the_whole_has_committed(broker, write):
-    write(effect("acme", "a"))
-    assert write(effect("acme", "a"), wave_id=f"{WAVE}.1") == [None]
+@pytest.mark.parametrize("first", [WAVE, f"{WAVE}.1"])
+@pytest.mark.parametrize("later", [f"{WAVE}.1", f"{WAVE}.2"])
+def test_a_part_of_a_wave_knows_what_the_whole_or_another_part_has_committed(
+    broker, write, first, later
+):
+    """A part is divided again under a name of its own, which is not that of the part."""
+    write(effect("acme", "a"), wave_id=first)
+    assert write(effect("acme", "a"), wave_id=later) == [None]
     assert broker.committed == ["a"]
 
 
-@pytest.mark.parametrize("other", ["run-1-00", "run-1", f"{WAVE}.1", "x"])
+@pytest.mark.parametrize("other", ["run-1-00", "run-1", "run-1-00.1", "x"])
 def test_offsets_of_another_wave_mean_nothing(broker, write, other):
     broker.marks["acme.visits", 0] = Mark(9, other)
     assert write(effect("acme", "a")) == [None]

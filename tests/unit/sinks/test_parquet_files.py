@@ -165,7 +165,10 @@ def test_prepare_removes_what_was_left_unfinished_a_day_ago(tmp_path):
     assert (old.exists(), young.exists()) == (False, True)
 
 
-@pytest.mark.parametrize("folder", ["", "/visits", "../visits", "a/../../b"])
+@pytest.mark.parametrize(
+    "folder",
+    ["", "/visits", "../visits", "a/../../b", "s3a://bucket/visits", "file:visits", "hdfs:/visits"],
+)
 def test_a_folder_outside_the_warehouse_is_refused(folder):
     with pytest.raises(ConfigError, match="below the warehouse"):
         ParquetFiles(folder)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.sinks.sql_statement import rows_of, table_of, upsert_sql
+from headrace.sinks.sql_statement import _compiled, kept_upsert_sql, rows_of, table_of, upsert_sql
 
 _COLUMNS = {"lead": "text", "score": "bigint"}
 _TABLE = table_of("scores", _COLUMNS, ("lead",))
@@ -47,6 +47,24 @@ def test_postgresql_is_given_types_and_doubled_percent_signs():
 def test_another_database_is_refused_by_name():
     with pytest.raises(ConfigError, match="mysql"):
         upsert_sql(_TABLE, (), None, "mysql")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("update", [None, {"score": "scores.score + 1"}])
+def test_a_statement_that_is_kept_is_the_one_that_would_be_compiled(dialect, update):
+    kept = kept_upsert_sql("scores", _COLUMNS, ("lead",), update, dialect)
+    assert kept == upsert_sql(_TABLE, ("lead",), update, dialect)
+
+
+def test_a_statement_is_compiled_once_for_whoever_describes_it_alike():
+    _compiled.cache_clear()
+    for _ in range(10):
+        kept_upsert_sql("scores", dict(_COLUMNS), ("lead",), {"score": "1"}, "sqlite")
+    assert _compiled.cache_info().misses == 1
+    turned = dict(reversed(_COLUMNS.items()))
+    assert kept_upsert_sql("scores", turned, (), None, "sqlite").startswith(
+        "INSERT INTO scores (score, lead)"
+    )
 
 
 def test_rows_keep_the_order_of_tables_and_rows_whatever_their_schemas():

@@ -5,9 +5,10 @@ import time
 
 import pytest
 
+from headrace.errors import TaskLost
 from headrace.model.streams import LaneId, Slice
 from headrace.spark import crumbs
-from headrace.spark.crumbs import Crumbs, crumbs_of
+from headrace.spark.crumbs import Crumbs, crumbs_of, processes_of
 
 SLICES = tuple(Slice(LaneId("keep", name, 0), f"{name}.visits", 0, 9, 1) for name in "abc")
 
@@ -49,18 +50,102 @@ def test_a_call_that_comes_back_leaves_nothing_even_if_it_raises(tmp_path):
 
 def test_a_torn_file_is_read_as_far_as_it_goes(tmp_path):
     path = tmp_path / "crumb"
-    path.write_bytes(b"\x01\x00\x00\x00\x02")
+    path.write_bytes(b"\x01\x00\x00\x00\x07\x00\x00\x00\x02\x00\x00\x00")
     assert Crumbs(path, SLICES).killers == {SLICES[1]}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where crumbs are, of this test alone."""
+    monkeypatch.setattr(crumbs.tempfile, "gettempdir", lambda: str(tmp_path))
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_job_knows_the_processes_that_began_a_task_of_it_and_did_not_come_to_its_end():
+    done, running = crumbs_of("w1", "0", SLICES), crumbs_of("w1", "1", SLICES)
+    crumbs_of("w2", "0", SLICES)
+    done.close()
+    assert processes_of("w1") == {os.getpid()}
+    running.close()
+    assert processes_of("w1") == set()
+
+
+@pytest.mark.usefixtures("folder")
+def test_no_task_begins_of_a_job_that_is_over():
+    assert processes_of("w1") == set()
+    with pytest.raises(TaskLost, match="w1 is over"):
+        crumbs_of("w1", "0", SLICES)
+    assert processes_of("w1") == set()
+    crumbs_of("w2", "0", SLICES).close()
 
 
 def test_crumbs_of_tasks_that_never_came_back_are_swept(tmp_path, monkeypatch):
     monkeypatch.setattr(crumbs.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(crumbs, "_swept_at_s", float("-inf"))
-    crumbs_of("w1/0", SLICES)
+    crumbs_of("w1", "0", SLICES)
     (left,) = tmp_path.glob("*/*")
     assert left.parent.stat().st_mode & 0o777 == 0o700
     old_s = time.time() - 7200
     os.utime(left, (old_s, old_s))
     monkeypatch.setattr(crumbs, "_swept_at_s", float("-inf"))
-    crumbs_of("w2/0", SLICES)
+    crumbs_of("w2", "0", SLICES)
     assert not left.exists()
+
+
+def as_it_is_named(tmp_path):
+    return tmp_path / f"headrace-crumbs-{os.getuid()}"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_link_at_the_place_of_the_folder_is_not_followed(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    as_it_is_named(tmp_path).symlink_to(elsewhere)
+    with pytest.raises(TaskLost, match="no folder of ours"):
+        crumbs_of("w1", "0", SLICES)
+    with pytest.raises(PermissionError, match="no folder of ours"):
+        processes_of("w1")
+    assert not [*elsewhere.iterdir()]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_folder_of_somebody_else_is_not_used(tmp_path, monkeypatch):
+    as_it_is_named(tmp_path).mkdir(mode=0o777)
+    us = os.getuid()
+    as_it_is_named(tmp_path).rename(tmp_path / f"headrace-crumbs-{us + 1}")
+    monkeypatch.setattr(crumbs.os, "getuid", lambda: us + 1)
+    with pytest.raises(TaskLost, match="no folder of ours"):
+        crumbs_of("w1", "0", SLICES)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_at_the_place_of_the_folder_is_told(tmp_path):
+    as_it_is_named(tmp_path).write_text("")
+    with pytest.raises(TaskLost, match="no folder of ours"):
+        crumbs_of("w1", "0", SLICES)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_folder_of_ours_that_others_may_enter_is_closed(tmp_path):
+    as_it_is_named(tmp_path).mkdir()
+    as_it_is_named(tmp_path).chmod(0o777)
+    crumbs_of("w1", "0", SLICES)
+    assert as_it_is_named(tmp_path).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.usefixtures("folder")
+def test_only_what_we_made_is_swept(tmp_path, monkeypatch):
+    crumbs_of("w1", "0", SLICES)
+    (crumb,) = tmp_path.glob("*/*")
+    target = tmp_path / "target"
+    target.write_text("somebody's")
+    link, note = crumb.with_name(f"{'b' * 32}-over"), crumb.with_name("notes.txt")
+    link.symlink_to(target)
+    note.write_text("somebody's")
+    for each in (crumb, target, note):
+        os.utime(each, (1.0, 1.0))
+    os.utime(link, (1.0, 1.0), follow_symlinks=False)
+    monkeypatch.setattr(crumbs, "_swept_at_s", float("-inf"))
+    crumbs_of("w2", "0", SLICES)
+    assert not crumb.exists()
+    assert all(os.path.lexists(each) for each in (target, link, note))

@@ -31,9 +31,34 @@ def test_a_handler_that_works_gives_its_table_for_all_rows():
     assert done.output.to_pydict() == {"value": [b"a", b"b"]}
 
 
-def test_none_means_nothing_to_write():
-    done = handle(made(lambda _t, _c: None), records([b"a"]), CONTEXT)
-    assert (done.output, done.rows, done.error) == (None, 1, None)
+@pytest.mark.parametrize("output", [None, pa.schema([("value", pa.binary())])])
+@pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once"])
+def test_a_forgotten_return_is_an_error_that_says_how_to_write_nothing(output, guarantee):
+    forgets = made(lambda _t, _c: None, output=output, guarantee=guarantee)
+    done = handle(forgets, records([b"a", b"b"]), CONTEXT)
+    assert (done.output, done.rows, done.error.code) == (None, 0, "WrongSchema")
+    assert "returned None, as without a return;" in done.error.message
+    assert "pyarrow.table({})" in done.error.message
+
+
+def test_an_empty_table_means_nothing_to_write():
+    schema = pa.schema([("value", pa.binary())])
+    for output in (None, schema):
+        done = handle(made(lambda _t, _c: pa.table({}), output=output), records([b"a"]), CONTEXT)
+        assert (done.output.num_rows, done.rows, done.error) == (0, 1, None)
+
+
+def test_nothing_from_one_call_and_something_from_the_next_fit_together():
+    def every_other(table, context):
+        values = table["value"].to_pylist()
+        if b"bad" in values:
+            raise context.bad_record(values.index(b"bad"), "no")
+        return pa.table({}) if values == [b"a"] else table.select(["value"])
+
+    use_case = made(every_other, bad_record="dead-letter")
+    care = Care(set_aside=frozenset({"BadRecord"}))
+    done = handle(use_case, records([b"a", b"bad", b"b"]), CONTEXT, care)
+    assert (done.output["value"].to_pylist(), done.rows, done.error) == ([b"b"], 3, None)
 
 
 @pytest.mark.parametrize("bad", [0, 1, 6, 7, 63, 99])

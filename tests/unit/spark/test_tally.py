@@ -1,15 +1,87 @@
-"""When the records of a receipt happened."""
+"""What receipts say of slices, and when their records happened."""
+
+import time
+from itertools import combinations
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.event_times import json_time
-from headrace.spark.tally import sample_s
+from headrace.model.receipts import SliceError
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import DeadLetter, Written
+from headrace.spark.portions import Portion, cut_to, merge, rest_of
+from headrace.spark.tally import Tally, sample_s
 from headrace.testing.records import records
 
 
 def visits(count):
     return records([b'{"at": %d}' % (1_700_000_000 + number) for number in range(count)])
+
+
+def lanes(*counts):
+    """A slice for each lane, and one portion of so many records of each, merged."""
+    pieces = [
+        Slice(LaneId("keep", "acme", lane), "acme.visits", 0, max(count, 1), 1)
+        for lane, count in enumerate(counts)
+    ]
+    values = [b"x" * 10 * (lane + 1) for lane in range(len(counts))]
+    return pieces, merge(
+        [
+            Portion(
+                (piece,), (piece,), (piece.until_offset,), records([value] * count, partition=lane)
+            )
+            for lane, (piece, value, count) in enumerate(zip(pieces, values, counts, strict=True))
+        ]
+    )
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=5))
+def test_each_lane_of_a_merged_portion_counts_its_own(counts):
+    pieces, portion = lanes(*counts)
+    tally = Tally(pieces, time.monotonic())
+    tally.spent(portion, 6.0)
+    tally.wrote(portion, Written(), 1_000)
+    receipts = tally.receipts()
+    assert [each.records for each in receipts] == counts
+    assert sum(each.bytes for each in receipts) == portion.records.nbytes
+    assert sum(each.output_bytes for each in receipts) == 1_000
+    assert [len(each.timestamps_s) for each in receipts] == counts
+    for one, other in combinations(receipts, 2):
+        if one.records and other.records:
+            assert (one.seconds > other.seconds) == (one.records > other.records)
+
+
+def test_a_lane_with_longer_records_has_more_bytes():
+    pieces, portion = lanes(5, 5)
+    tally = Tally(pieces, 0.0)
+    tally.wrote(portion, Written(), 0)
+    first, second = tally.receipts()
+    assert second.bytes - first.bytes > 5 * 9
+
+
+@pytest.mark.parametrize("step", ["wrote", "claimed"])
+def test_no_slice_moves_on_from_where_it_does_not_stand(step):
+    (piece,), portion = lanes(9)
+    first, rest = cut_to(portion, 3, None), rest_of(portion, cut_to(portion, 4, None))
+    tally = Tally([piece], 0.0)
+    answer = {"wrote": (Written(), 0), "claimed": (True,)}[step]
+    getattr(tally, step)(first, *answer)
+    with pytest.raises(AssertionError, match="does not begin where its lane stood, at 3"):
+        getattr(tally, step)(rest, *answer)
+    assert tally.receipts()[0].reached == 3
+
+
+def test_dead_letters_count_with_the_records_that_they_are_of():
+    (piece,), portion = lanes(9)
+    tally = Tally([piece], 0.0)
+    for offset in (1, 5):
+        tally.set_aside(DeadLetter(piece, SliceError(False, "BadRecord", "no", offset=offset)))
+    tally.wrote(cut_to(portion, 3, None), Written(), 0)
+    (receipt,) = tally.receipts()
+    assert (receipt.records, receipt.dead_letters) == (3, 1)
 
 
 def test_kafka_tells_unless_the_use_case_does():

@@ -5,8 +5,9 @@ from task_bench import LOG_END, TENANTS, VISITS, ListSink, by_tenant, with_tenan
 
 from headrace.errors import StoreUnavailable
 from headrace.model.streams import LaneId, StreamId
+from headrace.model.waves import Bin
 from headrace.ports import Connections, Site
-from headrace.spark.task import Work, kept
+from headrace.spark.task import Work, kept, run_bin
 from headrace.store import SqlPositions, SqlPositionsFactory
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.numbers_reader import NumbersReader
@@ -215,9 +216,24 @@ def test_a_worker_opens_its_clients_once(bench):
     assert kept(work) is kept(again)
 
 
+def test_a_use_case_that_cannot_be_loaded_is_told_of_each_slice_and_nothing_is_done(bench):
+    """As with a package that is not installed there: Spark need not run the task four times."""
+    factories = (NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    work = Work(b"cnot_installed_here\nanswer\n.", (), Connections({}, bench.url), *factories)
+    receipts = run_bin(work, Bin(bench.slices(), 1.0), 60.0)
+    assert [each.slice for each in receipts] == list(bench.slices())
+    for each in receipts:
+        assert (each.error.code, each.error.temporary) == ("CodeNotLoaded", True)
+        assert "package not_installed_here is not installed" in each.error.message
+        assert (each.reached, each.committed, each.records) == (0, False, 0)
+
+
 def test_no_secret_shows_in_what_a_task_is_given():
     connections = Connections(
-        {"sasl.password": "hunter2"}, "postgresql://u:hunter2@db/x", "smtp://u:hunter2@mail"
+        {"sasl.password": "hunter2"},
+        "postgresql://u:hunter2@db/x",
+        "smtp://u:hunter2@mail",
+        seal_key=b"hunter2",
     )
     factories = (NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
     work = Work(b"hunter2", (), connections, *factories)

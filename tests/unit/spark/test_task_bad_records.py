@@ -76,6 +76,23 @@ def test_without_its_dead_letter_no_lane_passes_the_record(bench, sink):
     assert b"5" not in of_acme(sink)
 
 
+@pytest.mark.parametrize("order", ["lane", "stream"])
+def test_five_tries_with_a_sink_that_is_down_leave_one_letter_that_counts_once(bench, order):
+    sink, handler = ListSink(down=True), refuses(b"4")
+    options = {"handler": handler, "bad_record": "dead-letter", "order": order}
+    tries = [bench.run(sink, **options) for _ in range(4)]
+    sink.down = False
+    tries.append(bench.run(sink, **options))
+    assert [each.error.offset for each in bench.dead_letters.letters] == [4]
+    assert [by_tenant(each)["acme"].dead_letters for each in tries] == [0, 0, 0, 0, 1]
+
+
+def test_a_letter_has_the_time_of_its_record(bench):
+    bench.run(ListSink(), handler=refuses(b"4"), bad_record="dead-letter")
+    (letter,) = bench.dead_letters.letters
+    assert letter.error.timestamp_ms == 4
+
+
 def test_with_order_stream_a_letter_names_the_lane_of_its_record(bench):
     def picky(table, context):
         if context.tenant == "acme":

@@ -17,7 +17,8 @@ class DeadCrumbs(Crumbs):
         try:
             return super().during(planned, call)
         except KeyboardInterrupt:
-            kept = bytes(kept[: self._at]) + (self._number[planned]).to_bytes(4, "little")
+            number = self._number[planned].to_bytes(4, "little")
+            kept = kept[: self._at] + number + kept[self._at + len(number) :]
             raise
         finally:
             self._map[:] = kept

@@ -1,14 +1,18 @@
-"""Migrations that go wrong; those that go right are in the contract tests."""
+"""Migrations that go wrong, or have to guess; that no row is lost is in the contract tests."""
+
+from contextlib import closing
 
 import pytest
 from sqlalchemy import inspect, text
 
 from headrace.errors import StoreTooNew
-from headrace.model.streams import Tenant
+from headrace.model.records import Deployment
+from headrace.model.streams import State, Stopper, StreamId, Tenant
 from headrace.store import open_store
 from headrace.store.database import open_database
 from headrace.store.migrations import (
     VERSION_TABLE,
+    downgrade,
     newest_version,
     upgrade,
     version_of,
@@ -53,3 +57,32 @@ def test_a_store_of_a_later_headrace_is_refused_and_left_alone(tmp_path, databas
         open_store(f"sqlite:///{tmp_path}/store.db")
     with database.read() as connection:
         assert version_of(connection) == "9999"
+
+
+def test_each_store_has_a_key_of_seals_of_its_own(tmp_path):
+    keys = set()
+    for name in ("a", "b"):
+        with closing(open_store(f"sqlite:///{tmp_path}/{name}.db")) as store:
+            keys.add(store.seal_key())
+    assert len(keys) == 2
+
+
+def test_what_stood_still_before_anybody_noted_who_stopped_it_is_left_to_operators(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.db"
+    of = {name: StreamId("score", name) for name in ("acme", "bolt", "core")}
+    with closing(open_store(url)) as store:
+        store.deploy(Deployment("score", "s.py", "ab", "{tenant}.visits"))
+        for name in of:
+            store.add_tenant(Tenant(name))
+        store.set_stream_state(of["acme"], State.SUSPENDED, "no JSON", by=Stopper.FAILURE)
+        store.set_stream_state(of["bolt"], State.SUSPENDED, by=Stopper.TENANT)
+        store.set_tenant_state("core", State.SUSPENDED, by=Stopper.TENANT)
+    with closing(open_database(url)) as database:
+        downgrade(database, "0007")
+    with closing(open_store(url)) as store:
+        assert {each.id.tenant: each.stopped_by for each in store.streams()} == {
+            "acme": {Stopper.FAILURE},
+            "bolt": {Stopper.OPERATOR},
+            "core": set(),
+        }
+        assert [each.stopped_by for each in store.tenants()] == [set(), set(), {Stopper.OPERATOR}]

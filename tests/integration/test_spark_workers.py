@@ -1,0 +1,228 @@
+"""What real Python workers keep from task to task: counted in the workers themselves.
+
+Handlers are pickled by value only for modules that Headrace loads, so those here import what they
+use inside, as a function typed at a prompt would.
+"""
+# ruff: noqa: PLC0415
+
+import json
+import sys
+import threading
+import time
+import types
+from collections import defaultdict
+
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.model.records import Deployment
+from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Bin, Wave
+from headrace.ports import Connections
+from headrace.sinks import ParquetFiles
+from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.heap import MOST_LOOSE
+from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.numbers_reader import NumbersReader
+from headrace.use_cases import use_case
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+TOPIC = "{tenant}.visits"
+
+
+@pytest.fixture
+def tools(tmp_path):
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    open_store(url).close()
+    connections = Connections({}, url, warehouse=str(tmp_path / "files"))
+    return Tools(connections, NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+
+
+@pytest.fixture
+def engine(spark, tools):
+    made = SparkEngine(spark, tools)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """Where handlers write what they see, a file for each worker; read as lists by process."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+
+    def read():
+        found = defaultdict(list)
+        for path in folder.iterdir():
+            found[path.name] += [json.loads(line) for line in path.read_text().splitlines()]
+        return found
+
+    read.folder = str(folder)
+    return read
+
+
+def take(engine, handler, name="quick", **options):
+    sink = None if options.get("form") == "wave" else ParquetFiles("out")
+    made = use_case(topic=TOPIC, sink=sink, name=name, **options)(handler)
+    engine.take(made, Deployment(name, "m.py", "0" * 64, TOPIC))
+
+
+def run(engine, use_case_name="quick", tenants=("acme", "bolt")):
+    """A wave with a bin for each tenant: one for each of the two workers, as far as Spark likes."""
+    name = f"w{time.monotonic_ns()}"
+    slices = [
+        Slice(LaneId(use_case_name, tenant, 0), f"{tenant}.visits", 0, 10, 1) for tenant in tenants
+    ]
+    engine.start(Wave(name, use_case_name, tuple(Bin((each,), 1.0) for each in slices), 60.0))
+    deadline, found = time.monotonic() + 90, []
+    while not found and time.monotonic() < deadline:
+        found = engine.finished(1.0)
+    (result,) = found
+    return result
+
+
+def until_each_worker(engine, notes, count):
+    """Run waves until each of two workers has noted so often; which is up to Spark."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        result = run(engine)
+        assert result.error is None
+        assert all(each.error is None for each in result.receipts), result.receipts
+        found = notes()
+        if len(found) >= 2 and min(map(len, found.values())) >= count:
+            return found
+    raise AssertionError(f"after two minutes: { {pid: len(each) for pid, each in found.items()} }")
+
+
+def counting(folder):
+    """A handler that notes how many objects the collection after its task has to walk."""
+
+    def handler(table, _context):
+        import gc
+        import json
+        import os
+
+        gc.collect()
+        seen = {"walked": len(gc.get_objects()), "frozen": gc.get_freeze_count()}
+        with open(f"{folder}/{os.getpid()}", "a") as file:
+            file.write(json.dumps(seen) + "\n")
+        return table.select(["offset"])
+
+    return handler
+
+
+def test_what_a_worker_has_loaded_is_not_walked_after_each_task(engine, notes):
+    take(engine, counting(notes.folder))
+    for seen in until_each_worker(engine, notes, 4).values():
+        for each in seen[1:]:
+            assert each["walked"] < MOST_LOOSE, seen
+            assert each["frozen"] > 5 * MOST_LOOSE, seen
+
+
+def versioned(folder, number):
+    """A version whose own objects only a collection frees; it notes which others are there."""
+
+    def own():
+        return number, own
+
+    def handler(table, _context):
+        import builtins
+        import gc
+        import json
+        import os
+        import weakref
+
+        known = builtins.__dict__.setdefault("_versions_of_the_test", {})
+        known[number] = weakref.ref(own)
+        alive = [each for each, version in known.items() if version() is not None]
+        seen = {"number": number, "alive": alive, "frozen": gc.get_freeze_count()}
+        with open(f"{folder}/{os.getpid()}", "a") as file:
+            file.write(json.dumps(seen) + "\n")
+        return table.select(["offset"])
+
+    return handler
+
+
+def test_a_worker_lets_go_of_the_versions_that_were_deployed_before(engine, notes):
+    versions = 20
+    for number in range(versions):
+        take(engine, versioned(notes.folder, number))
+        assert run(engine).error is None
+    for seen in until_each_worker(engine, notes, 2).values():
+        loaded = list(dict.fromkeys(each["number"] for each in seen))
+        last = seen[-1]
+        assert last["number"] == versions - 1
+        # The one before was dropped when this one came, and freed at the end of that task.
+        assert last["alive"] == [last["number"]], seen
+        if len(loaded) > 4:
+            early = next(each for each in seen if each["number"] == loaded[2])
+            assert last["frozen"] < early["frozen"] + MOST_LOOSE, seen
+    assert sum(len(seen) for seen in notes().values()) > versions
+
+
+@pytest.fixture
+def absent(monkeypatch):
+    """A package that the driver has and executors have not; of a name that no other test has."""
+    made = types.ModuleType(f"absent_{time.monotonic_ns()}")
+    made.answer = 42
+    monkeypatch.setitem(sys.modules, made.__name__, made)
+    return made
+
+
+def needing(package):
+    def handler(table, _context):
+        assert package.answer == 42
+        return table.select(["offset"])
+
+    return handler
+
+
+def test_a_missing_package_is_told_of_each_slice_until_it_is_there(
+    engine, spark, absent, tmp_path, notes
+):
+    take(engine, needing(absent), name="lacking")
+    take(engine, counting(notes.folder))
+    for _ in range(2):
+        result = run(engine, "lacking")
+        assert result.error is None
+        for each in result.receipts:
+            assert (each.error.code, each.error.temporary) == ("CodeNotLoaded", True)
+            assert f"package {absent.__name__} is not installed on executor" in each.error.message
+            assert each.reached == 0
+        assert all(each.error is None for each in run(engine).receipts)
+    installed = tmp_path / f"{absent.__name__}.py"
+    installed.write_text("answer = 42\n")
+    spark.sparkContext.addPyFile(str(installed))
+    assert [each.error for each in run(engine, "lacking").receipts] == [None, None]
+
+
+def test_what_a_dataframe_use_case_needs_to_tell_times_may_be_missing_as_well(engine, absent):
+    def at_noon(_records):
+        return absent.noon
+
+    take(engine, lambda frame, _: frame.count(), form="wave", event_time=at_noon)
+    result = run(engine)
+    assert result.error is None
+    assert {each.error.code for each in result.receipts} == {"CodeNotLoaded"}
+
+
+def test_closing_does_not_wait_for_ever_for_a_handler_of_dataframes(spark, tools):
+    here, forever = threading.Event(), threading.Event()
+
+    def never_returns(_frame, _wave):
+        here.set()
+        forever.wait()
+
+    engine = SparkEngine(spark, tools, close_s=0.5)
+    take(engine, never_returns, form="wave")
+    slices = (Slice(LaneId("quick", "acme", 0), "acme.visits", 0, 10, 1),)
+    engine.start(Wave("stuck", "quick", (Bin(slices, 1.0),), 60.0))
+    assert here.wait(90)
+    with capture_logs() as lines:
+        engine.close()
+    assert [each["waves"] for each in lines] == [["stuck"]]
+    assert engine.finished(0.0) == []
+    forever.set()
+    (result,) = engine.finished(60.0)
+    assert result.wave.id == "stuck"

@@ -1,0 +1,163 @@
+"""What at-most-once costs is told by its offsets, once, and stops nothing."""
+
+import pyarrow as pa
+import pytest
+
+from headrace.errors import OutcomeUnknown, SinkUnavailable, TaskLost
+from headrace.model.records import FailureState
+from headrace.model.streams import StreamId
+from headrace.ports import WaveResult
+from headrace.spark.handling import error_of
+from headrace.spark.task import opened
+from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.simulation.frames import run_wave
+from headrace.use_cases import use_case
+
+
+def begun(world, handler):
+    world.use_cases = [world.make(handler, guarantee="at-most-once")]
+    world.deploy()
+    for name in "ab":
+        world.tenant(name, 5)
+    world.start()
+    return world
+
+
+def told(world, tenant="a"):
+    """Ranges that are told as lost, each with why."""
+    kept = world.store.failures(StreamId("keep", tenant))
+    assert all(each.state is FailureState.SKIPPED for each in kept)
+    return [(each.slice.from_offset, each.slice.until_offset, each.error.code) for each in kept]
+
+
+def down_for(tenant, calls):
+    down = list(range(calls))
+
+    def handler(table, context):
+        if context.tenant == tenant and down:
+            down.pop()
+            raise SinkUnavailable("down")
+        return pa.table({"offset": table["offset"]})
+
+    return handler
+
+
+def test_what_was_claimed_and_not_done_is_told_exactly(world, capsys):
+    begun(world, down_for("a", 1))
+    world.turns(20, 1.0)
+    assert told(world) == [(0, 5, "SinkUnavailable")]
+    assert told(world, "b") == []
+    (kept,) = world.store.failures()
+    assert "offsets 0 to 4 of a.visits[0] were claimed and may have no effect" in kept.error.message
+    assert capsys.readouterr().out.count("records may be lost") == 1
+    assert world.positions() == {("a", 0): 5, ("b", 0): 5}
+
+
+@pytest.mark.parametrize("how", ["its wave is lost", "it runs again"])
+def test_what_a_task_that_died_had_claimed_is_told(world, monkeypatch, how):
+    whole, first = InProcessEngine._run, []
+
+    def run(engine, wave):
+        work = engine._taken[wave.id]
+        result = whole(engine, wave)
+        if first:
+            return result
+        first.append(wave.id)
+        if how == "its wave is lost":
+            return WaveResult(wave, (), 0.0, error_of(TaskLost("its executor died")))
+        engine._taken[wave.id] = work
+        return whole(engine, wave)
+
+    monkeypatch.setattr(InProcessEngine, "_run", run)
+    begun(world, None)
+    world.turns(20, 1.0)
+    assert first
+    assert told(world) == told(world, "b") == [(0, 5, "TaskLost")]
+
+
+def test_what_somebody_else_came_past_is_not_told(world, monkeypatch):
+    """It was sought while its wave ran, and is under another epoch."""
+    whole, sought = InProcessEngine._run, []
+
+    def run(engine, wave):
+        result = whole(engine, wave)
+        if not sought:
+            sought.append(world.store.seek(StreamId("keep", "a"), {0: 3}))
+            return WaveResult(wave, (), 0.0, error_of(TaskLost("its executor died")))
+        return result
+
+    monkeypatch.setattr(InProcessEngine, "_run", run)
+    begun(world, None)
+    world.turns(20, 1.0)
+    assert told(world) == []
+    assert told(world, "b") == [(0, 5, "TaskLost")]
+
+
+class Forgetful:
+    """A store whose answers to one method are lost for a while."""
+
+    def __init__(self, store, name):
+        self._store, self._name, self.lost = store, name, 3
+
+    def __getattr__(self, name):
+        whole = getattr(self._store, name)
+        if name != self._name:
+            return whole
+
+        def called(*args, **options):
+            answer = whole(*args, **options)
+            if self.lost:
+                self.lost -= 1
+                raise OutcomeUnknown
+            return answer
+
+        return called
+
+
+@pytest.mark.parametrize("method", ["keep_failure", "note_failures"])
+def test_it_is_told_once_though_the_commit_is_repeated(world, method):
+    def handler(table, context):
+        if context.tenant == "a":
+            raise context.bad_record(0, "bad")
+        return pa.table({"offset": table["offset"]})
+
+    world.store = Forgetful(world.store, method)
+    begun(world, handler)
+    world.turns(20, 1.0)
+    assert world.store.lost == 0
+    kept = world.store.failures(StreamId("keep", "a"))
+    lost = [each.slice for each in kept if each.state is FailureState.SKIPPED]
+    # What the store did though it gave no answer is done again.
+    assert len(lost) == (1 if method == "keep_failure" else 4)
+    assert {(each.from_offset, each.until_offset) for each in lost} == {(0, 5)}
+    assert len(kept) == len(lost) + 1
+
+
+def test_what_a_handler_of_frames_was_given_and_did_not_take_is_told(world, monkeypatch):
+    class Whole:
+        def __init__(self, positions):
+            self.whole = positions
+
+        def __getattr__(self, name):
+            return getattr(self.whole, name)
+
+        def step(self, _where):
+            pass
+
+    def run(engine, wave):
+        work = engine._taken.pop(wave.id)
+        clients = opened(work)
+        object.__setattr__(clients, "positions", Whole(clients.positions))
+        return WaveResult(wave, tuple(run_wave(work.load(), wave, clients)), 0.0)
+
+    def broken(_frame, _wave):
+        raise SinkUnavailable("down")
+
+    monkeypatch.setattr(InProcessEngine, "_run", run)
+    made = use_case(topic="{tenant}.visits", form="wave", name="keep", guarantee="at-most-once")
+    world.use_cases = [made(broken)]
+    world.deploy()
+    world.tenant("a", 5)
+    world.start()
+    world.turns(5, 1.0)
+    assert told(world) == [(0, 5, "SinkUnavailable")]

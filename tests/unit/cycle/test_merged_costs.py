@@ -1,0 +1,13 @@
+"""Lanes that are merged are one call, and what it costs is learnt of it as one."""
+
+from timed import Timed
+
+
+def test_the_fixed_cost_of_merged_lanes_is_known_and_their_slices_grow():
+    """Of each lane alone seconds would be in proportion to its records, whatever a call costs."""
+    timed = Timed({"calls": (2.0, 0.0001)}, lanes=2, order="stream", lag=200_000, steady=("calls",))
+    timed.run(60.0)
+    since_s = timed.clock.steady_s
+    timed.run(60.0)
+    assert timed.held("calls").cost.contrast.growing < 0.6
+    assert timed.done("calls", since_s) / 60.0 > 1_000

@@ -1,0 +1,107 @@
+"""A recorded wave of DataFrames: what a lost attempt left under its id is replaced, once."""
+
+import pytest
+
+from headrace.errors import SinkUnavailable
+from headrace.model.streams import State
+from headrace.ports import WaveResult
+from headrace.spark.task import opened
+from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.simulation.frames import run_wave
+from headrace.use_cases import use_case
+
+EACH_ONCE = [(tenant, offset) for tenant in "ab" for offset in range(5)]
+
+
+class Door:
+    """Nobody dies in it."""
+
+    def step(self, _where):
+        pass
+
+
+def run(engine, wave):
+    """Waves of DataFrames, as the simulation has them."""
+    work = engine._taken.pop(wave.id)
+    clients = opened(work)
+    object.__setattr__(clients, "positions", Door())
+    return WaveResult(wave, tuple(run_wave(work.load(), wave, clients)), 0.0)
+
+
+@pytest.fixture
+def written(world, monkeypatch):
+    """What stands under each wave's id after a driver was killed before it heard of it."""
+    monkeypatch.setattr(InProcessEngine, "_run", run)
+    found = {}
+
+    world.down, world.down_for = [], None
+
+    def report(frame, wave):
+        if world.down or world.down_for in [piece.lane.tenant for piece in wave.slices]:
+            raise SinkUnavailable(f"down {world.down and world.down.pop()}")
+        found[wave.id] = [
+            (piece.lane.tenant, offset)
+            for piece, records in frame.parts
+            for offset in records["offset"].to_pylist()
+        ]
+
+    made = use_case(topic="{tenant}.visits", form="wave", name="keep", guarantee="exactly-once")
+    world.use_cases = [made(report)]
+    world.deploy()
+    for name in "ab":
+        world.tenant(name, 5)
+    world.killed_after_writing()
+    assert len(found) == 1
+    return found
+
+
+def test_a_handler_that_is_down_after_a_kill_leaves_nobodys_records_twice(world, written):
+    """It raises before it writes, as the guide asks; what is there bears the id of the whole."""
+    world.down = ["a", "b", "a"]
+    world.start()
+    world.turns(40, 1.0)
+    assert world.down == []
+    assert all_of(written) == EACH_ONCE
+    assert world.store.pending_intents() == []
+
+
+def test_a_wave_that_nobody_tried_before_is_divided_where_its_handler_is_down(world, written):
+    """Nothing can stand under its id, and nobody is to wait for another one's trouble."""
+    world.start()
+    world.turns(5, 1.0)
+    written.clear()
+    world.down_for = "a"
+    for name in "ab":
+        world.send(name, 5)
+    world.turns(10, 1.0)
+    assert world.positions() == {("a", 0): 5, ("b", 0): 10}
+
+
+def all_of(written):
+    return sorted(each for rows in written.values() for each in rows)
+
+
+def test_a_tenant_that_is_suspended_after_a_kill_leaves_nobodys_records_twice(world, written):
+    world.store.set_tenant_state("a", State.SUSPENDED)
+    world.start()
+    world.turns(10, 1.0)
+    assert world.positions() == {("a", 0): 0, ("b", 0): 5}
+    assert all_of(written) == [each for each in EACH_ONCE if each[0] == "b"]
+    world.store.set_tenant_state("a", State.ACTIVE)
+    world.turns(10, 1.0)
+    assert world.positions() == {("a", 0): 5, ("b", 0): 5}
+    assert all_of(written) == EACH_ONCE
+
+
+def test_brokers_that_do_not_answer_after_a_kill_leave_nobodys_records_twice(world, written):
+    for name in "ab":
+        world.log.set_leader(f"{name}.visits", 0, False)
+    world.start()
+    world.turns(10, 1.0)
+    world.log.set_leader("b.visits", 0, True)
+    world.turns(40, 1.0)
+    assert all_of(written) == [each for each in EACH_ONCE if each[0] == "b"]
+    world.log.set_leader("a.visits", 0, True)
+    world.turns(40, 1.0)
+    assert all_of(written) == EACH_ONCE
+    assert world.store.pending_intents() == []

@@ -1,0 +1,190 @@
+"""A driver on slots where time is a number: what calls of handlers take, and what becomes of hangs.
+
+No handler runs. What a call of a tenant takes is told by the test, and the engine makes the
+receipts that a worker would make (`spark/bin_run.py`, `spark/handling.py`): a call in company has
+its patience, one that hangs alone is ended, and the record is searched for.
+"""
+
+import heapq
+import math
+from dataclasses import dataclass, field, replace
+
+from headrace.cycle.driver import Driver, Parts
+from headrace.errors import HandlerHung, HandlerSlow
+from headrace.model.plans import Limits
+from headrace.model.receipts import Receipt
+from headrace.model.records import Deployment
+from headrace.model.streams import StreamId, Tenant
+from headrace.policies.watchdog import patience_s
+from headrace.ports import WaveResult
+from headrace.spark.handling import error_of
+from headrace.testing.clock import FakeClock
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.log_twin import LogTwin, Row
+from headrace.testing.store_twin import StoreTwin
+from headrace.use_cases import use_case
+
+TIMEOUT_S = 30.0
+#: part of the timeout that each call has which searches for the record
+SEARCH_PART = 8
+#: what a job costs besides its work
+OVERHEAD_S = 0.03
+HANGS = math.inf
+
+
+@dataclass
+class TimedEngine:
+    """Implements ``headrace.ports.Engine``: waves end when their seconds are over."""
+
+    clock: FakeClock
+    #: by tenant: seconds of one call, and of each record of it
+    costs: dict
+    slots: int = 2
+    executors: int = 1
+    ui_url: str = ""
+    #: order `stream`: the lanes of a tenant are one call
+    merges: bool = False
+    #: tenant, records and end of each slice that came back
+    ran: list = field(default_factory=list)
+    _flights: list = field(default_factory=list)
+    _number: int = 0
+
+    def take(self, _use_case, _deployment):
+        """There is one, and it is never called."""
+
+    def start(self, wave):
+        receipts = [each for planned in wave.bins for each in self._run(planned, wave.budget_s)]
+        seconds = OVERHEAD_S + sum(each.seconds for each in receipts)
+        self._number += 1
+        result = WaveResult(wave, tuple(receipts), seconds)
+        heapq.heappush(self._flights, (self.clock.steady_s + seconds, self._number, result))
+
+    def finished(self, timeout_s):
+        until_s = self.clock.steady_s + timeout_s
+        if self._flights:
+            until_s = min(until_s, max(self.clock.steady_s, self._flights[0][0]))
+        self.clock.move(until_s - self.clock.steady_s)
+        found = []
+        while self._flights and self._flights[0][0] <= self.clock.steady_s:
+            _, _, result = heapq.heappop(self._flights)
+            found.append(result)
+            for each in result.receipts:
+                self.ran.append((each.slice.lane.tenant, each.records, self.clock.steady_s))
+        return found
+
+    def began(self, _wave_id):
+        return True
+
+    def cancel(self, wave_id):
+        raise AssertionError(f"wave {wave_id} was to end by itself")
+
+    def resize(self, slots):
+        """They are fixed."""
+
+    def close(self):
+        """Nothing runs."""
+
+    def _run(self, planned, budget_s):
+        shared = len({piece.lane.stream for piece in planned.slices}) > 1
+        most_s = patience_s(planned.predicted_s, TIMEOUT_S, shared=shared)
+        used_s = 0.0
+        if self.merges:
+            yield from self._merged(planned.slices)
+            return
+        for piece in planned.slices:
+            if used_s > budget_s:
+                yield Receipt(piece, piece.from_offset, committed=False)
+                continue
+            receipt = self._called(piece, most_s, shared=shared)
+            used_s += receipt.seconds
+            yield receipt
+
+    def _merged(self, slices):
+        """One call for all lanes, whose seconds are spread by records."""
+        call_s, record_s = self.costs[slices[0].lane.tenant]
+        records = sum(piece.size for piece in slices)
+        each_s = call_s / records + record_s
+        for piece in slices:
+            size = piece.size
+            yield Receipt(
+                piece, piece.until_offset, False, records=size, bytes=size, seconds=size * each_s
+            )
+
+    def _called(self, piece, most_s, *, shared):
+        call_s, record_s = self.costs[piece.lane.tenant]
+        seconds = call_s + piece.size * record_s
+        if seconds <= most_s:
+            size = piece.size
+            return Receipt(
+                piece, piece.until_offset, False, records=size, bytes=size, seconds=seconds
+            )
+        if shared:
+            error = error_of(HandlerSlow("in company"))
+            return Receipt(piece, piece.from_offset, False, seconds=most_s, error=error)
+        # Each prefix hangs, so the first record is found, and has its full time by itself.
+        searches = math.ceil(math.log2(max(1, piece.size)))
+        spent_s = most_s * (1 + searches / SEARCH_PART + (piece.size > 1))
+        error = replace(error_of(HandlerHung("alone")), offset=piece.from_offset)
+        return Receipt(piece, piece.from_offset, False, seconds=spent_s, error=error)
+
+
+class Timed:
+    """A driver, its tenants, and what they send."""
+
+    def __init__(self, costs, *, slots=2, lag=100_000, steady=(), lanes=1, order="lane"):
+        self.clock, self.log = FakeClock(), LogTwin()
+        self.store = StoreTwin()
+        self.letters = DeadLettersTwin()
+        made = use_case(topic="{tenant}.visits", sink=_Nowhere(), name="call", order=order)(
+            lambda *_: None
+        )
+        self.store.deploy(
+            Deployment(
+                "call",
+                "m.py",
+                "0" * 64,
+                "{tenant}.visits",
+                order=made.order,
+                handler_timeout_s=TIMEOUT_S,
+            )
+        )
+        for name in costs:
+            self.log.create_topic(f"{name}.visits", lanes)
+            self.store.add_tenant(Tenant(name))
+            for lane in range(name in steady, lanes):
+                self.log.append(f"{name}.visits", lane, [Row(b"x", timestamp_ms=0)] * lag)
+        self.steady = steady
+        self.engine = TimedEngine(self.clock, costs, slots, merges=order == "stream")
+        parts = Parts(self.store, self.log, self.engine, self.letters, self.clock)
+        self.driver = Driver(parts, "run", Limits())
+        self.driver.failing.chance = lambda: 0.5
+        (deployment,) = self.store.deployments()
+        self.driver.take(made, deployment)
+        self._sent_s = 0.0
+
+    def run(self, seconds):
+        """Turn for so long; who is steady gets a record each fifth of a second."""
+        until_s = self.clock.steady_s + seconds
+        while self.clock.steady_s < until_s:
+            while self._sent_s <= self.clock.steady_s:
+                for name in self.steady:
+                    stamp = int((self.clock.wall_s - self.clock.steady_s + self._sent_s) * 1000)
+                    self.log.append(f"{name}.visits", 0, [Row(b"x", timestamp_ms=stamp)])
+                self._sent_s += 0.2
+            self.driver.turn()
+
+    def done(self, tenant, since_s=0.0):
+        return sum(n for name, n, at_s in self.engine.ran if name == tenant and at_s >= since_s)
+
+    def held(self, tenant):
+        return self.driver.board.streams[StreamId("call", tenant)]
+
+
+class _Nowhere:
+    exactly_once = None
+
+    def prepare(self, _site):
+        pass
+
+    def open(self, _site):
+        return self

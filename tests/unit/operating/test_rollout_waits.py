@@ -1,0 +1,133 @@
+"""Whoever deploys waits for the drivers that live, and for no others."""
+
+import pytest
+
+from headrace.model.records import Answer, Deployment, Peer
+from headrace.model.statistics import Report
+from headrace.operating import rollout
+from headrace.operating.rollout import Rollout, asked_again, standings_now, stopped
+from headrace.policies.rollout import Stand
+from headrace.testing.store_twin import StoreTwin
+
+SCORE = Deployment("score", "score.py", "ab12", "{tenant}.visits")
+LEASE_S = 15.0
+
+
+class Time:
+    """Passes when somebody sleeps; something may happen meanwhile."""
+
+    def __init__(self):
+        self.now_s = 0.0
+        self.looks = 0
+        self.happens = {}
+
+    def monotonic(self):
+        return self.now_s
+
+    def sleep(self, seconds):
+        self.now_s += seconds
+        self.looks += 1
+        self.happens.get(self.looks, lambda: None)()
+
+
+@pytest.fixture
+def time(monkeypatch):
+    made = Time()
+    monkeypatch.setattr(rollout, "time", made)
+    return made
+
+
+@pytest.fixture
+def store():
+    made = StoreTwin()
+    made.deploy(SCORE)
+    return made
+
+
+def joined(store, name):
+    number = store.join(name, ["score"])
+    store.beat(name, number)
+    return number
+
+
+def says(store, name, number, error=None, again=False):
+    (deployment,) = store.deployments()
+    given = Answer(name, "score", deployment.revision, "ab12", 1.0, error, again)
+    assert store.answer(name, number, [given])
+
+
+def waited(store, wait_s=90.0):
+    return Rollout(store, store.deployments(), LEASE_S).wait(wait_s, lambda _: None)["score"]
+
+
+def test_with_no_driver_nobody_is_waited_for(store, time):
+    assert waited(store) == []
+    assert time.looks == 0
+
+
+def test_all_that_live_are_waited_for_until_each_has_answered(store, time):
+    first, second = joined(store, "d1"), joined(store, "d2")
+    says(store, "d1", first)
+    time.happens[5] = lambda: says(store, "d2", second, "no column")
+    found = waited(store)
+    assert time.looks == 5
+    assert [(each.driver, each.stand) for each in found] == [
+        ("d1", Stand.RUNS),
+        ("d2", Stand.REFUSED),
+    ]
+
+
+def test_one_that_lives_and_does_not_answer_is_waited_for_as_long_as_was_asked(store, time):
+    number = joined(store, "d1")
+    for look in range(1, 1000):
+        time.happens[look] = lambda: store.beat("d1", number)
+    (found,) = waited(store, 30.0)
+    assert found.stand is Stand.WAITING
+    assert time.now_s == pytest.approx(30.0, abs=1.0)
+
+
+def test_one_that_is_silent_for_a_lease_is_not_waited_for(store, time):
+    joined(store, "d1")
+    (found,) = waited(store)
+    assert found.stand is Stand.SILENT
+    assert time.now_s == pytest.approx(LEASE_S, abs=1.0)
+
+
+def test_one_that_leaves_meanwhile_is_not_waited_for(store, time):
+    number = joined(store, "d1")
+    time.happens[3] = lambda: store.leave("d1", number)
+    assert waited(store) == []
+
+
+def test_a_name_that_lost_streams_were_found_in_is_no_driver(store, time):
+    store.data.drivers["lost"] = Peer("lost", 1, 0, frozenset({"score"}))
+    assert waited(store) == []
+    assert time.looks == 0
+
+
+def test_what_was_not_changed_is_asked_for_again_and_the_rest_is_let_alone(store):
+    store.deploy(Deployment("mail", "m.py", "cd34", "{tenant}.mails"))
+    before = {each.use_case: each.revision for each in store.deployments()}
+    found = asked_again(store, ["score", "mail"], {"mail"})
+    after = {each.use_case: each.revision for each in found}
+    assert after["score"] > before["score"]
+    assert after["mail"] == before["mail"]
+
+
+def test_reruns_that_are_over_are_nobodys(store):
+    joined(store, "d1")
+    over = Deployment("score~1", "score.py", "ab12", "{tenant}.visits", until={})
+    assert standings_now(store, [over], 0.0) == {"score~1": []}
+
+
+def test_who_has_told_nothing_for_long_gives_no_sign_of_life(store):
+    number = joined(store, "d1")
+    says(store, "d1", number)
+    store.statistics.publish(Report("d1", 100.0, 0.0, 1, 1, 0, 1, "", (), (), ()))
+    (soon,) = standings_now(store, store.deployments(), 110.0)["score"]
+    (late,) = standings_now(store, store.deployments(), 130.0)["score"]
+    assert (soon.stand, late.stand) == (Stand.RUNS, Stand.SILENT)
+
+
+def test_nothing_is_stopped_where_nothing_failed(store):
+    assert stopped(store, "score") == (0, 0)

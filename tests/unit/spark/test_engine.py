@@ -1,0 +1,103 @@
+"""What an engine says of failed jobs, and which code its tasks are told to keep."""
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.model.records import Deployment
+from headrace.model.waves import Wave
+from headrace.ports import Connections
+from headrace.sinks import ParquetFiles
+from headrace.spark.engine import SparkEngine, Tools, _translated
+from headrace.testing.numbers_reader import NumbersReader
+from headrace.use_cases import use_case
+
+ABORTED = (
+    "Job aborted due to stage failure: Task 0 in stage 7.0 failed 4 times, most recent failure: "
+    "Lost task 0.3 in stage 7.0 (TID 11) (10.0.0.7 executor 1): "
+)
+WORKER = (
+    "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    '  File "/opt/spark/python/lib/pyspark.zip/pyspark/worker.py", line 3592, in main\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        (
+            WORKER + "ModuleNotFoundError: No module named 'headrace.spark.jobs'\n",
+            "CodeNotLoaded",
+            "package headrace is not installed on an executor",
+        ),
+        ("java.io.EOFException: Python worker exited unexpectedly", "WorkerKilled", "died again"),
+        ("ExecutorLostFailure (executor 1 exited)\nSparkException: gone", "TaskLost", "gone"),
+    ],
+)
+def test_a_failed_job_is_told_by_what_it_died_of(text, code, told):
+    error = _translated(RuntimeError(ABORTED + text), Wave("w1", "keep", (), 1.0))
+    assert type(error).__name__ == code
+    assert told in str(error)
+
+
+class Inline:
+    """Runs what it is given at once, and not in a thread."""
+
+    def submit(self, call):
+        call()
+
+
+class Started:
+    """An engine whose waves never come back, and what their tasks are told to keep."""
+
+    def __init__(self, monkeypatch):
+        tools = Tools(Connections({}, ""), NumbersReader(), None, None)
+        self.kept, self.engine = {}, SparkEngine(None, tools)
+        self.engine._threads = Inline()
+        monkeypatch.setattr(SparkEngine, "_run", self._ran)
+
+    def _ran(self, wave, _deployed, _group, needed):
+        self.kept[wave.id] = needed
+
+    def take(self, number, **options):
+        """Deploy another version; returns it and its digest."""
+        handler = eval(f"lambda table, context: {number}")
+        made = use_case(topic="{tenant}.v", sink=ParquetFiles("out"), name="keep", **options)(
+            handler
+        )
+        self.engine.take(made, Deployment("keep", "m.py", "0" * 64, "{tenant}.v"))
+        return made, self.engine._deployed["keep", None].work.digest
+
+    def start(self, name, made=None):
+        """What the tasks of a new wave are told to keep."""
+        wave = Wave(name, "keep", (), 1.0)
+        self.engine.start(wave if made is None else replace(wave, terms=made.terms))
+        return self.kept[name]
+
+    def ended(self, name):
+        del self.engine._codes[name]
+
+
+def test_tasks_keep_the_newest_version_and_those_of_waves_in_flight(monkeypatch):
+    started = Started(monkeypatch)
+    _, first = started.take(1)
+    assert started.start("w1") == {first}
+    _, second = started.take(2)
+    assert started.start("w2") == {first, second}
+    _, third = started.take(3)
+    assert started.start("w3") == {first, second, third}
+    started.ended("w1")
+    assert started.start("w4") == {second, third}
+    started.ended("w2")
+    assert started.start("w5") == {third}
+
+
+def test_tasks_keep_a_version_for_each_terms_until_it_is_forgotten(monkeypatch):
+    started = Started(monkeypatch)
+    old, first = started.take(1)
+    new, second = started.take(2, order="stream")
+    assert started.start("w1", old) == {first, second}
+    started.engine.forget("keep", old.terms)
+    assert started.start("w2", new) == {first, second}
+    started.ended("w1")
+    assert started.start("w3", new) == {second}

@@ -1,0 +1,66 @@
+"""What receipts say of slices that a DataFrame handler did not do."""
+
+import pytest
+
+from headrace.model.receipts import Receipt
+from headrace.model.streams import LaneId, Slice
+from headrace.model.waves import Bin, Wave
+from headrace.spark.frame_calls import FrameCalls, with_share
+from headrace.use_cases import use_case
+
+PIECES = tuple(Slice(LaneId("report", "acme", lane), "acme.visits", 0, 10, 1) for lane in (0, 1))
+WAVE = Wave("w1", "report", (Bin(PIECES, 1.0),), 1.0)
+READ = [
+    Receipt(piece, 10, committed=False, records=8, bytes=80, timestamps_s=(1.0,), seconds=0.5)
+    for piece in PIECES
+]
+
+
+class Positions:
+    def __init__(self, *answers):
+        self.answers = answers
+
+    def advance(self, moves):
+        return self.answers[: len(moves)]
+
+
+class Frame:
+    given = None
+
+    def without(self, _slices):
+        return self
+
+    def of(self, _tenant):
+        return self
+
+
+def handled(handler, *answers, **options):
+    made = use_case(topic="{tenant}.visits", form="wave", name="report", **options)(handler)
+    return FrameCalls(made, lambda: Positions(*answers)).handle(WAVE, Frame(), READ)
+
+
+def fails(_frame, _wave):
+    raise ValueError("no")
+
+
+def test_what_failed_counts_no_records_and_was_not_reached():
+    for each in handled(fails):
+        assert (each.reached, each.records, each.bytes, each.timestamps_s) == (0, 0, 0, ())
+        assert each.error.code == "HandlerError"
+
+
+def test_at_most_once_what_failed_is_moved_over_and_counts_no_records():
+    for each in handled(fails, True, True, guarantee="at-most-once"):
+        assert (each.reached, each.committed, each.error.code) == (10, True, "HandlerError")
+        assert (each.records, each.bytes, each.timestamps_s) == (0, 0, ())
+
+
+def test_what_somebody_else_has_claimed_counts_no_records():
+    ours, theirs = handled(lambda _f, _w: None, True, False, guarantee="at-most-once")
+    assert (ours.records, ours.bytes, ours.committed) == (8, 80, True)
+    assert (theirs.records, theirs.bytes, theirs.superseded) == (0, 0, True)
+
+
+def test_a_failed_call_took_its_time_all_the_same():
+    shared = with_share(handled(fails), READ, 4.0)
+    assert sum(each.seconds for each in shared) == pytest.approx(5.0)

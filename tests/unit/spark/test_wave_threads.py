@@ -1,0 +1,86 @@
+"""Threads that wait for jobs: used again, and left behind if they never come back."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from headrace.spark.wave_threads import WaveThreads
+
+
+def test_a_thread_that_is_free_is_used_again():
+    threads = WaveThreads(10)
+    names = {threads.submit(lambda: threading.current_thread().name).result(10)}
+    for _ in range(50):
+        # The thread is free a moment after its call is done.
+        assert threads._idle.acquire(timeout=10)
+        threads._idle.release()
+        names.add(threads.submit(lambda: threading.current_thread().name).result(10))
+    assert names == {"headrace-wave-1"}
+    assert threads.close(10)
+
+
+def test_calls_run_at_once_up_to_the_most_and_the_rest_wait():
+    threads, gate, both = WaveThreads(2), threading.Event(), threading.Barrier(3)
+
+    def waits():
+        both.wait(10)
+        return gate.wait(10)
+
+    running = [threads.submit(waits) for _ in range(2)]
+    both.wait(10)
+    third = threads.submit(lambda: threading.current_thread().name)
+    assert not third.done()
+    gate.set()
+    assert [each.result(10) for each in running] == [True, True]
+    assert third.result(10) in ("headrace-wave-1", "headrace-wave-2")
+    assert threads.close(10)
+
+
+@pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt])
+def test_what_a_call_raises_is_told_and_its_thread_goes_on(raised):
+    threads = WaveThreads(1)
+
+    def raises():
+        raise raised("no")
+
+    assert isinstance(threads.submit(raises).exception(10), raised)
+    assert threads.submit(lambda: 1).result(10) == 1
+    assert threads.close(10)
+
+
+def test_closing_waits_for_what_runs_and_ends_the_threads():
+    threads, gate = WaveThreads(3), threading.Event()
+    before = threading.active_count()
+    done = [threads.submit(lambda: gate.wait(10)) for _ in range(3)]
+    threading.Timer(0.05, gate.set).start()
+    assert threads.close(10)
+    assert all(each.done() for each in done)
+    for thread in threading.enumerate():
+        if thread.name.startswith("headrace-wave-"):
+            thread.join(10)
+    assert threading.active_count() <= before
+
+
+def test_what_never_comes_back_is_left_behind():
+    threads, gate = WaveThreads(3), threading.Event()
+    threads.submit(lambda: gate.wait(60))
+    assert not threads.close(0.05)
+    gate.set()
+
+
+NEVER = """
+import threading
+from headrace.spark.wave_threads import WaveThreads
+
+threads = WaveThreads(2)
+threads.submit(threading.Event().wait)
+print("left behind" if not threads.close(0.1) else "came back")
+"""
+
+
+def test_a_process_with_a_thread_that_never_comes_back_ends_all_the_same():
+    command = [sys.executable, "-c", NEVER]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "left behind\n"

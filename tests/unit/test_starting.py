@@ -1,0 +1,119 @@
+"""A start deploys what never was, and changes no code; what else lies in the folder it says."""
+
+import shutil
+
+import pytest
+from two_use_cases import answers, deployment_of, settings, write
+
+from headrace.deploying import deploy, load
+from headrace.errors import ConfigError, SinkUnavailable
+from headrace.starting import begin
+from headrace.versions import load_code
+
+
+@pytest.fixture(autouse=True)
+def checks(monkeypatch):
+    """What was checked; here in this process, as a process for each would take its time."""
+    made = []
+
+    def checked(check):
+        made.append(check)
+        return load_code(check.code, check.path).use_cases
+
+    monkeypatch.setattr("headrace.deploying.checked", checked)
+    return made
+
+
+def test_the_first_start_deploys_and_the_next_ones_only_say_what_else_lies_there(
+    tmp_path, store, capsys
+):
+    write(tmp_path, names=("one",), answer="1")
+    assert begin(settings(), tmp_path, store) == {"one"}
+    assert answers(store, tmp_path) == 1
+    write(tmp_path, answer="2")
+    assert begin(settings(), tmp_path, store) == {"one", "two"}
+    assert answers(store, tmp_path) == 1
+    assert answers(store, tmp_path, "two") == 2, "it was never deployed"
+    told = capsys.readouterr().out
+    assert told.count("another version lies in the folder") == 1
+    assert "headrace use-cases deploy one" in told
+    assert begin(settings(), tmp_path, store, anew=True) == {"one", "two"}
+    assert answers(store, tmp_path) == 2
+
+
+def test_only_what_is_deployed_is_checked(tmp_path, store, checks):
+    write(tmp_path, names=("one",))
+    begin(settings(), tmp_path, store)
+    begin(settings(), tmp_path, store)
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    begin(settings(), tmp_path, store)
+    begin(settings(), tmp_path, store, anew=True)
+    assert [each.but for each in checks] == [frozenset(), {"one"}, frozenset()]
+    assert all(each.connections is not None for each in checks)
+
+
+def test_a_start_takes_what_the_yaml_file_says_of_what_was_deployed(tmp_path, store):
+    write(tmp_path, answer="1")
+    begin(settings(), tmp_path, store)
+    write(tmp_path, answer="2")
+    begin(settings(use_cases={"one": {"priority": 5}}), tmp_path, store)
+    assert deployment_of(store).priority == 5
+    assert answers(store, tmp_path) == 1
+
+
+def test_a_broken_file_stops_no_start_of_what_was_deployed(tmp_path, store, capsys):
+    write(tmp_path, answer="1")
+    begin(settings(), tmp_path, store)
+    (tmp_path / "use_cases.py").write_text("raise SystemExit\n")
+    assert begin(settings(), tmp_path, store) == {"one", "two"}
+    assert answers(store, tmp_path) == 1
+    assert "what lies in the folder cannot be deployed" in capsys.readouterr().out
+    (tmp_path / "use_cases.py").unlink()
+    assert begin(settings(), tmp_path, store) == {"one", "two"}, "others have it, where copies are"
+    (tmp_path / "use_cases.py").write_text("raise SystemExit\n")
+    with pytest.raises(ConfigError, match="SystemExit"):
+        begin(settings(), tmp_path, store, anew=True)
+
+
+def test_a_typo_in_the_yaml_file_stops_a_start_that_could_run_what_was_deployed(tmp_path, store):
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    with pytest.raises(ConfigError, match="three is not in"):
+        begin(settings(use_cases={"three": {}}), tmp_path, store)
+    with pytest.raises(ConfigError, match="there is no file"):
+        begin(settings(module="use_case.py"), tmp_path, store)
+
+
+def test_a_server_that_a_new_use_case_waits_for_stops_no_start_of_the_others(
+    tmp_path, store, monkeypatch
+):
+    def down(_):
+        raise SinkUnavailable("not now")
+
+    write(tmp_path, names=("one",))
+    begin(settings(), tmp_path, store)
+    write(tmp_path)
+    monkeypatch.setattr("headrace.deploying.checked", down)
+    assert begin(settings(), tmp_path, store) == {"one"}
+    assert [each.use_case for each in store.deployments()] == ["one"]
+
+
+def test_a_file_that_is_not_fit_is_not_deployed_at_the_first_start(tmp_path, store):
+    (tmp_path / "use_cases.py").write_text("raise SystemExit\n")
+    with pytest.raises(ConfigError, match="SystemExit"):
+        begin(settings(), tmp_path, store)
+    assert store.deployments() == []
+
+
+def test_a_start_keeps_a_copy_of_what_an_earlier_headrace_deployed(tmp_path, store, capsys):
+    write(tmp_path, answer="1")
+    deploy(settings(), load(settings(), tmp_path), store)
+    shutil.rmtree(tmp_path / ".headrace")
+    (tmp_path / ".headrace").write_text("in the way")
+    assert begin(settings(), tmp_path, store) == {"one", "two"}
+    assert "what was deployed runs from its file" in capsys.readouterr().out
+    (tmp_path / ".headrace").unlink()
+    begin(settings(), tmp_path, store)
+    write(tmp_path, answer="2")
+    assert answers(store, tmp_path) == 1

@@ -1,0 +1,342 @@
+"""A version is a module with all local ones that it imports; two of them share nothing."""
+
+import importlib
+import sys
+import threading
+
+import cloudpickle
+import pytest
+from pyspark import cloudpickle as spark_pickle
+
+from headrace.errors import ConfigError
+from headrace.spark.frames import send_by_value
+from headrace.spark.shipping import code_of
+from headrace.versions import find_module, load_code, read_code
+from headrace.versions.code import sha256
+from headrace.versions.loading import nothing_imported
+
+SOURCE = """\
+from headrace import use_case
+from headrace.sinks import ParquetFiles
+{imports}
+
+@use_case(topic="{{tenant}}.visits", sink=ParquetFiles("x"), name="{name}")
+def handler(table, context):
+    {before}
+    return {answer}
+"""
+
+
+def write(path, name="count", answer="1", imports="", before="pass"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(SOURCE.format(name=name, answer=answer, imports=imports, before=before))
+    return path
+
+
+def load(folder, module="use_cases.py"):
+    place = find_module(module, folder)
+    return load_code(read_code(place), place.path)
+
+
+def on_a_worker(use_case):
+    """The use case as another process would have it: nothing local can be imported plainly."""
+    code = code_of(use_case)
+    with nothing_imported():
+        made = cloudpickle.loads(code)
+        return made(None, None)
+
+
+def helper(folder, answer):
+    (folder / "helper.py").write_text(f"def answer():\n    return {answer}\n")
+
+
+def test_a_changed_file_is_loaded_beside_the_old_version(tmp_path):
+    write(tmp_path / "use_cases.py", answer="1")
+    old = load(tmp_path)
+    path = write(tmp_path / "use_cases.py", answer="2")
+    new = load(tmp_path)
+    assert old.use_cases["count"](None, None) == 1
+    assert new.use_cases["count"](None, None) == 2
+    assert old.code.digest != new.code.digest == sha256(path.read_bytes())
+
+
+IMPORTS = {
+    "import helper": "helper.answer()",
+    "import helper as other": "other.answer()",
+    "from helper import answer": "answer()",
+    "from helper import *": "answer()",
+}
+
+
+@pytest.mark.parametrize("lazily", [False, True], ids=["at its top", "when it runs"])
+@pytest.mark.parametrize("imports", [each for each in IMPORTS if "*" not in each])
+def test_each_version_has_its_own_helper_on_driver_and_worker(tmp_path, imports, lazily):
+    where = {"before": imports} if lazily else {"imports": imports}
+    write(tmp_path / "use_cases.py", answer=IMPORTS[imports], **where)
+    versions = []
+    for answer in (1, 2):
+        helper(tmp_path, answer)
+        versions.append(load(tmp_path))
+    old, new = versions
+    assert old.code.digest != new.code.digest
+    for use, answer in ((old, 1), (new, 2), (old, 1)):
+        assert use.use_cases["count"](None, None) == answer
+        assert on_a_worker(use.use_cases["count"]) == answer
+    assert "helper" not in sys.modules
+    assert str(tmp_path) not in sys.path
+
+
+def test_a_star_import_is_of_the_version_too(tmp_path):
+    write(tmp_path / "use_cases.py", answer="answer()", imports="from helper import *")
+    helper(tmp_path, 5)
+    assert load(tmp_path).use_cases["count"](None, None) == 5
+
+
+def test_a_helper_may_hold_on_to_what_cannot_be_pickled(tmp_path):
+    write(tmp_path / "use_cases.py", answer="helper.answer()", imports="import helper")
+    (tmp_path / "helper.py").write_text(
+        "import threading\nlock = threading.Lock()\n"
+        "def answer():\n    with lock:\n        return 3\n"
+    )
+    assert on_a_worker(load(tmp_path).use_cases["count"]) == 3
+
+
+@pytest.mark.parametrize("where", ["use_cases.py", "helper.py"])
+def test_what_goes_by_its_name_is_found_by_that_on_a_worker(tmp_path, where):
+    cached = "import functools\n@functools.cache\ndef cached():\n    return 6\n"
+    imports = "from helper import cached" if where == "helper.py" else cached
+    write(tmp_path / "use_cases.py", answer="cached()", imports=imports)
+    (tmp_path / "helper.py").write_text(cached)
+    assert on_a_worker(load(tmp_path).use_cases["count"]) == 6
+
+
+def test_what_helpers_import_is_of_the_version_too(tmp_path):
+    write(tmp_path / "use_cases.py", answer="helper.answer()", imports="import helper")
+    (tmp_path / "helper.py").write_text("from deeper import answer\n")
+    digests = set()
+    for answer in (1, 2):
+        (tmp_path / "deeper.py").write_text(f"def answer():\n    return {answer}\n")
+        made = load(tmp_path)
+        digests.add(made.code.digest)
+        assert on_a_worker(made.use_cases["count"]) == answer
+    assert len(digests) == 2
+
+
+PACKAGES = [
+    ("flows.score", "from . import rules", "rules.answer()"),
+    ("flows/score.py", "from .rules import answer", "answer()"),
+    ("flows/score.py", "import flows.rules", "flows.rules.answer()"),
+    ("flows/score.py", "from flows import rules as r", "r.answer()"),
+    ("flows/score.py", "import rules", "rules.answer()"),
+    ("./flows/score.py", "from .deep.er import answer", "answer()"),
+]
+
+
+@pytest.mark.parametrize(("module", "imports", "answer"), PACKAGES)
+def test_a_module_in_a_package_works(tmp_path, module, imports, answer):
+    write(tmp_path / "flows" / "score.py", answer=answer, imports=imports)
+    (tmp_path / "flows" / "__init__.py").write_text("")
+    (tmp_path / "flows" / "rules.py").write_text("def answer():\n    return 7\n")
+    (tmp_path / "flows" / "deep").mkdir()
+    (tmp_path / "flows" / "deep" / "er.py").write_text("from ..rules import answer\n")
+    use_case = load(tmp_path, module).use_cases["count"]
+    assert use_case(None, None) == on_a_worker(use_case) == 7
+    assert "flows" not in sys.modules
+
+
+def test_a_package_may_be_the_module(tmp_path):
+    write(
+        tmp_path / "flows" / "__init__.py", answer="answer()", imports="from .rules import answer"
+    )
+    (tmp_path / "flows" / "rules.py").write_text("def answer():\n    return 7\n")
+    use_case = load(tmp_path, "flows").use_cases["count"]
+    assert use_case(None, None) == on_a_worker(use_case) == 7
+
+
+def test_a_use_case_may_come_from_a_local_module(tmp_path):
+    write(tmp_path / "flows.py", answer="answer()", imports="from helper import answer")
+    helper(tmp_path, 4)
+    (tmp_path / "use_cases.py").write_text("from flows import handler\n")
+    assert on_a_worker(load(tmp_path).use_cases["count"]) == 4
+
+
+def test_pythons_own_library_is_never_local(tmp_path):
+    write(tmp_path / "use_cases.py", answer="json.dumps(1)", imports="import json")
+    (tmp_path / "json.py").write_text("raise SystemExit\n")
+    assert load(tmp_path).use_cases["count"](None, None) == "1"
+
+
+def test_data_beside_the_module_is_found(tmp_path):
+    write(
+        tmp_path / "use_cases.py",
+        answer="TABLE",
+        imports="from pathlib import Path\nTABLE = Path(__file__).with_name('t').read_text()",
+    )
+    (tmp_path / "t").write_text("table")
+    assert on_a_worker(load(tmp_path).use_cases["count"]) == "table"
+
+
+def test_what_a_handler_gives_to_spark_goes_by_value(tmp_path):
+    write(tmp_path / "use_cases.py", answer="twice", imports="from helper import twice")
+    (tmp_path / "helper.py").write_text(
+        "def twice(x):\n    return same(x) * 2\n\ndef same(x):\n    return x\n"
+    )
+    use_case = load(tmp_path).use_cases["count"]
+    send_by_value(use_case)
+    code = spark_pickle.dumps(use_case(None, None))
+    with nothing_imported():
+        assert spark_pickle.loads(code)(4) == 8
+
+
+WITH_TIMED = """\
+from headrace import use_case
+from headrace.sinks import ParquetFiles
+from timing import Timed
+import helper
+
+def inner(table, context):
+    return helper.answer()
+
+made = use_case(topic="{tenant}.visits", sink=ParquetFiles("x"), name="count")
+count = made(Timed(inner))
+"""
+INSTALLED = """\
+class Timed:
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __call__(self, table, context):
+        return self.inner(table, context)
+"""
+
+
+def timed(folder, monkeypatch):
+    """A use case whose handler is an object of something installed, around a local function."""
+    (folder / "site-packages").mkdir()
+    (folder / "site-packages" / "timing.py").write_text(INSTALLED)
+    monkeypatch.syspath_prepend(folder / "site-packages")
+    (folder / "use_cases.py").write_text(WITH_TIMED)
+    helper(folder, 9)
+    return load(folder).use_cases["count"]
+
+
+def test_a_handler_made_by_something_installed_brings_its_version_along(tmp_path, monkeypatch):
+    assert on_a_worker(timed(tmp_path, monkeypatch)) == 9
+
+
+def test_what_was_not_sent_cannot_be_imported_on_a_worker(tmp_path):
+    """Else what is checked before it is deployed would be found there, and on no executor."""
+    write(tmp_path / "use_cases.py")
+    name = load(tmp_path).use_cases["count"].module
+    with nothing_imported(), pytest.raises(ModuleNotFoundError):
+        importlib.import_module(name)
+    assert importlib.import_module(name).handler is not None
+
+
+def test_versions_may_be_packed_by_several_threads_at_once(tmp_path):
+    write(tmp_path / "use_cases.py", answer="helper.answer()", imports="import helper")
+    helper(tmp_path, 1)
+    use_case = load(tmp_path).use_cases["count"]
+    failed = []
+
+    def pack():
+        try:
+            for _ in range(50):
+                code_of(use_case)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=pack) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failed == []
+
+
+REFUSED = [
+    (
+        "import importlib\nx = importlib.import_module('helper')",
+        r"line 4: helper is a local .*call",
+    ),
+    ("x = __import__('helper')", "line 3: helper is a local module"),
+    ("from . import helper", r"line 3: a relative import that leads out"),
+    ("import fast", r"line 3: fast is compiled"),
+    ("import nowhere", r"line 3, does not import: ModuleNotFoundError: No module named 'nowhere'"),
+    ("from helper import nothing", r"line 3, .*cannot import name 'nothing' from 'helper'"),
+    ("import broken", r"broken.py, line 2, does not import: ZeroDivisionError"),
+    ("import unread", r"unread.py, line 1, does not import: SyntaxError"),
+    ("raise SystemExit(3)", r"line 3, ends the process when it is imported: SystemExit: 3"),
+]
+
+
+@pytest.mark.parametrize(("imports", "told"), REFUSED)
+def test_what_cannot_be_had_is_refused_by_name(tmp_path, imports, told):
+    write(tmp_path / "use_cases.py", imports=imports)
+    helper(tmp_path, 1)
+    (tmp_path / "fast.abi3.so").write_bytes(b"\x7fELF")
+    (tmp_path / "broken.py").write_text("x = 1\ny = x / 0\n")
+    (tmp_path / "unread.py").write_text("def broken(:\n")
+    for _ in range(2):  # the second time nothing is left of the first
+        with pytest.raises(ConfigError, match=told):
+            load(tmp_path)
+
+
+def test_a_path_is_relative_to_the_yaml_file(tmp_path):
+    path = write(tmp_path / "use_cases.py")
+    assert find_module("use_cases.py", tmp_path).path == path
+    assert find_module("./use_cases.py", tmp_path).path == path
+
+
+def test_of_an_installed_module_its_own_package_alone_is_local(tmp_path, monkeypatch):
+    installed = tmp_path / "site-packages"
+    imports = "from .rules import answer\nfrom elsewhere import other"
+    write(installed / "flows" / "score.py", answer="(answer(), other)", imports=imports)
+    (installed / "flows" / "__init__.py").write_text("")
+    (installed / "flows" / "rules.py").write_text("def answer():\n    return 7\n")
+    (installed / "elsewhere.py").write_text("other = 8\n")
+    monkeypatch.syspath_prepend(installed)
+    made = load(tmp_path / "none", "flows.score")
+    assert on_a_worker(made.use_cases["count"]) == (7, 8)
+    assert made.code.names == {"flows", "flows.score", "flows.rules"}
+    assert "flows" not in sys.modules
+
+
+def test_a_dotted_name_is_found_where_python_finds_it(tmp_path):
+    assert find_module("headrace.errors", tmp_path).path.name == "errors.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("none.py", "there is no file"), ("no_such_module", "nor installed"), ("a.b.c", "a.b.c")],
+)
+def test_a_module_that_is_not_there_is_named(tmp_path, name, told):
+    with pytest.raises(ConfigError, match=told):
+        find_module(name, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("x = 1\n", "holds no use case"),
+        ("x = 1\ny = x / 0\n", r"line 2, does not import: ZeroDivisionError"),
+        ("def broken(:\n", r"line 1, does not import: SyntaxError"),
+        (
+            SOURCE.format(name="a", answer="1", imports="", before="pass")
+            + SOURCE.format(name="a", answer="2", imports="", before="pass").replace(
+                "def handler", "def other"
+            ),
+            "two use cases named a",
+        ),
+        (
+            "from headrace import use_case\n\n@use_case(topic='visits')\ndef f(t, c): ...\n",
+            r"line 3: use case f: topic 'visits' needs {tenant} in it",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_the_line(tmp_path, source, told):
+    path = tmp_path / "use_cases.py"
+    path.write_text(source)
+    with pytest.raises(ConfigError, match=told) as caught:
+        load(tmp_path)
+    assert str(path) in str(caught.value)
