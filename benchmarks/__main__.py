@@ -25,6 +25,7 @@ BENCHMARKS = {
     "idle": "what 10,000 idle lanes cost, and how soon their first record is done (slow)",
     "noisy_neighbour": "quiet tenants beside a whale, against Structured Streaming (slow)",
     "bad_tenants": "healthy tenants beside slow, raising, poisoned and hanging ones (slow)",
+    "fixed_cost": "a handler that takes 2 s for each call, against the best slice size (slow)",
     "load_step": "eight times the load for a minute, against Structured Streaming (slow)",
     "elastic": "executors that follow a day's load, against a fixed fleet (slow)",
     "guarantees": "what exactly-once costs against at-least-once and at-most-once (slow)",

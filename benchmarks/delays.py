@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Producer
 
+from benchmarks.cpu import Cpu, counted
 from headrace.kafka import producer_config
 
 #: columns every contender's table has
@@ -116,6 +117,8 @@ class Seen:
     started_s: float
     #: the moment from which all these seconds count, in seconds since 1970
     began_s: float
+    #: what was used from the contender's start to the end
+    cpu: Cpu
 
     def delays(self, from_s: float, until_s: float) -> dict[str, Any]:
         """Quantiles over the watched records that were meant to be sent in ``[from, until)``."""
@@ -167,25 +170,34 @@ def watched(
         assert shared.ready.acquire(timeout=120), "load and probe did not start"
     began = shared.begin()
     started_s = time.time() - began
-    turn = start()
     sent: dict[str, int] | None = None
-    while True:
-        turn()
-        elapsed = time.time() - began
-        if sent is None:
-            sent = None if shared.sent.empty() else shared.sent.get()
-            assert sent is not None or sender.is_alive(), "the load died"
-            continue
-        expected = sum(number for topic, number in sent.items() if topic not in load.unwatched)
-        if shared.rows.value >= expected and not more(elapsed):
-            break
-        assert observer.is_alive(), "the observer died"
-        assert elapsed < load.seconds + _LATE_S, f"{shared.rows.value} of {expected} records"
+    with counted() as cpu:
+        turn = start()
+        while True:
+            turn()
+            elapsed = time.time() - began
+            if sent is None:
+                sent = None if shared.sent.empty() else shared.sent.get()
+                assert sent is not None or sender.is_alive(), "the load died"
+                continue
+            expected = sum(number for topic, number in sent.items() if topic not in load.unwatched)
+            if shared.rows.value >= expected and not more(elapsed):
+                break
+            assert observer.is_alive(), "the observer died"
+            assert elapsed < load.seconds + _LATE_S, f"{shared.rows.value} of {expected} records"
     shared.stop.set()
     columns, pace, totals = shared.answer.get(timeout=120)
     for process in (sender, observer):
         process.join(timeout=30)
-    return Seen(*columns, pace=pace, totals=totals, sent=sent, started_s=started_s, began_s=began)
+    return Seen(
+        *columns,
+        pace=pace,
+        totals=totals,
+        sent=sent,
+        started_s=started_s,
+        began_s=began,
+        cpu=cpu,
+    )
 
 
 def verify(seen: Seen, unwatched: Collection[str] = (), holes: Collection[str] = ()) -> int:

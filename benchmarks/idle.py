@@ -3,7 +3,7 @@
 Three drivers in one process, on one broker and one Spark, take turns in being turned: one with no
 lane, one with 10,000 partitions, one with 5,000 topics that two use cases read (10,000 lanes, one
 question a partition). Nothing is sent. Counted are the CPU seconds of the driver process, of
-Spark's JVM and of the broker, and the tasks started.
+Spark's JVM, of its workers and of the broker, and the tasks started.
 
 Then records are sent to random topics that were quiet so far, one every 0.3 s, and each topic gets
 a second record a while after its first. Taken is the time from sending to the durable commit, with
@@ -21,10 +21,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import psutil
 from confluent_kafka import Producer
 
 from benchmarks.contenders import passing
+from benchmarks.cpu import counted, line
 from benchmarks.harness import Bench, broker, driver_of, session, topics, write
 from headrace.cycle.ends import LIVELY_S
 from headrace.kafka import producer_config
@@ -56,6 +56,8 @@ def main(_args: list[str]) -> None:
     write("idle", {**result, "delays_s": delays})
     for name, shares in added.items():
         print(f"{name}: 10,000 lanes add {shares} of a core (target < {CPU_TARGET})")
+    for name, rounds in idle.items():
+        print(f"{name}: " + "; ".join(map(line, rounds)))
     for lanes, each in delays.items():
         print(f"{lanes} lanes: {each}, target for the first {FIRST_TARGET_S[lanes]} s")
 
@@ -102,12 +104,12 @@ def _twice(spark: Any, config: dict[str, str], tenants: Sequence[str]) -> Iterat
 
 def _share(bench: Bench) -> dict[str, float]:
     """CPU seconds a second, by process, of an idle driver that is turned."""
-    tasks, before, began = bench.bins_started, _cpu_s(), time.perf_counter()
-    turns = _turn_for(bench, MEASURED_S)
-    took, after = time.perf_counter() - began, _cpu_s()
+    tasks = bench.bins_started
+    with counted(closely=False) as cpu:
+        turns = _turn_for(bench, MEASURED_S)
     assert bench.done == 0, "somebody sent records"
-    found = {name: round((after[name] - before[name]) / took, 4) for name in before}
-    return {**found, "turns_per_s": round(turns / took, 1), "tasks": bench.bins_started - tasks}
+    per_s = round(turns / cpu.took_s, 1)
+    return {**cpu.cores, "turns_per_s": per_s, "tasks": bench.bins_started - tasks}
 
 
 def _turn_for(bench: Bench, seconds: float) -> int:
@@ -116,26 +118,6 @@ def _turn_for(bench: Bench, seconds: float) -> int:
         bench.driver.turn()
         turns += 1
     return turns
-
-
-def _cpu_s() -> dict[str, float]:
-    """CPU seconds so far of this process, of Spark's JVM and of the broker."""
-    found = {"driver": _used(psutil.Process()), "jvm": 0.0, "broker": 0.0}
-    for child in psutil.Process().children(recursive=True):
-        try:
-            line = " ".join(child.cmdline())
-        except psutil.Error:
-            continue
-        if "org.apache.spark" in line:
-            found["jvm"] += _used(child)
-        elif "kafka.Kafka" in line:
-            found["broker"] += _used(child)
-    return found
-
-
-def _used(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
 
 
 # --- the first record after a quiet time -----------------------------------------------------

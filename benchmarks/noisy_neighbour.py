@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from benchmarks.cpu import line
 from benchmarks.delays import (
     COLUMNS,
     TABLE,
@@ -170,6 +171,7 @@ def main(args: list[str]) -> None:
             f"{name}: quiet p99 {each['p99_ratio']} x (target {RATIO_TARGET}), Jain {each['jain']} "
             f"(target {JAIN_TARGET}), whale {each['whale_ratio']} x (target {WHALE_TARGET})"
         )
+        print("\n".join(f"  {kind}: {line(run['cpu_cores'])}" for kind, run in runs[name].items()))
 
 
 def _measured(spark: Any, contender: Contender, run: Run) -> dict[str, Any]:
@@ -190,7 +192,7 @@ def _measured(spark: Any, contender: Contender, run: Run) -> dict[str, Any]:
         figures |= seen.delays(run.scale.warm_up_s, until_s or run.scale.seconds)
         figures["jain"] = round(jain(seen.service(run.scale.seconds).values()), 4)
         figures["least_service"] = round(min(seen.service(run.scale.seconds).values()), 3)
-    return {**figures, "until_s": round(until_s, 1), "waves": told(waves)}
+    return {**figures, "until_s": round(until_s, 1), "waves": told(waves), **seen.cpu.told()}
 
 
 def _whale(seen: Seen, scale: Scale) -> tuple[int, float]:

@@ -83,7 +83,7 @@ class Echo:
     def took(self, *_: Any) -> None:
         """Anything else is nothing to it."""
 
-    take = cancel = resize = took
+    take = forget = cancel = resize = took
 
     def began(self, _wave_id: str) -> bool:
         return True

@@ -7,6 +7,9 @@ transaction a batch, with `subscribePattern` and `kafka.fetch.max.wait.ms=5` (wi
 many times as long). They take turns, in the same Spark session, on the same broker, under the same
 open-loop load: a record's time is when it was meant to be sent. An observer process polls the table
 and stamps every new row with the moment it sees it, so neither contender keeps its own time.
+
+CPU seconds are counted from the end of the warm-up until all rows are there. The sender is a thread
+of the driver's process, beside both contenders.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
@@ -27,6 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Producer
 
+from benchmarks.cpu import Cpu, counted, line
 from benchmarks.harness import broker, driver_of, session, topics, write
 from headrace.kafka import producer_config
 from headrace.model.plans import Limits
@@ -49,6 +54,7 @@ class Seen:
     delays_s: list[float]
     rows: int
     distinct: int
+    cpu: Cpu = field(default_factory=Cpu)
 
 
 def main(_args: list[str]) -> None:
@@ -73,6 +79,8 @@ def main(_args: list[str]) -> None:
         f"p99 {worst:.2f} s (target {P99_TARGET_S}), {max(ratios):.3f} of Structured Streaming's "
         f"(target {RATIO_TARGET})"
     )
+    for name, each in runs.items():
+        print(f"{name}: " + "; ".join(line(run["cpu_cores"]) for run in each))
 
 
 def _figures(seen: Seen) -> dict[str, Any]:
@@ -84,6 +92,7 @@ def _figures(seen: Seen) -> dict[str, Any]:
         "measured": len(seen.delays_s),
         "rows": seen.rows,
         "distinct": seen.distinct,
+        **seen.cpu.told(),
     }
 
 
@@ -153,8 +162,12 @@ def _watched(
     count = sqlite3.connect(path, timeout=30)
     deadline = time.time() + WARM_UP_S + MEASURED_S + 180
     next_count = 0.0
+    cpu: Cpu | None = None
+    stack = ExitStack()
     while True:
         turn()
+        if cpu is None and time.time() >= after_s:
+            cpu = stack.enter_context(counted())
         if load.is_alive() or time.time() < next_count:
             continue
         next_count = time.time() + 0.25
@@ -162,8 +175,10 @@ def _watched(
         if rows >= load.sent:
             break
         assert time.time() < deadline, f"{rows} of {load.sent} rows after three minutes"
+    stack.close()
     stop.set()
-    seen: Seen = answer.get(timeout=60)
+    assert cpu is not None, "it ended before it was warm"
+    seen: Seen = replace(answer.get(timeout=60), cpu=cpu)
     observer.join(timeout=10)
     count.close()
     assert seen.rows == seen.distinct == load.sent, (seen.rows, seen.distinct, load.sent)
