@@ -54,6 +54,9 @@ lock: setup ## pin every Python package anew, with checksums
 	.venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url --group pyproject.toml:dev pyproject.toml \
 		-o requirements.lock $(ARGS)
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		| .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url --no-annotate -o packaging/build.lock $(ARGS) -
 
 clean: ## remove what was made here; the jar cache of the user stays
 	rm -rf .venv .headrace build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \
