@@ -9,11 +9,14 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from blind_worker import blind_worker
 from headrace.embedded import EmbeddedSparkCluster
 from headrace.embedded.addresses import HOST
 from headrace.embedded.guarded import Ending, GuardedProcess
@@ -46,7 +49,8 @@ def run(cluster, scenario, folder):
         command, env=environment, capture_output=True, text=True, timeout=550, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    *said, seen = done.stdout.splitlines()
+    return {**json.loads(seen), "said": "\n".join(said)}
 
 
 def secret_of(cluster):
@@ -100,6 +104,60 @@ def test_use_cases_share_the_executors_by_their_priority(cluster, tmp_path):
     assert seen["all"] == {"quick": 24, "gold": 24}
     # Three to one is 12 of 16; eight would be no priority.
     assert 9 <= seen["both"]["gold"] <= 15
+
+
+def test_an_executor_that_comes_later_without_the_shared_disk_does_nothing_of_what_writes_there(
+    tmp_path,
+):
+    """Without the look its files are on its own disk, and the positions have moved past them."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    with (
+        EmbeddedSparkCluster(tmp_path / "spark", cores=1, memory="1g") as cluster,
+        ThreadPoolExecutor(1) as threads,
+        ExitStack() as ending,
+    ):
+        app = threads.submit(run, cluster, "apart", folder)
+
+        def told(sign):
+            return eventually(lambda: (folder / sign).exists() or app.done(), 240.0)
+
+        assert told("join")
+        if not app.done():
+            hidden = (folder / "join").read_text()
+            ending.enter_context(blind_worker(cluster, tmp_path / "blind", hidden))
+        assert told("leave")
+        seeing = psutil.Process(cluster.worker_pid)
+        # An executor outlives its worker for a moment, and would still do what it is given.
+        its_executors = seeing.children(recursive=True)
+        seeing.terminate()
+        psutil.wait_procs([seeing], 30)
+        for process in its_executors:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(its_executors, 30)
+        (folder / "left").touch()
+        seen = app.result(550)
+    assert seen["steps"] == [True, True, True]
+    # The other executor did it all; what met this one has not moved.
+    done = [each for each in seen["seen"] if each["error"] is None]
+    assert len(done) == 40
+    assert {(each["reached"], each["files"]) for each in done} == {(10, 1)}
+    assert_untouched([each for each in seen["seen"] if each["error"]], seen["files"])
+    assert "bins go to another executor" in seen["said"]
+    # No bin had to meet it for that.
+    assert "executor cannot do all that is deployed" in seen["said"]
+    # Where no executor is left that sees the disk, nothing moves.
+    assert {each["use_case"] for each in seen["refused"]} == {"quick", "gold"}
+    assert_untouched(seen["refused"], seen["files"])
+
+
+def assert_untouched(refused, files):
+    for each in refused:
+        assert (each["reached"], each["position"] or 0, each["files"]) == (0, 0, 0)
+        code, temporary, message = each["error"]
+        assert (code, temporary) == ("FolderNotShared", True)
+        assert f"executor on {os.uname().nodename}: {files} is not the folder" in message
 
 
 @pytest.mark.parametrize("secret", ["", "0" * 64])
