@@ -23,7 +23,7 @@ from headrace.cycle.gates import Fare, Gates
 from headrace.model.receipts import Receipt
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Wave
-from headrace.planning.shares import DEBT_CALLS
+from headrace.planning.shares import most_debt_s
 from headrace.policies.fairness import settled
 from headrace.ports import WaveResult
 
@@ -75,9 +75,9 @@ class Accounts:
                 self._settle(paid.held, paid.predicted_s, result.seconds)
 
     def _settle(self, held: HeldStream, predicted_s: float, measured_s: float) -> None:
-        most_s, debt_s = self.most_credit_s, DEBT_CALLS * held.deployment.handler_timeout_s
-        most_debt_s = max(most_s, debt_s) if held.apart else most_s
-        held.credit_s = settled(held.credit_s, predicted_s, measured_s, most_s, most_debt_s)
+        most_s, call_limit_s = self.most_credit_s, held.deployment.handler_timeout_s
+        most_owed_s = most_debt_s(most_s, call_limit_s, apart=bool(held.apart))
+        held.credit_s = settled(held.credit_s, predicted_s, measured_s, most_s, most_owed_s)
 
 
 def _predicted_s(held: HeldStream, piece: Slice) -> float:

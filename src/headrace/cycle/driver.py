@@ -45,6 +45,7 @@ from headrace.model.statistics import Missing
 from headrace.model.waves import Wave
 from headrace.planning import check, plan, quick_only
 from headrace.planning.demand import PROBES
+from headrace.planning.shares import CREDIT_BINS
 from headrace.policies.elasticity import SlotLimits
 from headrace.policies.express import (
     is_long,
@@ -74,8 +75,6 @@ QUIET_S = 0.1
 BUSY_S = 0.5
 #: how long it waits before asking a broker or store again that did not answer
 TROUBLE_S = 1.0
-#: credit and debt of a stream are remembered up to so many bins
-CREDIT_BINS = 16
 #: receipts after which what a stream costs is known so well that a wave can have overrun
 KNOWN = 3 * PROBES
 

@@ -206,8 +206,13 @@ def credit_after(claim: Claim, planned_s: float, *, scarce: bool) -> float:
     return _bounded(left_s, claim.demand)
 
 
+def most_debt_s(most_credit_s: float, call_limit_s: float, *, apart: bool) -> float:
+    """Task-seconds up to which the debt of a stream is remembered, alone in its bins or not."""
+    return max(most_credit_s, DEBT_CALLS * call_limit_s) if apart else most_credit_s
+
+
 def _bounded(credit_s: float, demand: Demand) -> float:
     most_s = CREDIT_BINS * demand.budget_s
     view = demand.view
-    most_debt_s = max(most_s, DEBT_CALLS * view.call_limit_s) if view.apart else most_s
-    return min(most_s, max(-most_debt_s, credit_s))
+    most_owed_s = most_debt_s(most_s, view.call_limit_s, apart=bool(view.apart))
+    return min(most_s, max(-most_owed_s, credit_s))
