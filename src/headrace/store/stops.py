@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, select, update
 
 from headrace.model.records import FailureState
 from headrace.model.streams import LaneId, StreamId
@@ -46,17 +46,18 @@ def release(
     ours = of(failures, stream)
     if partitions is not None:
         ours &= failures.c.partition.in_(partitions)
-    connection.execute(
-        update(failures).where(ours, _is_open).values(state=FailureState.RETRIED.value)
-    )
+    _retry(connection, ours)
 
 
 def release_all(connection: Connection, tenant: str) -> None:
     """Let no failure of a tenant be open."""
-    ours = failures.c.tenant == tenant
-    connection.execute(
-        update(failures).where(ours, _is_open).values(state=FailureState.RETRIED.value)
-    )
+    _retry(connection, failures.c.tenant == tenant)
+
+
+def _retry(connection: Connection, ours: ColumnElement[bool]) -> None:
+    """Close those of these failures that are open: whatever they stopped is tried again."""
+    retried = update(failures).where(ours, _is_open).values(state=FailureState.RETRIED.value)
+    connection.execute(retried)
 
 
 def end(connection: Connection, number: int, state: FailureState) -> bool:
