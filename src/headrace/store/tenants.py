@@ -63,12 +63,12 @@ def set_state(connection: Connection, name: str, state: State, by: Stopper) -> N
     asked = select(tenants.c.state, tenants.c.stopped_by).where(tenants.c.name == name)
     row = connection.execute(asked.with_for_update()).first()
     if row is None:
-        raise UnknownName(f"there is no tenant {name}; add it first")
+        raise _unknown(name)
     before, left = stoppers.read(row.stopped_by), frozenset[Stopper]()
     if state is State.REMOVED:
         _remove_streams(connection, name)
-    else:
-        _refuse_removed(connection, name)
+    elif row.state == State.REMOVED:
+        raise _removed(name)
     if state is State.ACTIVE:
         left = resumed(before, by, f"tenant {name}")
     elif state is State.SUSPENDED:
@@ -137,15 +137,19 @@ def _set(connection: Connection, name: str, **values: str | float | None) -> Non
 
 
 def _refuse_removed(connection: Connection, name: str) -> None:
-    if _known_state(connection, name) is State.REMOVED:
-        raise ConfigError(f"tenant {name} was removed; add it again to start it afresh")
-
-
-def _known_state(connection: Connection, name: str) -> State:
     state = connection.scalar(select(tenants.c.state).where(tenants.c.name == name))
     if state is None:
-        raise UnknownName(f"there is no tenant {name}; add it first")
-    return State(state)
+        raise _unknown(name)
+    if state == State.REMOVED:
+        raise _removed(name)
+
+
+def _unknown(name: str) -> UnknownName:
+    return UnknownName(f"there is no tenant {name}; add it first")
+
+
+def _removed(name: str) -> ConfigError:
+    return ConfigError(f"tenant {name} was removed; add it again to start it afresh")
 
 
 def check(tenant: Tenant) -> None:
