@@ -16,6 +16,7 @@ from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import not_there, refusals
 from headrace.console.rows import Values, failure_row, record_row
 from headrace.console.shapes import Decided, FailureRow, FailureWhole, Listed
+from headrace.console.watcher import Snapshot
 from headrace.errors import UnknownName
 from headrace.model.credentials import Caller, Role
 from headrace.model.records import Failure, FailureState
@@ -48,9 +49,10 @@ def list_failures(
     """Failures, oldest first; a tenant sees its own."""
     after = paging.after(int)
     of_tenant = caller.tenant or tenant
+    seen = desk.watcher.look()
     streams = [
         each
-        for each in desk.watcher.look().stream_of
+        for each in seen.stream_of
         if each.tenant == of_tenant and use_case in (None, each.use_case)
     ]
 
@@ -70,7 +72,7 @@ def list_failures(
             if named and state in (None, each.state) and sees(caller, lane.tenant):
                 yield each
 
-    return paging.page(wanted(), lambda each: [each.id], lambda each: _row(desk, each))
+    return paging.page(wanted(), lambda each: [each.id], lambda each: _row(seen, each))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,9 @@ def show_failure(
 ) -> Response:
     """Everything about one failure: offsets, error, stack, and the record byte for byte."""
     failure = _own(request, desk, caller, number)
+    seen = desk.watcher.look()
     record = None if caller.role is Role.VIEWER else record_row(failure)
-    return answer({**_row(desk, failure), "traceback": failure.error.traceback, "record": record})
+    return answer({**_row(seen, failure), "traceback": failure.error.traceback, "record": record})
 
 
 @router.post("/v1/failures/{number}/retry", response_model=Decided, responses=refusals(404, 409))
@@ -142,8 +145,8 @@ async def skip_failure(
     return await desk.at_kafka.decide(caller, decide)
 
 
-def _row(desk: Desk, failure: Failure) -> Values:
-    tenant = desk.watcher.look().tenant_of.get(failure.slice.lane.tenant)
+def _row(seen: Snapshot, failure: Failure) -> Values:
+    tenant = seen.tenant_of.get(failure.slice.lane.tenant)
     return failure_row(failure, 0 if tenant is None else tenant.generation)
 
 
@@ -161,13 +164,13 @@ def _own(request: Request, desk: Desk, caller: Caller, number: int) -> Failure:
 
 
 def _decided(desk: Desk, before: Failure) -> Response:
-    desk.watcher.changed()
+    seen = desk.watcher.changed()
     failure = desk.store.failure(number_of(before))
     stopped = next(suspended(desk.store, [failure]), None)
     why = None if stopped is None else stopped.reason or "it was suspended"
     return answer(
         {
-            "failure": _row(desk, failure),
+            "failure": _row(seen, failure),
             "next_offset": next_offset(desk.store, failure),
             "suspended": why,
         }

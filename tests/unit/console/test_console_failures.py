@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.console import failures
+from headrace.console.watcher import Watcher
 from headrace.errors import BrokerUnavailable
 from headrace.model.records import FailureState
 from headrace.model.streams import State, StreamId
@@ -64,6 +65,19 @@ def test_a_list_goes_on_behind_its_cursor_and_knows_states(api, store, fail):
     assert [each["id"] for each in api.items("/v1/failures?state=retried")] == [first]
     assert [each["id"] for each in api.items("/v1/failures?tenant=bolt")] == [second]
     assert api.items("/v1/failures?use_case=none") == []
+
+
+def test_a_page_of_failures_takes_one_look(api, fail, monkeypatch):
+    looks, look = [], Watcher.look
+
+    def counted(watcher):
+        looks.append(watcher)
+        return look(watcher)
+
+    numbers = [fail(), fail("bolt"), fail(partition=1)]
+    monkeypatch.setattr(Watcher, "look", counted)
+    assert [each["id"] for each in api.get("/v1/failures").json()["items"]] == numbers
+    assert len(looks) == 1
 
 
 def test_failures_of_others_are_not_read_to_find_those_of_one_tenant(api, store, fail, monkeypatch):
