@@ -21,7 +21,8 @@ from headrace.model.records import Failure, FailureState
 from headrace.model.streams import Guarantee, LaneId, Position, Slice
 from headrace.ports import WaveResult
 
-_CLAIMED = "were claimed and may have no effect, as at-most-once allows"
+#: what the message of such a failure says
+CLAIMED = "were claimed and may have no effect, as at-most-once allows"
 _DIED = SliceError(True, TaskLost.__name__, "an earlier attempt of its task died")
 
 
@@ -55,11 +56,6 @@ def lost_claims(
     return [_told(piece, error, now_s) for piece, error in found]
 
 
-def tells_of_claim(failure: Failure) -> bool:
-    """Whether a kept failure is one of these."""
-    return _CLAIMED in failure.error.message
-
-
 def _undone(result: WaveResult) -> Iterator[tuple[Slice, SliceError]]:
     for receipt in result.receipts:
         if receipt.lost_from is not None:
@@ -82,7 +78,7 @@ def _claimed(
 def _told(piece: Slice, error: SliceError, now_s: float) -> Failure:
     offsets = f"{piece.from_offset} to {piece.until_offset - 1}"
     message = (
-        f"offsets {offsets} of {piece.topic}[{piece.lane.partition}] {_CLAIMED}: {error.message}"
+        f"offsets {offsets} of {piece.topic}[{piece.lane.partition}] {CLAIMED}: {error.message}"
     )
     told = SliceError(temporary=False, code=error.code, message=message)
     return Failure(piece, told, now_s, attempts=1, state=FailureState.SKIPPED)

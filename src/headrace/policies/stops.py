@@ -19,7 +19,7 @@ from headrace.model.streams import State, Stopper
 Stoppers = frozenset[Stopper]
 
 #: whose stops are lifted in whose name
-LIFTED: Mapping[Stopper, Stoppers] = {
+_LIFTED: Mapping[Stopper, Stoppers] = {
     Stopper.OPERATOR: frozenset(Stopper),
     Stopper.TENANT: frozenset({Stopper.TENANT}),
     Stopper.FAILURE: frozenset({Stopper.FAILURE}),
@@ -56,7 +56,7 @@ def resumed(before: Stoppers, by: Stopper, what: str) -> Stoppers:
     Raises:
         NotAllowed: a tenant may not, for somebody else has stopped it.
     """
-    left = before - LIFTED[by]
+    left = before - _LIFTED[by]
     if by is Stopper.TENANT:
         for stopper in (Stopper.OPERATOR, Stopper.FAILURE):
             if stopper in left:

@@ -6,7 +6,7 @@ from headrace.model.credentials import Role
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure
 from headrace.model.streams import LaneId, Slice, State, Stopper, StreamId
-from headrace.policies.stops import LIFTED
+from headrace.policies.stops import _LIFTED
 
 ACME = StreamId("score", "acme")
 STREAM = "/v1/streams/acme/score"
@@ -99,5 +99,5 @@ def test_a_retry_by_the_tenant_leaves_its_stream_stopped(api, store, fail):
 
 
 def test_the_table_of_who_lifts_what_has_everybody():
-    assert LIFTED.keys() == set(Stopper)
-    assert LIFTED[Stopper.OPERATOR] == set(Stopper)
+    assert _LIFTED.keys() == set(Stopper)
+    assert _LIFTED[Stopper.OPERATOR] == set(Stopper)

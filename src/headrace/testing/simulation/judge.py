@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.cycle.claims import tells_of_claim
+from headrace.cycle.claims import CLAIMED
 from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, Order, original
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.decisions import topic_of
@@ -177,9 +177,8 @@ class _Books:
 
     def _see_that_it_is_told(self, lane: LaneId, offset: int) -> None:
         """What is lost as allowed; where drivers die or people move lanes, nobody may know."""
-        told = (
-            each.slice for each in self.world.store.failures(lane.stream) if tells_of_claim(each)
-        )
+        kept = self.world.store.failures(lane.stream)
+        told = (failure.slice for failure in kept if CLAIMED in failure.error.message)
         if any(
             each.lane == lane and each.from_offset <= offset < each.until_offset for each in told
         ):
