@@ -160,8 +160,7 @@ class Observer:
         held = self.board.streams.get(stream.id)
         if stream.state is State.REMOVED and stream.id not in self.owed:
             if held is not None and not self.board.runs(held):
-                self._leave(stream.id)
-                del self.board.streams[stream.id]
+                self._drop(stream.id)
             return False
         ours = stream.holder == self.leases.name
         if held is not None:
@@ -198,15 +197,19 @@ class Observer:
     def _let_go(self, held: HeldStream, why: str) -> bool:
         """Take a stream from the board, if nothing of it runs; else plan nothing more of it."""
         name = held.stream.id
+        if not self.board.runs(held):
+            self._drop(name)
+            return True
+        # What runs of it comes to its end first, or a lane would be in two waves at once. A
+        # recorded wave that is to run again waits for this, and is not waited for.
         self._leave(name)
-        if self.board.runs(held):
-            # What runs of it comes to its end first, or a lane would be in two waves at once. A
-            # recorded wave that is to run again waits for this, and is not waited for.
-            held.waiting = f"{why}; what still runs of it ends first"
-            self._unsettled.add(name)
-            return False
-        del self.board.streams[name]
-        return True
+        held.waiting = f"{why}; what still runs of it ends first"
+        self._unsettled.add(name)
+        return False
+
+    def _drop(self, stream: StreamId) -> None:
+        self._leave(stream)
+        del self.board.streams[stream]
 
     def _take(
         self, stream: Stream, tenant: Tenant, deployment: Deployment, epochs: dict[StreamId, int]
