@@ -35,7 +35,6 @@ from headrace.cycle.reach import Reach, Server
 from headrace.cycle.replay import due_again, stopped
 from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
-from headrace.cycle.talks import Asker
 from headrace.cycle.telling import Facts, Teller
 from headrace.cycle.versions import Versions
 from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
@@ -142,8 +141,7 @@ class Driver:
         self.leases = Leases(store, self.name, self.lease_s)
         losses = Losses(store, self.board, self.reporter, clock)
         asking = self.threads("log")
-        askers = (Asker(self.parts.log, asking), Asker(self.parts.log, asking))
-        self.observer = Observer(store, self.board, self.leases, losses, *askers)
+        self.observer = Observer(store, self.board, self.leases, losses, self.parts.log, asking)
         letters = Letters(self.parts.dead_letters, self.threads("letters"))
         self.failing = Failing(store, letters, self.board, self.reporter, clock)
         self.committer = Committer(

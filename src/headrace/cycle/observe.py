@@ -11,6 +11,7 @@ What cannot be learned at this moment leaves the board as it is; nothing here st
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 import structlog
@@ -27,7 +28,7 @@ from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
 from headrace.policies.leases import Share
-from headrace.ports import Store
+from headrace.ports import Log, Store
 
 log = structlog.get_logger(__name__)
 
@@ -40,9 +41,9 @@ class Observer:
     board: Board
     leases: Leases
     losses: Losses
-    #: two talks with the log: about topics, and about where logs end
-    about_topics: Asker
-    about_ends: Asker
+    log: Log
+    #: asks the log, and is shut with this
+    thread: Executor
     #: streams of recorded waves that are still to run again: held until then, removed or not
     owed: set[StreamId] = field(default_factory=set)
     _revision: int = -1
@@ -51,12 +52,17 @@ class Observer:
     #: what streams cost that this driver takes anew, as after a seek: where their topics are the
     #: same, their records are
     _costs: dict[StreamId, Cost] = field(default_factory=dict)
+    #: two talks with the log in one thread: about topics, and about where logs end
+    _about_topics: Asker = field(init=False)
+    _about_ends: Asker = field(init=False)
     _ends: Ends = field(init=False)
     _topics: Topics = field(init=False)
     _reruns: Reruns = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
+        self._about_topics = Asker(self.log, self.thread)
+        self._about_ends = Asker(self.log, self.thread)
         self._ends = Ends(self.board)
         self._reruns = Reruns(self.store, self.board)
         self._topics = Topics(self.store, self.board, self._ends, self.losses)
@@ -103,15 +109,15 @@ class Observer:
 
     def topics(self, now_s: float) -> None:
         """Learn ids and partitions; give new lanes their first position."""
-        if not self.about_topics.is_busy:
-            self.about_topics.begin(self._topics.look(now_s))
-        self.about_topics.go_on()
+        if not self._about_topics.is_busy:
+            self._about_topics.begin(self._topics.look(now_s))
+        self._about_topics.go_on()
 
     def ends(self, now_s: float) -> bool:
         """Learn the ends of lanes that may have something new; whether nothing is left to learn."""
-        if not self.about_ends.is_busy:
-            self.about_ends.begin(self._ask_ends(now_s))
-        over = self.about_ends.go_on()
+        if not self._about_ends.is_busy:
+            self._about_ends.begin(self._ask_ends(now_s))
+        over = self._about_ends.go_on()
         self._reruns.look()
         return over
 
@@ -133,11 +139,11 @@ class Observer:
     @property
     def asks(self) -> bool:
         """Whether brokers have not answered yet."""
-        return self.about_topics.is_busy or self.about_ends.is_busy
+        return self._about_topics.is_busy or self._about_ends.is_busy
 
     def close(self) -> None:
         """Ask nothing any more, and wait for what is being asked."""
-        self.about_topics.thread.shutdown(wait=True, cancel_futures=True)
+        self.thread.shutdown(wait=True, cancel_futures=True)
 
     def doubt(self, held: HeldStream, lane: Lane, why: str) -> None:
         """Believe nothing of a lane's log, and plan nothing of its stream before a look."""
