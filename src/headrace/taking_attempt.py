@@ -94,9 +94,9 @@ class Attempt:
 
     def _run(self, parts: Parts, connections: Connections, load: Load) -> None:
         try:
-            use_case = load(self.deployment).within(connections.warehouse)
+            use_case = load(self.deployment)
             self.step = "pack"
-            _ = use_case.terms  # turns ask for them: here it is seen that the sink answers
+            use_case = use_case.within(connections.warehouse)
             code = parts.engine.packed(use_case)
             self.step = "prepare"
             if use_case.sink is not None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from headrace.errors import BadRecord, ConfigError
 from headrace.event_times import EventTime
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
-from headrace.ports import Sink, needs_shared_folder
+from headrace.ports import Sink, SinkFacts, facts_of
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
@@ -49,7 +49,6 @@ class SliceContext:
 
 
 Handler = Callable[..., Any]
-_PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +72,8 @@ class UseCase:
     place: str = ""
     #: the module of a version that it was found in
     module: str = ""
+    #: what its sink said when it was taken
+    told: SinkFacts | None = None
 
     def __call__(self, *args: Any) -> Any:
         """Call the handler itself, as a unit test would."""
@@ -88,23 +89,32 @@ class UseCase:
         """Whether its waves are written down before they run (exactly-once by intent)."""
         if self.guarantee is not Guarantee.EXACTLY_ONCE:
             return False
-        return self.sink is None or self.sink.exactly_once == "intent"
+        return self.sink is None or self.of_sink.exactly_once == "intent"
 
     @property
     def transacts(self) -> bool:
         """Whether its sink moves the positions (exactly-once by transaction)."""
         exact = self.guarantee is Guarantee.EXACTLY_ONCE
-        return exact and self.sink is not None and self.sink.exactly_once == "transaction"
+        return exact and self.of_sink.exactly_once == "transaction"
 
     @property
     def terms(self) -> Terms:
         """What must stay the same until a wave that begins now is over."""
-        sink = _where(self.sink)
+        sink = self.of_sink.where
         return Terms(self.guarantee, self.order, self.form, sink, self.intends, self.place)
 
+    @property
+    def of_sink(self) -> SinkFacts:
+        """What its sink says of itself; of one that was taken, what it said then."""
+        return facts_of(self.sink) if self.told is None else self.told
+
     def within(self, warehouse: str | None) -> UseCase:
-        """This use case as it is run by a driver with this warehouse."""
-        return replace(self, place=warehouse or "" if needs_shared_folder(self.sink) else "")
+        """This use case as it is run by a driver with this warehouse: its sink is asked no more.
+
+        Turns and waves need to know what it says, and may not wait for it.
+        """
+        told = facts_of(self.sink)
+        return replace(self, place=warehouse or "" if told.needs_shared_folder else "", told=told)
 
     def as_recorded(self, terms: Terms | None) -> UseCase | None:
         """This use case under the terms of a recorded wave, by whose sink that can be run again.
@@ -169,21 +179,6 @@ def use_case(
         return made
 
     return decorate
-
-
-def _where(sink: Sink | None) -> str:
-    """A sink as its ``repr`` would show it, by those of its fields that are plain values.
-
-    They say where effects go, such as a folder or a topic, and are the same in another process. How
-    effects look, such as a schema, may change meanwhile. What ``repr`` is not to show is left out.
-    """
-    if sink is None:
-        return ""
-    known: Any = fields(sink) if is_dataclass(sink) else ()
-    shown = [each.name for each in known if each.repr]
-    values = {name: getattr(sink, name) for name in shown}
-    plain = [f"{name}={value!r}" for name, value in values.items() if isinstance(value, _PLAIN)]
-    return f"{type(sink).__name__}({', '.join(plain)})"
 
 
 def _choice(kind: type[_E], value: str, what: str, name: str) -> _E:

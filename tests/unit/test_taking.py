@@ -9,13 +9,14 @@ from headrace.assembly import Assembly
 from headrace.cycle.driver import Driver, Parts
 from headrace.deploying import deploy, load, source_of
 from headrace.errors import ConfigError, SinkUnavailable, StoreUnavailable
+from headrace.model.streams import Tenant
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
+from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
 
 #: far more than anything here takes that does not hang
 MOST_S = 30.0
@@ -62,7 +63,13 @@ def foreign(monkeypatch):
     def prepare(sink, _site):
         made.act("prepare", sink.folder)
 
+    def describe(sink, name):
+        made.act("describe")
+        return object.__getattribute__(sink, name)
+
     monkeypatch.setattr(ParquetFiles, "prepare", prepare)
+    monkeypatch.setattr(ParquetFiles, "__getattribute__", describe, raising=False)
+    monkeypatch.setattr(ParquetFiles, "__len__", lambda _: made.act("describe") or 0, raising=False)
     yield made
     made.gone_on.set()
 
@@ -130,15 +137,15 @@ RAISED = [RuntimeError("theirs"), SystemExit(3), ConfigError("refused"), Keyboar
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("step", ["import", "pack", "prepare"])
+@pytest.mark.parametrize("step", ["import", "describe", "pack", "prepare"])
 @pytest.mark.parametrize("doing", ["hang", *RAISED], ids=str)
 def test_whatever_code_of_others_does_turns_go_on_with_the_version_before(
     tmp_path, store, assembly, foreign, step, doing
 ):
     before, turns = running(assembly), 0
     assembly.taking.limit_s = 3600.0
-    foreign.acts[step] = doing
     new_version(tmp_path, store)
+    foreign.acts[step] = doing
 
     def on_turn(_driver):
         nonlocal turns
@@ -150,6 +157,32 @@ def test_whatever_code_of_others_does_turns_go_on_with_the_version_before(
     assert assembly.run(on_turn)
     assert turns >= TURNS
     assert running(assembly) == before
+
+
+def test_no_turn_asks_a_sink_for_anything_once_its_version_was_taken(
+    tmp_path, store, assembly, foreign
+):
+    wanted, turns = new_version(tmp_path, store), 0
+    assembly.taking.look()
+    foreign.acts["describe"] = RuntimeError("theirs")
+    assembly.engine.paused = True  # what runs may ask
+    store.add_tenant(Tenant("acme"))
+    log = assembly.driver.parts.log
+    log.create_topic("acme.visits", 1)
+    log.append("acme.visits", 0, [Row(b"x")])
+
+    def on_turn(driver):
+        nonlocal turns
+        turns += 1
+        driver.parts.clock.move(0.1)
+        if turns == TURNS:
+            assembly.stop()
+
+    assembly.run(on_turn)
+    assert turns >= TURNS
+    assert not foreign.reached.is_set(), "nobody asked"
+    assert assembly.engine.started
+    assert running(assembly)["one"] == wanted["one"].digest
 
 
 def test_a_new_version_runs_after_the_next_swap_and_the_store_is_told(tmp_path, store, assembly):

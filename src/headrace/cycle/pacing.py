@@ -151,7 +151,9 @@ class Pacing:
 def keys_of(use_case: UseCase) -> tuple[GateId, ...]:
     """Whose paces a use case keeps: its own, and that of its kind of sink."""
     own = GateId("use case", use_case.name)
-    return (own, GateId("sink", type(use_case.sink).__name__)) if use_case.sink else (own,)
+    if use_case.sink is None:
+        return (own,)
+    return own, GateId("sink", type(use_case.sink).__name__)
 
 
 def _window(count: _Count, seconds: float, waiting_records: int) -> Window:

@@ -19,7 +19,16 @@ from headrace.ports.reading import (
     SliceBatch,
     SliceReader,
 )
-from headrace.ports.sink import Effect, Sink, SinkWriter, Site, Written, needs_shared_folder
+from headrace.ports.sink import (
+    Effect,
+    Sink,
+    SinkFacts,
+    SinkWriter,
+    Site,
+    Written,
+    facts_of,
+    needs_shared_folder,
+)
 from headrace.ports.statistics import Statistics
 from headrace.ports.store import Finished, Store
 
@@ -42,6 +51,7 @@ __all__ = [
     "PositionsMirror",
     "ReaderFactory",
     "Sink",
+    "SinkFacts",
     "SinkWriter",
     "Site",
     "SliceBatch",
@@ -52,5 +62,6 @@ __all__ = [
     "TopicPartition",
     "WaveResult",
     "Written",
+    "facts_of",
     "needs_shared_folder",
 ]

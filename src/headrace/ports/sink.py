@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from headrace.model.records import Move
 from headrace.model.streams import Slice
 from headrace.ports.connections import Connections
 from headrace.ports.positions import Positions
+
+_WAYS: Final[tuple[Literal["transaction", "intent"], ...]] = ("transaction", "intent")
+_PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +120,35 @@ def needs_shared_folder(sink: object) -> bool:
     the driver's own warehouse is given nothing of its use case to do.
     """
     return bool(getattr(sink, "needs_shared_folder", False))
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFacts:
+    """What a sink says of itself, for whoever may not call it: it is somebody else's code."""
+
+    exactly_once: Literal["transaction", "intent"] | None
+    #: its kind, and what says where its effects go
+    where: str
+    needs_shared_folder: bool
+
+
+def facts_of(sink: Sink | None) -> SinkFacts:
+    """Ask a sink for all of it; whatever it raises is raised."""
+    if sink is None:
+        return SinkFacts(None, "", False)
+    told = sink.exactly_once
+    way = next((known for known in _WAYS if told == known), None)
+    return SinkFacts(way, _where(sink), needs_shared_folder(sink))
+
+
+def _where(sink: Sink) -> str:
+    """A sink as its ``repr`` would show it, by those of its fields that are plain values.
+
+    They say where effects go, such as a folder or a topic, and are the same in another process. How
+    effects look, such as a schema, may change meanwhile. What ``repr`` is not to show is left out.
+    """
+    known: Any = fields(sink) if is_dataclass(sink) else ()
+    shown = [each.name for each in known if each.repr]
+    values = {name: getattr(sink, name) for name in shown}
+    plain = [f"{name}={value!r}" for name, value in values.items() if isinstance(value, _PLAIN)]
+    return f"{type(sink).__name__}({', '.join(plain)})"

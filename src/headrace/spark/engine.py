@@ -41,7 +41,6 @@ from headrace.ports import (
     PositionsFactory,
     ReaderFactory,
     WaveResult,
-    needs_shared_folder,
 )
 from headrace.spark.asking import Spark, stages_of
 from headrace.spark.executors import known_slots, resize_executors
@@ -262,7 +261,7 @@ class SparkEngine:
 
     def _sentinel(self, use_case: UseCase) -> Sentinel | None:
         warehouse = self.tools.connections.warehouse
-        if warehouse is None or not needs_shared_folder(use_case.sink):
+        if warehouse is None or not use_case.of_sink.needs_shared_folder:
             return None
         return Sentinel(warehouse, self._token)
 
