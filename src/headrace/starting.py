@@ -20,6 +20,7 @@ from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.records import Deployment
 from headrace.ports import Store
 from headrace.settings import Settings
+from headrace.versions import places_of
 
 log = structlog.get_logger(__name__)
 
@@ -48,8 +49,8 @@ def begin(settings: Settings, folder: Path, store: Store, *, anew: bool = False)
     try:
         offer = _beginning(settings, folder, frozenset() if anew else frozenset(deployed))
     except (ConfigError, SinkUnavailable) as error:
-        path = str((folder / settings.module).resolve())
-        ours = {name for name, deployment in deployed.items() if deployment.module == path}
+        places = {str(path) for path in places_of(settings.module, folder)}
+        ours = {name for name, deployment in deployed.items() if deployment.module in places}
         if anew or not ours or settings.use_cases.keys() - deployed.keys():
             raise
         log.warning(

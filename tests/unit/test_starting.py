@@ -76,6 +76,51 @@ def test_a_broken_file_stops_no_start_of_what_was_deployed(tmp_path, store, caps
         begin(settings(), tmp_path, store, anew=True)
 
 
+WRITTEN_AS = [
+    ("./flows/score.py", "flows/score.py"),
+    ("flows.score", "flows/score.py"),
+    ("flows.score", "flows/score/__init__.py"),
+    ("flows", "flows.py"),
+    ("flows", "flows/__init__.py"),
+    ("flows.score", "site-packages/flows/score.py"),
+]
+
+
+@pytest.mark.parametrize(("module", "file"), WRITTEN_AS)
+def test_however_the_yaml_file_names_the_module_a_broken_one_stops_no_start(
+    tmp_path, store, monkeypatch, module, file
+):
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    chosen = settings(module=module)
+    write(tmp_path, answer=repr(f"{module} in {file}"), file=file)
+    begin(chosen, tmp_path, store)
+    for broken in ("raise SystemExit\n", "def broken(:\n", None):
+        (tmp_path / file).unlink()
+        if broken is not None:
+            (tmp_path / file).write_text(broken)
+        assert begin(chosen, tmp_path, store) == {"one", "two"}
+        assert answers(store, tmp_path, module=module) == f"{module} in {file}"
+
+
+def test_a_module_that_becomes_a_package_is_the_same_one(tmp_path, store):
+    chosen = settings(module="flows.score")
+    write(tmp_path, answer="1", file="flows/score.py")
+    begin(chosen, tmp_path, store)
+    (tmp_path / "flows/score").mkdir()
+    (tmp_path / "flows/score.py").rename(tmp_path / "flows/score/__init__.py")
+    (tmp_path / "flows/score/__init__.py").write_text("raise SystemExit\n")
+    assert begin(chosen, tmp_path, store) == {"one", "two"}
+
+
+def test_what_others_have_deployed_in_one_store_lets_no_broken_file_start(tmp_path, store):
+    write(tmp_path / "theirs", file="flows/score.py")
+    begin(settings(module="flows.score"), tmp_path / "theirs", store)
+    write(tmp_path / "ours", names=("three",), file="flows/score.py")
+    (tmp_path / "ours/flows/score.py").write_text("raise SystemExit\n")
+    with pytest.raises(ConfigError, match="SystemExit"):
+        begin(settings(module="flows.score"), tmp_path / "ours", store)
+
+
 def test_a_typo_in_the_yaml_file_stops_a_start_that_could_run_what_was_deployed(tmp_path, store):
     write(tmp_path)
     begin(settings(), tmp_path, store)

@@ -17,9 +17,10 @@ def make(name):
 """
 
 
-def write(folder, names=("one", "two"), answer="None"):
+def write(folder, names=("one", "two"), answer="None", file="use_cases.py"):
     lines = "\n".join(f"{name} = make('{name}')" for name in names)
-    (folder / "use_cases.py").write_text(SOURCE.format(lines=lines, answer=answer))
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(SOURCE.format(lines=lines, answer=answer))
 
 
 def settings(**more):

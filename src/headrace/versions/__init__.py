@@ -9,7 +9,7 @@ how it gets to the workers (`spark/shipping.py`).
 
 from headrace.versions.code import Code, LocalModule
 from headrace.versions.loading import LoadedModule, load_code
-from headrace.versions.reading import Place, find_module, read_code
+from headrace.versions.reading import Place, find_module, places_of, read_code
 from headrace.versions.shelf import Shelf
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "Shelf",
     "find_module",
     "load_code",
+    "places_of",
     "read_code",
 ]

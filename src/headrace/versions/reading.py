@@ -15,6 +15,7 @@ import site
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
@@ -79,6 +80,16 @@ def find_module(name: str, folder: Path) -> Place:
         return Place(path, path.stem, ())
     up = name.count(".") + (path.name == _INIT)
     return Place(path, name, (path.parents[up],), installed=True)
+
+
+def places_of(name: str, folder: Path) -> frozenset[Path]:
+    """Where a module is that ``find_module`` finds, or was when it did, if it is gone."""
+    if name.endswith(".py"):
+        return frozenset([(folder / name).resolve()])
+    here = frozenset(file.resolve() for file in _files_of(name, folder))
+    with suppress(ConfigError):
+        return here | {find_module(name, folder).path}
+    return here | {file for root in sys.path for file in _files_of(name, Path(root))}
 
 
 def read_code(place: Place) -> Code:
@@ -153,12 +164,16 @@ def _roots(*folders: Path) -> tuple[Path, ...]:
 
 
 def _file_of(name: str, root: Path) -> Path | None:
+    return next((file for file in _files_of(name, root) if file.is_file()), None)
+
+
+def _files_of(name: str, root: Path) -> tuple[Path, ...]:
+    """What a module's file would be."""
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
-        return None
+        return ()
     base = root.joinpath(*parts)
-    places = (base / _INIT, base.with_name(f"{parts[-1]}.py"))
-    return next((place for place in places if place.is_file()), None)
+    return base / _INIT, base.with_name(f"{parts[-1]}.py")
 
 
 def _spec_of(name: str) -> ModuleSpec | None:
