@@ -359,8 +359,8 @@ class Store(Protocol):
         its whole slice skipped, from its first offset to ``until_offset``.
 
         Raises:
-            ConfigError: the failure is not open any more, the stream was removed, or the position
-                is elsewhere by now; nothing was moved.
+            ConfigError: the failure is not open any more, or the position is elsewhere by now;
+                nothing was moved. A stream that was removed is no reason.
         """
 
     def close(self) -> None:

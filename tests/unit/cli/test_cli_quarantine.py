@@ -326,16 +326,22 @@ def test_a_skip_that_cannot_be_leaves_nothing_in_the_dead_letters(headrace, fail
     assert states(store) == {over: FailureState.RETRIED, moved: FailureState.OPEN}
 
 
-def test_a_record_of_another_lane_or_of_a_removed_stream_is_not_skipped(
-    headrace, fail, store, letters
-):
-    elsewhere, removed = fail(offset=9, until=9), fail("bolt")
-    store.set_stream_state(StreamId("score", "bolt"), State.REMOVED)
-    for number, told in ((elsewhere, "offset 9 cannot be skipped"), (removed, "was removed")):
-        result = headrace("quarantine", "skip", str(number), "--yes")
-        assert result.exit_code == 2
-        assert told in " ".join(result.output.split())
+def test_a_record_of_another_lane_is_not_skipped(headrace, fail, letters):
+    result = headrace("quarantine", "skip", str(fail(offset=9, until=9)), "--yes")
+    assert result.exit_code == 2
+    assert "offset 9 cannot be skipped" in " ".join(result.output.split())
     assert letters.kept == []
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["a record", "a slice"])
+def test_what_stops_a_removed_stream_is_skipped_too(headrace, fail, store, letters, whole):
+    number = fail(offset=None) if whole else fail()
+    store.set_stream_state(ACME, State.REMOVED)
+    words = ["--whole-slice"] if whole else []
+    result = headrace("quarantine", "skip", str(number), *words, "--yes")
+    assert result.exit_code == 0, result.output
+    assert offsets(store) == {0: 9 if whole else 4, 1: 3}
+    assert (states(store), len(letters.kept)) == ({number: FailureState.SKIPPED}, not whole)
 
 
 # --- redrive ---------------------------------------------------------------------------------

@@ -125,6 +125,17 @@ def test_a_skip_keeps_the_record_first_and_then_moves_the_lane(api, store, tools
     assert state(store, number) is FailureState.SKIPPED
 
 
+@pytest.mark.parametrize("role", ["operator", "tenant"])
+def test_what_stops_a_removed_stream_is_listed_and_skipped_too(api, store, tools, fail, role):
+    number = fail()
+    store.set_stream_state(ACME, State.REMOVED)
+    assert [each["id"] for each in api.items("/v1/failures?state=open", role)] == [number]
+    answer = api("POST", f"/v1/failures/{number}/skip", role).json()
+    assert answer["next_offset"] == at(store) == 4
+    assert len(tools.kept.letters) == 1
+    assert state(store, number) is FailureState.SKIPPED
+
+
 def test_a_record_that_is_not_safe_is_not_skipped(api, store, tools, fail):
     number = fail()
     tools.kept.fail_next(BrokerUnavailable("down"))

@@ -83,13 +83,26 @@ def test_each_reason_not_to_skip_is_named_before_anything_is_done(store, fail):
         check_skip(store, store.failure(failure.id), whole_slice=False)
 
 
-def test_nothing_of_a_removed_stream_is_skipped(store, fail):
+def test_what_stops_a_removed_stream_is_skipped_and_nothing_is_sent_back_to_it(store, fail):
     failure = fail()
     store.set_stream_state(ACME, State.REMOVED)
+    check_skip(store, failure, whole_slice=False)
+    skip(store, DeadLettersTwin(), failure)
+    assert next_offset(store, failure) == 4
     with pytest.raises(ConfigError, match="was removed"):
-        check_skip(store, failure, whole_slice=False)
+        live_stream(store, ACME)
     with pytest.raises(UnknownName):
         live_stream(store, StreamId("score", "nobody"))
+
+
+def test_what_an_earlier_stream_left_is_not_skipped_in_the_new_one(store, fail):
+    failure = fail()
+    store.set_stream_state(ACME, State.REMOVED)
+    store.add_stream(ACME)
+    with pytest.raises(ConfigError, match="not open any more"):
+        check_skip(store, store.failure(failure.id), whole_slice=False)
+    with pytest.raises(ConfigError, match="reads next at None"):
+        check_skip(store, failure, whole_slice=False)
 
 
 def test_what_a_skip_passes_over_is_said_in_a_sentence(fail):
