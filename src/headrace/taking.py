@@ -12,6 +12,9 @@ what the code itself refuses waits for the next deployment, also of the same. Py
 thread: an attempt that is not back in time is left to itself, and nothing that would hang as well
 is begun meanwhile. Should it come back, what it made is taken, if it is still wanted.
 
+What was replaced is forgotten here as well, with all that it imported, so that a driver that is
+deployed to every day stays as small as it was.
+
 What takes the whole process with it, such as ``os._exit`` or a crash in C, cannot be held off here.
 """
 
@@ -33,6 +36,7 @@ from headrace.model.records import Answer, Deployment
 from headrace.policies.retry import Backoff
 from headrace.ports import Connections
 from headrace.taking_attempt import Attempt, Load, Ready, Refused
+from headrace.versions.loading import forget_all_but
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +63,8 @@ class Taking:
     _runs: dict[str, tuple[Deployment, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _refused: dict[str, Refused] = field(default_factory=dict)
+    #: use cases that run here, and are not deployed any more
+    _over: set[str] = field(default_factory=set)
     #: attempts that are not back
     _hanging: list[Attempt] = field(default_factory=list)
     _told: tuple[int, list[Answer]] | None = None
@@ -91,7 +97,9 @@ class Taking:
         if self._crash is not None:
             raise self._crash
         with self._lock:
-            found = list(self._ready.values())
+            found, over, self._over = list(self._ready.values()), self._over, set()
+        if over:
+            self.driver.end(over)
         for ready in found:
             name = ready.deployment.use_case
             self.driver.parts.engine.take(ready.use_case, ready.deployment, ready.code)
@@ -125,6 +133,9 @@ class Taking:
                 self._tell(wanted.values())
         self._refused = {name: refused for name, refused in self._refused.items() if name in wanted}
         self._tell(wanted.values())
+        if only is None:
+            self._find_over(wanted)
+        self._forget()
 
     def refuse_idleness(self, *, may_wait: bool) -> None:
         """Before the first turn: refuse to go on with nothing to run.
@@ -222,7 +233,7 @@ class Taking:
     def _refuse(self, deployment: Deployment, attempt: Attempt) -> None:
         name, clock = deployment.use_case, self.driver.parts.clock
         before = self._refused.get(name)
-        refused = Refused(deployment, attempt.refusal, clock.now_s())
+        refused = Refused(deployment, attempt.refusal, clock.now_s(), attempt.module)
         if before is not None and before.is_of(deployment):
             refused = refused.after(before)
         wait_s = _BACKOFF.wait_s(refused.tries - 1, self.chance()) if attempt.may_pass else inf
@@ -240,6 +251,28 @@ class Taking:
             deployment = wanted.get(attempt.deployment.use_case)
             if deployment == attempt.deployment:
                 self._settle(attempt)
+
+    def _find_over(self, wanted: Collection[str]) -> None:
+        """Reruns that are done."""
+        with self._lock:
+            self._over = {name for name in self._runs if name not in wanted}
+            for name in [each for each in self._over if each not in self.driver.versions.newest]:
+                del self._runs[name]  # the driver has let it go
+
+    def _forget(self) -> None:
+        """Let versions go that nothing can ask for any more, with all that they have imported.
+
+        A driver lives for months, and a version may have loaded a model. What is being imported
+        has no name yet: as long as that hangs, nothing is forgotten.
+        """
+        if any(attempt.is_importing for attempt in self._hanging):
+            return
+        with self._lock:
+            ready = {each.use_case.module for each in self._ready.values()}
+        hanging = {attempt.module for attempt in self._hanging}
+        refused = {each.module for each in self._refused.values()}
+        # The engine last: what was ready a moment ago is there by now.
+        forget_all_but(ready | hanging | refused | self.driver.parts.engine.modules())
 
     def _tell(self, wanted: Iterable[Deployment]) -> None:
         """Answer deployments in the store, if there is anything new to say."""

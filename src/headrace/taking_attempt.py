@@ -48,6 +48,8 @@ class Refused:
     error: HeadraceError
     #: since when it is refused for this reason
     since_s: float
+    #: what was imported of it, for the next try
+    module: str = ""
     #: how often it was tried
     tries: int = 1
     #: monotonic; infinite for the next deployment
@@ -81,6 +83,8 @@ class Attempt:
 
     deployment: Deployment
     step: Literal["import", "pack", "prepare"] = "import"
+    #: what was imported
+    use_case: UseCase | None = None
     made: Ready | None = None
     error: HeadraceError | None = None
     over: threading.Event = field(default_factory=threading.Event)
@@ -94,7 +98,7 @@ class Attempt:
 
     def _run(self, parts: Parts, connections: Connections, load: Load) -> None:
         try:
-            use_case = load(self.deployment)
+            self.use_case = use_case = load(self.deployment)
             self.step = "pack"
             use_case = use_case.within(connections.warehouse)
             code = parts.engine.packed(use_case)
@@ -113,6 +117,16 @@ class Attempt:
         if self.step == "import":
             return (mine.module, mine.digest) == (deployment.module, deployment.digest)
         return mine == deployment
+
+    @property
+    def module(self) -> str:
+        """The module that was imported, if any."""
+        return "" if self.use_case is None else self.use_case.module
+
+    @property
+    def is_importing(self) -> bool:
+        """Whether it may be in a module whose name is not known yet."""
+        return not self.over.is_set() and self.use_case is None
 
     @property
     def refusal(self) -> HeadraceError:

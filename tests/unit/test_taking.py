@@ -1,15 +1,21 @@
 """What is deployed is taken beside the turns, and the store is told what became of it."""
 
+import importlib
+import sys
 import threading
+from dataclasses import replace
 
 import pytest
-from two_use_cases import settings, write
+from two_use_cases import deployment_of, settings, write
 
 from headrace.assembly import Assembly
 from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.versions import SPARE_TERMS
 from headrace.deploying import deploy, load, source_of
 from headrace.errors import ConfigError, SinkUnavailable, StoreUnavailable
-from headrace.model.streams import Tenant
+from headrace.model.records import LaneStart
+from headrace.model.streams import LaneId, Slice, State, Tenant
+from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory
@@ -17,6 +23,8 @@ from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
 from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
+from headrace.versions import Code, LocalModule
+from headrace.versions.loading import _known
 
 #: far more than anything here takes that does not hang
 MOST_S = 30.0
@@ -390,6 +398,171 @@ def test_a_fault_of_ours_in_the_thread_that_looks_ends_the_driver(assembly, monk
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     with pytest.raises(AssertionError, match="ours"):
         assembly.run()
+
+
+# --- what is forgotten -----------------------------------------------------------------------
+
+
+def imported():
+    """Versions of which modules are in this process."""
+    found = {name.partition(".")[0] for name in sys.modules if name.startswith("headrace_version_")}
+    assert found <= set(_known)
+    return len(_known)
+
+
+def test_a_driver_that_is_deployed_to_every_day_keeps_what_runs_alone(tmp_path, store, assembly):
+    for number in range(40):
+        wanted = new_version(tmp_path, store, number)
+        taken(assembly)
+        assert running(assembly)["one"] == wanted["one"].digest
+        assert assembly.driver.versions.newest["one"].use_case(None, None) == number
+    assert imported() == 1
+    write(tmp_path, answer="'one alone'")
+    deployed(tmp_path, store, "one")
+    taken(assembly)
+    assert imported() == 2, "use case two runs as it was"
+
+
+def test_refused_versions_are_forgotten_and_what_is_tried_again_is_not_imported_anew(
+    tmp_path, store, assembly, foreign, clock
+):
+    foreign.acts["prepare"] = ConfigError("no column")
+    for number in range(20):
+        new_version(tmp_path, store, number)
+        taken(assembly)
+    assert imported() == 2, "what runs, and what was refused last"
+    tried = assembly.taking._refused["one"].module
+    module = sys.modules[tried]
+    clock.move(3600.0)
+    taken(assembly)
+    assert sys.modules[tried] is module
+
+
+@pytest.mark.parametrize("broken", ["raise SystemExit", "x = 1 / 0"])
+def test_versions_that_do_not_import_leave_nothing_behind(tmp_path, store, assembly, broken):
+    source = source_of(settings(), tmp_path)
+    for number in range(20):
+        code = Code(
+            "use_cases",
+            (LocalModule("use_cases", False, "use_cases.py", f"{broken}  # {number}".encode()),),
+        )
+        source.shelf.keep(code, "test")
+        for each in store.deployments():
+            store.deploy(replace(each, digest=code.digest))
+        taken(assembly)
+        assert "does not import" in said(store)["one"].error or "ends" in said(store)["one"].error
+    assert imported() == 1
+
+
+def test_while_an_import_hangs_nothing_is_forgotten(tmp_path, store, assembly, foreign):
+    assembly.taking.limit_s = 0.01
+    foreign.acts["import"] = "hang"
+    new_version(tmp_path, store, 1)
+    taken(assembly)
+    foreign.acts.clear()
+    assembly.taking.limit_s = MOST_S
+    for number in range(2, 5):
+        new_version(tmp_path, store, number)
+        taken(assembly)
+    assert imported() > 1
+    late = list(assembly.taking._hanging)
+    foreign.gone_on.set()
+    assert all(each.over.wait(MOST_S) for each in late)
+    taken(assembly)
+    assert imported() == 1
+
+
+def test_a_version_that_hangs_later_is_still_there_when_it_goes_on(
+    tmp_path, store, assembly, foreign
+):
+    assembly.taking.limit_s = 0.01
+    foreign.acts["prepare", "one"] = "hang"
+    new_version(tmp_path, store, 1)
+    taken(assembly)
+    (late,) = assembly.taking._hanging
+    assembly.taking.limit_s = MOST_S
+    foreign.acts.clear()
+    for number in range(2, 10):
+        new_version(tmp_path, store, number)
+        taken(assembly)
+    assert (late.module in sys.modules, imported()) == (True, 2)
+
+
+def test_a_wave_in_flight_keeps_its_version_until_it_is_over(tmp_path, store, assembly):
+    def imports_now():
+        version = old.module.partition(".")[0]
+        return importlib.import_module(f"{version}.helper").x
+
+    (tmp_path / "helper.py").write_text("x = 5\n")
+    write(tmp_path, answer="__import__")
+    path = tmp_path / "use_cases.py"
+    path.write_text(path.read_text().replace("return __import__", "import helper; return helper.x"))
+    deployed(tmp_path, store)
+    taken(assembly)
+    old = assembly.driver.versions.newest["one"].use_case
+    wave = Wave("w1", "one", (), 1.0, terms=old.terms)
+    assembly.engine.start(wave)
+    for number in range(10):
+        new_version(tmp_path, store, number)
+        taken(assembly)
+    assert old(None, None) == imports_now() == 5, "its handler imports when it runs"
+    assembly.engine.finished(0.0)
+    assembly.taking.look()
+    assert imported() == 1
+    with pytest.raises(ModuleNotFoundError):
+        imports_now()
+
+
+def recorded(store, terms):
+    """A wave that was written down, of a tenant that is suspended."""
+    (stream,) = (each for each in store.streams() if each.id.use_case == "one")
+    store.start_lanes([LaneStart(stream.id, "id", {0: 0})])
+    piece = Slice(LaneId("one", "acme", 0), stream.topic, 0, 5, stream.epoch)
+    wave = Wave("w0", "one", (Bin((piece,), 1.0),), 1.0, terms=terms)
+    assert store.record_intent(wave, "d1")
+    return wave
+
+
+def test_a_version_that_something_is_recorded_under_stays(tmp_path, store, assembly):
+    write(tmp_path, answer="1")
+    path = tmp_path / "use_cases.py"
+    source, olds = path.read_text(), []
+    store.add_tenant(Tenant("acme"))
+    store.set_tenant_state("acme", State.SUSPENDED)
+    for number in range(SPARE_TERMS + 3):
+        path.write_text(source.replace("ParquetFiles(name)", f"ParquetFiles(name + '{number}')"))
+        deployed(tmp_path, store)
+        taken(assembly)
+        olds.append(assembly.driver.versions.newest["one"].use_case)
+        assembly.driver.turn()
+        if not number:
+            kept = recorded(store, olds[0].terms)
+    assembly.taking.look()
+    assert imported() == SPARE_TERMS + 1
+    assert assembly.driver.versions.of(kept).use_case is olds[0]
+    assert olds[0](None, None) == 1
+    assert olds[0].module in sys.modules
+    assert olds[1].module not in sys.modules
+
+
+def test_a_rerun_that_is_done_takes_its_version_along(tmp_path, store, assembly):
+    one = deployed(tmp_path, store)["one"]
+    names = [f"one~{number}" for number in range(1, 4)]
+    for name in names:
+        rerun = replace(one, use_case=name, until={0: 5})
+        store.deploy(rerun, anew=True)
+        taken(assembly)
+        assert name in running(assembly)
+        store.deploy(replace(deployment_of(store, name), until={}))
+        new_version(tmp_path, store, int(name[-1]))
+        for _ in range(2):
+            taken(assembly)
+            assembly.driver.turn()
+    assert set(running(assembly)) == {"one", "two"} == set(assembly.taking._runs)
+    taken(assembly)
+    assert imported() == 1
+    with pytest.raises(KeyError):
+        assembly.engine.start(Wave("w1", "one~1", (), 1.0))
 
 
 # --- the first turn --------------------------------------------------------------------------

@@ -11,7 +11,7 @@ planned from the positions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -169,6 +169,10 @@ class Driver:
         self.versions.take(use_case, deployment)
         self.observer.forget_revision()
 
+    def end(self, names: Collection[str]) -> None:
+        """Let use cases go of which nothing more is to come, such as reruns that are done."""
+        self.versions.end(names)
+
     @property
     def deployed(self) -> Mapping[str, Deployment]:
         """What it runs, by use case."""
@@ -303,7 +307,8 @@ class Driver:
                 raise
         if self.versions.crowded:
             flying = [flight.wave for flight in self.board.flights.values()]
-            self.versions.keep([*flying, *self.parts.store.pending_intents()])
+            recorded = self.parts.store.pending_intents()
+            self.versions.keep([*flying, *recorded], self.board.streams)
         self.reach.asks(Server.KAFKA)
         self.observer.topics(now_s)
         self._recovered = True

@@ -9,12 +9,13 @@ where it is, with a reason for people.
 
 What is planned anew is always of the newest version. There is one version kept for each terms. Of
 the terms that a use case had, those are kept that something is recorded under, and the last few,
-in case another driver is late to take the newest.
+in case another driver is late to take the newest. Of a use case that is over, a rerun, none is
+kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -45,10 +46,13 @@ class Versions:
     _under: dict[tuple[str, Terms], Version] = field(default_factory=dict)
     #: there may be versions that nothing needs
     crowded: bool = False
+    #: use cases of which nothing more is to come
+    _over: set[str] = field(default_factory=set)
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case that the engine has taken, or a new version of one."""
         name = use_case.name
+        self._over.discard(name)
         self.newest[name] = made = Version(use_case, deployment)
         self._under.pop((name, use_case.terms), None)
         self._under[name, use_case.terms] = made
@@ -57,13 +61,26 @@ class Versions:
             self._adapt(name, terms)
         self.crowded |= len(known) > SPARE_TERMS
 
-    def keep(self, waves: Iterable[Wave]) -> None:
+    def end(self, names: Collection[str]) -> None:
+        """Let use cases go of which nothing more is to come, once nothing of them is left."""
+        self._over = self.newest.keys() & names
+        self.crowded |= bool(self._over)
+
+    def keep(self, waves: Iterable[Wave], held: Iterable[StreamId] = ()) -> None:
         """Let go what none of these waves needs: those in flight, and all that are recorded.
 
         Of each use case the last few terms stay all the same. A wave that another driver records
         later under older ones waits, should this driver inherit it.
+
+        Args:
+            waves: those.
+            held: streams that are on the board, whose use cases stay.
         """
         needed = {(wave.use_case, wave.terms) for wave in waves}
+        busy = {name for name, _ in needed} | {stream.use_case for stream in held}
+        for name in self._over - busy:
+            self._let_go(name)
+        self._over = set()
         needed |= {(name, use_case.terms) for name, (use_case, _) in self.newest.items()}
         known: dict[str, list[Terms]] = {}
         for name, terms in self._under:
@@ -74,6 +91,13 @@ class Versions:
                     del self._under[name, terms]
                     self.engine.forget(name, terms)
         self.crowded = False
+
+    def _let_go(self, name: str) -> None:
+        del self.newest[name]
+        for of, terms in [key for key in self._under if key[0] == name]:
+            del self._under[of, terms]
+            self.engine.forget(of, terms)
+        self.engine.forget(name, None)
 
     def of(self, wave: Wave) -> Version:
         """The version of a wave that was started."""

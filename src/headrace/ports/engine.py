@@ -71,11 +71,17 @@ class Engine(Protocol):
                 otherwise it is made now.
         """
 
-    def forget(self, use_case: str, terms: Terms) -> None:
+    def forget(self, use_case: str, terms: Terms | None) -> None:
         """Let the version of a use case under some terms go; no wave with them starts any more.
 
         Waves that were started before end with it all the same. The version taken last of all stays
-        for waves without terms. What is not known is let be.
+        for waves without terms; it goes by None. What is not known is let be.
+        """
+
+    def modules(self) -> frozenset[str]:
+        """Names of the modules of all that waves in flight run, and waves to come may run.
+
+        Safe in any thread.
         """
 
     def start(self, wave: Wave) -> None:

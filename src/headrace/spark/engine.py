@@ -113,8 +113,8 @@ class SparkEngine:
     _done: queue.SimpleQueue[WaveResult] = field(default_factory=queue.SimpleQueue)
     #: job groups of the waves that did not come back yet, by wave id
     _groups: dict[str, str] = field(default_factory=dict)
-    #: digests of the code that these waves run, by wave id
-    _codes: dict[str, str] = field(default_factory=dict)
+    #: what these waves run, by wave id
+    _running: dict[str, _Deployed] = field(default_factory=dict)
     #: job groups that were cancelled
     _cancelled: set[str] = field(default_factory=set)
     _seeds: dict[int, RDD[int]] = field(default_factory=dict)
@@ -174,9 +174,13 @@ class SparkEngine:
         for terms in (use_case.terms, None):
             self._deployed[use_case.name, terms] = made
 
-    def forget(self, use_case: str, terms: Terms) -> None:
+    def forget(self, use_case: str, terms: Terms | None) -> None:
         """Let a version go that no wave is started with any more."""
         self._deployed.pop((use_case, terms), None)
+
+    def modules(self) -> frozenset[str]:
+        """Modules of what waves in flight run, and waves to come may run."""
+        return frozenset(each.use_case.module for each in self._asked_for())
 
     def start(self, wave: Wave) -> None:
         """Run a wave; it comes back from ``finished``, whatever happens to it."""
@@ -185,7 +189,7 @@ class SparkEngine:
         # the old one: neither that it was cancelled nor the crumbs of a worker that died.
         group = f"{wave.id} {uuid.uuid4().hex}"
         self._groups[wave.id] = group
-        self._codes[wave.id] = deployed.work.digest
+        self._running[wave.id] = deployed
         needed = self._needed()
         self._threads.submit(lambda: self._run(wave, deployed, group, needed))
 
@@ -284,10 +288,15 @@ class SparkEngine:
         return self._warm
 
     def _needed(self) -> frozenset[str]:
-        """Code that tasks may still ask for: of waves to come, and of those in flight."""
-        # Copies: other threads take waves out.
-        deployed = {each.work.digest for each in list(self._deployed.values())}
-        return frozenset(deployed.union(list(self._codes.values())))
+        """Code that tasks may still ask for."""
+        return frozenset(each.work.digest for each in self._asked_for())
+
+    def _asked_for(self) -> list[_Deployed]:
+        """What waves to come may run, and what those in flight run."""
+        # Copies: other threads take waves out. In this order: what is superseded between the two
+        # has its waves in the second.
+        deployed = list(self._deployed.values())
+        return deployed + list(self._running.values())
 
     def _warm_up(self, slots: int) -> int:
         # A copy: this is not the thread that takes use cases.
@@ -328,7 +337,7 @@ class SparkEngine:
         finally:
             # Even if that wait fails: a wave that never came back would hold its lanes.
             del self._groups[wave.id]
-            del self._codes[wave.id]
+            del self._running[wave.id]
             self._cancelled.discard(group)
             self._spark.forget(group)
             self._done.put(WaveResult(wave, receipts, time.monotonic() - started, error))

@@ -18,8 +18,11 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -108,7 +111,10 @@ class FrameJob:
 
     def run(self, wave: Wave) -> list[Receipt]:
         """Read, persist, call the handler, and on failure find the culprit."""
-        send_by_value(self.use_case)
+        with sent_by_value(self.use_case):
+            return self._run(wave)
+
+    def _run(self, wave: Wave) -> list[Receipt]:
         wire = (
             self.session.range(0, len(wave.bins), 1, len(wave.bins))
             .mapInArrow(ReadBin(self.work, wave.bins, self.needed), from_arrow_schema(_WIRE))
@@ -126,15 +132,35 @@ class FrameJob:
             wire.unpersist()
 
 
-def send_by_value(use_case: UseCase) -> None:
-    """Let Spark send the local functions that a handler gives it (a udf, say) by value.
+@contextmanager
+def sent_by_value(use_case: UseCase) -> Iterator[None]:
+    """For a while Spark sends the local functions that a handler gives it (a udf, say) by value.
 
-    Their modules have names of their version, which no worker can import.
+    Their modules have names of their version, which no worker can import. Spark keeps one list of
+    such modules for the process, in which no version stays for ever.
     """
     name = home_of(use_case)
-    if version_of(name) is not None:
-        package = sys.modules[name.partition(".")[0]]
-        cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
+    if version_of(name) is None:
+        yield
+        return
+    package = sys.modules[name.partition(".")[0]]
+    with _registering:
+        if not _sending[package.__name__]:
+            cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
+        _sending[package.__name__] += 1
+    try:
+        yield
+    finally:
+        with _registering:
+            _sending[package.__name__] -= 1
+            if not _sending[package.__name__]:
+                del _sending[package.__name__]
+                cloudpickle.unregister_pickle_by_value(package)  # type: ignore[no-untyped-call]
+
+
+#: waves that run, by the package of their version; waves of one version may overlap
+_sending: Counter[str] = Counter()
+_registering = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,6 +237,28 @@ class EngineContract(ABC):
             engine.start(replace(wave("w4", "dune"), terms=first.terms))
         assert engine.finished(0.0) == []
 
+    def test_modules_are_those_of_what_runs_or_may_run(self, engine: Engine) -> None:
+        def version(module: str, order: str) -> UseCase:
+            made = use_case(topic=_TOPIC, sink=ParquetFiles("out"), name="quick", order=order)
+            found = replace(made(_answer), module=module)
+            engine.take(found, Deployment("quick", "m.py", "0" * 64, _TOPIC))
+            return found
+
+        assert engine.modules() == frozenset()
+        first = version("v1.a", "lane")
+        version("v2.a", "stream")
+        assert engine.modules() == {"v1.a", "v2.a"}
+        version("v3.a", "lane")
+        assert engine.modules() == {"v2.a", "v3.a"}
+        engine.start(replace(wave("w1", "acme"), terms=first.terms))
+        version("v4.a", "lane")
+        assert {"v2.a", "v4.a"} <= engine.modules()
+        results(engine, 1)
+        assert engine.modules() == {"v2.a", "v4.a"}
+        for terms in (first.terms, replace(first.terms, order=Order.STREAM), None):
+            engine.forget("quick", terms)
+        assert engine.modules() == frozenset()
+
     def test_an_engine_survives_a_worker_that_dies(self, engine: Engine) -> None:
         take(engine, self.deadly(engine))
         engine.start(wave("w1"))

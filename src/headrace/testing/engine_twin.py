@@ -73,10 +73,10 @@ class InProcessEngine:
     #: the slots that were asked for, each time
     asked_for: list[int] = field(default_factory=list)
     _clients: Kept | None = None
-    _works: dict[tuple[str, Terms | None], Work] = field(default_factory=dict)
+    _works: dict[tuple[str, Terms | None], LoadedWork] = field(default_factory=dict)
     _waiting: deque[Wave] = field(default_factory=deque)
     #: the version that a waiting wave was started with, by wave id
-    _taken: dict[str, Work] = field(default_factory=dict)
+    _taken: dict[str, LoadedWork] = field(default_factory=dict)
     _cancelled: set[str] = field(default_factory=set)
 
     def packed(self, use_case: UseCase) -> bytes:
@@ -101,9 +101,14 @@ class InProcessEngine:
         for terms in (use_case.terms, None):
             self._works[use_case.name, terms] = work
 
-    def forget(self, use_case: str, terms: Terms) -> None:
+    def forget(self, use_case: str, terms: Terms | None) -> None:
         """Let a version go."""
         self._works.pop((use_case, terms), None)
+
+    def modules(self) -> frozenset[str]:
+        """Modules of what was taken, and of what waits."""
+        works = [*self._works.values(), *self._taken.values()]
+        return frozenset(each.use_case.module for each in works if each.use_case is not None)
 
     def start(self, wave: Wave) -> None:
         """Remember a wave; it runs when ``finished`` is asked."""

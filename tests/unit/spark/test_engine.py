@@ -75,7 +75,7 @@ class Started:
         return self.kept[name]
 
     def ended(self, name):
-        del self.engine._codes[name]
+        del self.engine._running[name]
 
 
 def test_tasks_keep_the_newest_version_and_those_of_waves_in_flight(monkeypatch):
@@ -101,3 +101,16 @@ def test_tasks_keep_a_version_for_each_terms_until_it_is_forgotten(monkeypatch):
     assert started.start("w2", new) == {first, second}
     started.ended("w1")
     assert started.start("w3", new) == {second}
+
+
+def test_modules_of_a_version_are_needed_until_its_last_wave_is_over(monkeypatch):
+    started = Started(monkeypatch)
+    for number in (1, 2, 3):
+        made, _ = started.take(number)
+        started.engine._deployed["keep", None].use_case = replace(made, module=f"v{number}.a")
+        started.start(f"w{number}")
+    assert started.engine.modules() >= {"v1.a", "v2.a", "v3.a"}
+    started.ended("w1")
+    assert "v1.a" not in started.engine.modules()
+    started.ended("w3")
+    assert "v3.a" in started.engine.modules(), "waves to come run it"

@@ -9,7 +9,7 @@ import pytest
 from pyspark import cloudpickle as spark_pickle
 
 from headrace.errors import ConfigError
-from headrace.spark.frames import send_by_value
+from headrace.spark.frames import sent_by_value
 from headrace.spark.shipping import code_of
 from headrace.versions import find_module, load_code, read_code
 from headrace.versions.code import sha256
@@ -182,10 +182,27 @@ def test_what_a_handler_gives_to_spark_goes_by_value(tmp_path):
         "def twice(x):\n    return same(x) * 2\n\ndef same(x):\n    return x\n"
     )
     use_case = load(tmp_path).use_cases["count"]
-    send_by_value(use_case)
-    code = spark_pickle.dumps(use_case(None, None))
+    with sent_by_value(use_case):
+        code = spark_pickle.dumps(use_case(None, None))
     with nothing_imported():
         assert spark_pickle.loads(code)(4) == 8
+
+
+def test_spark_forgets_what_goes_by_value_with_the_last_wave_of_its_version(tmp_path):
+    before = spark_pickle.list_registry_pickle_by_value()
+    versions = []
+    for number in range(40):
+        write(tmp_path / "use_cases.py", answer=f"{number}")
+        versions.append(load(tmp_path).use_cases["count"])
+        with sent_by_value(versions[-1]):
+            pass
+    assert spark_pickle.list_registry_pickle_by_value() == before
+    with sent_by_value(versions[0]):
+        with pytest.raises(ZeroDivisionError), sent_by_value(versions[0]):
+            _ = 1 / 0
+        there = spark_pickle.list_registry_pickle_by_value() - before
+        assert there == {versions[0].module.partition(".")[0]}, "another wave of it goes on"
+    assert spark_pickle.list_registry_pickle_by_value() == before
 
 
 WITH_TIMED = """\

@@ -304,9 +304,13 @@ class Engine:
         work = self.cluster.loaded(use_case, deployment)
         self._works |= {(use_case.name, terms): work for terms in (use_case.terms, None)}
 
-    def forget(self, use_case: str, terms: Terms) -> None:
+    def forget(self, use_case: str, terms: Terms | None) -> None:
         """Let a version go."""
         self._works.pop((use_case, terms), None)
+
+    def modules(self) -> frozenset[str]:
+        """Nothing here is imported."""
+        return frozenset()
 
     def start(self, wave: Wave) -> None:
         """Hand a wave to the cluster."""
