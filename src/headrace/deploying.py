@@ -58,6 +58,20 @@ def with_seal_key(connections: Connections, store: Store) -> Connections:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """The module that the YAML file names, as it was at one look."""
+
+    path: Path
+    code: Code
+    shelf: Shelf
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it was found fit when it was deployed."""
+        return self.shelf.take(self.code.digest) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where the code of deployments is."""
 
@@ -65,6 +79,15 @@ class Source:
     module: str
     folder: Path
     shelf: Shelf
+
+    def read(self) -> Found:
+        """The module as it is now.
+
+        Raises:
+            ConfigError: it is not there, or a source cannot be read.
+        """
+        place = find_module(self.module, self.folder)
+        return Found(place.path, read_code(place), self.shelf)
 
     def deployed_code(self, deployment: Deployment) -> Code:
         """What was deployed: the copy that was kept, or the file itself if it is still that.
@@ -108,21 +131,26 @@ def source_of(settings: Settings, folder: Path) -> Source:
     return Source(settings.module, folder, Shelf((folder / settings.versions).resolve()))
 
 
-def load(settings: Settings, folder: Path) -> Offer[UseCase]:
+def load(settings: Settings, folder: Path, found: Found | None = None) -> Offer[UseCase]:
     """The use cases of the file, imported into this process; those in ``use_cases`` are known.
+
+    Args:
+        settings: the YAML file.
+        folder: where it is.
+        found: the module, if it was read already.
 
     Raises:
         ConfigError: the module does not load, or the YAML names a use case it does not have.
     """
-    place = find_module(settings.module, folder)
-    code = read_code(place)
-    use_cases = load_code(code, place.path).use_cases
-    return _known(settings, Offer(place.path, code, source_of(settings, folder).shelf, use_cases))
+    found = found or source_of(settings, folder).read()
+    use_cases = load_code(found.code, found.path).use_cases
+    return _offered(settings, found, use_cases)
 
 
 def check(
     settings: Settings,
     folder: Path,
+    found: Found | None = None,
     *,
     only: str | None = None,
     but: Collection[str] = (),
@@ -133,6 +161,7 @@ def check(
     Args:
         settings: the YAML file.
         folder: where it is.
+        found: the module, if it was read already.
         only: the one use case that is to be deployed; None for all.
         but: use cases that are not to be deployed.
         servers: prepare the sinks too.
@@ -141,13 +170,11 @@ def check(
         ConfigError: something would not run, or the YAML names a use case that is not there.
         SinkUnavailable: what a sink writes to does not answer.
     """
-    place = find_module(settings.module, folder)
-    code = read_code(place)
+    found = found or source_of(settings, folder).read()
     connections = connections_of(settings, folder) if servers else None
-    names = None if only is None else frozenset({only})
-    asked = Check(code, place.path, settings.deploy_timeout, names, frozenset(but), connections)
-    shelf = source_of(settings, folder).shelf
-    return _known(settings, Offer(place.path, code, shelf, checked(asked)))
+    names, limit_s = None if only is None else frozenset({only}), settings.deploy_timeout
+    asked = Check(found.code, found.path, limit_s, names, frozenset(but), connections)
+    return _offered(settings, found, checked(asked))
 
 
 def check_without_servers(settings: Settings, folder: Path) -> None:
@@ -156,16 +183,11 @@ def check_without_servers(settings: Settings, folder: Path) -> None:
     Raises:
         ConfigError: why.
     """
-    if is_kept(settings, folder):
-        load(settings, folder)
+    found = source_of(settings, folder).read()
+    if found.is_kept:
+        load(settings, folder, found)
     else:
-        check(settings, folder, servers=False)
-
-
-def is_kept(settings: Settings, folder: Path) -> bool:
-    """Whether the file, as it is now, was found fit when it was deployed."""
-    code = read_code(find_module(settings.module, folder))
-    return source_of(settings, folder).shelf.take(code.digest) is not None
+        check(settings, folder, found, servers=False)
 
 
 def deploy(
@@ -265,12 +287,12 @@ def _chosen(settings: Settings, name: str) -> dict[str, Any]:
     }
 
 
-def _known(settings: Settings, offer: Offer[_U]) -> Offer[_U]:
-    unknown = sorted(set(settings.use_cases) - set(offer.use_cases))
+def _offered(settings: Settings, found: Found, use_cases: Mapping[str, _U]) -> Offer[_U]:
+    unknown = sorted(set(settings.use_cases) - set(use_cases))
     if unknown:
-        known = ", ".join(sorted(offer.use_cases))
-        raise ConfigError(f"use_cases: {unknown[0]} is not in {offer.path}; it has {known}")
-    return offer
+        known = ", ".join(sorted(use_cases))
+        raise ConfigError(f"use_cases: {unknown[0]} is not in {found.path}; it has {known}")
+    return Offer(found.path, found.code, found.shelf, use_cases)
 
 
 def _mark_of(settings: Settings) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from headrace.deploying import Offer, check, configure, deploy, is_kept, keep, load
+from headrace.deploying import Offer, check, configure, deploy, keep, load, source_of
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.model.records import Deployment
 from headrace.ports import Store
@@ -71,11 +71,12 @@ def begin(settings: Settings, folder: Path, store: Store, *, anew: bool = False)
 
 def _beginning(settings: Settings, folder: Path, deployed: frozenset[str]) -> Offer[Any]:
     """What the file offers; checked, but for what is deployed and was checked then."""
-    if is_kept(settings, folder):
-        offer = load(settings, folder)
+    found = source_of(settings, folder).read()
+    if found.is_kept:
+        offer = load(settings, folder, found)
         if deployed >= offer.use_cases.keys():
             return offer
-    return check(settings, folder, but=deployed)
+    return check(settings, folder, found, but=deployed)
 
 
 def _tell_apart(offer: Offer[Any], deployed: Sequence[Deployment]) -> None:

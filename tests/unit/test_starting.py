@@ -5,7 +5,8 @@ import shutil
 import pytest
 from two_use_cases import answers, deployment_of, settings, write
 
-from headrace.deploying import deploy, load
+from headrace import deploying
+from headrace.deploying import check_without_servers, deploy, load
 from headrace.errors import ConfigError, SinkUnavailable
 from headrace.starting import begin
 from headrace.versions import load_code
@@ -51,6 +52,22 @@ def test_only_what_is_deployed_is_checked(tmp_path, store, checks):
     begin(settings(), tmp_path, store, anew=True)
     assert [each.but for each in checks] == [frozenset(), {"one"}, frozenset()]
     assert all(each.connections is not None for each in checks)
+
+
+def test_a_start_reads_the_file_once(tmp_path, store, monkeypatch):
+    """Else what is checked may be another one than what is deployed."""
+    reads = []
+    read = deploying.read_code
+    monkeypatch.setattr(deploying, "read_code", lambda place: reads.append(place) or read(place))
+    write(tmp_path, names=("one",))
+    begin(settings(), tmp_path, store)
+    write(tmp_path)
+    deploying.keep(settings(), load(settings(), tmp_path))
+    reads.clear()
+    for _ in ("a use case is new", "nothing is"):
+        begin(settings(), tmp_path, store)
+    check_without_servers(settings(), tmp_path)
+    assert len(reads) == 3
 
 
 def test_a_start_takes_what_the_yaml_file_says_of_what_was_deployed(tmp_path, store):
