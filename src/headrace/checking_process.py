@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import cloudpickle
 
 from headrace.checking import Check
-from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
 from headrace.ports import Site
 from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
@@ -40,7 +40,7 @@ def main() -> int:
     except HeadraceError as error:
         _tell(out, refused=str(error))
     except BaseException as error:  # such as the repr of a sink
-        _tell(out, refused=f"{check.path}: {_told(error)}")
+        _tell(out, refused=f"{check.path}: {words_of(error)}")
     else:
         _tell(out, use_cases=found)
     out.flush()
@@ -81,7 +81,7 @@ def _pack(use_case: UseCase, at: str) -> None:
         raise ConfigError(f"{at}: {error}") from error
     except BaseException as error:
         raise ConfigError(
-            f"{at} cannot be unpacked as executors do it: {_told(error)}; it has to do without "
+            f"{at} cannot be unpacked as executors do it: {words_of(error)}; it has to do without "
             "what is there in this process alone"
         ) from error
 
@@ -100,7 +100,7 @@ def _prepare(use_case: UseCase, site: Site, check: Check, at: str) -> None:
         where = f" ({line[0]}, line {line[1]})" if line else ""
         raise ConfigError(
             f"{at}: its sink {type(use_case.sink).__name__} cannot be prepared{where}: "
-            f"{_told(error)}; mend its prepare()"
+            f"{words_of(error)}; mend its prepare()"
         ) from error
 
 
@@ -123,10 +123,6 @@ def _private_output() -> TextIO:
 def _line_of(use_case: UseCase) -> str:
     code = getattr(use_case.handler, "__code__", None)
     return f", line {code.co_firstlineno}" if code else ""
-
-
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _tell(out: TextIO, **told: object) -> None:

@@ -201,3 +201,16 @@ class SinkRefused(Permanent):
 
 class VerifyError(Permanent):
     """A check of results found a difference."""
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an error of somebody else: to make it runs their code, which may raise."""
+    try:
+        return str(error)
+    except BaseException as trouble:
+        return f"its text cannot be had, {type(trouble).__name__}"
+
+
+def words_of(error: BaseException) -> str:
+    """What a foreign error says: its kind, and its text."""
+    return f"{type(error).__name__}: {text_of(error)}"

@@ -15,7 +15,7 @@ from math import inf, isfinite
 from typing import Literal
 
 from headrace.cycle.driver import Parts
-from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
 from headrace.model.records import Answer, Deployment
 from headrace.ports import Connections, Site
 from headrace.use_cases import UseCase
@@ -147,8 +147,4 @@ class Attempt:
     def _told(self, error: BaseException) -> HeadraceError:
         if isinstance(error, HeadraceError):
             return error
-        try:
-            text = str(error)
-        except Exception:  # it is theirs too
-            text = ""
-        return ConfigError(f"{self._does} raised {type(error).__name__}: {text}")
+        return ConfigError(f"{self._does} raised {words_of(error)}")

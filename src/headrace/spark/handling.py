@@ -31,6 +31,8 @@ from headrace.errors import (
     HeadraceError,
     Temporary,
     WrongSchema,
+    text_of,
+    words_of,
 )
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
@@ -124,7 +126,7 @@ class _Call:
         except (Exception, KeyboardInterrupt):
             raise
         except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
-            raise HandlerError(f"{type(error).__name__}: {error}") from error
+            raise HandlerError(words_of(error)) from error
         if not isinstance(output, pa.Table):
             what = "None, as without a return" if output is None else type(output).__name__
             raise WrongSchema(
@@ -235,7 +237,7 @@ def _as_declared(use_case: UseCase, output: pa.Table) -> pa.Table:
 def error_of(error: BaseException) -> SliceError:
     """Translate what a handler, sink or reader raised; foreign errors become ``HandlerError``."""
     known = isinstance(error, HeadraceError)
-    message = str(error) if known else f"{type(error).__name__}: {error}"
+    message = text_of(error) if known else words_of(error)
     return SliceError(
         temporary=isinstance(error, Temporary),
         code=type(error).__name__ if known else HandlerError.__name__,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import cloudpickle
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, words_of
 from headrace.model.streams import Guarantee, Order
 from headrace.use_cases import Handler, UseCase
 from headrace.versions.code import Code
@@ -75,9 +75,8 @@ def pickled(use_case: UseCase) -> bytes:
     try:
         code = _by_value(use_case, module)
     except Exception as exc:  # what a use case holds on to may raise anything when it is pickled
-        told = f"{type(exc).__name__}: {exc}"
         raise ConfigError(
-            f"use case {use_case.name} cannot be sent to executors: {told}; "
+            f"use case {use_case.name} cannot be sent to executors: {words_of(exc)}; "
             "open connections and Spark sessions inside the handler, not in the module"
         ) from exc
     return code if version is None else pickle.dumps(_Parcel(*version, code))

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
+from headrace.errors import words_of
 from headrace.event_times import EventTime
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import Slice
@@ -228,7 +229,7 @@ def _told_s(event_time: EventTime, records: pa.Table) -> Sequence[float | None]:
             return told
         why = f"{len(told)} times for {records.num_rows} records, or one that is not finite"
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
+        why = words_of(error)
     log.warning("event time is not told; delays are from Kafka's timestamps", error=why)
     return [None] * records.num_rows
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import cloudpickle
 
-from headrace.errors import CodeNotLoaded
+from headrace.errors import CodeNotLoaded, words_of
 from headrace.spark.shipping import home_of
 from headrace.versions.loading import forget_all_but
 
@@ -85,7 +85,7 @@ def _why(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return not_installed(error.name, where)
     return (
-        f"its code does not load {where}: {type(error).__name__}: {error}; give executors the "
+        f"its code does not load {where}: {words_of(error)}; give executors the "
         "packages and versions that the driver has, or deploy it without what does not load"
     )
 

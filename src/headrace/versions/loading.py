@@ -21,7 +21,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, text_of
 from headrace.use_cases import UseCase
 from headrace.versions.code import Code, LocalModule
 from headrace.versions.local_imports import parsed, with_private_names
@@ -186,7 +186,7 @@ def _forget(prefix: str) -> None:
 def _refusal(error: BaseException, code: Code, path: Path) -> str:
     at = line_in(error, [origin_of(each, path.parent) for each in code.modules])
     where = f"{at[0]}, line {at[1]}" if at else str(path)
-    told = str(error).replace(f"{_PREFIX}{code.digest[:16]}.", "")
+    told = text_of(error).replace(f"{_PREFIX}{code.digest[:16]}.", "")
     if isinstance(error, ConfigError):
         return told if told.startswith(where.partition(",")[0]) else f"{where}: {told}"
     if isinstance(error, SystemExit):

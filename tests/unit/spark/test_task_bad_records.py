@@ -3,7 +3,7 @@
 import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
-from headrace.errors import BrokerUnavailable
+from headrace.errors import BadRecord, BrokerUnavailable
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, StreamId
 
@@ -155,3 +155,20 @@ def test_a_sink_that_raises_for_one_tenants_rows_fails_nobody_else(bench, guaran
     assert receipts["bolt"].reached == 10
     assert receipts["acme"].error.code == "HandlerError"
     assert receipts["acme"].reached == 0
+
+
+@pytest.mark.parametrize("kind", [Exception, SystemExit, BadRecord])
+def test_an_error_whose_text_cannot_be_had_stops_its_lane_alone(bench, kind):
+    class Wordless(kind):
+        def __str__(self):
+            raise AttributeError("it has no field")
+
+    def handler(table, context):
+        if context.tenant == "acme":
+            raise Wordless(0, "no") if kind is BadRecord else Wordless
+        return with_tenant(table, context)
+
+    found = by_tenant(bench.run(ListSink(), handler=handler))
+    assert (found["bolt"].reached, found["bolt"].error) == (10, None)
+    assert found["acme"].error.message.endswith("its text cannot be had, AttributeError")
+    assert found["acme"].error.offset == 0

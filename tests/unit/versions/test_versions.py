@@ -283,6 +283,10 @@ REFUSED = [
     ("from helper import nothing", r"line 3, .*cannot import name 'nothing' from 'helper'"),
     ("import broken", r"broken.py, line 2, does not import: ZeroDivisionError"),
     ("import unread", r"unread.py, line 1, does not import: SyntaxError"),
+    (
+        "class Mine(Exception):\n    def __str__(self):\n        raise KeyError\nraise Mine",
+        r"line 6, does not import: Mine: its text cannot be had",
+    ),
     ("raise SystemExit(3)", r"line 3, ends the process when it is imported: SystemExit: 3"),
 ]
 

@@ -1,0 +1,40 @@
+"""An error of somebody else is told in words, whatever becomes of the attempt to make them."""
+
+import pytest
+
+from headrace.errors import BadRecord, text_of, words_of
+
+
+class Wordless(Exception):
+    """As if by a mistake in its ``__str__``."""
+
+    def __str__(self):
+        return f"no {self.field}"
+
+
+class Exits(Exception):
+    """Its text ends the process."""
+
+    def __str__(self):
+        raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError("no number"), "ValueError: no number"),
+        (Wordless(), "Wordless: its text cannot be had, AttributeError"),
+        (Exits(), "Exits: its text cannot be had, SystemExit"),
+    ],
+)
+def test_an_error_is_told_by_its_kind_and_its_text(error, words):
+    assert words_of(error) == words
+    assert words.endswith(text_of(error))
+
+
+def test_a_subclass_of_ours_may_be_somebody_elses():
+    class Mine(BadRecord):
+        def __str__(self):
+            raise KeyError
+
+    assert text_of(Mine(0, "no")) == "its text cannot be had, KeyError"
