@@ -58,8 +58,9 @@ class Taking:
     load: Load
     limit_s: float = LIMIT_S
     chance: Callable[[], float] = random.random
-    #: these two are touched by turns as well
+    #: these are touched by turns as well
     _ready: dict[str, Ready] = field(default_factory=dict)
+    _swapping: list[Ready] = field(default_factory=list)
     _runs: dict[str, tuple[Deployment, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _refused: dict[str, Refused] = field(default_factory=dict)
@@ -97,7 +98,8 @@ class Taking:
         if self._crash is not None:
             raise self._crash
         with self._lock:
-            found, over, self._over = list(self._ready.values()), self._over, set()
+            found = self._swapping = list(self._ready.values())
+            over, self._over = self._over, set()
         if over:
             self.driver.end(over)
         for ready in found:
@@ -111,6 +113,7 @@ class Taking:
             digest = ready.deployment.digest[:12]
             log.info("use case taken over", use_case=name, digest=digest)
             self._news.set()
+        self._swapping = []
 
     def look(self, only: Collection[str] | None = None) -> None:
         """Try what was deployed and is not taken yet, and say what became of it; may take long.
@@ -268,7 +271,7 @@ class Taking:
         if any(attempt.is_importing for attempt in self._hanging):
             return
         with self._lock:
-            ready = {each.use_case.module for each in self._ready.values()}
+            ready = {each.use_case.module for each in (*self._ready.values(), *self._swapping)}
         hanging = {attempt.module for attempt in self._hanging}
         refused = {each.module for each in self._refused.values()}
         # The engine last: what was ready a moment ago is there by now.

@@ -472,6 +472,29 @@ def test_while_an_import_hangs_nothing_is_forgotten(tmp_path, store, assembly, f
     assert imported() == 1
 
 
+def test_what_is_being_swapped_in_stays_though_a_newer_one_is_ready(
+    tmp_path, store, assembly, monkeypatch
+):
+    engine, take = assembly.engine, Engine.take
+    taken_ones = []
+
+    def interrupted(engine, use_case, deployment, code=None):
+        taken_ones.append(use_case)
+        if len(taken_ones) == 1:
+            new_version(tmp_path, store, 2)
+            assembly.taking.look()
+        take(engine, use_case, deployment, code)
+
+    new_version(tmp_path, store, 1)
+    assembly.taking.look()
+    monkeypatch.setattr(Engine, "take", interrupted)
+    assembly.taking.swap()
+    assert {each.module for each in taken_ones} == engine.modules() <= set(sys.modules)
+    assembly.taking.swap()
+    assembly.taking.look()
+    assert imported() == 1
+
+
 def test_a_version_that_hangs_later_is_still_there_when_it_goes_on(
     tmp_path, store, assembly, foreign
 ):
