@@ -14,7 +14,7 @@ from headrace.cycle.versions import SPARE_TERMS
 from headrace.deploying import deploy, load, source_of
 from headrace.errors import ConfigError, SinkUnavailable, StoreUnavailable
 from headrace.model.records import LaneStart
-from headrace.model.streams import LaneId, Slice, State, Tenant
+from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
@@ -566,6 +566,24 @@ def test_a_version_that_something_is_recorded_under_stays(tmp_path, store, assem
     assert olds[0](None, None) == 1
     assert olds[0].module in sys.modules
     assert olds[1].module not in sys.modules
+
+
+def test_what_is_over_stays_as_long_as_a_stream_of_it_is_held(store, assembly):
+    driver = assembly.driver
+
+    def end():
+        driver.end({"one"})
+        driver.turn()
+        return "one" in running(assembly)
+
+    store.add_tenant(Tenant("acme"))
+    driver.turn()
+    assert StreamId("one", "acme") in driver.board.streams
+    assert end()
+    store.set_tenant_state("acme", State.REMOVED)
+    driver.turn()
+    assert not end()
+    assert "two" in running(assembly)
 
 
 def test_a_rerun_that_is_done_takes_its_version_along(tmp_path, store, assembly):
