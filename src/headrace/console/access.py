@@ -17,14 +17,12 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute, iter_route_contexts
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from headrace.doors.guard import calling, forbidden, own
+from headrace.doors.minute import Minute
 from headrace.doors.problems import Problem, too_many
 from headrace.model.credentials import Caller, Role
 from headrace.model.streams import Stopper
@@ -132,10 +130,14 @@ async def _enter(request: Request, rule: Roles) -> None:
 class Patience:
     """How much a tenant may try to change in a minute, since each attempt is a line in the log."""
 
-    def __init__(self, per_minute: int = CHANGES_PER_MINUTE) -> None:
-        """Take how many."""
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
-        self._item = RateLimitItemPerMinute(per_minute)
+    def __init__(
+        self,
+        per_minute: int = CHANGES_PER_MINUTE,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take how many, and seconds that never go back."""
+        self._most = per_minute
+        self._minute = Minute(steady)
 
     def count(self, caller: Caller) -> None:
         """Count an attempt of a tenant, by whichever of its keys.
@@ -143,11 +145,9 @@ class Patience:
         Raises:
             Problem: 429, there were too many.
         """
-        name = str(caller.tenant)
-        if not self._limiter.hit(self._item, name):
-            ends_at_s = self._limiter.get_window_stats(self._item, name).reset_time
+        if self._minute.add(caller.tenant) > self._most:
             raise too_many(
-                "this tenant has tried to change too much in a minute", ends_at_s - time.time()
+                "this tenant has tried to change too much in a minute", self._minute.left_s()
             )
 
 

@@ -1,7 +1,7 @@
 """Who tried too often: an address that keeps showing wrong credentials waits.
 
 A key cannot be guessed, but trying costs a look into the store each time, and a flood of tries is
-a flood for the store. So failures are counted by address, and by address and prefix, over a moving
+a flood for the store. So failures are counted by address, and by address and prefix, minute by
 minute. Never by prefix alone: prefixes are no secret, and anybody could lock a tenant out with its.
 
 Counts are of this process and in memory. Of an IPv6 address the network (/64) counts, since its
@@ -10,15 +10,12 @@ owner has all the others of it too.
 
 from __future__ import annotations
 
-import math
 import time
+from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address, ip_network
 
-from limits import RateLimitItem, RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter
-
-from headrace.doors.problems import Problem, too_many
+from headrace.doors.minute import Minute
+from headrace.doors.problems import too_many
 
 #: wrong credentials that an address may show in a minute
 FAILURES_PER_MINUTE = 30
@@ -33,32 +30,29 @@ class Attempts:
         self,
         per_minute: int = FAILURES_PER_MINUTE,
         of_one_key_per_minute: int = FAILURES_OF_ONE_KEY_PER_MINUTE,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take how many may fail in a minute."""
-        self._limiter = FixedWindowRateLimiter(MemoryStorage())
-        self._any = RateLimitItemPerMinute(per_minute, namespace="address")
-        self._same = RateLimitItemPerMinute(of_one_key_per_minute, namespace="key")
+        """Take how many may fail in a minute, and seconds that never go back."""
+        self._minute = Minute(steady)
+        self._most = per_minute
+        self._most_of_one_key = of_one_key_per_minute
 
     def check(self, address: str, prefix: str) -> None:
         """Raise the 429 ``Problem`` if this address has to wait."""
-        for item, names in self._counted(address, prefix):
-            if not self._limiter.test(item, *names):
-                raise self._wait(item, names)
+        network = _network(address)
+        if (
+            self._minute.count(network) >= self._most
+            or self._minute.count((network, prefix)) >= self._most_of_one_key
+        ):
+            wait_s = self._minute.left_s()
+            raise too_many("too many wrong credentials came from this address", wait_s)
 
     def failed(self, address: str, prefix: str, *, is_guess: bool = True) -> None:
         """Count a wrong credential, or one that has ended, which only counts for itself."""
-        for item, names in self._counted(address, prefix):
-            if is_guess or item is self._same:
-                self._limiter.hit(item, *names)
-
-    def _counted(self, address: str, prefix: str) -> list[tuple[RateLimitItem, tuple[str, ...]]]:
         network = _network(address)
-        return [(self._any, (network,)), (self._same, (network, prefix))]
-
-    def _wait(self, item: RateLimitItem, names: tuple[str, ...]) -> Problem:
-        ends_at_s = self._limiter.get_window_stats(item, *names).reset_time
-        wait_s = max(1, math.ceil(ends_at_s - time.time()))
-        return too_many("too many wrong credentials came from this address", wait_s)
+        self._minute.add((network, prefix))
+        if is_guess:
+            self._minute.add(network)
 
 
 def _network(address: str) -> str:

@@ -1,10 +1,13 @@
 """Who may call what: nothing opens that the table does not name."""
 
+import time
+
 import pytest
 from fastapi import APIRouter
 
-from headrace.console.access import OPEN, RULES, GuardedRoute, routes_of, sees
+from headrace.console.access import OPEN, RULES, GuardedRoute, Patience, routes_of, sees
 from headrace.console.api import create_app
+from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller, Role
 
 FILLED = {"tenant": "acme", "use_case": "score", "number": "1", "prefix": "00000000", "path": "x"}
@@ -130,3 +133,17 @@ def test_a_session_that_is_ended_takes_its_cookie_back(api):
 def test_what_keys_are_made_with_is_shown_nowhere(app, parts):
     for shown in (repr(parts), repr(app.state.desk)):
         assert parts.secret.decode() not in shown
+
+
+def test_a_tenant_that_tried_too_much_waits_for_the_rest_of_a_minute_also_if_the_clock_is_set_back(
+    monkeypatch,
+):
+    steady_s = 0.0
+    patience, caller = Patience(1, lambda: steady_s), Caller("key:a", Role.TENANT, "acme")
+    patience.count(caller)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    with pytest.raises(Problem) as refused:
+        patience.count(caller)
+    assert refused.value.headers == {"Retry-After": "60"}
+    steady_s += 60.0
+    patience.count(caller)

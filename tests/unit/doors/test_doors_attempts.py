@@ -1,5 +1,7 @@
 """Which addresses count as one."""
 
+import time
+
 import pytest
 
 from headrace.doors.attempts import Attempts
@@ -36,4 +38,19 @@ def test_one_key_may_fail_less_often_than_all():
     for _ in range(2):
         attempts.failed("9.9.9.9", "a")
     assert waits(attempts, "9.9.9.9", "a")
+    assert not waits(attempts, "9.9.9.9", "b")
+
+
+@pytest.mark.parametrize("set_by_s", [-86_400.0, -3_600.0, 3_600.0])
+def test_who_guesses_waits_for_the_rest_of_a_minute_however_the_clock_is_set(monkeypatch, set_by_s):
+    steady_s = 100.0
+    attempts = Attempts(per_minute=1, steady=lambda: steady_s)
+    attempts.failed("9.9.9.9", "a")
+    steady_s += 59.0
+    set_s = time.time() + set_by_s
+    monkeypatch.setattr(time, "time", lambda: set_s)
+    with pytest.raises(Problem) as refused:
+        attempts.check("9.9.9.9", "b")
+    assert refused.value.headers == {"Retry-After": "1"}
+    steady_s += 1.0
     assert not waits(attempts, "9.9.9.9", "b")
