@@ -55,6 +55,8 @@ def told(standing: Standing) -> str:
         return "runs it"
     if standing.stand is Stand.SILENT:
         return "gives no sign of life, and is not waited for"
+    if standing.stand is Stand.OVERTAKEN:
+        return f"runs {(standing.digest or '')[:12]}, which was deployed after it"
     if standing.stand is Stand.WAITING:
         return f"has not answered yet{_before(standing) if standing.digest else ''}"
     again = "it tries again by itself" if standing.again else "deploy it again when that is mended"

@@ -21,6 +21,7 @@ class Stand(StrEnum):
 
     RUNS = "runs"  #: it runs it
     REFUSED = "refused"  #: it says why it does not
+    OVERTAKEN = "overtaken"  #: it runs another version, which was deployed after this one
     WAITING = "waiting"  #: it has not answered yet
     SILENT = "silent"  #: it gives no sign of life; what it said last may be long over
 
@@ -59,15 +60,17 @@ def standings(
     return [
         Standing(name, Stand.SILENT)
         if name in silent
-        else _standing(name, said.get(name), deployment.revision)
+        else _standing(name, said.get(name), deployment)
         for name in sorted(drivers)
     ]
 
 
-def _standing(driver: str, answer: Answer | None, revision: int) -> Standing:
+def _standing(driver: str, answer: Answer | None, deployment: Deployment) -> Standing:
     if answer is None:
         return Standing(driver, Stand.WAITING)
-    if answer.revision < revision:
+    if answer.revision < deployment.revision:
         return Standing(driver, Stand.WAITING, answer.digest)
-    stand = Stand.RUNS if answer.error is None else Stand.REFUSED
+    stand = Stand.REFUSED
+    if answer.error is None:
+        stand = Stand.RUNS if answer.digest == deployment.digest else Stand.OVERTAKEN
     return Standing(driver, stand, answer.digest, answer.since_s, answer.error, answer.again)

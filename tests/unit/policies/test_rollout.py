@@ -34,3 +34,8 @@ def test_the_word_of_one_that_gives_no_sign_of_life_counts_for_nothing():
 
 def test_who_is_no_driver_any_more_is_not_there():
     assert standings(SCORE, [], (), [answer("a", 7)]) == []
+
+
+def test_who_runs_what_somebody_else_deployed_since_does_not_run_this():
+    (found,) = standings(SCORE, ["a"], (), [answer("a", 8, "newer")])
+    assert found == Standing("a", Stand.OVERTAKEN, "newer", 5.0)
