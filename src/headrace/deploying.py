@@ -225,10 +225,12 @@ def deploy(
     return changed
 
 
-def configure(settings: Settings, store: Store, deployed: Sequence[Deployment]) -> None:
-    """Let what was deployed be run as the YAML file says now."""
+def configure(settings: Settings, store: Store, names: Collection[str]) -> None:
+    """Let what is deployed at this moment be run as the YAML file says now."""
     before = store.deployments()
-    for deployment in deployed:
+    for deployment in before:
+        if deployment.use_case not in names:
+            continue
         wanted = replace(deployment, **_chosen(settings, deployment.use_case))
         if wanted != deployment:
             _put(store, wanted, before)

@@ -41,11 +41,7 @@ def begin(settings: Settings, folder: Path, store: Store, *, anew: bool = False)
         ConfigError: what has to be deployed cannot be.
         SinkUnavailable: what a sink writes to does not answer.
     """
-    deployed = {
-        deployment.use_case: deployment
-        for deployment in store.deployments()
-        if deployment.until is None
-    }
+    deployed = _deployed(store)
     try:
         offer = _beginning(settings, folder, frozenset() if anew else frozenset(deployed))
     except (ConfigError, SinkUnavailable) as error:
@@ -56,17 +52,27 @@ def begin(settings: Settings, folder: Path, store: Store, *, anew: bool = False)
         log.warning(
             "what was deployed runs; what lies in the folder cannot be deployed", error=str(error)
         )
-        configure(settings, store, [deployed[name] for name in sorted(ours)])
+        configure(settings, store, sorted(ours))
         return frozenset(ours)
+    deployed = _deployed(store)  # to check may take a minute, and somebody may deploy meanwhile
     new = [name for name in sorted(offer.use_cases) if anew or name not in deployed]
     for name in new:
         deploy(settings, offer, store, name)
     old = [deployed[name] for name in sorted(offer.use_cases) if name not in new]
-    configure(settings, store, old)
+    configure(settings, store, [deployment.use_case for deployment in old])
     _tell_apart(offer, old)
     if any(deployment.digest == offer.digest for deployment in old):
         _keep_again(settings, offer)
     return frozenset(offer.use_cases)
+
+
+def _deployed(store: Store) -> dict[str, Deployment]:
+    """What is deployed, but for reruns."""
+    return {
+        deployment.use_case: deployment
+        for deployment in store.deployments()
+        if deployment.until is None
+    }
 
 
 def _beginning(settings: Settings, folder: Path, deployed: frozenset[str]) -> Offer[Any]:

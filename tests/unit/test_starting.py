@@ -79,6 +79,28 @@ def test_a_start_takes_what_the_yaml_file_says_of_what_was_deployed(tmp_path, st
     assert answers(store, tmp_path) == 1
 
 
+@pytest.mark.parametrize("is_fit", [True, False])
+def test_a_start_that_takes_long_undoes_nothing_that_is_deployed_meanwhile(
+    tmp_path, store, monkeypatch, is_fit
+):
+    write(tmp_path, names=("one",), answer="1")
+    begin(settings(), tmp_path, store)
+    given = settings(use_cases={"one": {"priority": 5}})
+
+    def checked(check):
+        write(tmp_path, answer="2")
+        deploy(given, load(given, tmp_path), store)
+        if not is_fit:
+            raise ConfigError("it does not import")
+        return load_code(check.code, check.path).use_cases
+
+    monkeypatch.setattr("headrace.deploying.checked", checked)
+    write(tmp_path, answer="3")
+    begin(given, tmp_path, store)
+    assert [answers(store, tmp_path, name) for name in ("one", "two")] == [2, 2]
+    assert deployment_of(store).priority == 5
+
+
 def test_a_broken_file_stops_no_start_of_what_was_deployed(tmp_path, store, capsys):
     write(tmp_path, answer="1")
     begin(settings(), tmp_path, store)
