@@ -34,6 +34,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+import psutil
+
 from headrace.errors import TaskLost
 from headrace.model.streams import Slice
 
@@ -155,8 +157,15 @@ def _sweep(folder: Path) -> None:
     old_s = time.time() - _KEEP_S
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
-            if _OURS.fullmatch(path.name) and _is_old_file(path.lstat(), old_s):
+            is_old = _OURS.fullmatch(path.name) and _is_old_file(path.lstat(), old_s)
+            if is_old and not _is_needed(path):
                 path.unlink()
+
+
+def _is_needed(path: Path) -> bool:
+    """Whether somebody is at a slice of it still: a task may take hours, and a clock be set."""
+    # What this process left is of an earlier task: it has one at a time, and begins the next.
+    return any(pid != os.getpid() and psutil.pid_exists(pid) for _, pid in _read(path))
 
 
 def _is_old_file(found: os.stat_result, before_s: float) -> bool:

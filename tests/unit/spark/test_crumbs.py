@@ -1,6 +1,7 @@
 """Knowing at which slice a worker died."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -90,6 +91,31 @@ def test_crumbs_of_tasks_that_never_came_back_are_swept(tmp_path, monkeypatch):
     monkeypatch.setattr(crumbs, "_swept_at_s", float("-inf"))
     crumbs_of("w2", "0", SLICES)
     assert not left.exists()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.filterwarnings("ignore:This process")
+def test_crumbs_of_a_task_that_still_runs_are_kept_however_old_they_are(tmp_path, monkeypatch):
+    begun = os.pipe()
+    child = os.fork()
+    if child == 0:
+        made = crumbs_of("w1", "0", SLICES)
+        made.during(SLICES[1], lambda: (os.write(begun[1], b"."), time.sleep(60)))
+        os._exit(0)
+    try:
+        os.read(begun[0], 1)
+        (crumb,) = tmp_path.glob("*/*")
+        os.utime(crumb, (1.0, 1.0))
+        monkeypatch.setattr(crumbs, "_swept_at_s", float("-inf"))
+        crumbs_of("w2", "0", SLICES)
+        assert processes_of("w1") == {child}
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    os.utime(crumb, (1.0, 1.0))
+    monkeypatch.setattr(crumbs, "_swept_at_s", float("-inf"))
+    crumbs_of("w2", "1", SLICES)
+    assert not crumb.exists()
 
 
 def as_it_is_named(tmp_path):
