@@ -78,7 +78,8 @@ class Store(Protocol):
         Args:
             tenant: the one to add; who stopped it, its generation and when it was added again are
                 given by the store. One that is suspended is so by an operator.
-            at_s: seconds since 1970; None is now.
+            at_s: seconds since 1970; None is now. One that was added again is told to be of no
+                sooner than the history that its name has.
 
         Raises:
             ConfigError: it is there, or cannot be added like this.

@@ -16,13 +16,13 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.streams import State, Stopper, StreamId, Tenant, Throttle
 from headrace.policies.stops import resumed, stopped
 from headrace.store import keys, stoppers, stops, streams
-from headrace.store.schema import deployments, positions, tenants
+from headrace.store.schema import deployments, points, positions, tenants
 from headrace.store.schema import streams as stream_rows
 
 #: it becomes part of a topic's name, of URLs and of folders
@@ -50,7 +50,8 @@ def add(connection: Connection, tenant: Tenant, at_s: float) -> None:
     if state is None:
         connection.execute(insert(tenants).values(name=tenant.name, **values))
     else:
-        values |= {"generation": _begin_anew(connection, tenant.name), "added_again_s": at_s}
+        since_s = max(at_s, _told_until_s(connection, tenant.name))
+        values |= {"generation": _begin_anew(connection, tenant.name), "added_again_s": since_s}
         connection.execute(update(tenants).where(tenants.c.name == tenant.name).values(values))
     for_all = select(deployments.c.use_case, deployments.c.topic).where(deployments.c.all_tenants)
     for row in connection.execute(for_all).all():
@@ -124,6 +125,16 @@ def _begin_anew(connection: Connection, name: str) -> int:
     stops.release_all(connection, name)
     known = connection.scalar(select(tenants.c.generation).where(tenants.c.name == name))
     return int(max([known or 0, *epochs])) + 1
+
+
+def _told_until_s(connection: Connection, name: str) -> float:
+    """After all history of a name: a clock that is set back must not give it to the next tenant."""
+    ours = select(stream_rows.c.use_case).where(stream_rows.c.tenant == name)
+    asked = select(func.max(points.c.from_s)).where(
+        points.c.use_case.in_(ours), points.c.tenant == name
+    )
+    latest_s = connection.scalar(asked)
+    return 0.0 if latest_s is None else latest_s + 1.0
 
 
 def _remove_streams(connection: Connection, name: str) -> None:

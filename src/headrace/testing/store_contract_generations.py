@@ -18,6 +18,7 @@ import pytest
 from headrace.errors import UnknownName
 from headrace.model.credentials import Change
 from headrace.model.records import Failure, FailureState, LaneStart
+from headrace.model.statistics import Point, Spread
 from headrace.model.streams import State, StreamId, Tenant
 from headrace.ports import Store
 from headrace.testing.store_contract_decisions import failed
@@ -52,6 +53,15 @@ class GenerationsContract:
         assert (_acme(store).generation, _acme(store).added_again_s) == (0, None)
         assert store.keys.added_again_s("acme") is None
         assert store.keys.added_again_s("nobody") is None
+
+    def test_history_is_the_earlier_tenants_also_if_the_clock_was_set_back(
+        self, store: Store
+    ) -> None:
+        started(store, 0)
+        store.statistics.keep([Point(ACME, 3600.0, 60.0, 4, 2.0, 8, 120, 1.0, Spread())])
+        store.statistics.keep([Point(BOLT, 7200.0, 60.0, 4, 2.0, 8, 120, 1.0, Spread())])
+        assert _added_again(store, 60.0).added_again_s == 3601.0
+        assert store.keys.added_again_s("acme") == 3601.0
 
     def test_a_tenant_added_again_has_a_generation_above_all_epochs_of_its_name(
         self, store: Store, open_again: Callable[[], Store]

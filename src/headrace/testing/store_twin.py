@@ -77,13 +77,19 @@ class StoreTwin(DriversTwin):
         by_hand = {Stopper.OPERATOR} if tenant.state is State.SUSPENDED else set()
         added = replace(tenant, stopped_by=frozenset(by_hand), generation=0, added_again_s=None)
         if known is not None:
-            added_s = time.time() if at_s is None else at_s
+            added_s = max(time.time() if at_s is None else at_s, self._told_until_s(tenant.name))
             generation = self._forget_tenant(known)
             added = replace(added, generation=generation, added_again_s=added_s)
         self.data.tenants[tenant.name] = added
         for each in self.data.deployments.values():
             if each.all_tenants:
                 self._begin(StreamId(each.use_case, tenant.name), each.topic)
+
+    def _told_until_s(self, name: str) -> float:
+        told = self.data.told
+        with told.lock:
+            ours = (from_s for stream, _, from_s in told.points if stream.tenant == name)
+            return max((from_s + 1.0 for from_s in ours), default=0.0)
 
     @alone
     def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:
