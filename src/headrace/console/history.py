@@ -120,6 +120,9 @@ class SparkKeeper:
             StoreUnavailable: the store does not answer.
         """
         with self._lock:
+            if now_s < self._read_until_s - _FRESH_S:
+                # The clock was set back; what was read is of minutes that are still to come.
+                self._read_until_s = self._fresh_until_s = 0.0
             first = int(now_s // _SPAN_S) - _MINUTES + 1
             if not now_s < self._fresh_until_s:
                 self._read(first, now_s)

@@ -101,7 +101,7 @@ def _looked(told: Told, before: _Seen | None) -> _Seen:
     # In the time of who tells it: of a driver that is silent nothing more is known.
     now_s, each = told
     position = sum(lane.position for lane in each.lanes)
-    if before is None:
+    if before is None or now_s < before.looked_at_s:  # clocks are set back: it begins anew
         return _Seen(position, now_s, now_s, each.lag_s)
     rests = each.lag_records == 0 or each.state != "active"
     moved_at_s = now_s if rests or position != before.position else before.moved_at_s

@@ -147,6 +147,16 @@ def test_spark_lines_move_on_and_read_only_what_is_new(clock):
     assert lines["acme"]["lag_s"][-3:] == [2.0, 5.0, None]
 
 
+def test_spark_lines_are_of_the_minutes_that_the_clock_tells_also_if_it_is_set_back(store, clock):
+    keeper = SparkKeeper(store.statistics)
+    minute = clock.now_s() // 60 * 60
+    keeper.look(minute + 7200)
+    store.statistics.keep([point(minute, lag_s=5.0)])
+    from_s, lines = keeper.look(minute)
+    assert from_s == minute - 60 * 29
+    assert lines["acme"]["lag_s"][-1] == 5.0
+
+
 def test_a_tenant_sees_its_own_spark_line(api, store, clock):
     minute = clock.now_s() // 60 * 60
     store.statistics.keep([point(minute), point(minute, "bolt")])

@@ -44,6 +44,20 @@ def test_a_stream_with_lag_that_commits_nothing_for_a_minute_is_stalled():
     assert watched(looks) == [(AlertKind.STALLED, "acme", 0.0)]
 
 
+def test_a_stall_is_seen_a_minute_after_a_clock_was_set_back():
+    before = [(7200.0 + at_s, figures(position=7, lag=3)) for at_s in range(0, 30, 2)]
+    looks = [(3600.0 + at_s, figures(position=7, lag=3)) for at_s in range(0, 72, 2)]
+    assert watched([*before, *looks]) == [(AlertKind.STALLED, "acme", 3600.0)]
+
+
+def test_a_growing_lag_is_seen_after_a_clock_was_set_back():
+    before = [(7200.0, figures(position=7, lag=3, lag_s=40.0))]
+    looks = [
+        (3600.0 + 10 * at, figures(position=8 + at, lag=3, lag_s=41.0 + at)) for at in range(5)
+    ]
+    assert watched([*before, *looks]) == [(AlertKind.LAG_GROWING, "acme", 3600.0)]
+
+
 @pytest.mark.parametrize(
     "last",
     [
