@@ -27,6 +27,9 @@ from headrace.store.schema import streams as stream_rows
 
 #: it becomes part of a topic's name, of URLs and of folders
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+#: beyond these, sums and products with those of others are infinite or nothing, and no plan is made
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
+MOST_OF_THROTTLE = 1e15
 
 
 def every(connection: Connection) -> list[Tenant]:
@@ -177,16 +180,25 @@ def check(tenant: Tenant) -> None:
 
 
 def check_weight(name: str, weight: float) -> None:
-    """Raise ``ConfigError`` unless a weight is a number above 0."""
+    """Raise ``ConfigError`` unless a weight is a number above 0 that a plan can reckon with."""
     if not (weight > 0 and math.isfinite(weight)):
         raise ConfigError(f"tenant {name}: weight {weight} is not a number above 0")
+    if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        raise ConfigError(
+            f"tenant {name}: weight {weight} is not from {LEAST_WEIGHT:f} to {MOST_WEIGHT:.0f}"
+        )
 
 
 def check_throttle(name: str, throttle: Throttle) -> None:
-    """Raise ``ConfigError`` unless each limit is none, or a number above 0."""
+    """Raise ``ConfigError`` unless each limit is none, or a number above 0 that can be counted."""
     for unit, limit in asdict(throttle).items():
         if limit is not None and not (limit > 0 and math.isfinite(limit)):
             raise ConfigError(
                 f"tenant {name}: throttle {unit} {limit} is not a number above 0; "
                 "to stop a tenant suspend it"
+            )
+        if limit is not None and limit > MOST_OF_THROTTLE:
+            raise ConfigError(
+                f"tenant {name}: throttle {unit} {limit} is above {MOST_OF_THROTTLE:.0f}; leave it "
+                "out for no limit"
             )

@@ -95,6 +95,24 @@ class _Tenants:
         store.set_throttle("acme", Throttle())
         assert store.tenants()[0].throttle == Throttle()
 
+    @pytest.mark.parametrize("number", [5e-324, 1e-7, 1e7, 1e308])
+    def test_a_weight_that_no_plan_can_reckon_with_is_refused(
+        self, store: Store, number: float
+    ) -> None:
+        store.add_tenant(Tenant("acme"))
+        with pytest.raises(ConfigError, match=r"acme: weight .* is not from 0\.000001 to 1000000"):
+            store.set_weight("acme", number)
+
+    @pytest.mark.parametrize(
+        "throttle", [Throttle(1e308), Throttle(None, 1e16), Throttle(1, 1, 1e300)]
+    )
+    def test_a_throttle_that_cannot_be_counted_is_refused(
+        self, store: Store, throttle: Throttle
+    ) -> None:
+        store.add_tenant(Tenant("acme"))
+        with pytest.raises(ConfigError, match=r"acme: throttle .* leave it out for no limit"):
+            store.set_throttle("acme", throttle)
+
     @pytest.mark.parametrize("number", [0.0, -1.0, float("nan"), float("inf")])
     def test_weights_and_throttles_are_numbers_above_zero(
         self, store: Store, number: float
