@@ -96,7 +96,7 @@ class Paging:
         except (ValueError, binascii.Error):
             key = None
         fits = isinstance(key, list) and len(key) == len(kinds)
-        if not fits or any(type(part) is not kind for part, kind in zip(key, kinds, strict=True)):
+        if not fits or not all(map(_fits, key, kinds)):
             raise Problem(422, "invalid", "cursor: this is not the `next` of a page of this list")
         return tuple(key)
 
@@ -117,6 +117,11 @@ class Paging:
 
 
 PageAsked = Annotated[Paging, Depends()]
+
+
+def _fits(part: object, kind: type) -> bool:
+    """Whether a part of a cursor is of its kind; a number also one that a database has."""
+    return type(part) is kind and (not isinstance(part, int) or -(2**63) <= part < 2**63)
 
 
 def _cursor(key: Sequence[Any]) -> str:

@@ -1,5 +1,7 @@
 """Failures by HTTP: the record as it came, and each way to go on."""
 
+import base64
+
 import pytest
 
 from headrace.console import failures
@@ -78,6 +80,13 @@ def test_a_page_of_failures_takes_one_look(api, fail, monkeypatch):
     monkeypatch.setattr(Watcher, "look", counted)
     assert [each["id"] for each in api.get("/v1/failures").json()["items"]] == numbers
     assert len(looks) == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/failures", "/v1/audit"])
+def test_a_cursor_with_a_number_that_no_database_has_is_refused(api, path):
+    for number, status in ((2**63 - 1, 200), (2**63, 422), (-(2**63) - 1, 422)):
+        cursor = base64.urlsafe_b64encode(f"[{number}]".encode()).decode()
+        assert api.get(f"{path}?cursor={cursor}").status_code == status
 
 
 def test_failures_of_others_are_not_read_to_find_those_of_one_tenant(api, store, fail, monkeypatch):
