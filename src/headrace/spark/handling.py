@@ -154,6 +154,8 @@ def _until_trouble(call: _Call, records: pa.Table) -> Handled:
     if bad is None:
         return Handled(None, 0, failure)
     named = name_record(failure, records, bad)
+    if isinstance(raised, BadRecord):
+        named = replace(named, message=_refusal(raised, records, bad))
     if bad == 0 or call.use_case.claims:
         return Handled(None, 0, named, bad)
     try:
@@ -161,6 +163,14 @@ def _until_trouble(call: _Call, records: pa.Table) -> Handled:
     except Exception:
         # The handler is not repeatable: blame nothing in particular and keep nothing.
         return Handled(None, 0, failure)
+
+
+def _refusal(raised: BadRecord, records: pa.Table, row: int) -> str:
+    """What a handler said of a record; rows count within a call, so the place in Kafka is told."""
+    topic, partition, offset = (
+        records[column][row].as_py() for column in ("topic", "partition", "offset")
+    )
+    return f"bad record at offset {offset} of {topic}[{partition}]: {raised.reason}"
 
 
 def _row_to_blame(call: _Call, records: pa.Table, raised: Exception) -> int | None:

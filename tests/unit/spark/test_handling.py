@@ -48,6 +48,16 @@ def test_an_empty_table_means_nothing_to_write():
         assert (done.output.num_rows, done.rows, done.error) == (0, 1, None)
 
 
+def test_a_refused_record_is_told_by_its_place_in_kafka_not_by_its_row_in_a_call():
+    def second(table, context):
+        if table.num_rows > 1:
+            raise context.bad_record(1, "no page in it")
+        return table.select(["value"])
+
+    done = handle(made(second), records([b"a", b"b", b"c"], first_offset=40), CONTEXT)
+    assert done.error.message == "bad record at offset 41 of acme.visits[0]: no page in it"
+
+
 def test_nothing_from_one_call_and_something_from_the_next_fit_together():
     def every_other(table, context):
         values = table["value"].to_pylist()
