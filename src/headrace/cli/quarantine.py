@@ -89,7 +89,7 @@ def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> T
     """Failures; with their states where the generations of tenants are given."""
     table = Table(box=None)
     state = () if generations is None else ("state",)
-    for name in ("id", *state, "stream", "partition", "offset", "attempts", "when"):
+    for name in ("id", *state, "stream", "partition", "offset", "attempts", "times", "when"):
         table.add_column(name, no_wrap=True)
     table.add_column("error")
     for each in found:
@@ -100,7 +100,9 @@ def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> T
             str(lane.stream),
             str(lane.partition),
             offsets(each),
-            str(each.attempts),
+            # what Kafka had lost was never tried
+            str(each.attempts) if each.attempts else "-",
+            str(each.times),
             when(each.at_s, zone=False),
             Text(in_one_line(each.error), no_wrap=True, overflow="ellipsis"),
         )

@@ -57,6 +57,21 @@ def test_the_list_has_one_line_for_each_open_failure(headrace, fail, store):
     assert lines[2].split()[:4] == [str(second), "bolt/score", "1", "3..9"]
 
 
+def test_the_list_tells_tries_and_how_often_it_came_again(headrace, fail, store):
+    store.retry_failure(fail())
+    fail()
+    names, line = headrace("quarantine", "list").output.splitlines()
+    assert names.split()[4:6] == ["attempts", "times"]
+    assert line.split()[4:6] == ["4", "2"]
+
+
+def test_what_kafka_had_lost_was_never_tried(headrace, store):
+    piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, 1)
+    gone = SliceError(temporary=False, code="RecordsLost", message="gone")
+    store.keep_failure(Failure(piece, gone, 1_790_000_000.0, attempts=0))
+    assert headrace("quarantine", "list").output.splitlines()[1].split()[4:6] == ["-", "1"]
+
+
 def test_the_list_has_what_is_over_if_asked_and_one_stream_if_asked(headrace, fail, store):
     store.retry_failure(fail())
     fail("bolt")
