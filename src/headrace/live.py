@@ -112,8 +112,11 @@ def line_of(rows: list[Row]) -> str:
     lag = sum(each.lag_records for each in rows)
     done = sum(each.records_total for each in rows)
     rate = sum(each.rate_per_s for each in rows)
+    if not rows:
+        return "no streams yet: 'headrace tenants add NAME' adds a tenant"
+    streams = "1 stream" if len(rows) == 1 else f"{len(rows)} streams"
     return (
-        f"{len(rows)} streams ({told or 'none'}): lag {lag}, done {done}, {rate:.0f}/s, "
+        f"{streams} ({told}): lag {lag}, done {done}, {rate:.0f}/s, "
         f"worst p99 delay {_seconds(worst)}"
     )
 

@@ -38,6 +38,11 @@ def stream_of(text: str) -> StreamId:
     return StreamId(use_case, tenant)
 
 
+def counted(amount: int, noun: str) -> str:
+    """``1 stream``, ``2 streams``; for nouns that take an s."""
+    return f"{amount} {noun}{'' if amount == 1 else 's'}"
+
+
 def _above_zero(read: Callable[[object], float], text: str) -> float:
     try:
         amount = read(text)

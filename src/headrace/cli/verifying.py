@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from headrace.cli.amounts import counted
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -36,8 +37,8 @@ def verify(config: ConfigOption = DEFAULT_CONFIG) -> None:
         lanes = sum(len(each.positions) for each in rows)
         pending = len(store.pending_intents())
         out.print(
-            f"{len(rows)} streams, {lanes} lanes, {pending} recorded waves to run again, "
-            f"{len(faults)} faults",
+            f"{counted(len(rows), 'stream')}, {counted(lanes, 'lane')}, "
+            f"{counted(pending, 'recorded wave')} to run again, {counted(len(faults), 'fault')}",
             highlight=False,
         )
         if faults:

@@ -1,0 +1,21 @@
+"""One line for all streams, where there is no terminal to draw a table on."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.live import line_of
+
+
+def rows(count):
+    given = {"state": "active", "p99_s": 0.2, "lag_records": 3, "records_total": 7}
+    return [SimpleNamespace(rate_per_s=1.0, **given)] * count
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, "1 stream (1 active)"), (2, "2 streams (2 ")])
+def test_one_stream_is_one_stream(count, told):
+    assert line_of(rows(count)).startswith(told)
+
+
+def test_without_streams_it_says_how_to_get_some():
+    assert "headrace tenants add" in line_of([])
