@@ -1,4 +1,4 @@
-"""Asking before records are read again, or passed over.
+"""Asking before records are read again or passed over, and before a tenant is removed.
 
 What a person orders twice cannot be told from what was wanted twice. So the terminal shows what
 would come of it and asks; a script says ``--yes`` beforehand; and where nobody can be asked nothing
@@ -17,11 +17,12 @@ from typing import Annotated
 import typer
 
 from headrace.cli.console import DEFAULT_CONFIG, out, settings_and_folder
+from headrace.cycle.lags import lags
 from headrace.deploying import connections_of, load
 from headrace.errors import ConfigError, HeadraceError, Temporary
 from headrace.kafka import KafkaLog
 from headrace.model.streams import State, StreamId, original
-from headrace.operating.again import consequences, is_more
+from headrace.operating.again import consequences, is_more, of_removal
 from headrace.operating.repeats import repeated
 from headrace.operating.seeking import Seek, Shift, begun_again
 from headrace.ports import Log, Store
@@ -117,6 +118,25 @@ def ask_again(
     show(seeks, config)
     if not yes:
         agree(seeks, config, *command)
+
+
+def ask_removal(store: Store, tenant: str, config: Path, *command: str) -> None:
+    """Before a tenant is removed: say what is not read, what is lost and what is kept, and ask.
+
+    Raises:
+        ConfigError: nobody can be asked.
+    """
+    try:
+        with closing(log_of(config)) as log:
+            rows = lags(store, log, tenant)
+    except Temporary:
+        unread = None
+    else:
+        live = [row for row in rows if row.state is not State.REMOVED]
+        unread = {row.stream.id: row.lag_records or 0 for row in live}
+    for sentence in of_removal(tenant, unread):
+        _say(sentence)
+    confirm(config, *command)
 
 
 def log_of(config: Path) -> Log:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from headrace.cli.amounts import duration, size
-from headrace.cli.asking import YesOption, ask_again
+from headrace.cli.asking import YesOption, ask_again, ask_removal
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, print_table, store_of
 from headrace.errors import ConfigError
 from headrace.model.streams import State, StreamId, Tenant, Throttle
@@ -96,7 +96,9 @@ def suspend(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
 
     Example: `headrace tenants suspend acme`
     """
-    _set_state(config, name, State.SUSPENDED)
+    with store_of(config) as store:
+        store.set_tenant_state(name, State.SUSPENDED)
+        out.print(f"tenant {name} is suspended")
 
 
 @app.command()
@@ -117,15 +119,21 @@ def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
 
 
 @app.command()
-def remove(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
+def remove(name: Name, yes: YesOption = False, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Remove a tenant. What is in flight may end; its topics and results are left alone.
 
     Its API keys are gone with it. Added again, it starts at startingOffsets, and what it had read
-    may be read again. To pause it, use suspend.
+    may be read again. So it says first how much is not read yet, and asks. To pause it, use
+    suspend.
 
     Example: `headrace tenants remove acme`
     """
-    _set_state(config, name, State.REMOVED)
+    with store_of(config) as store:
+        known = [tenant for tenant in store.tenants() if tenant.name == name]
+        if not yes and known and known[0].state is not State.REMOVED:
+            ask_removal(store, name, config, "tenants", "remove", name)
+        store.set_tenant_state(name, State.REMOVED)
+        out.print(f"tenant {name} is removed")
 
 
 @app.command()
@@ -189,12 +197,6 @@ def _said(name: str, weight: float, throttle: Throttle) -> list[str]:
         if limit is not None:
             words += [option, f"{limit:.15g}"]
     return words if throttle == Throttle() else [*words, "--burst", f"{throttle.burst_s:.15g}s"]
-
-
-def _set_state(config: ConfigOption, name: str, state: State) -> None:
-    with store_of(config) as store:
-        store.set_tenant_state(name, state)
-        out.print(f"tenant {name} is {state.value}")
 
 
 def _limit(value: float | None) -> str:

@@ -59,10 +59,10 @@ class StreamLag:
         return found
 
 
-def lags(store: Store, log: Log) -> list[StreamLag]:
-    """Every stream, with what Kafka says of its topic now."""
+def lags(store: Store, log: Log, tenant: str | None = None) -> list[StreamLag]:
+    """Every stream, or those of one tenant, with what Kafka says of its topic now."""
     states = {each.name: each.state for each in store.tenants()}
-    streams = store.streams()
+    streams = [stream for stream in store.streams() if tenant in (None, stream.id.tenant)]
     known = log.topics({each.topic for each in streams})
     asked = [
         TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions

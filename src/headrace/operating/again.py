@@ -8,7 +8,7 @@ makes of it is told in ``repeats.py``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headrace.model.streams import Guarantee, StreamId
 from headrace.operating.seeking import Seek
@@ -51,6 +51,30 @@ def of_letters(letters: int, stream: StreamId) -> str:
     )
 
 
+def of_removal(tenant: str, unread: Mapping[StreamId, int] | None) -> list[str]:
+    """What is lost and what is kept when a tenant is removed.
+
+    Args:
+        tenant: its name.
+        unread: records that wait, by stream; None: Kafka does not tell.
+    """
+    if unread is None:
+        waiting = ["how many records are not read yet, nobody knows: Kafka does not answer"]
+    else:
+        waiting = [
+            f"{_exactly(amount)} of {stream} not read yet"
+            for stream, amount in sorted(unread.items())
+            if amount
+        ]
+    return [
+        *waiting,
+        f"lost: the positions, weight, throttle and API keys of {tenant}; added again, it is "
+        "another customer and begins at startingOffsets",
+        "kept: its topics, with what is not read, its dead letters and its results",
+        f"to pause it instead: 'headrace tenants suspend {tenant}'",
+    ]
+
+
 def is_more(now: Seek, asked: Seek) -> bool:
     """Whether a seek that waited for its answer would do clearly more than what was asked about.
 
@@ -58,6 +82,10 @@ def is_more(now: Seek, asked: Seek) -> bool:
     """
     amounts = ((now.again, asked.again), (now.passed, asked.passed))
     return any(amount * 10 > before * 11 for amount, before in amounts)
+
+
+def _exactly(records: int) -> str:
+    return "1 record" if records == 1 else f"{records:,} records"
 
 
 def _records(offsets: int) -> str:

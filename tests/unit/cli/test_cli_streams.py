@@ -247,7 +247,8 @@ def test_what_it_means_for_the_sink_is_said_where_the_use_case_is_known(headrace
 @pytest.mark.parametrize("what", ["tenants", "streams"])
 def test_to_add_what_was_removed_counts_what_is_read_again_and_asks(headrace, store, what):
     words = ("acme",) if what == "tenants" else ("acme", "score")
-    assert headrace(what, "remove", *words).exit_code == 0
+    agreed = ("--yes",) if what == "tenants" else ()
+    assert headrace(what, "remove", *words, *agreed).exit_code == 0
     result = headrace(what, "add", *words)
     assert result.exit_code == 2
     assert "effects of up to 6 records of acme/score are made again" in result.output
@@ -260,7 +261,7 @@ def test_to_add_what_was_removed_counts_what_is_read_again_and_asks(headrace, st
 
 @pytest.mark.usefixtures("visits")
 def test_the_command_that_is_told_adds_the_tenant_as_it_was_typed(headrace, store):
-    headrace("tenants", "remove", "acme")
+    headrace("tenants", "remove", "acme", "--yes")
     typed = ("--weight", "2", "--bytes", "64k", "--burst", "250ms")
     told = headrace("tenants", "add", "acme", *typed).output
     command = told[told.index("headrace tenants add") :].split()[1:]
@@ -270,7 +271,33 @@ def test_the_command_that_is_told_adds_the_tenant_as_it_was_typed(headrace, stor
 
 
 def test_to_add_what_was_removed_with_yes_needs_no_kafka(headrace, log, store):
-    headrace("tenants", "remove", "acme")
+    headrace("tenants", "remove", "acme", "--yes")
     log.down = True
     assert headrace("tenants", "add", "acme").exit_code not in (0, 2)
     assert headrace("tenants", "add", "acme", "--yes").exit_code == 0
+
+
+@pytest.mark.usefixtures("visits", "terminal")
+def test_a_tenant_is_removed_when_somebody_agrees_to_what_is_lost_and_left_unread(headrace, store):
+    refused = headrace("tenants", "remove", "acme", input="n\n")
+    assert refused.exit_code == 1
+    assert "12 records of acme/score not read yet" in refused.output
+    assert "lost: the positions, weight, throttle and API keys of acme" in refused.output
+    assert "kept: its topics" in refused.output
+    assert store.tenants()[0].state is State.ACTIVE
+    assert "acme is removed" in headrace("tenants", "remove", "acme", input="y\n").output
+    assert store.tenants()[0].state is State.REMOVED
+    again = headrace("tenants", "remove", "acme")
+    assert (again.exit_code, "lost" in again.output) == (0, False)
+
+
+def test_where_nobody_can_be_asked_a_tenant_is_removed_with_yes_only(headrace, log, store):
+    log.down = True
+    refused = headrace("tenants", "remove", "acme")
+    assert refused.exit_code == 2
+    assert "Kafka does not answer" in refused.output
+    assert "headrace tenants remove acme" in refused.output
+    assert store.tenants()[0].state is State.ACTIVE
+    assert headrace("tenants", "remove", "acme", "--yes").exit_code == 0
+    assert store.tenants()[0].state is State.REMOVED
+    assert headrace("tenants", "remove", "nobody").exit_code == 2
