@@ -66,10 +66,10 @@ def of_removal(tenant: str, unread: Mapping[StreamId, int] | None) -> list[str]:
             for stream, amount in sorted(unread.items())
             if amount
         ]
+    lost = f"the positions, weight, throttle and API keys of {tenant}"
     return [
         *waiting,
-        f"lost: the positions, weight, throttle and API keys of {tenant}; added again, it is "
-        "another customer and begins at startingOffsets",
+        f"lost: {lost}; added again, it is another customer and begins at startingOffsets",
         "kept: its topics, with what is not read, its dead letters and its results",
         f"to pause it instead: 'headrace tenants suspend {tenant}'",
     ]
