@@ -16,8 +16,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from headrace.cli.servers import completed
-from headrace.errors import ConfigError, HeadraceError, Temporary
+from headrace.cli.servers import about_up, completed, folder_of, process_of
+from headrace.errors import ConfigError, HeadraceError, StoreUnavailable, Temporary
 from headrace.fleet.states import EXIT_CONFIG, EXIT_TEMPORARY
 from headrace.ports import Store
 from headrace.settings import Settings, read_settings
@@ -66,13 +66,34 @@ def settings_and_folder(config: Path) -> tuple[Settings, Path]:
 @contextmanager
 def store_of(config: Path) -> Iterator[Store]:
     """The store that the YAML file names, with errors shown."""
-    with shown_errors():
-        settings, _ = settings_and_folder(config)
+    with shown_errors(), told_of_up(config):
+        settings, folder = settings_and_folder(config)
+        if not settings.names_a_store() and process_of(folder_of(folder)) is not None:
+            raise StoreUnavailable("the store is not there yet")
         store = open_store(settings.store_url())
         try:
             yield store
         finally:
             store.close()
+
+
+@contextmanager
+def told_of_up(config: Path) -> Iterator[None]:
+    """Add to an error what is known of `headrace up`, where a server of its own is missing."""
+    try:
+        yield
+    except Temporary as error:
+        hint = _about_up(config)
+        if hint is None:
+            raise
+        raise Temporary(f"{error}\n{hint}") from error
+
+
+def _about_up(config: Path) -> str | None:
+    """None where the YAML file names all servers, so that none is `up`'s."""
+    settings = read_settings(config)
+    named = "bootstrap.servers" in settings.kafka and settings.names_a_store()
+    return None if named else about_up(config.resolve().parent)
 
 
 def print_table(table: Table) -> None:

@@ -27,7 +27,13 @@ from headrace.cli.console import (
 )
 from headrace.cli.console_server import consoled
 from headrace.cli.options import DeployAnew, HealthHost, HealthPort, Master, Name
-from headrace.cli.servers import folder_of, port_before, remember, with_addresses
+from headrace.cli.servers import (
+    folder_of,
+    port_before,
+    refuse_second_up,
+    remember,
+    with_addresses,
+)
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
@@ -106,6 +112,7 @@ def up(  # noqa: PLR0913 - options of a command
     configure_logs(log_level, log_format)
     with shown_errors(), ExitStack() as stack:
         settings, base = read_settings(config), config.resolve().parent
+        refuse_second_up(folder_of(base))
         settings = _with_options(settings, master, name)
         refuse_early(settings, base, _store_to_be(settings, folder_of(base), store))
         settings = _with_servers(settings, folder_of(base), store, stack)

@@ -20,6 +20,7 @@ import psutil
 from headrace.errors import ServerError
 
 _LOOK_EVERY_S = 0.05
+_FILE = ".headrace.lock"
 
 
 class FolderLock:
@@ -39,7 +40,7 @@ class FolderLock:
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self.descriptor = os.open(folder / ".headrace.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self.descriptor = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as exc:
             raise ServerError(f"folder {folder} cannot be written: {exc.strerror}") from exc
         try:
@@ -68,8 +69,7 @@ class FolderLock:
                 return
 
     def _owner(self) -> int:
-        text = os.pread(self.descriptor, 32, 0)
-        return int(text) if text.isdigit() else 0
+        return _owner(self.descriptor)
 
     def close(self) -> None:
         """Let go; a child that was given the descriptor still holds the folder."""
@@ -87,3 +87,25 @@ class FolderLock:
     ) -> None:
         """Let go."""
         self.close()
+
+
+def holder(folder: Path) -> int | None:
+    """The living process that holds ``folder``; None if nobody does, or who did is gone."""
+    try:
+        descriptor = os.open(folder / _FILE, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = _owner(descriptor)
+        return owner if psutil.pid_exists(owner) else None
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _owner(descriptor: int) -> int:
+    text = os.pread(descriptor, 32, 0)
+    return int(text) if text.isdigit() else 0

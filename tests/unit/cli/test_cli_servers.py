@@ -1,12 +1,17 @@
 """Commands find the servers that `up` started, and what the YAML file names wins."""
 
+import os
 import socket
 import stat
 
 import pytest
+from typer.testing import CliRunner
 
+from headrace.cli import verifying
+from headrace.cli.app import app
 from headrace.cli.servers import completed, folder_of, port_before, remember
-from headrace.errors import ConfigError
+from headrace.embedded.folder_lock import FolderLock
+from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.settings import Settings
 
 ADDRESSES = {
@@ -77,3 +82,57 @@ def test_without_a_last_time_up_takes_free_ports(tmp_path):
     assert port_before(tmp_path, "database_url") is None
     (tmp_path / "servers.json").write_text("{half")
     assert port_before(tmp_path, "database_url") is None
+
+
+def headrace(folder, *words):
+    return CliRunner().invoke(app, [*words, "--config", str(folder / "headrace.yaml")])
+
+
+@pytest.fixture
+def yaml(tmp_path):
+    """A folder where `up` starts everything."""
+    (tmp_path / "headrace.yaml").write_text("module: use_cases.py\n")
+    return tmp_path
+
+
+@pytest.fixture
+def no_kafka(monkeypatch):
+    def away(*_):
+        raise BrokerUnavailable("no Kafka broker answers")
+
+    monkeypatch.setattr(verifying, "lags", away)
+
+
+@pytest.mark.usefixtures("no_kafka")
+def test_while_up_is_stopped_a_command_that_needs_it_says_so_and_what_to_do(yaml):
+    store = f"sqlite:///{yaml}/headrace.db"
+    remember(folder_of(yaml), {"bootstrap.servers": "127.0.0.1:1", "database_url": store})
+    told = headrace(yaml, "verify")
+    assert told.exit_code == 75
+    assert "no Kafka broker answers\n'headrace up' does not run here now: start it" in told.output
+
+
+def test_while_up_starts_a_command_says_to_try_again(yaml):
+    with FolderLock(folder_of(yaml) / "kafka"):
+        told = headrace(yaml, "streams", "list")
+    assert told.exit_code == 75
+    assert "'headrace up' runs here and may still be starting: try again" in told.output
+    told = headrace(yaml, "streams", "list")
+    assert told.exit_code == 2
+    assert "no store is named" in told.output
+
+
+@pytest.mark.usefixtures("no_kafka")
+def test_of_servers_that_the_file_names_nothing_is_said_of_up(yaml):
+    with (yaml / "headrace.yaml").open("a") as file:
+        file.write("database_url: sqlite:///mine.db\nkafka: {bootstrap.servers: '127.0.0.1:1'}\n")
+    remember(folder_of(yaml), ADDRESSES)
+    told = headrace(yaml, "verify")
+    assert (told.exit_code, "headrace up" in told.output) == (75, False)
+
+
+def test_a_second_up_in_a_folder_says_that_one_runs(yaml):
+    with FolderLock(folder_of(yaml) / "kafka"):
+        told = headrace(yaml, "up")
+    assert told.exit_code == 1
+    assert f"'headrace up' runs here already (process {os.getpid()}" in told.output
