@@ -110,7 +110,12 @@ class Assembly:
 
 @contextmanager
 def assembled(
-    settings: Settings, folder: Path, app_name: str = "headrace", *, anew: bool = False
+    settings: Settings,
+    folder: Path,
+    app_name: str = "headrace",
+    *,
+    anew: bool = False,
+    stay: bool = False,
 ) -> Iterator[Assembly]:
     """A driver on the servers that the settings name; everything is closed at the end.
 
@@ -119,6 +124,7 @@ def assembled(
         folder: where it is.
         app_name: what Spark calls it.
         anew: deploy the use cases of the file as they are now, also those that are deployed.
+        stay: go on with what was deployed before, where that cannot be.
 
     Raises:
         ConfigError: something in the settings cannot be, such as SQLite with a cluster master.
@@ -130,7 +136,7 @@ def assembled(
     store = open_store(connections.database_url)
     try:
         before = {each.use_case for each in store.deployments()}
-        names = begin(settings, folder, store, anew=anew)
+        names = begin(settings, folder, store, anew=anew, stay=stay)
     except BaseException:
         store.close()
         raise

@@ -9,14 +9,14 @@ What a version has to pass before it is deployed is in `checking.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from headrace.deploying import Offer, check, configure, deploy, keep, load, source_of
-from headrace.errors import ConfigError, SinkUnavailable
+from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 from headrace.model.records import Deployment
 from headrace.ports import Store
 from headrace.settings import Settings
@@ -25,7 +25,9 @@ from headrace.versions import places_of
 log = structlog.get_logger(__name__)
 
 
-def begin(settings: Settings, folder: Path, store: Store, *, anew: bool = False) -> frozenset[str]:
+def begin(
+    settings: Settings, folder: Path, store: Store, *, anew: bool = False, stay: bool = False
+) -> frozenset[str]:
     """Deploy what has to be when a driver starts; return the use cases of its file.
 
     A use case that was never deployed is deployed. What was deployed stays as it is, whatever lies
@@ -36,10 +38,12 @@ def begin(settings: Settings, folder: Path, store: Store, *, anew: bool = False)
         folder: where it is.
         store: where deployments are.
         anew: deploy everything as it is in the folder.
+        stay: go on also where something cannot be deployed, with what was deployed before, be that
+            nothing. So servers that end with the driver can be reached, to mend what is there.
 
     Raises:
-        ConfigError: what has to be deployed cannot be.
-        SinkUnavailable: what a sink writes to does not answer.
+        ConfigError: what has to be deployed cannot be, and not ``stay``.
+        SinkUnavailable: what a sink writes to does not answer, and not ``stay``.
     """
     deployed = _deployed(store)
     try:
@@ -47,11 +51,15 @@ def begin(settings: Settings, folder: Path, store: Store, *, anew: bool = False)
     except (ConfigError, SinkUnavailable) as error:
         places = {str(path) for path in places_of(settings.module, folder)}
         ours = {name for name, deployment in deployed.items() if deployment.module in places}
-        if anew or not ours or settings.use_cases.keys() - deployed.keys():
+        if stay and (anew or not ours):
+            _tell_not_deployed(error, ours)
+        elif anew or not ours or settings.use_cases.keys() - deployed.keys():
             raise
-        log.warning(
-            "what was deployed runs; what lies in the folder cannot be deployed", error=str(error)
-        )
+        else:
+            log.warning(
+                "what was deployed runs; what lies in the folder cannot be deployed",
+                error=str(error),
+            )
         configure(settings, store, sorted(ours))
         return frozenset(ours)
     deployed = _deployed(store)  # to check may take a minute, and somebody may deploy meanwhile
@@ -73,6 +81,14 @@ def _deployed(store: Store) -> dict[str, Deployment]:
         for deployment in store.deployments()
         if deployment.until is None
     }
+
+
+def _tell_not_deployed(error: HeadraceError, runs: Collection[str]) -> None:
+    goes_on = (
+        f"what was deployed before runs: {', '.join(sorted(runs))}" if runs else "nothing runs"
+    )
+    then = "mend it while this runs, then type 'headrace use-cases deploy' in a second terminal"
+    log.error("what lies in the folder is not deployed", error=str(error), why=f"{goes_on}; {then}")
 
 
 def _beginning(settings: Settings, folder: Path, deployed: frozenset[str]) -> Offer[Any]:

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from structlog.testing import capture_logs
 from two_use_cases import answers, deployment_of, settings, write
 
 from headrace import deploying
@@ -201,3 +202,26 @@ def test_a_start_keeps_a_copy_of_what_an_earlier_headrace_deployed(tmp_path, sto
     begin(settings(), tmp_path, store)
     write(tmp_path, answer="2")
     assert answers(store, tmp_path) == 1
+
+
+def test_up_stays_where_a_table_lacks_a_column_and_says_what_to_do(tmp_path, store, monkeypatch):
+    def lacks(_):
+        raise ConfigError("use case one: table pages is there without column 'country': add it")
+
+    write(tmp_path, names=("one",), answer="1")
+    with monkeypatch.context() as patch, capture_logs() as first:
+        patch.setattr("headrace.deploying.checked", lacks)
+        assert begin(settings(), tmp_path, store, stay=True) == frozenset()
+    assert (store.deployments(), first[0]["log_level"]) == ([], "error")
+    assert first[0]["why"].startswith("nothing runs; ")
+    begin(settings(), tmp_path, store)
+    write(tmp_path, names=("one",), answer="2")
+    monkeypatch.setattr("headrace.deploying.checked", lacks)
+    with capture_logs() as logs:
+        assert begin(settings(), tmp_path, store, anew=True, stay=True) == {"one"}
+    assert answers(store, tmp_path) == 1
+    assert "what was deployed before runs: one" in logs[0]["why"]
+    assert "'country'" in logs[0]["error"]
+    assert "headrace use-cases deploy" in logs[0]["why"]
+    with pytest.raises(ConfigError, match="country"):
+        begin(settings(), tmp_path, store, anew=True)

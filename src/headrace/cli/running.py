@@ -118,7 +118,7 @@ def up(  # noqa: PLR0913 - options of a command
         settings = _with_servers(settings, folder_of(base), store, stack)
         if with_console:
             stack.enter_context(consoled(settings, base))
-        _drive(settings, base, Pulse(driver_name(settings)), anew=deploy)
+        _drive(settings, base, Pulse(driver_name(settings)), anew=deploy, stay=True)
 
 
 def demo(
@@ -225,8 +225,11 @@ def _kind_kept_in(folder: Path) -> StoreKind:
     return StoreKind.SQLITE
 
 
-def _drive(settings: Settings, folder: Path, pulse: Pulse, *, anew: bool) -> None:
-    with assembled(settings, folder, anew=anew) as made, stopping_on_signals(made.stop):
+def _drive(
+    settings: Settings, folder: Path, pulse: Pulse, *, anew: bool, stay: bool = False
+) -> None:
+    assembly = assembled(settings, folder, anew=anew, stay=stay)
+    with assembly as made, stopping_on_signals(made.stop):
         with LiveTable(made.driver) as live:
 
             def on_turn(driver: Driver) -> None:
