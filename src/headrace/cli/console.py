@@ -16,7 +16,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from headrace.cli.servers import about_up, completed, folder_of, process_of
+from headrace.cli.servers import about_up, completed, folder_of
+from headrace.embedded.folder_lock import holder
 from headrace.errors import ConfigError, HeadraceError, StoreUnavailable, Temporary
 from headrace.fleet.states import EXIT_CONFIG, EXIT_TEMPORARY
 from headrace.ports import Store
@@ -68,7 +69,7 @@ def store_of(config: Path) -> Iterator[Store]:
     """The store that the YAML file names, with errors shown."""
     with shown_errors(), told_of_up(config):
         settings, folder = settings_and_folder(config)
-        if not settings.names_a_store() and process_of(folder_of(folder)) is not None:
+        if not settings.names_a_store() and holder(folder_of(folder)) is not None:
             raise StoreUnavailable("the store is not there yet")
         store = open_store(settings.store_url())
         try:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from headrace.embedded.addresses import refuse_taken_port
-from headrace.embedded.folder_lock import holder
+from headrace.embedded.folder_lock import FolderLock, holder
 from headrace.errors import ConfigError, ServerError
 from headrace.settings import Settings
 
@@ -38,29 +38,24 @@ def remember(folder: Path, addresses: dict[str, str]) -> None:
     path.write_text(json.dumps(addresses, indent=1) + "\n", encoding="utf-8")
 
 
-def process_of(folder: Path) -> int | None:
-    """The `up` that runs, or starts, with its servers in ``folder``; None if none does."""
-    locked = (holder(server) for server in sorted(folder.glob("*/")))
-    return next((process for process in locked if process is not None), None)
-
-
-def refuse_second_up(folder: Path) -> None:
-    """Two would want the same files.
+def the_only_up(folder: Path) -> FolderLock:
+    """Held as long as `up` starts or runs with its servers in ``folder``.
 
     Raises:
-        ServerError: one runs.
+        ServerError: another one does; two would want the same files.
     """
-    if (process := process_of(folder)) is not None:
+    if (process := holder(folder)) is not None:
         raise ServerError(
             f"'headrace up' runs here already (process {process}, {folder}): other commands find "
             "it, in a second terminal; to start it anew, end it there with Ctrl-C first"
         )
+    return FolderLock(folder)
 
 
 def about_up(base: Path) -> str | None:
     """What to do where a server of `up` does not answer; None if `up` never was in ``base``."""
     folder = folder_of(base)
-    if process_of(folder) is not None:
+    if holder(folder) is not None:
         return "'headrace up' runs here and may still be starting: try again in a moment"
     if (folder / _FILE).is_file():
         return "'headrace up' does not run here now: start it, and try again"

@@ -113,7 +113,7 @@ def test_while_up_is_stopped_a_command_that_needs_it_says_so_and_what_to_do(yaml
 
 
 def test_while_up_starts_a_command_says_to_try_again(yaml):
-    with FolderLock(folder_of(yaml) / "kafka"):
+    with FolderLock(folder_of(yaml)):
         told = headrace(yaml, "streams", "list")
     assert told.exit_code == 75
     assert "'headrace up' runs here and may still be starting: try again" in told.output
@@ -132,7 +132,7 @@ def test_of_servers_that_the_file_names_nothing_is_said_of_up(yaml):
 
 
 def test_a_second_up_in_a_folder_says_that_one_runs(yaml):
-    with FolderLock(folder_of(yaml) / "kafka"):
+    with FolderLock(folder_of(yaml)):
         told = headrace(yaml, "up")
     assert told.exit_code == 1
     assert f"'headrace up' runs here already (process {os.getpid()}" in told.output
