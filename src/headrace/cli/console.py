@@ -15,6 +15,7 @@ import structlog
 import typer
 from rich.console import Console
 from rich.table import Table
+from structlog.typing import EventDict
 
 from headrace.cli.servers import about_up, completed, folder_of
 from headrace.embedded.folder_lock import holder
@@ -128,6 +129,14 @@ FormatOption = Annotated[
 ]
 
 
+def _what_passes_in_one_line(_: object, __: str, event: EventDict) -> EventDict:
+    """Of a server that is away its message says all; where it was noticed is no news."""
+    if isinstance(error := event.get("exc_info"), Temporary):
+        del event["exc_info"]
+        event["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return event
+
+
 def configure_logs(level: str = "INFO", form: LogFormat = LogFormat.AUTO) -> None:
     """Logs to stderr, for every command in the same way; fields are those of ``log_fields``."""
     pretty = sys.stderr.isatty() if form is LogFormat.AUTO else form is LogFormat.PRETTY
@@ -145,6 +154,7 @@ def configure_logs(level: str = "INFO", form: LogFormat = LogFormat.AUTO) -> Non
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _what_passes_in_one_line,
             *([] if pretty else [structlog.processors.format_exc_info]),
             shape,
         ],

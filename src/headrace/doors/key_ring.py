@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import structlog
 
 from headrace.doors.attempts import Attempts
+from headrace.doors.outage import Outage
 from headrace.doors.problems import Problem
 from headrace.doors.remembered import Remembered
 from headrace.errors import StoreUnavailable
@@ -85,6 +86,7 @@ class KeyRing:
         self._remembered: Remembered[_Known] = Remembered()
         self._asked_for: set[str] = set()
         self._lock = threading.Lock()
+        self._outage = Outage()
 
     def known(self, shown: Shown) -> Key | None:
         """The key, if it was right a moment ago; None says nothing."""
@@ -108,6 +110,7 @@ class KeyRing:
             return self._again(*found)
         self._attempts.check(address, shown.prefix)
         key, now_s = self._keys.find(shown.prefix), self._clock()
+        self._answered()
         fits = shown.fits(_NOTHING_HAS_IT if key is None else key.digest)
         if key is not None and fits and key.works(now_s):
             self._remember(key, now_s)
@@ -127,15 +130,21 @@ class KeyRing:
         except StoreUnavailable as error:
             if not is_usable:
                 raise
-            log.warning("keys are believed without the store", error=str(error))
+            if self._outage.begins():
+                log.warning("keys are believed without the store", error=str(error))
             return key
         finally:
             self._end(key.prefix)
+        self._answered()
         if found is None or found.digest != key.digest or not found.works(now_s):
             self._remembered.drop(key.prefix)
             raise unknown_credential()
         self._remember(found, now_s)
         return found
+
+    def _answered(self) -> None:
+        if self._outage.ends():
+            log.info("keys are looked up in the store again")
 
     def _remember(self, key: Key, now_s: float) -> None:
         steady_s, ends_at_s = self._steady(), key.expires_at_s

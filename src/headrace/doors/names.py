@@ -12,6 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from headrace.doors.key_ring import REMEMBERED_S, USABLE_S
+from headrace.doors.outage import Outage
 from headrace.doors.remembered import Remembered
 from headrace.errors import StoreUnavailable
 from headrace.ports import Keys
@@ -27,6 +28,7 @@ class Names:
         self._keys = keys
         self._steady = steady
         self._remembered: Remembered[float | None] = Remembered()
+        self._outage = Outage()
 
     def __call__(self, tenant: str) -> float | None:
         """Seconds since 1970; None: no other tenant had it before.
@@ -42,7 +44,10 @@ class Names:
         except StoreUnavailable as error:
             if found is None or now_s - found[1] >= USABLE_S:
                 raise
-            log.warning("tokens are believed without the store", error=str(error))
+            if self._outage.begins():
+                log.warning("tokens are believed without the store", error=str(error))
             return found[0]
+        if self._outage.ends():
+            log.info("tokens are compared with the store again")
         self._remembered.put(tenant, since_s, now_s)
         return since_s

@@ -11,6 +11,7 @@ import time
 
 import structlog
 
+from headrace.doors.outage import Outage
 from headrace.errors import Temporary
 from headrace.model.streams import State
 from headrace.ports import Store
@@ -29,6 +30,7 @@ class RemovedTenants:
         self._names = self._look()
         self._looked_s = time.monotonic()
         self._task: asyncio.Task[None] | None = None
+        self._outage = Outage()
 
     def __call__(self, tenant: str) -> bool:
         """Whether it was; called on an event loop."""
@@ -40,7 +42,11 @@ class RemovedTenants:
         try:
             self._names = await asyncio.to_thread(self._look)
         except Temporary as error:
-            log.warning("tenants are not known anew", error=str(error))
+            if self._outage.begins():
+                log.warning("tenants are not known anew", error=str(error))
+        else:
+            if self._outage.ends():
+                log.info("tenants are known anew")
         finally:
             self._looked_s = time.monotonic()
             self._task = None

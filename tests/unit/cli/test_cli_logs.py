@@ -1,9 +1,12 @@
 """Lines of the log tell what went wrong, and no secret that was at hand then."""
 
+import json
+
 import pytest
 import structlog
 
 from headrace.cli.console import LogFormat, configure_logs
+from headrace.errors import StoreUnavailable
 
 KEY = "hr_abcdefgh_of-somebody"
 
@@ -21,3 +24,13 @@ def test_a_traceback_shows_no_variables(form, capsys):
     told = capsys.readouterr().err
     assert "ValueError: 23 characters" in told
     assert KEY not in told
+
+
+def test_a_server_that_is_away_is_one_line_without_a_traceback(capsys):
+    configure_logs("INFO", LogFormat.JSON)
+    error = StoreUnavailable("store postgresql://db/x: gone\nis it running?")
+    structlog.get_logger().error("request failed", incident="ab12", exc_info=error)
+    (line,) = capsys.readouterr().err.splitlines()
+    told = json.loads(line)
+    assert (told["incident"], "exception" in told) == ("ab12", False)
+    assert told["error"] == "StoreUnavailable: store postgresql://db/x: gone is it running?"

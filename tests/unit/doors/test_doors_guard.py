@@ -6,6 +6,7 @@ from typing import Annotated
 import pytest
 from asking import Asking
 from fastapi import Depends, FastAPI
+from structlog.testing import capture_logs
 
 from headrace.doors.attempts import Attempts
 from headrace.doors.guard import SESSION_COOKIE, SESSION_S, Guard, allowed, own
@@ -139,6 +140,22 @@ def test_while_the_store_does_not_answer_a_key_that_was_right_stays_good_for_a_w
         guard.caller(bearer(text))
     keys.down = False
     assert guard.caller(bearer(text)) == caller
+
+
+def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(guard, give, keys, clock):
+    texts = [give()[0] for _ in range(2)]
+    for text in texts:
+        guard.caller(bearer(text))
+    with capture_logs() as logs:
+        for down in (True, False):
+            keys.down = down
+            for text in texts * 2:
+                clock.now_s += REMEMBERED_S
+                guard.caller(bearer(text))
+    assert [line["event"] for line in logs] == [
+        "keys are believed without the store",
+        "keys are looked up in the store again",
+    ]
 
 
 def test_while_the_store_does_not_answer_a_key_still_expires(guard, give, keys, clock):

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.errors import StoreUnavailable
 from headrace.gateway import removed
@@ -62,3 +63,25 @@ def test_without_the_store_what_it_said_last_holds(store, clock, monkeypatch):
     monkeypatch.setattr(store, "tenants", away)
     clock[0] += 5
     assert asyncio.run(looked(is_removed))
+
+
+def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(store, clock, monkeypatch):
+    is_removed = RemovedTenants(store)
+
+    def away():
+        raise StoreUnavailable("gone")
+
+    async def play():
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "tenants", away)
+            for _ in range(3):
+                clock[0] += 5
+                await looked(is_removed)
+        for _ in range(2):
+            clock[0] += 5
+            await looked(is_removed)
+
+    with capture_logs() as logs:
+        asyncio.run(play())
+    told = [line["event"] for line in logs]
+    assert told == ["tenants are not known anew", "tenants are known anew"]
