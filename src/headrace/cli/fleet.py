@@ -15,6 +15,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.amounts import counted
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -36,7 +37,7 @@ from headrace.deploying import connections_of, driver_name
 from headrace.errors import ConfigError
 from headrace.fleet import state_file
 from headrace.fleet.state_file import DriverView, FleetView
-from headrace.fleet.states import Phase, Rules
+from headrace.fleet.states import EXIT_TEMPORARY, Phase, Rules
 from headrace.fleet.supervise import Wanted, supervise
 
 app = typer.Typer(no_args_is_help=True, help="The drivers of a supervisor: how they are.")
@@ -141,7 +142,8 @@ def status(
 ) -> None:
     """Show each driver of the supervisor: state, pid, since when, restarts, what is missing, error.
 
-    Exits with 1 if no supervisor runs, a driver was given up, or one is without store or Kafka.
+    Exits with 1 if no supervisor runs, a driver was given up, or one is without store or Kafka;
+    else with 75 as long as one is not ready, as while it starts; with 0 when all are.
 
     Example: `headrace fleet status`
     """
@@ -157,9 +159,17 @@ def status(
         else:
             _print_drivers(view)
             _print_supervisor(view, lives=lives)
-        troubled = any(each.state == Phase.GIVEN_UP or each.missing for each in view.drivers)
-        if troubled or not lives:
-            raise typer.Exit(1)
+        if code := exit_code_of(view, lives=lives):
+            raise typer.Exit(code)
+
+
+def exit_code_of(view: FleetView, *, lives: bool) -> int:
+    """For scripts: 0 when all drivers are ready, 75 while one is on its way, else 1."""
+    if not lives or any(
+        driver.state == Phase.GIVEN_UP or driver.missing for driver in view.drivers
+    ):
+        return 1
+    return 0 if all(driver.state == Phase.READY for driver in view.drivers) else EXIT_TEMPORARY
 
 
 def _left_behind(driver: DriverView) -> DriverView:
@@ -189,7 +199,12 @@ def _print_supervisor(view: FleetView, *, lives: bool) -> None:
         err.print(f"supervisor {view.name} (pid {view.pid}) has ended", highlight=False)
         return
     rolling = ", rolling" if view.rolling else ""
-    out.print(f"supervisor {view.name} (pid {view.pid}) is {view.state}{rolling}", highlight=False)
+    ready = sum(driver.state == Phase.READY for driver in view.drivers)
+    out.print(
+        f"supervisor {view.name} (pid {view.pid}) is {view.state}{rolling}; "
+        f"{ready} of {counted(len(view.drivers), 'driver')} ready",
+        highlight=False,
+    )
     if view.roll_error:
         out.print(f"the last roll stopped: {view.roll_error}", markup=False, highlight=False)
 

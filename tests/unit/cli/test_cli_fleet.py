@@ -101,6 +101,17 @@ def test_status_shows_each_driver(folder):
         assert word in done.output
 
 
+@pytest.mark.parametrize("state", ["starting", "draining", "killed", "failed", "stopped"])
+def test_a_driver_that_is_not_ready_yet_is_told_by_the_exit_code_and_the_last_line(folder, state):
+    made = state_of(folder)
+    state_file.write(made, view(state))
+    with FolderLock(made):
+        done = headrace("fleet", "status")
+        told = headrace("fleet", "status", "--json")
+    assert done.exit_code == told.exit_code == 75
+    assert done.output.rstrip().endswith("is running; 0 of 1 driver ready")
+
+
 LACKS = (Missing("kafka", 1_700_000_100.0), Missing("store", 1_700_000_200.0))
 
 
