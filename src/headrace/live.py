@@ -117,7 +117,7 @@ def line_of(rows: list[Row]) -> str:
     streams = "1 stream" if len(rows) == 1 else f"{len(rows)} streams"
     return (
         f"{streams} ({told}): lag {lag}, done {done}, {rate:.0f}/s, "
-        f"worst p99 delay {_seconds(worst)}"
+        f"worst p99 delay of the last minute {_seconds(worst)}"
     )
 
 

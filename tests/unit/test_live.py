@@ -17,5 +17,9 @@ def test_one_stream_is_one_stream(count, told):
     assert line_of(rows(count)).startswith(told)
 
 
+def test_a_delay_says_over_which_time_it_is():
+    assert line_of(rows(1)).endswith("worst p99 delay of the last minute 200 ms")
+
+
 def test_without_streams_it_says_how_to_get_some():
     assert "headrace tenants add" in line_of([])

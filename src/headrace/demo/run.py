@@ -24,7 +24,7 @@ from headrace.demo.feeder import Feeder
 from headrace.demo.guest import GuestBook
 from headrace.demo.poster import Poster
 from headrace.demo.report import Check, checks, collect
-from headrace.demo.scenario import EVENTS, Journal, apply, due
+from headrace.demo.scenario import EVENTS, Journal, apply, due, opening
 from headrace.demo.staying import stay
 from headrace.demo.troubles import run_troubles
 from headrace.demo.visits import GUEST, PARTITIONS, TENANTS, read_visits
@@ -74,6 +74,8 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         settings = settings_of(folder, kafka.bootstrap_servers, smtp.url, options.master)
         topics = {f"{tenant}.visits": PARTITIONS for tenant in (*TENANTS, GUEST)}
         create_topics(settings.kafka, topics)
+        for line in opening():
+            console.print(line, highlight=False, soft_wrap=True)
         console.print("starting Spark ...")
         with assembled(settings, folder, "headrace demo") as made:
             kill = _broker_killer(kafka, options, journal, console)

@@ -51,6 +51,16 @@ EVENTS = (
 )
 
 
+def opening() -> list[str]:
+    """What is told before the visits are sent, so that the numbers that follow are understood."""
+    return [
+        f"First act: 10,000 real visits of {len(TENANTS)} tenants, and yours as {GUEST}; each has "
+        "three streams, for scores, mails and files",
+        "the first delays are those of visits that waited for Spark to start; delays are shown "
+        "over the last minute",
+    ]
+
+
 def due(share: float, done: Collection[str]) -> list[Event]:
     """The events to apply now, in their order."""
     return [each for each in EVENTS if each.at_share <= share and each.name not in done]
