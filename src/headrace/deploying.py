@@ -180,14 +180,15 @@ def check(
 def check_without_servers(settings: Settings, folder: Path) -> None:
     """Refuse a file that could not be deployed, before any server is there to deploy it.
 
+    Where something was deployed before, that will run; nothing is refused.
+
     Raises:
         ConfigError: why.
     """
-    found = source_of(settings, folder).read()
-    if found.is_kept:
-        load(settings, folder, found)
-    else:
-        check(settings, folder, found, servers=False)
+    source = source_of(settings, folder)
+    if not source.shelf.is_empty:
+        return
+    check(settings, folder, source.read(), servers=False)
 
 
 def deploy(

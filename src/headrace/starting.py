@@ -51,15 +51,15 @@ def begin(
     except (ConfigError, SinkUnavailable) as error:
         places = {str(path) for path in places_of(settings.module, folder)}
         ours = {name for name, deployment in deployed.items() if deployment.module in places}
-        if stay and (anew or not ours):
-            _tell_not_deployed(error, ours)
-        elif anew or not ours or settings.use_cases.keys() - deployed.keys():
-            raise
-        else:
+        if ours and not anew and settings.use_cases.keys() <= deployed.keys():
             log.warning(
                 "what was deployed runs; what lies in the folder cannot be deployed",
                 error=str(error),
             )
+        elif stay:
+            _tell_not_deployed(error, ours)
+        else:
+            raise
         configure(settings, store, sorted(ours))
         return frozenset(ours)
     deployed = _deployed(store)  # to check may take a minute, and somebody may deploy meanwhile

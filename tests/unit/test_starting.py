@@ -67,8 +67,7 @@ def test_a_start_reads_the_file_once(tmp_path, store, monkeypatch):
     reads.clear()
     for _ in ("a use case is new", "nothing is"):
         begin(settings(), tmp_path, store)
-    check_without_servers(settings(), tmp_path)
-    assert len(reads) == 3
+    assert len(reads) == 2
 
 
 def test_a_start_takes_what_the_yaml_file_says_of_what_was_deployed(tmp_path, store):
@@ -100,6 +99,32 @@ def test_a_start_that_takes_long_undoes_nothing_that_is_deployed_meanwhile(
     begin(given, tmp_path, store)
     assert [answers(store, tmp_path, name) for name in ("one", "two")] == [2, 2]
     assert deployment_of(store).priority == 5
+
+
+def test_up_refuses_a_broken_file_only_where_nothing_was_deployed(tmp_path, store):
+    """Refused later, it would have started servers for nothing; and what was deployed can run."""
+    path = tmp_path / "use_cases.py"
+    path.write_text("x = 1 / 0\n")
+    with pytest.raises(ConfigError, match="does not import"):
+        check_without_servers(settings(), tmp_path)
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    path.write_text("x = 1 / 0\n")
+    check_without_servers(settings(), tmp_path)
+    path.unlink()
+    check_without_servers(settings(), tmp_path)
+    assert begin(settings(), tmp_path, store, stay=True) == {"one", "two"}
+
+
+def test_up_goes_on_where_the_yaml_names_what_was_never_deployed(tmp_path, store, capsys):
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    wanted = settings(use_cases={"three": {}})
+    with pytest.raises(ConfigError, match="three is not in"):
+        begin(wanted, tmp_path, store)
+    capsys.readouterr()
+    assert begin(wanted, tmp_path, store, stay=True) == {"one", "two"}
+    assert "three is not in" in capsys.readouterr().out
 
 
 def test_a_broken_file_stops_no_start_of_what_was_deployed(tmp_path, store, capsys):

@@ -62,6 +62,12 @@ class Shelf:
                 "all drivers see"
             ) from exc
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever deployed from here, or all of it is long over."""
+        places = self.folder.iterdir() if self.folder.is_dir() else ()
+        return not any(_DIGEST.fullmatch(place.name) for place in places)
+
     def take(self, digest: str) -> Code | None:
         """The version of a digest; None if there is no copy of it.
 
