@@ -104,7 +104,7 @@ class Settings(_Section):
     #: what importing the module, packing its use cases and preparing their sinks may take together
     deploy_timeout: Seconds = Field(default="60s")  # type: ignore[assignment]
     #: client properties, such as bootstrap.servers and sasl.*
-    kafka: Properties = {}
+    kafka: Properties = Field(default={}, repr=False)
     #: SQLAlchemy URL of the store
     database_url: SecretStr | None = None
     #: file that holds the URL of the store
@@ -118,7 +118,7 @@ class Settings(_Section):
     #: Spark master; none: what spark-submit says
     master: str | None = None
     #: spark.* settings
-    spark: Properties = {}
+    spark: Properties = Field(default={}, repr=False)
     #: by name; a use case not named here runs with the defaults
     use_cases: dict[str, UseCaseSettings] = {}
     driver: DriverSettings = DriverSettings()

@@ -138,6 +138,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_secrets_come_from_files_or_the_environment_and_do_not_show(tmp_path):
     (tmp_path / "url").write_text("postgresql://u:hunter2@db/x\n")
     text = f"module: a.py\ndatabase_url_file: {tmp_path / 'url'}\nsmtp_url: smtp://u:hunter2@m\n"
+    text += "kafka: {sasl.password: hunter2}\nspark: {spark.ssl.keyPassword: hunter2}\n"
     settings = read_settings(write(tmp_path, text))
     assert settings.store_url({}) == "postgresql://u:hunter2@db/x"
     assert settings.mail_url({}) == "smtp://u:hunter2@m"

@@ -170,10 +170,12 @@ class Tokens:
                     "enforce_minimum_key_length": True,
                 },
             )
+            for name in ("exp", "iat"):
+                float(claims.get(name, 0))  # times are reckoned with
         except jwt.ExpiredSignatureError as exc:
             # Its signature was right, so it is no guess.
             raise unauthorized("the token has expired") from exc
-        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
             return None
         return claims
 

@@ -96,6 +96,8 @@ def test_a_token_says_who_calls(tokens):
         {"sub": 7},
         {"key": OTHER_KEY},
         {"kid": "k2"},
+        {"exp": 10**400},
+        {"iat": -(10**400)},
     ],
     ids=[
         "issuer",
@@ -110,6 +112,8 @@ def test_a_token_says_who_calls(tokens):
         "subject a number",
         "key",
         "name of key",
+        "end beyond reckoning",
+        "beginning beyond reckoning",
     ],
 )
 def test_a_token_with_something_wrong_is_refused(tokens, wrong):
