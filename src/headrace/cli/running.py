@@ -112,9 +112,9 @@ def up(  # noqa: PLR0913 - options of a command
     configure_logs(log_level, log_format)
     with shown_errors(), ExitStack() as stack:
         settings, base = read_settings(config), config.resolve().parent
-        stack.enter_context(the_only_up(folder_of(base)))
         settings = _with_options(settings, master, name)
         refuse_early(settings, base, _store_to_be(settings, folder_of(base), store))
+        stack.enter_context(the_only_up(folder_of(base)))
         settings = _with_servers(settings, folder_of(base), store, stack)
         if with_console:
             stack.enter_context(consoled(settings, base))
