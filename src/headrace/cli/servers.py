@@ -44,12 +44,21 @@ def the_only_up(folder: Path) -> FolderLock:
     Raises:
         ServerError: another one does; two would want the same files.
     """
+    refuse_second_up(folder)
+    return FolderLock(folder)
+
+
+def refuse_second_up(folder: Path) -> None:
+    """Look, and leave nothing behind.
+
+    Raises:
+        ServerError: one starts or runs with its servers in ``folder``.
+    """
     if (process := holder(folder)) is not None:
         raise ServerError(
             f"'headrace up' runs here already (process {process}, {folder}): other commands find "
             "it, in a second terminal; to start it anew, end it there with Ctrl-C first"
         )
-    return FolderLock(folder)
 
 
 def about_up(base: Path) -> str | None:
