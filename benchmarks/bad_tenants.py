@@ -34,9 +34,9 @@ from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, rows_of, table, 
 from benchmarks.harness import Bench, broker, driver_of, session, topics, write
 from benchmarks.streaming import Query, batch_of
 from benchmarks.waves import told
-from headrace.kafka import producer_config
-from headrace.kafka.config import consumer_config
-from headrace.kafka.consumers import PROFILES
+from headrace.connectors.kafka import producer_config
+from headrace.connectors.kafka.config import consumer_config
+from headrace.connectors.kafka.consumers import PROFILES
 from headrace.model.streams import StreamId
 from headrace.sinks import SqlTable
 from headrace.use_cases import use_case

@@ -25,7 +25,7 @@ from benchmarks.harness import write
 from benchmarks.planner import quantile
 from headrace.console.opening import console_app, console_listening, console_serving, login_link
 from headrace.cycle.clock import SystemClock
-from headrace.deploying import connections_of
+from headrace.deploying.offer import connections_of
 from headrace.doors.keys import new_key
 from headrace.doors.secret import made_secret_file, secret_of
 from headrace.model.credentials import Role
@@ -35,7 +35,7 @@ from headrace.model.streams import StreamId, Tenant
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Store
 from headrace.settings import Settings
-from headrace.settings_console import ConsoleSettings
+from headrace.settings.console import ConsoleSettings
 from headrace.store import open_store
 
 TENANTS = 1000

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from confluent_kafka import Producer
 
 from benchmarks.cpu import Cpu, counted
-from headrace.kafka import producer_config
+from headrace.connectors.kafka import producer_config
 
 #: columns every contender's table has
 COLUMNS = {"topic": "text", "at": "bigint", "sent_ms": "bigint", "score": "bigint"}

@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.contenders import passing
 from benchmarks.harness import Bench, broker, driver_of, fill, ratio, session, topics, write
-from headrace.kafka.config import consumer_config
-from headrace.kafka.consumers import PROFILES
+from headrace.connectors.kafka.config import consumer_config
+from headrace.connectors.kafka.consumers import PROFILES
 
 LANES = 200
 RECORDS = 1_000_000

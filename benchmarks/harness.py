@@ -22,17 +22,17 @@ from typing import Any
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
-from headrace.embedded import EmbeddedKafka
-from headrace.embedded.jars import jars
-from headrace.kafka import (
+from headrace.connectors.kafka import (
     KafkaDeadLettersFactory,
     KafkaLog,
     KafkaReaderFactory,
     create_topics,
     producer_config,
 )
+from headrace.cycle.clock import SystemClock
+from headrace.cycle.driver import Driver, Parts
+from headrace.embedded import EmbeddedKafka
+from headrace.embedded.jars import jars
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant

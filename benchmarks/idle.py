@@ -26,8 +26,8 @@ from confluent_kafka import Producer
 from benchmarks.contenders import passing
 from benchmarks.cpu import counted, line
 from benchmarks.harness import Bench, broker, driver_of, session, topics, write
+from headrace.connectors.kafka import producer_config
 from headrace.cycle.ends import LIVELY_S
-from headrace.kafka import producer_config
 from headrace.model.streams import StreamId
 
 LANES = 10_000

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.harness import Bench, broker, driver_of, fill, ratio, session, topics, write
-from headrace.kafka import create_topics
-from headrace.kafka.config import consumer_config
-from headrace.kafka.consumers import PROFILES
+from headrace.connectors.kafka import create_topics
+from headrace.connectors.kafka.config import consumer_config
+from headrace.connectors.kafka.consumers import PROFILES
 from headrace.sinks import KafkaTopic
 from headrace.use_cases import UseCase, use_case
 

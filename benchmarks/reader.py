@@ -17,9 +17,9 @@ from contextlib import ExitStack
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks import harness
-from headrace.kafka import KafkaLog, KafkaReaderFactory, create_topics, producer_config
-from headrace.kafka.config import consumer_config
-from headrace.kafka.consumers import PROFILES
+from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory, create_topics, producer_config
+from headrace.connectors.kafka.config import consumer_config
+from headrace.connectors.kafka.consumers import PROFILES
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections
 from headrace.ports import TopicPartition as Lane

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 
 from benchmarks.delays import COLUMNS, TABLE, Feed, Load, Seen, backlog, verify, watched
 from benchmarks.harness import Bench, broker, driver_of, session, topics, write
+from headrace.connectors.kafka import KafkaLog
 from headrace.cycle.reruns import begin, range_of
-from headrace.kafka import KafkaLog
 from headrace.model.streams import StreamId
 from headrace.sinks import SqlTable
 from headrace.use_cases import UseCase, use_case

@@ -33,7 +33,7 @@ from confluent_kafka import Producer
 
 from benchmarks.cpu import Cpu, counted, line
 from benchmarks.harness import broker, driver_of, session, topics, write
-from headrace.kafka import producer_config
+from headrace.connectors.kafka import producer_config
 from headrace.model.plans import Limits
 from headrace.sinks import SqlTable
 from headrace.use_cases import use_case

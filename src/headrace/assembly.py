@@ -3,7 +3,7 @@
 The cycle knows only ports. Here SQLAlchemy, Kafka and Spark are chosen, and the driver turns until
 it is asked to stop.
 
-Not here: what the YAML file names (`deploying.py`), how a deployment is taken (`taking.py`), what a
+Not here: what the YAML file names, and how a driver takes what is deployed (`deploying/`), what a
 turn does (`cycle/`), and what the terminal shows (`cli/`).
 """
 
@@ -21,9 +21,15 @@ from pathlib import Path
 import structlog
 
 from headrace import tracing
+from headrace.connectors.kafka import (
+    GroupMirror,
+    KafkaDeadLettersFactory,
+    KafkaLog,
+    KafkaReaderFactory,
+)
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
-from headrace.deploying import (
+from headrace.deploying.offer import (
     Source,
     check_without_servers,
     connections_of,
@@ -32,8 +38,9 @@ from headrace.deploying import (
     source_of,
     with_seal_key,
 )
+from headrace.deploying.starting import begin
+from headrace.deploying.taking import Taking
 from headrace.errors import ConfigError, HeadraceError
-from headrace.kafka import GroupMirror, KafkaDeadLettersFactory, KafkaLog, KafkaReaderFactory
 from headrace.model.plans import Limits
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Store
@@ -41,9 +48,7 @@ from headrace.process import calm_garbage_collection
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session, elastic_options, on_this_machine
-from headrace.starting import begin
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.taking import Taking
 
 log = structlog.get_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.kafka import KafkaDeadLettersFactory
+from headrace.connectors.kafka import KafkaDeadLettersFactory
 from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, DeadLetter

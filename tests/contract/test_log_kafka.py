@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.kafka import KafkaLog, KafkaReaderFactory
-from headrace.kafka.rounds import Patience
+from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory
+from headrace.connectors.kafka.rounds import Patience
 from headrace.ports import Connections
 from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.log_contract import SEAL_KEY, LogContract, ReaderContract

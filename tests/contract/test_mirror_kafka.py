@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
+from headrace.connectors.kafka import GroupMirror
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
 from headrace.errors import ConfigError, Temporary
-from headrace.kafka import GroupMirror
 from headrace.ports import TopicPartition
 from headrace.testing.kafka_topics import KafkaTopics, until
 from headrace.testing.log_twin import Row

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.connectors.kafka.sink_messages import SLICE_HEADER
 from headrace.ports import Connections, Sink, Site
 from headrace.sinks import KafkaTopic
-from headrace.sinks.kafka_messages import SLICE_HEADER
 from headrace.testing.sink_contract import Seen, SinkContract
 
 pytestmark = pytest.mark.kafka

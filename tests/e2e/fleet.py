@@ -11,8 +11,8 @@ from collections import Counter
 
 from confluent_kafka import Producer
 
+from headrace.connectors.kafka import create_topics, producer_config
 from headrace.fleet import state_file
-from headrace.kafka import create_topics, producer_config
 
 TENANTS = ("acme", "bolt", "corp", "dune")
 USE_CASES = """

@@ -12,10 +12,10 @@ from contextlib import closing, nullcontext
 import pytest
 from pydantic import SecretStr
 
+from headrace.connectors.kafka.redrive import Redriven
 from headrace.console.opening import console_app, console_listening, console_serving, login_link
 from headrace.cycle.clock import SystemClock
 from headrace.doors.keys import new_key
-from headrace.kafka.redrive import Redriven
 from headrace.model.credentials import Role
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, FailureState, LaneStart
@@ -32,7 +32,7 @@ from headrace.model.statistics import (
 )
 from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
 from headrace.settings import Settings
-from headrace.settings_console import ConsoleSettings
+from headrace.settings.console import ConsoleSettings
 from headrace.store import open_store
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.log_twin import LogTwin, Row

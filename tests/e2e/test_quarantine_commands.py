@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from test_run import Service
 
-from headrace.kafka import create_topics, producer_config
+from headrace.connectors.kafka import create_topics, producer_config
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -20,7 +20,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
 import headrace
-from headrace.kafka import create_topics, producer_config
+from headrace.connectors.kafka import create_topics, producer_config
 from headrace.model.statistics import Report
 from headrace.store import open_store
 from headrace.store.migrations import newest_version

@@ -25,7 +25,7 @@ from pyarrow.dataset import dataset
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from headrace.kafka import create_topics, producer_config
+from headrace.connectors.kafka import create_topics, producer_config
 from headrace.store import open_store
 from headrace.testing.in_flight import Made, slices_again, slices_never
 from headrace.testing.kafka_topics import KafkaTopics

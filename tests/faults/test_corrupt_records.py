@@ -16,16 +16,16 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from matrix import note
 
-from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
-from headrace.event_times import json_time
-from headrace.kafka import (
+from headrace.connectors.kafka import (
     KafkaDeadLettersFactory,
     KafkaLog,
     KafkaReaderFactory,
     create_topics,
     producer_config,
 )
+from headrace.cycle.clock import SystemClock
+from headrace.cycle.driver import Driver, Parts
+from headrace.event_times import json_time
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, Tenant
 from headrace.ports import Connections, Site

@@ -16,7 +16,7 @@ from matrix import ROW
 from rig import NAMES, Rig
 from three_brokers import ThreeBrokers
 
-from headrace.kafka import KafkaLog, create_topics, producer_config
+from headrace.connectors.kafka import KafkaLog, create_topics, producer_config
 from headrace.model.records import FailureState
 from headrace.model.streams import LaneId, State, StreamId
 from headrace.ports import TopicPartition

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from gateway_process import GatewayProcess, until
+from headrace.connectors.kafka import create_topics
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.addresses import free_ports
-from headrace.kafka import create_topics
 from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

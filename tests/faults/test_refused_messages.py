@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from three_brokers import ThreeBrokers
 
+from headrace.connectors.kafka.ingest import Ingest
 from headrace.errors import BrokerUnavailable, SinkRefused
 from headrace.gateway.events import Event
-from headrace.kafka.ingest import Ingest
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import KafkaTopic

@@ -18,10 +18,10 @@ from confluent_kafka.cimpl import NewTopic
 from matrix import note
 from three_brokers import ThreeBrokers
 
+from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory, producer_config
+from headrace.connectors.kafka.rounds import Patience
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
-from headrace.kafka import KafkaLog, KafkaReaderFactory, producer_config
-from headrace.kafka.rounds import Patience
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Order, Tenant

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from headrace.kafka import KafkaDeadLetters
+from headrace.connectors.kafka import KafkaDeadLetters
 from headrace.testing.kafka_topics import KafkaTopics
 
 

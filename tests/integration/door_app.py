@@ -11,7 +11,7 @@ from headrace.doors.door import Limits, install_door
 from headrace.doors.open_guard import OpenGuard
 from headrace.doors.protocol import Patience
 from headrace.doors.serving import Listening, serve
-from headrace.settings_doors import DoorsSettings
+from headrace.settings.doors import DoorsSettings
 
 PATIENCE = Patience(header_s=0.5, idle_s=1.0, rest_s=1.0, write_s=1.0, most_connections=150)
 

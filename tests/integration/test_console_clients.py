@@ -22,7 +22,7 @@ from headrace.doors.protocol import Patience
 from headrace.doors.serving import Listening
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
-from headrace.settings_doors import DoorsSettings
+from headrace.settings.doors import DoorsSettings
 from headrace.testing.store_twin import StoreTwin
 
 pytestmark = pytest.mark.slow

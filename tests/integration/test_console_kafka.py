@@ -9,13 +9,13 @@ import httpx
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 
+from headrace.connectors.kafka import create_topics, letters_topic
 from headrace.console.api import Parts, create_app
 from headrace.console.opening import console_serving
 from headrace.cycle.clock import SystemClock
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.doors.serving import Listening
-from headrace.kafka import create_topics, letters_topic
 from headrace.model.credentials import Role
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart

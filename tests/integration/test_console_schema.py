@@ -12,12 +12,12 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 
+from headrace.connectors.kafka.redrive import Redriven
 from headrace.console.api import Parts, create_app
 from headrace.cycle.clock import SystemClock
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.doors.serving import Listening, serving
-from headrace.kafka.redrive import Redriven
 from headrace.model.credentials import Role
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart

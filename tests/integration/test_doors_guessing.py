@@ -16,7 +16,7 @@ from headrace.doors.keys import new_key
 from headrace.doors.problems import Problem
 from headrace.doors.serving import Listening, serving
 from headrace.model.credentials import Caller, Role
-from headrace.settings_doors import DoorsSettings
+from headrace.settings.doors import DoorsSettings
 from headrace.store import open_store
 
 SECRET = b"a secret of thirty-two characters"

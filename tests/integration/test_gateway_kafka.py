@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from gateway_process import GatewayProcess, until
+from headrace.connectors.kafka import create_topics
 from headrace.embedded import EmbeddedKafka
-from headrace.kafka import create_topics
 from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = pytest.mark.kafka

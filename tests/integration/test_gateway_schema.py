@@ -22,17 +22,17 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from headrace.connectors.kafka.ingest import Stored
 from headrace.doors import door
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.doors.serving import Listening, serving
 from headrace.gateway.app import gateway_app
 from headrace.gateway.opening import rules_of
-from headrace.kafka.ingest import Stored
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
-from headrace.settings_doors import DoorsSettings
-from headrace.settings_gateway import GatewaySettings
+from headrace.settings.doors import DoorsSettings
+from headrace.settings.gateway import GatewaySettings
 from headrace.testing.store_twin import StoreTwin
 
 CHECKS = (

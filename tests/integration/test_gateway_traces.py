@@ -10,6 +10,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headrace import use_case
+from headrace.connectors.kafka import (
+    KafkaDeadLettersFactory,
+    KafkaLog,
+    KafkaReaderFactory,
+    create_topics,
+)
+from headrace.connectors.kafka.ingest import Ingest
+from headrace.connectors.kafka.ingest_topics import IngestTopics
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
 from headrace.doors import door
@@ -18,15 +26,12 @@ from headrace.doors.keys import new_key
 from headrace.doors.serving import Listening, serving
 from headrace.gateway.app import gateway_app
 from headrace.gateway.opening import rules_of
-from headrace.kafka import KafkaDeadLettersFactory, KafkaLog, KafkaReaderFactory, create_topics
-from headrace.kafka.ingest import Ingest
-from headrace.kafka.ingest_topics import IngestTopics
 from headrace.model.credentials import Role
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
 from headrace.ports import Connections, Site
-from headrace.settings_doors import DoorsSettings
-from headrace.settings_gateway import GatewaySettings
+from headrace.settings.doors import DoorsSettings
+from headrace.settings.gateway import GatewaySettings
 from headrace.sinks import SqlTable
 from headrace.spans import Spans
 from headrace.store import SqlPositionsFactory, open_store

@@ -12,16 +12,16 @@ from apart import run_apart
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
-from headrace.errors import BrokerUnavailable, ConfigError
-from headrace.kafka import (
+from headrace.connectors.kafka import (
     KafkaDeadLetters,
     KafkaDeadLettersFactory,
     KafkaLog,
     KafkaReaderFactory,
     letters_topic,
 )
+from headrace.cycle.clock import SystemClock
+from headrace.cycle.driver import Driver, Parts
+from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
@@ -117,7 +117,7 @@ def test_a_topic_of_letters_deleted_meanwhile_is_made_again(topics, letters):
 
 FORKED = """
 import gc, os, sys
-from headrace.kafka import KafkaDeadLetters
+from headrace.connectors.kafka import KafkaDeadLetters
 from headrace.testing.dead_letters_contract import letter
 
 letters = KafkaDeadLetters({"bootstrap.servers": sys.argv[1]})

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from headrace.connectors.kafka import KafkaLog, create_topics
+from headrace.connectors.kafka.topics import unmakable_topics
 from headrace.errors import BrokerUnavailable, ConfigError
-from headrace.kafka import KafkaLog, create_topics
-from headrace.kafka.topics import unmakable_topics
 from headrace.ports import TopicPartition
 from headrace.testing.kafka_topics import until
 from headrace.testing.log_contract import numbered
@@ -75,7 +75,7 @@ def test_the_end_is_held_back_by_an_open_transaction(topics):
 
 
 def test_a_topic_that_spoils_a_whole_round_does_so_once(topics, monkeypatch):
-    monkeypatch.setattr("headrace.kafka.log._VALID_NAME", re.compile(".*"))
+    monkeypatch.setattr("headrace.connectors.kafka.log._VALID_NAME", re.compile(".*"))
     name = topics.make()
     lane, spoiler = TopicPartition(name, 0), TopicPartition("not a name!", 0)
     log = KafkaLog(topics.config, timeout_s=1.0)

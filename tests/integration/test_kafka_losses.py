@@ -9,10 +9,10 @@ import uuid
 import pyarrow as pa
 import pytest
 
+from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory
+from headrace.connectors.kafka.rounds import Patience
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
-from headrace.kafka import KafkaLog, KafkaReaderFactory
-from headrace.kafka.rounds import Patience
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment, FailureState
 from headrace.model.streams import DataLossPolicy, StreamId, Tenant

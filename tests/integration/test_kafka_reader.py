@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from headrace.kafka import KafkaSliceReader
-from headrace.kafka.rounds import Patience
+from headrace.connectors.kafka import KafkaSliceReader
+from headrace.connectors.kafka.rounds import Patience
 from headrace.testing.kafka_topics import until
 from headrace.testing.log_contract import failure, numbered, piece, values
 from headrace.testing.log_twin import Row
@@ -100,7 +100,7 @@ def test_a_topic_made_again_with_fewer_records_is_out_of_range(topics, reader):
 
 
 def test_large_records_do_not_gather_in_memory(topics, reader, monkeypatch):
-    monkeypatch.setattr("headrace.kafka.reader._HELD_BYTES", 100_000)
+    monkeypatch.setattr("headrace.connectors.kafka.reader._HELD_BYTES", 100_000)
     names = [topics.make() for _ in range(3)]
     for name in names:
         topics.write(name, 0, [Row(b"x" * 20_000)] * 30)
@@ -141,7 +141,7 @@ def test_refused_credentials_are_told_at_once(topics):
 
 FORKED = """
 import gc, os, sys
-from headrace.kafka import KafkaSliceReader
+from headrace.connectors.kafka import KafkaSliceReader
 from headrace.testing.log_contract import piece, values
 
 reader = KafkaSliceReader({"bootstrap.servers": sys.argv[1]})

@@ -9,10 +9,10 @@ from apart import run_apart
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from headrace.connectors.kafka import KafkaDeadLetters, KafkaSliceReader, letters_topic
+from headrace.connectors.kafka.redrive import Redriven, redrive
+from headrace.connectors.kafka.seals import Message, sealed
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
-from headrace.kafka import KafkaDeadLetters, KafkaSliceReader, letters_topic
-from headrace.kafka.redrive import Redriven, redrive
-from headrace.kafka.seals import Message, sealed
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.ports import Connections, Effect, Site
 from headrace.ports import TopicPartition as Lane
@@ -33,7 +33,9 @@ def connections(topics):
 
 
 def few_at_once(monkeypatch, count=2):
-    monkeypatch.setattr(sys.modules["headrace.kafka.letters_read"], "_BATCH_LETTERS", count)
+    monkeypatch.setattr(
+        sys.modules["headrace.connectors.kafka.letters_read"], "_BATCH_LETTERS", count
+    )
 
 
 def sent_to(topics, topic):
@@ -204,13 +206,13 @@ def test_a_redrive_that_is_overtaken_stops_and_nothing_is_doubled(
 
 KILLED = """
 import os, sys
-import headrace.kafka.redrive
+import headrace.connectors.kafka.redrive
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from headrace.kafka import redrive_line
+from headrace.connectors.kafka import redrive_line
 from headrace.model.streams import StreamId
 from headrace.ports import Connections
 
-sys.modules["headrace.kafka.letters_read"]._BATCH_LETTERS = 2
+sys.modules["headrace.connectors.kafka.letters_read"]._BATCH_LETTERS = 2
 times = []
 
 class Dying(Producer):
@@ -222,7 +224,7 @@ class Dying(Producer):
 
 redrive_line.Producer = Dying
 connections = Connections({"bootstrap.servers": sys.argv[1]}, "", seal_key=b"of the store")
-headrace.kafka.redrive.redrive(connections, StreamId("pages", "acme"), sys.argv[2])
+headrace.connectors.kafka.redrive.redrive(connections, StreamId("pages", "acme"), sys.argv[2])
 """
 
 

@@ -12,13 +12,14 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
+from headrace.connectors.email import server as smtp_server
+from headrace.connectors.email import sink as email_sink
+from headrace.connectors.email.server import connect
+from headrace.connectors.email.sink import ID_HEADER
 from headrace.errors import ConfigError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
-from headrace.sinks import Email, smtp_server
-from headrace.sinks import email as email_sink
-from headrace.sinks.email import ID_HEADER
-from headrace.sinks.smtp_server import connect
+from headrace.sinks import Email
 
 
 class Postman:

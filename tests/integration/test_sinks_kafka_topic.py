@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.connectors.kafka.sink_messages import SLICE_HEADER
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import KafkaTopic
-from headrace.sinks.kafka_messages import SLICE_HEADER
 
 pytestmark = pytest.mark.kafka
 _PARTITIONS = 3

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from headrace.connectors.kafka import sink_transaction_line
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import RECORD_SCHEMA, Connections, Effect, Site
-from headrace.sinks import KafkaTopic, kafka_transaction_line
+from headrace.sinks import KafkaTopic
 from headrace.testing.kafka_topics import KafkaTopics
 
 pytestmark = pytest.mark.kafka
@@ -74,15 +75,15 @@ class Service:
     @contextmanager
     def process(self):
         """Producers of a process of its own; they outlive the block, as a zombie's do."""
-        mine, kafka_transaction_line._lines = kafka_transaction_line._lines, OrderedDict()
+        mine, sink_transaction_line._lines = sink_transaction_line._lines, OrderedDict()
         try:
             yield
         finally:
-            kafka_transaction_line._lines = mine
+            sink_transaction_line._lines = mine
 
     def bend(self, writer, **calls):
         """Let calls of the writer's producer be others; they are given the real producer."""
-        line = kafka_transaction_line.line_for(writer._settings({0: self.effect("x")}))
+        line = sink_transaction_line.line_for(writer._settings({0: self.effect("x")}))
         real = line.producer
         line.producer = Bent(
             real, **{name: lambda call=call: call(real) for name, call in calls.items()}
@@ -94,7 +95,7 @@ class Service:
 
 @pytest.fixture
 def service(kafka, make_topic, monkeypatch):
-    monkeypatch.setattr(kafka_transaction_line, "_lines", OrderedDict())
+    monkeypatch.setattr(sink_transaction_line, "_lines", OrderedDict())
     return Service(kafka, make_topic)
 
 
@@ -196,7 +197,7 @@ def test_a_lane_that_was_sent_back_is_sent_again_by_a_new_wave(service):
 
 
 def test_no_broker_leaves_the_outcome_open(service, monkeypatch):
-    monkeypatch.setattr(kafka_transaction_line, "_TAKE_S", 0.5)
+    monkeypatch.setattr(sink_transaction_line, "_TAKE_S", 0.5)
     service.properties["bootstrap.servers"] = "127.0.0.1:1"
     written = service.writer().write([service.effect("a")])
     assert _outcomes(written) == ["SinkUnavailable"]

@@ -8,7 +8,7 @@ from two_use_cases import settings, write
 
 from headrace.assembly import Assembly, assembled, limits_of, slot_limits_of
 from headrace.cycle.driver import Driver, Parts
-from headrace.deploying import deploy, load, source_of
+from headrace.deploying.offer import deploy, load, source_of
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.streams import Tenant
 from headrace.ports import Connections

@@ -15,7 +15,7 @@ from headrace.cli.app import app
 from headrace.cli.servers import folder_of, remember
 from headrace.model.streams import LaneId, Slice
 from headrace.settings import read_settings
-from headrace.settings_doors import DoorsSettings
+from headrace.settings.doors import DoorsSettings
 from headrace.spark.handling import handle
 from headrace.testing.records import records
 from headrace.use_cases import UseCase
@@ -120,7 +120,7 @@ def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
 
     monkeypatch.setattr("confluent_kafka.Producer", Producer)
     monkeypatch.setattr(
-        "headrace.kafka.create_topics", lambda _, topics: made.update(topics=topics)
+        "headrace.connectors.kafka.create_topics", lambda _, topics: made.update(topics=topics)
     )
     monkeypatch.chdir(tmp_path)
     remember(folder_of(tmp_path), {"bootstrap.servers": "127.0.0.1:1"})

@@ -10,17 +10,17 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headrace import tracing
+from headrace.connectors.kafka.ingest import Stored
 from headrace.cycle.report import Reporter
 from headrace.doors import door
 from headrace.gateway.app import gateway_app
 from headrace.gateway.opening import rules_of
-from headrace.kafka.ingest import Stored
 from headrace.model.credentials import Caller, Role
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Written
-from headrace.settings_doors import DoorsSettings
-from headrace.settings_gateway import GatewaySettings
+from headrace.settings.doors import DoorsSettings
+from headrace.settings.gateway import GatewaySettings
 from headrace.spans import Spans
 from headrace.spark.portions import Portion
 from headrace.spark.tally import Tally, traceparents_of

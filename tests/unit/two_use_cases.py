@@ -1,6 +1,6 @@
 """A file of two use cases, and settings that name it."""
 
-from headrace.deploying import deployed_use_case, source_of
+from headrace.deploying.offer import deployed_use_case, source_of
 from headrace.settings import Settings
 
 SOURCE = """\

@@ -13,7 +13,7 @@ import typer
 
 from headrace.errors import ConfigError
 from headrace.model.streams import StreamId
-from headrace.settings_fields import bytes_of, seconds_of
+from headrace.settings.fields import bytes_of, seconds_of
 
 
 def size(text: str) -> float:

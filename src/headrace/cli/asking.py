@@ -17,10 +17,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli.console import DEFAULT_CONFIG, out, settings_and_folder
+from headrace.connectors.kafka import KafkaLog
 from headrace.cycle.lags import lags
-from headrace.deploying import connections_of, load
+from headrace.deploying.offer import connections_of, load
 from headrace.errors import ConfigError, HeadraceError, Temporary
-from headrace.kafka import KafkaLog
 from headrace.model.streams import State, StreamId, original
 from headrace.operating.again import consequences, is_more, of_removal
 from headrace.operating.repeats import repeated

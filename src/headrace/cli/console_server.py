@@ -30,7 +30,7 @@ from headrace.console.opening import (
     login_link,
 )
 from headrace.cycle.clock import SystemClock
-from headrace.deploying import connections_of, with_seal_key
+from headrace.deploying.offer import connections_of, with_seal_key
 from headrace.doors.secret import secret_of
 from headrace.doors.serving import serve
 from headrace.errors import ConfigError

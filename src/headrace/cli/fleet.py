@@ -33,7 +33,7 @@ from headrace.cli.console import (
 )
 from headrace.cli.failure_text import printable, when
 from headrace.cli.options import HealthHost, HealthPort, Master, Name
-from headrace.deploying import connections_of, driver_name
+from headrace.deploying.offer import connections_of, driver_name
 from headrace.errors import ConfigError
 from headrace.fleet import state_file
 from headrace.fleet.state_file import DriverView, FleetView

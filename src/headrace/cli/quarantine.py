@@ -29,10 +29,10 @@ from headrace.cli.console import (
     store_of,
 )
 from headrace.cli.failure_text import in_one_line, paragraphs, when
-from headrace.deploying import connections_of, with_seal_key
+from headrace.connectors.kafka.dead_letters import KafkaDeadLettersFactory
+from headrace.connectors.kafka.redrive import redrive as send_back
+from headrace.deploying.offer import connections_of, with_seal_key
 from headrace.errors import ConfigError
-from headrace.kafka.dead_letters import KafkaDeadLettersFactory
-from headrace.kafka.redrive import redrive as send_back
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import StreamId
 from headrace.operating.again import of_letters

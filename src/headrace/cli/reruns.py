@@ -21,10 +21,10 @@ from headrace.cli.console import (
     settings_and_folder,
     store_of,
 )
+from headrace.connectors.kafka import KafkaLog
 from headrace.cycle.reruns import Range, begin, range_of
-from headrace.deploying import connections_of
+from headrace.deploying.offer import connections_of
 from headrace.errors import ConfigError
-from headrace.kafka import KafkaLog
 from headrace.model.streams import RERUN_MARK, State, StreamId
 from headrace.ports import Log, Store
 

@@ -38,7 +38,7 @@ from headrace.cli.servers import (
 from headrace.cycle.driver import Driver
 from headrace.demo.chaos import broker_killed_at, run_chaos
 from headrace.demo.run import DemoOptions, run_demo
-from headrace.deploying import driver_name
+from headrace.deploying.offer import driver_name
 from headrace.doors.secret import made_secret_file
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from headrace.fleet.health import Pulse, answering

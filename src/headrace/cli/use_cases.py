@@ -21,8 +21,8 @@ from headrace.cli.console import (
     store_of,
 )
 from headrace.cli.rollouts import is_done, row_of, show, show_others, show_stopped, waited
-from headrace.deploying import check
-from headrace.deploying import deploy as deploy_into
+from headrace.deploying.offer import check
+from headrace.deploying.offer import deploy as deploy_into
 from headrace.errors import UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper

@@ -13,9 +13,9 @@ from headrace.cli.console import (
     settings_and_folder,
     store_of,
 )
+from headrace.connectors.kafka import KafkaLog
 from headrace.cycle.lags import lags
-from headrace.deploying import connections_of
-from headrace.kafka import KafkaLog
+from headrace.deploying.offer import connections_of
 
 
 def verify(config: ConfigOption = DEFAULT_CONFIG) -> None:

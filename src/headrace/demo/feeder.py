@@ -12,12 +12,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import Producer
-
+from headrace.connectors.kafka import make_producer
 from headrace.demo.poster import POSTED, Poster
 from headrace.demo.visits import LANES, Visit, read_visits, unsent
 from headrace.errors import BrokerUnavailable
-from headrace.kafka import producer_config
 from headrace.ports import Log
 
 #: for a broker that has just come back
@@ -87,7 +85,7 @@ class Feeder:
         self.poster.join(timeout_s=10)
 
     def _send(self, visits: list[tuple[float, Visit]]) -> None:
-        producer = Producer(producer_config(self.config))
+        producer = make_producer(self.config)
         began_s = time.monotonic()
         for due_s, visit in visits:
             early_s = began_s + due_s - time.monotonic()

@@ -11,10 +11,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import Producer
-
+from headrace.connectors.kafka import make_producer
 from headrace.errors import BrokerUnavailable
-from headrace.kafka import producer_config
 
 QUIET = tuple(f"quiet-{number}" for number in range(1, 9))
 #: what each does, in the words of the report
@@ -100,9 +98,7 @@ class OrderFeeder:
             self._thread.join(timeout=10)
 
     def _send(self) -> None:
-        producer = Producer(
-            {**producer_config(self.config), "queue.buffering.max.messages": 2 * FLOOD}
-        )
+        producer = make_producer(self.config, queue_buffering_max_messages=2 * FLOOD)
         first = [each for each in orders() if each.at_s < 0]
         for order in first:
             producer.produce(f"{order.tenant}.orders", value=order.value)

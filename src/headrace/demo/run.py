@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.assembly import Assembly, assembled
+from headrace.connectors.kafka import KafkaLog, create_topics
 from headrace.cycle.driver import Driver
 from headrace.demo.doors import doors, sections
 from headrace.demo.feeder import Feeder
@@ -31,7 +32,6 @@ from headrace.demo.visits import GUEST, PARTITIONS, TENANTS, read_visits
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
 from headrace.embedded.addresses import free_ports
 from headrace.errors import VerifyError
-from headrace.kafka import KafkaLog, create_topics
 from headrace.live import LiveTable
 from headrace.process import stopping_on_signals
 from headrace.settings import Settings

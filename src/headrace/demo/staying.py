@@ -12,15 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Producer
 from rich.console import Console
 
 from headrace.assembly import assembled
+from headrace.connectors.kafka import make_producer
 from headrace.cycle.driver import Driver
 from headrace.demo.doors import doors
 from headrace.demo.guest import GuestBook
 from headrace.demo.visits import read_visits
-from headrace.kafka import producer_config
 from headrace.live import LiveTable
 from headrace.process import stopping_on_signals
 from headrace.settings import Settings
@@ -54,7 +53,7 @@ def _visits_coming(config: Mapping[str, str]) -> Iterator[None]:
     over = threading.Event()
 
     def send() -> None:
-        producer = Producer(producer_config(config))
+        producer = make_producer(config)
         for visit in itertools.cycle(list(read_visits())):
             if over.wait(1 / RATE_PER_S):
                 break

@@ -16,11 +16,11 @@ import numpy as np
 from rich.console import Console
 
 from headrace.assembly import Assembly, assembled
+from headrace.connectors.kafka import KafkaLog, create_topics
 from headrace.cycle.driver import Driver
 from headrace.demo import doors
 from headrace.demo.orders import CALM_S, QUIET, TROUBLE, Order, OrderFeeder, orders
 from headrace.demo.report import Check
-from headrace.kafka import KafkaLog, create_topics
 from headrace.live import LiveTable
 from headrace.model.records import Failure
 from headrace.model.streams import Tenant

@@ -25,7 +25,7 @@ from headrace.doors.tokens import TokenRules
 from headrace.model.credentials import Caller
 from headrace.ports import Keys
 from headrace.settings import Settings
-from headrace.settings_doors import DoorsSettings
+from headrace.settings.doors import DoorsSettings
 
 log = structlog.get_logger(__name__)
 

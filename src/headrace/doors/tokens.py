@@ -34,7 +34,7 @@ from headrace.doors.problems import Problem
 from headrace.doors.remembered import Remembered
 from headrace.errors import ConfigError
 from headrace.model.credentials import Caller, Role
-from headrace.settings_doors import Algorithm
+from headrace.settings.doors import Algorithm
 
 log = structlog.get_logger(__name__)
 

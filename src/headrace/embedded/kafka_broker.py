@@ -20,9 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from headrace.connectors.kafka import told_ports
 from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_port
 from headrace.embedded.broker_properties import as_text, broker_properties
 from headrace.embedded.folder_lock import FolderLock
@@ -193,12 +192,7 @@ class EmbeddedKafka(Server):
         if not answers(self.port):
             return False
         # open ports are not enough: a broker answers this once the controller let it in
-        client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        try:
-            found = client.list_topics(timeout=2)
-        except KafkaException:
-            return False
-        return any(each.port == self._told_port for each in found.brokers.values())
+        return self._told_port in told_ports(self.bootstrap_servers, timeout_s=2.0)
 
     @property
     def _told_port(self) -> int | None:

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from headrace.connectors.kafka.ingest import Stored
 from headrace.doors.problems import MEDIA_TYPE, Problem
 from headrace.gateway.events import Fault, Refused
 from headrace.gateway.intake import Taken
 from headrace.gateway.rates import BUSY_RETRY_S, TooMuch
 from headrace.gateway.reading import MEDIA_TYPES
-from headrace.kafka.ingest import Stored
 
 _JSON = "application/json"
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from headrace.connectors.kafka.ingest import Stored
 from headrace.gateway.events import Fault
 from headrace.gateway.rates import Room
-from headrace.kafka.ingest import Stored
 
 #: a request that waits for Kafka takes some milliseconds, one that times out ten seconds
 _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
+from headrace.connectors.kafka.ingest import Outgoing, Result, Stored
 from headrace.errors import (
     BrokerUnavailable,
     ConfigError,
@@ -32,7 +33,6 @@ from headrace.gateway.events import Batch, Event, Fault, Limits, Refused, Reques
 from headrace.gateway.rates import Rates, Room
 from headrace.gateway.reading import read
 from headrace.gateway.remembering import Answered, Memory, Sending, Settled, fingerprint_of
-from headrace.kafka.ingest import Outgoing, Result, Stored
 
 log = structlog.get_logger(__name__)
 

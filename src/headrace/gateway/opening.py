@@ -8,6 +8,9 @@ import orjson
 from fastapi import FastAPI
 from jsonschema.protocols import Validator
 
+from headrace.connectors.kafka import client_config
+from headrace.connectors.kafka.ingest import Ingest
+from headrace.connectors.kafka.ingest_topics import IngestTopics
 from headrace.doors import door
 from headrace.doors.guard import Doorkeeper
 from headrace.errors import ConfigError
@@ -18,12 +21,9 @@ from headrace.gateway.intake import Rules
 from headrace.gateway.rates import Rate, Rates, Room
 from headrace.gateway.remembering import Memory
 from headrace.gateway.removed import RemovedTenants
-from headrace.kafka import client_config
-from headrace.kafka.ingest import Ingest
-from headrace.kafka.ingest_topics import IngestTopics
 from headrace.ports import Store
 from headrace.settings import Settings
-from headrace.settings_gateway import GatewaySettings, RateSettings
+from headrace.settings.gateway import GatewaySettings, RateSettings
 from headrace.tracing import opened
 
 

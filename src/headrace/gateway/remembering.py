@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
 
+from headrace.connectors.kafka.ingest import Result, Stored
 from headrace.gateway.events import Fault, Refused, Request
 from headrace.gateway.rates import BUSY_RETRY_S, TooMuch
-from headrace.kafka.ingest import Result, Stored
 from headrace.policies.holding import may_hold
 
 #: an entry without its results, and a result, in Python

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.kafka import KafkaDeadLettersFactory, KafkaLog
-from headrace.kafka.redrive import Redriven, redrive
+from headrace.connectors.kafka import KafkaDeadLettersFactory, KafkaLog
+from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.model.streams import StreamId
 from headrace.ports import Connections, DeadLetters, Log
 
@@ -25,7 +25,7 @@ class Tools(Protocol):
     def send_back(
         self, stream: StreamId, topic: str, *, generation: int, limit: int | None, dry_run: bool
     ) -> Redriven:
-        """Send dead letters back, as ``headrace.kafka.redrive.redrive``."""
+        """Send dead letters back, as ``headrace.connectors.kafka.redrive.redrive``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from headrace.kafka import KafkaLog, create_topics, producer_config
-from headrace.kafka.config import admin_config, consumer_config
+from headrace.connectors.kafka import KafkaLog, create_topics, producer_config
+from headrace.connectors.kafka.config import admin_config, consumer_config
 from headrace.ports import TopicPartition as Lane
 from headrace.testing.log_twin import Row
 

@@ -32,7 +32,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.kafka.seals import (
+from headrace.connectors.kafka.seals import (
     COUNT_HEADER,
     SEAL_HEADER,
     USE_CASE_HEADER,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from headrace.connectors.kafka.seals import Message, sent_back
 from headrace.errors import (
     BrokerUnavailable,
     HeadraceError,
@@ -21,7 +22,6 @@ from headrace.errors import (
     Temporary,
     TopicMissing,
 )
-from headrace.kafka.seals import Message, sent_back
 from headrace.model.receipts import SliceError
 from headrace.model.streams import Slice, original
 from headrace.ports import (

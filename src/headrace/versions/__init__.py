@@ -3,8 +3,8 @@
 A file lies in a folder and changes there; what runs must be what was deployed. So a *version* is
 the file of a module and every local module that it imports, under one digest over all of it.
 
-Not here: whether a version is fit to run (`checking.py`), what is deployed (`deploying.py`), and
-how it gets to the workers (`spark/shipping.py`).
+Not here: whether a version is fit to run and what is deployed (`deploying/`), and how it gets to
+the workers (`spark/shipping.py`).
 """
 
 from headrace.versions.code import Code, LocalModule

@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.cli import asking, quarantine
+from headrace.connectors.kafka.redrive import Redriven
 from headrace.errors import BrokerUnavailable
-from headrace.kafka.redrive import Redriven
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant

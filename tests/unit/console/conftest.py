@@ -7,11 +7,11 @@ import httpx
 import pytest
 import structlog
 
+from headrace.connectors.kafka.redrive import Redriven
 from headrace.console.api import Parts, create_app, equip
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.errors import BrokerUnavailable
-from headrace.kafka.redrive import Redriven
 from headrace.model.credentials import Role
 from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from headrace.connectors.kafka.redrive import Redriven
 from headrace.console.access import Patience
 from headrace.console.audit import without_secrets
 from headrace.errors import StoreUnavailable
-from headrace.kafka.redrive import Redriven
 
 
 def noted(store):

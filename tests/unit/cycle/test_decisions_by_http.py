@@ -6,11 +6,11 @@ from contextlib import nullcontext
 import httpx
 import pytest
 
+from headrace.connectors.kafka.redrive import Redriven
+from headrace.connectors.kafka.seals import Message, sealed
 from headrace.console.api import Parts, create_app
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
-from headrace.kafka.redrive import Redriven
-from headrace.kafka.seals import Message, sealed
 from headrace.model.credentials import Role
 from headrace.ports import TopicPartition
 from headrace.testing.log_twin import Row

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from headrace.connectors.outcomes import identity
 from headrace.cycle.reruns import Range, begin, range_of, renewed_by
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import DataLossPolicy, State, StreamId, original
 from headrace.operating.seeking import seek
 from headrace.ports import Written
-from headrace.sinks.outcomes import identity
 from headrace.testing.mirror_twin import MirrorTwin
 
 ACME = StreamId("keep", "acme")

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.doors.door import listening_of
-from headrace.settings_doors import DoorsSettings
+from headrace.settings.doors import DoorsSettings
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from fastapi import FastAPI, Response
 
 from headrace.doors.door import Limits, install_door
 from headrace.doors.open_guard import OpenGuard
-from headrace.settings_doors import DoorsSettings
+from headrace.settings.doors import DoorsSettings
 
 
 def client_of(host="127.0.0.1", base_url="http://localhost", **settings):

@@ -10,7 +10,7 @@ from headrace.doors.door import Limits, install_door
 from headrace.doors.guard import Guard, calling
 from headrace.doors.proxies import certificate_parts
 from headrace.model.credentials import Caller, Role
-from headrace.settings_doors import CertificateSettings, DoorsSettings
+from headrace.settings.doors import CertificateSettings, DoorsSettings
 
 SECRET = b"a secret of thirty-two characters"
 ACME = "URI=spiffe://prod/acme"

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
+from headrace.connectors.kafka.ingest import Stored
 from headrace.doors import door
 from headrace.doors.door import install_door
 from headrace.errors import BrokerUnavailable
@@ -14,9 +15,8 @@ from headrace.gateway.events import Limits
 from headrace.gateway.intake import Rules
 from headrace.gateway.rates import Rate, Rates, Room
 from headrace.gateway.remembering import Memory
-from headrace.kafka.ingest import Stored
 from headrace.model.credentials import Caller, Role
-from headrace.settings_doors import DoorsSettings
+from headrace.settings.doors import DoorsSettings
 
 SCHEMA = {"required": ["id"], "properties": {"id": {"type": "integer"}}}
 TYPES = {

@@ -6,6 +6,7 @@ import json
 import pytest
 from gateway_parts import FakeRecords, client_of, in_loop, parts
 
+from headrace.connectors.kafka.ingest import Stored
 from headrace.errors import (
     BrokerUnavailable,
     ConfigError,
@@ -15,7 +16,6 @@ from headrace.errors import (
 )
 from headrace.gateway.app import ACCESS
 from headrace.gateway.rates import Room
-from headrace.kafka.ingest import Stored
 
 VISITS = "/v1/events/visit"
 FORMS = "/v1/events/form"

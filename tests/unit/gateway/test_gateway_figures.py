@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
+from headrace.connectors.kafka.ingest import Stored
 from headrace.gateway.events import Fault
 from headrace.gateway.figures import Figures
 from headrace.gateway.rates import Room
-from headrace.kafka.ingest import Stored
 
 DOCS = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
 

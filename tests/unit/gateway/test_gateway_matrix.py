@@ -19,7 +19,7 @@ from headrace.doors.keys import new_key
 from headrace.gateway.app import ACCESS, gateway_app
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
-from headrace.settings_doors import DoorsSettings
+from headrace.settings.doors import DoorsSettings
 from headrace.testing.store_twin import StoreTwin
 
 SECRET = b"0123456789abcdef0123456789abcdef"

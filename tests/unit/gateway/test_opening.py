@@ -6,7 +6,7 @@ from headrace.errors import ConfigError
 from headrace.gateway.opening import gateway_of, rules_of
 from headrace.gateway.rates import TooMuch
 from headrace.settings import Settings
-from headrace.settings_gateway import GatewaySettings
+from headrace.settings.gateway import GatewaySettings
 from headrace.testing.store_twin import StoreTwin
 
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from headrace.connectors.kafka.ingest import Stored
 from headrace.gateway.events import Fault, Refused, Request
 from headrace.gateway.remembering import Memory, fingerprint_of
-from headrace.kafka.ingest import Stored
 
 SCOPE = ("acme", "visit", "k1")
 

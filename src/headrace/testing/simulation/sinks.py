@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from headrace.connectors.outcomes import failed
 from headrace.errors import SinkRefused, SinkUnavailable, StoreUnavailable
 from headrace.model.streams import LaneId
 from headrace.ports import Effect, Site, Written
-from headrace.sinks.outcomes import failed
 from headrace.testing.ledger import Found, Place
 
 #: columns of what the simulation's handler returns

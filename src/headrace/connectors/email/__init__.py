@@ -1,0 +1,1 @@
+"""Mails: the sink, and the talk to the server that takes them."""

@@ -1,0 +1,1 @@
+"""Files in a folder that driver and executors share."""

@@ -1,0 +1,234 @@
+"""Parquet files in a folder of the warehouse. Guarantee: exactly-once, by intent.
+
+A file cannot be in the store's transaction, so the second best is used: the same effect written
+twice leaves the same file. Its name is made of the effect's identity, and it appears at once and
+whole or not at all: written and synced as ``_unfinished/<random>.parquet``, then renamed. Spark and
+others pass over names that start with ``_``. Two zombies never share an unfinished file, and the
+later rename replaces a file with an equal one. What a killed process left unfinished is removed
+by ``prepare`` when it is a day old.
+
+The files of one effect are::
+
+    <warehouse>/<folder>/tenant=<tenant>/<use case>@<topic>-<partition>-<from>-<reached>.parquet
+
+with offsets of 20 digits, so that names sort as the log does; an effect of several lanes (order
+``stream``) has the name of its first lane, followed by ``-and-`` and 16 digits of the SHA-256 of
+its whole identity. Characters outside ``A-Z a-z 0-9 . _ -`` are percent-encoded, as Hive and Spark
+do it, so that no name can leave its folder.
+
+Exactly-once holds when a slice that is run again reaches the same offsets, as the driver's recorded
+slices do. At-least-once may leave two files whose ranges overlap; readers can tell by their names.
+There is no fencing: a zombie can only write a file that is due, or was. A topic made again under
+the same name starts at offset 0 again; move the old files away before it is read. An empty table
+leaves no file. Small files are not merged here. Nor is it found out here whether executors share
+the warehouse: the engine does not let a worker begin that does not see the driver's.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import ClassVar, Literal
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.connectors.outcomes import failed, identity
+from headrace.crash_points import reached
+from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, WrongSchema
+from headrace.local_paths import is_url
+from headrace.model.streams import original
+from headrace.ports import Effect, Site, Written
+
+_UNFINISHED = "_unfinished"
+#: an unfinished file older than this belongs to nobody: no write takes so long
+_ABANDONED_AFTER_S = 24 * 3600.0
+#: of a disk, of this process, and of a network that a file system is on
+_TEMPORARY = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
+_TEMPORARY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """A folder of Parquet files, one sub-folder a tenant.
+
+    Args:
+        folder: path below the warehouse; each use case needs one of its own.
+        schema: columns that tables must have, by name and type; None takes any table.
+
+    Raises:
+        ConfigError: the folder is absolute, empty, a URL or has ``..`` in it.
+    """
+
+    folder: str
+    schema: pa.Schema | None = None
+    #: files on an executor's own disk would be where nobody looks
+    needs_shared_folder: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        parts = PurePosixPath(self.folder).parts
+        if not parts or self.folder.startswith("/") or ".." in parts or is_url(self.folder):
+            raise ConfigError(
+                f"folder {self.folder!r} must be a path below the warehouse, such as 'visits'"
+            )
+
+    @property
+    def exactly_once(self) -> Literal["intent"]:
+        """The same effect leaves the same file."""
+        return "intent"
+
+    def prepare(self, site: Site) -> None:
+        """Make the folder; remove what was left unfinished a day ago or earlier.
+
+        Raises:
+            ConfigError: there is no warehouse, or this user may not write to it.
+            SinkUnavailable: the disk is full or fails.
+        """
+        unfinished = self._root(site) / _UNFINISHED
+        try:
+            unfinished.mkdir(parents=True, exist_ok=True)
+            _sync_folder(unfinished.parent)
+            for path in unfinished.iterdir():
+                _remove_abandoned(path)
+        except OSError as error:
+            raise _translated(error, unfinished) from error
+
+    def open(self, site: Site) -> ParquetWriter:
+        """Open the writer of a bin; touches nothing yet.
+
+        Raises:
+            ConfigError: there is no warehouse.
+        """
+        return ParquetWriter(self._root(site), self.schema)
+
+    def _root(self, site: Site) -> Path:
+        if site.connections.warehouse is None:
+            raise ConfigError(f"folder {self.folder!r}: set the warehouse it is to be in")
+        return Path(site.connections.warehouse) / self.folder
+
+
+class ParquetWriter:
+    """Writes one file for each effect, and syncs each folder once for each call."""
+
+    def __init__(self, root: Path, schema: pa.Schema | None) -> None:
+        self._root = root
+        self._schema = schema
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all effects that can be written; see ``SinkWriter.write``."""
+        outcomes = [Written()] * len(effects)
+        folders: dict[Path, list[int]] = {}
+        for index, effect in enumerate(effects):
+            path = self._root / file_name(effect)
+            try:
+                if self._write_file(effect, path):
+                    folders.setdefault(path.parent, []).append(index)
+            except HeadraceError as error:
+                outcomes[index] = failed(error)
+        if folders:
+            # The sub-folders' own names are in the folder above; it is synced like one of them.
+            folders[self._root] = [index for indexes in folders.values() for index in indexes]
+        for folder, indexes in folders.items():
+            try:
+                _sync_folder(folder)
+            except OSError as error:
+                for index in indexes:
+                    outcomes[index] = failed(_translated(error, folder))
+        return outcomes
+
+    def close(self) -> None:
+        """Nothing to give up: no file stays open."""
+
+    def _write_file(self, effect: Effect, path: Path) -> bool:
+        table = effect.output
+        if table.num_columns:
+            self._check(table.schema)
+        if table.num_rows == 0:
+            return False
+        unfinished = self._root / _UNFINISHED / f"{uuid.uuid4().hex}.parquet"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.parent.mkdir(exist_ok=True)
+            try:
+                _write_synced(table, unfinished)
+                reached("mid-write", effect.slices[0].lane.use_case)
+                unfinished.replace(path)
+            except BaseException:
+                unfinished.unlink(missing_ok=True)
+                raise
+        except pa.ArrowNotImplementedError as error:
+            raise WrongSchema(f"{path.parent}: Parquet cannot hold this table: {error}") from error
+        except OSError as error:
+            raise _translated(error, path) from error
+        return True
+
+    def _check(self, found: pa.Schema) -> None:
+        for name in found.names:
+            if found.names.count(name) > 1:
+                raise WrongSchema(f"{self._root}: the table returned has column {name!r} twice")
+        if self._schema is None or found.equals(self._schema):
+            return
+        for name in [*self._schema.names, *found.names]:
+            expected = self._schema.field(name).type if name in self._schema.names else "no column"
+            actual = found.field(name).type if name in found.names else "no column"
+            if expected != actual:
+                raise WrongSchema(f"{self._root}: column {name!r} must be {expected}, is {actual}")
+        expected_order = ", ".join(self._schema.names)
+        raise WrongSchema(f"{self._root}: columns must come in the order {expected_order}")
+
+
+def file_name(effect: Effect) -> PurePosixPath:
+    """Name the file of an effect, below the sink's folder; nothing but its identity decides it."""
+    first, reached = effect.slices[0], effect.reached[0]
+    lane = first.lane
+    name = (
+        f"{_encoded(original(lane.use_case))}@{_encoded(first.topic)}-{lane.partition}"
+        f"-{first.from_offset:020d}-{reached:020d}"
+    )
+    if len(effect.slices) > 1:
+        name += f"-and-{hashlib.sha256(identity(effect).encode()).hexdigest()[:16]}"
+    return PurePosixPath(f"tenant={_encoded(lane.tenant)}") / f"{name}.parquet"
+
+
+def _encoded(name: str) -> str:
+    # A file whose name starts with "." or "_" would be passed over by readers.
+    encoded = quote(name, safe="").replace("~", "%7E")
+    return f"%{ord(encoded[0]):02X}{encoded[1:]}" if encoded[:1] in {".", "_"} else encoded
+
+
+def _write_synced(table: pa.Table, path: Path) -> None:
+    with path.open("xb") as file:
+        pq.write_table(table, file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_abandoned(path: Path) -> None:
+    try:
+        if time.time() - path.stat().st_mtime > _ABANDONED_AFTER_S:
+            path.unlink()
+    except FileNotFoundError:
+        # Its writer was quicker: it was renamed or removed meanwhile.
+        return
+
+
+def _translated(error: OSError, path: Path) -> HeadraceError:
+    # Arrow raises OSError without an errno for what the system said in words only.
+    if error.errno is None or error.errno in _TEMPORARY:
+        return SinkUnavailable(f"{path}: cannot be written now: {error.strerror or error}")
+    return ConfigError(f"{path}: cannot be written: {error.strerror}; check the folder and rights")

@@ -1,0 +1,94 @@
+"""Which slices are read together, and how what was read is cut into batches.
+
+Both are plain arithmetic on slices and tables; nothing here talks to Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from headrace.connectors.kafka.faults import slice_error
+from headrace.connectors.kafka.lane_read import LaneRead
+from headrace.connectors.kafka.tables import for_use_case, has_redriven, table_of
+from headrace.model.streams import Slice, original
+from headrace.ports import SliceBatch
+
+#: a slice of at most so many offsets is read with small fetches
+SMALL_OFFSETS = 100
+#: a slice of more offsets is read alone
+_ALONE_OFFSETS = 20_000
+#: most offsets and lanes read at once
+_ROUND_OFFSETS = 50_000
+_ROUND_LANES = 2_000
+
+
+def rounds_of(slices: Sequence[Slice]) -> list[list[Slice]]:
+    """Which slices to read together: small ones first, large ones alone.
+
+    No round has two slices of one partition, and those of one partition keep their order.
+    """
+    rounds: list[list[Slice]] = []
+    for small in (True, False):
+        rounds += _packed([each for each in slices if (each.size <= SMALL_OFFSETS) is small])
+    return rounds
+
+
+def whole(lanes: Sequence[LaneRead], batch_records: int, seal_key: bytes) -> Iterator[SliceBatch]:
+    """The batches of lanes that are complete or have failed, lane after lane."""
+    table = table_of([(*lane.key, lane.held) for lane in lanes])
+    # Asked once for all: a question for each of a thousand tiny lanes would be felt.
+    mixed = has_redriven(table)
+    row = 0
+    for lane in lanes:
+        rows = len(lane.held)
+        for batch in _cut(lane, table.slice(row, rows), batch_records):
+            yield _filtered(batch, seal_key) if mixed else batch
+        row += rows
+
+
+def first(lane: LaneRead, records: int, seal_key: bytes) -> SliceBatch:
+    """Take the first held messages of a lane away, as a batch that is not the last."""
+    taken, lane.held = lane.held[:records], lane.held[records:]
+    table = table_of([(*lane.key, taken)])
+    batch = SliceBatch(lane.slice, table, taken[-1].offset() + 1, last=False)
+    return _filtered(batch, seal_key) if has_redriven(table) else batch
+
+
+def _filtered(batch: SliceBatch, seal_key: bytes) -> SliceBatch:
+    """Without what was sent back for others, whose offsets count as read all the same."""
+    use_case = original(batch.slice.lane.use_case)
+    return replace(batch, records=for_use_case(batch.records, use_case, seal_key))
+
+
+def _cut(lane: LaneRead, records: pa.Table, batch_records: int) -> Iterator[SliceBatch]:
+    row = 0
+    while records.num_rows - row > batch_records:
+        part = records.slice(row, batch_records)
+        row += batch_records
+        yield SliceBatch(lane.slice, part, lane.held[row - 1].offset() + 1, last=False)
+    rest = records.slice(row)
+    if lane.error is None:
+        yield SliceBatch(lane.slice, rest, lane.slice.until_offset, last=True)
+    else:
+        error = slice_error(lane.error)
+        yield SliceBatch(lane.slice, rest, lane.next_offset, last=True, error=error)
+
+
+def _packed(slices: Sequence[Slice]) -> list[list[Slice]]:
+    rounds: list[list[Slice]] = []
+    lanes: set[tuple[str, int]] = set()
+    offsets = 0
+    for piece in slices:
+        lane = (piece.topic, piece.lane.partition)
+        full = offsets + piece.size > _ROUND_OFFSETS or len(lanes) == _ROUND_LANES
+        if not rounds or full or lane in lanes or piece.size > _ALONE_OFFSETS:
+            rounds.append([])
+            lanes, offsets = set(), 0
+        rounds[-1].append(piece)
+        lanes.add(lane)
+        # A round with a slice that is to be read alone is full.
+        offsets += piece.size if piece.size <= _ALONE_OFFSETS else _ROUND_OFFSETS
+    return rounds

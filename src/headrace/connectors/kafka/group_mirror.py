@@ -1,0 +1,157 @@
+"""Positions as the offsets of consumer groups, which every lag tool knows.
+
+Headrace keeps positions in its own store and joins no group, so the tools that people watch Kafka
+with (`kafka-consumer-groups`, lag exporters) would see nothing of it. So each use case has a group
+that nobody is a member of, ``headrace.<use case>``. Its offsets are committed by a consumer that
+subscribes to nothing, as anybody may who manages partitions by himself. This needs Read on the
+group and on the topics, and refuses to disturb a group that has members.
+
+The admin client has a call for it, and with it librdkafka 2.16 ends the whole process by an
+assertion when the broker goes down (``rd_kafka_enq_once_del_source_return``); so it is not used.
+
+Offsets are never deleted here: those of streams that were removed are forgotten by Kafka when
+nobody has set them for ``offsets.retention.minutes`` (7 days). When to set which is decided in
+`cycle/mirror.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from headrace.connectors.kafka.config import consumer_config, servers
+from headrace.connectors.kafka.consumers import PROFILES
+from headrace.connectors.kafka.edges import portions
+from headrace.connectors.kafka.faults import first_error, of_client
+from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
+from headrace.ports import TopicPartition
+
+_DENIED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+_IN_USE = (
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.NON_EMPTY_GROUP,
+    KafkaError.REBALANCE_IN_PROGRESS,
+)
+_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
+_LOOK_EVERY_S = 0.1
+
+
+#: consumers that once had no answer in time: to give one up could wait for it, up to a minute
+_unanswered: list[Consumer] = []
+
+
+class _Group:
+    """A consumer that only commits, one request at a time."""
+
+    def __init__(self, config: Mapping[str, str], group: str) -> None:
+        self._answers: list[tuple[KafkaError | None, Sequence[KafkaPartition]]] = []
+        answers = self._answers
+        settings: dict[str, Any] = {
+            **consumer_config(config, PROFILES["small"]),
+            "group.id": group,
+            "on_commit": lambda error, partitions: answers.append((error, partitions)),
+        }
+        self._waits = False
+        try:
+            self._consumer = Consumer(settings)
+        except KafkaException as exc:
+            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+
+    def commit(
+        self, offsets: Sequence[KafkaPartition], timeout_s: float
+    ) -> tuple[KafkaError | None, Sequence[KafkaPartition]] | None:
+        """The answer: an error for all, and each partition with its own; None for no answer."""
+        give_up_s = time.monotonic() + timeout_s
+        if self._waits and self._answer(give_up_s) is None:
+            return None
+        self._consumer.commit(offsets=list(offsets), asynchronous=True)
+        self._waits = True
+        return self._answer(give_up_s)
+
+    def close(self) -> None:
+        """Give up the connection."""
+        if not self._waits:
+            self._consumer.close()
+
+    def _answer(
+        self, give_up_s: float
+    ) -> tuple[KafkaError | None, Sequence[KafkaPartition]] | None:
+        while not self._answers and time.monotonic() < give_up_s:
+            self._consumer.poll(_LOOK_EVERY_S)
+        if not self._answers:
+            if self._consumer not in _unanswered:
+                _unanswered.append(self._consumer)
+            return None
+        self._waits = False
+        return self._answers.pop()
+
+
+class GroupMirror:
+    """``headrace.ports.PositionsMirror`` on a real cluster."""
+
+    def __init__(
+        self, config: Mapping[str, str], prefix: str = "headrace.", timeout_s: float = 5.0
+    ) -> None:
+        """Connect lazily.
+
+        Args:
+            config: client properties.
+            prefix: what the names of the groups begin with; the use case follows.
+            timeout_s: how long one request, for some hundred partitions, may take.
+        """
+        self._config = dict(config)
+        self._prefix = prefix
+        self._timeout_s = timeout_s
+        self._groups: dict[str, _Group] = {}
+
+    def __repr__(self) -> str:
+        return f"GroupMirror({servers(self._config)})"
+
+    def show(self, use_case: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set offsets of the use case's group; a partition that is not there is passed over.
+
+        Raises:
+            ConfigError: librdkafka does not accept a property.
+            HeadraceError: the first trouble, after which nothing more was tried.
+        """
+        group = f"{self._prefix}{use_case}"
+        for portion in portions(list(offsets)):
+            self._set(group, [KafkaPartition(*each, offsets[each]) for each in portion])
+
+    def close(self) -> None:
+        """Give up connections."""
+        for group in list(self._groups):
+            self._groups.pop(group).close()
+
+    def _set(self, group: str, offsets: Sequence[KafkaPartition]) -> None:
+        if group not in self._groups:
+            self._groups[group] = _Group(self._config, group)
+        answer = self._groups[group].commit(offsets, self._timeout_s)
+        if answer is None:
+            at = servers(self._config)
+            raise BrokerUnavailable(f"no Kafka broker answers at {at}: {group} not set")
+        error, partitions = answer
+        wrong = [(each, each.error) for each in partitions if each.error is not None]
+        for each, why in wrong:
+            if why.code() not in _GONE:
+                raise self._told(why, f"{group}, {each.topic}[{each.partition}]")
+        if error is not None and not wrong:
+            raise self._told(error, group)
+
+    def _told(self, error: KafkaError, where: str) -> HeadraceError:
+        if error.code() in _DENIED:
+            return ConfigError(
+                f"consumer group {where}: we may not set its offsets; grant Read on the group and "
+                "on its topics, or say driver: mirror: false"
+            )
+        if error.code() in _IN_USE:
+            return ConfigError(
+                f"consumer group {where}: somebody else is a member of it; end that consumer, or "
+                "choose another driver: mirror_prefix"
+            )
+        return of_client(error, self._config)

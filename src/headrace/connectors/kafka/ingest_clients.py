@@ -1,0 +1,120 @@
+"""The clients of Kafka through which records of strangers go, and what becomes of one that broke.
+
+A client numbers its records, and brokers know a record by its number however often it comes. When
+one record of a client fails for good, such as one that its topic refuses, the client numbers all
+that follow anew, those of other tenants too: what a broker that hangs has in hand already would
+then be stored beside itself. So a client that keeps its promise breaks instead
+(``enable.gapless.guarantee``). What it had under way ends by itself or is given up, with an unknown
+outcome, and is sent by nobody again; another client goes on.
+
+That one topic refuses must not cost the others twice. Whoever asks keeps topics that have refused a
+record apart, on a client of their own, and of that kind there is one at a time: records wait for
+nobody, they are refused while the last one ends. So there are never many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from headrace.connectors.kafka.faults import first_error
+from headrace.errors import ConfigError
+
+log = structlog.get_logger(__name__)
+
+
+class Kind(StrEnum):
+    """What a client is for."""
+
+    #: gives a record up when its sender is answered
+    PROMPT = "prompt"
+    #: gives nothing up
+    PATIENT = "patient"
+    #: gives nothing up, for topics that have refused a record
+    APART = "apart"
+
+
+@dataclass(slots=True)
+class Health:
+    """Whether a client is broken for good. Apart from it: it would hold itself in memory."""
+
+    broken: bool = False
+
+    def note(self, error: KafkaError) -> None:
+        """Called by the client, and an exception would come out of its next poll."""
+        self.broken = self.broken or error.fatal()
+        with suppress(OSError, ValueError):
+            log.warning("kafka client", error=error.str())
+
+
+@dataclass(slots=True)
+class Client:
+    """One of them."""
+
+    kind: Kind
+    producer: Producer
+    health: Health
+    #: when what it has is given up; None: it is not broken
+    give_up_s: float | None = None
+
+    def poll(self) -> None:
+        """Let it tell what became of records."""
+        try:
+            self.producer.poll(0)
+        except KafkaException as exc:
+            # Nothing that it raises is about one record; their reports come with the next poll.
+            self.health.note(first_error(exc))
+
+
+@dataclass(slots=True)
+class Clients:
+    """One of each kind, made when it is asked for first, and those that are ending."""
+
+    settings: Callable[[Kind], Mapping[str, str]]
+    #: how long one that broke is waited for
+    patience_s: float
+    _by_kind: dict[Kind, Client] = field(default_factory=dict)
+    _ending: list[Client] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Client]:
+        yield from (*self._by_kind.values(), *self._ending)
+
+    def of(self, kind: Kind, now_s: float) -> Client | None:
+        """The client of a kind; None while the last one apart ends.
+
+        Raises:
+            ConfigError: a property is refused.
+        """
+        self.sort_out(now_s)
+        found = self._by_kind.get(kind)
+        if found is None and not (kind is Kind.APART and _has(self._ending, kind)):
+            found = self._by_kind[kind] = self._opened(kind)
+        return found
+
+    def sort_out(self, now_s: float) -> None:
+        """Take broken ones out of use, and let go those that have nothing under way any more."""
+        for each in [each for each in self._by_kind.values() if each.health.broken]:
+            each.give_up_s = now_s + self.patience_s
+            self._ending.append(self._by_kind.pop(each.kind))
+        for each in self._ending:
+            if each.give_up_s is not None and now_s >= each.give_up_s:
+                each.producer.purge()
+        if self._ending:
+            self._ending = [each for each in self._ending if len(each.producer)]
+
+    def _opened(self, kind: Kind) -> Client:
+        health = Health()
+        try:
+            producer = Producer({**self.settings(kind), "error_cb": health.note})
+        except KafkaException as exc:
+            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+        return Client(kind, producer, health)
+
+
+def _has(clients: Iterable[Client], kind: Kind) -> bool:
+    return any(each.kind is kind for each in clients)

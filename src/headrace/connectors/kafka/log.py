@@ -1,0 +1,189 @@
+"""What is in Kafka, for thousands of lanes at once, without reading a record.
+
+The planner needs the end of every lane that may have something new, so one call must answer for all
+of them, and one partition without a leader must not hold up the rest. There are two ways to ask.
+The quick one is good for partitions that are well. What it leaves out is asked carefully, and asked
+so from then on until there is an answer (see ``edges``); what had none is asked for once a second
+at most, since thousands of tenants may have no topic yet, and every other one's turn waits.
+
+No answer is kept between calls: how often to ask is the cycle's decision.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from headrace.connectors.kafka.config import admin_config, servers
+from headrace.connectors.kafka.edges import END, START, Edges
+from headrace.connectors.kafka.faults import (
+    first_error,
+    is_authentication,
+    is_unreachable,
+    of_client,
+)
+from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.ports import TopicInfo, TopicPartition
+
+_VALID_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+#: topics of one description request: the answers of thousands would block a broker's thread long
+_TOPICS_PER_REQUEST = 500
+_ASK_AGAIN_S = 1.0
+
+
+class KafkaLog:
+    """``headrace.ports.Log`` on a real cluster."""
+
+    def __init__(self, config: Mapping[str, str], timeout_s: float = 5.0) -> None:
+        """Connect lazily.
+
+        Args:
+            config: client properties.
+            timeout_s: how long one round of requests may take.
+
+        Raises:
+            ConfigError: librdkafka does not accept a property.
+        """
+        self._config = admin_config(config)
+        self._timeout_s = timeout_s
+        self._refusal: KafkaError | None = None
+        #: partitions that had no answer the last time, or one that is doubted
+        self._unanswered: set[TopicPartition] = set()
+        #: the monotonic second from which on they are asked for again
+        self._ask_again_s = 0.0
+        settings: dict[str, Any] = {
+            # A connection to a broker that hangs is given up no sooner; 60 s, if not told.
+            "socket.timeout.ms": str(max(1000, round(timeout_s * 1000))),
+            **self._config,
+            "error_cb": self._remember,
+        }
+        try:
+            self._admin = AdminClient(settings)
+        except KafkaException as exc:
+            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+        self._edges = Edges(self._config, timeout_s)
+
+    def __repr__(self) -> str:
+        return f"KafkaLog({servers(self._config)})"
+
+    def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
+        """Id and partitions of each topic that exists."""
+        wanted = [name for name in dict.fromkeys(names) if _VALID_NAME.fullmatch(name)]
+        found, failures = self._describe(wanted)
+        self._raise_if_all_failed(found, failures)
+        return {
+            name: TopicInfo(str(each.topic_id), tuple(sorted(one.id for one in each.partitions)))
+            for name, each in found.items()
+        }
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last record that a ``read_committed`` reader may see."""
+        return self._offsets(partitions, END)
+
+    def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that retention has left."""
+        return self._offsets(partitions, START)
+
+    def offsets_at(
+        self, partitions: Collection[TopicPartition], timestamp_s: float
+    ) -> dict[TopicPartition, int]:
+        """The first offset whose record is not older; the end offset where there is none."""
+        offsets = self._offsets(partitions, max(0, round(timestamp_s * 1000)) or START)
+        later = [lane for lane, offset in offsets.items() if offset == END]
+        ends = self.end_offsets(later)
+        return {lane: at for lane, at in offsets.items() if at != END} | ends
+
+    def doubt(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget who leads these: the next offsets are of whom the cluster says does now."""
+        self._unanswered |= set(partitions)
+        self._ask_again_s = 0.0
+
+    def close(self) -> None:
+        """Give up connections."""
+        self._edges.close()
+        del self._admin
+
+    def _offsets(
+        self, partitions: Collection[TopicPartition], at: int
+    ) -> dict[TopicPartition, int]:
+        wanted = {each for each in partitions if _VALID_NAME.fullmatch(each.topic)}
+        found = self._edges.of(list(wanted - self._unanswered), at)
+        left = wanted - found.keys()
+        now_s = time.monotonic()
+        if not left or (found and left <= self._unanswered and now_s < self._ask_again_s):
+            return found
+        try:
+            carefully = self._edges.carefully(left, at)
+        except BrokerUnavailable:
+            if not found:
+                raise
+            carefully = {}
+        self._unanswered = (self._unanswered | left) - carefully.keys()
+        self._ask_again_s = now_s + _ASK_AGAIN_S
+        return found | carefully
+
+    def _describe(self, names: list[str]) -> tuple[dict[str, Any], list[KafkaError]]:
+        futures: dict[str, Future[Any]] = {}
+        for first in range(0, len(names), _TOPICS_PER_REQUEST):
+            chunk = TopicCollection(names[first : first + _TOPICS_PER_REQUEST])
+            futures |= self._admin.describe_topics(chunk, request_timeout=self._timeout_s)
+        answers, failures = self._gather(futures)
+        if failures and not answers and all(map(is_unreachable, failures)):
+            self._look_for_brokers()
+        return answers, failures
+
+    def _look_for_brokers(self) -> None:
+        """Ask any broker which brokers there are.
+
+        Descriptions go to the broker that librdkafka took for the controller when it last asked.
+        Should that one be dead, it waits for it, and does not ask again for minutes.
+        """
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=self._timeout_s)
+
+    def _gather(
+        self, futures: Mapping[Any, Future[Any]]
+    ) -> tuple[dict[Any, Any], list[KafkaError]]:
+        # The client's own time-out ends every future; this one is for a client that does not.
+        give_up_s = time.monotonic() + self._timeout_s + 1.0
+        answers: dict[Any, Any] = {}
+        failures: list[KafkaError] = []
+        for name, future in futures.items():
+            try:
+                answers[name] = future.result(max(0.0, give_up_s - time.monotonic()))
+            except KafkaException as exc:
+                failures.append(first_error(exc))
+            except TimeoutError:
+                failures.append(KafkaError(KafkaError._TIMED_OUT))
+        return answers, failures
+
+    def _raise_if_all_failed(self, found: Collection[Any], failures: list[KafkaError]) -> None:
+        if found:
+            self._refusal = None
+        if found or not failures:
+            return
+        self._raise_if_refused()
+        for error in failures:
+            if is_authentication(error):
+                raise of_client(error, self._config)
+        if all(is_unreachable(error) for error in failures):
+            raise BrokerUnavailable(
+                f"no Kafka broker answers at {servers(self._config)} "
+                f"within {self._timeout_s:g} s: {failures[0].str()}"
+            )
+
+    def _raise_if_refused(self) -> None:
+        self._admin.poll(0)
+        if self._refusal is not None:
+            raise of_client(self._refusal, self._config)
+
+    def _remember(self, error: KafkaError) -> None:
+        if is_authentication(error):
+            self._refusal = error

@@ -1,0 +1,209 @@
+"""Sending dead letters back to where they came from, each once, however often it is tried.
+
+When a use case is mended, its dead letters are to be handled like any record: in the order of their
+lane. So they go back to the end of their own partition, sealed (``seals``), and the reader gives
+them to that use case only. Killed halfway, a plain copy would send some twice or lose its place. So
+each batch of letters and the place reached are one Kafka transaction, and two redrives of one use
+case on one topic share a transactional id: the later one ends the earlier, whose open batch is
+undone.
+
+The place is kept twice: by a consumer group, where tools show it, and as a mark in the letters'
+topic itself. Kafka forgets a group that was not used for a week (``offsets.retention.minutes``),
+and without the mark the redrive after that would send everything again.
+
+Letters stay in their topic; nothing is deleted here. One that is there more than once is sent once,
+ever, as long as the first of them is there (``letters_read``). What is sent has the time of the
+redrive: a topic's retention goes by time, and would take an old record away before anybody read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from headrace.connectors.kafka.config import client_config
+from headrace.connectors.kafka.letter_topics import letters_topic
+from headrace.connectors.kafka.letters_read import Letter, LettersRead
+from headrace.connectors.kafka.log import KafkaLog
+from headrace.connectors.kafka.reader import KafkaSliceReader
+from headrace.connectors.kafka.redrive_line import RedriveLine
+from headrace.connectors.kafka.seals import Message, sealed, sent_back
+from headrace.errors import LeaderUnknown
+from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.ports import Connections, TopicPartition
+
+#: a record that came back so often will come back again
+MOST_TIMES = 3
+#: letters counted beyond the limit; the topic may hold any number
+_MOST_LEFT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What became of the dead letters of a use case."""
+
+    #: sent back, or with ``dry_run`` those that would have been
+    sent: int
+    #: why a letter was not sent and will not be, one sentence each; it stays where it is
+    refused: tuple[str, ...]
+    #: letters beyond ``limit``, for the next time; from 100,000 on they are not all counted
+    left: int
+
+
+@dataclass(slots=True)
+class _Tally:
+    limit: int | None
+    sent: int = 0
+    refused: list[str] = field(default_factory=list)
+    left: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.limit is not None and self.sent >= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class _Backlog:
+    """What there is of one partition."""
+
+    #: all letters of it
+    whole: Slice
+    #: everything before was sent back
+    place: int
+
+
+def redrive(  # noqa: PLR0913 - whose letters, and how many
+    connections: Connections,
+    stream: StreamId,
+    topic: str,
+    *,
+    generation: int = 0,
+    limit: int | None = None,
+    dry_run: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Redriven:
+    """Send the dead letters of a stream's use case back to their partitions, from the last place.
+
+    In each partition letters are sent in the order of their records' offsets, batch by batch, with
+    key, value and headers as the record had them. Letters of other use cases, and of an earlier
+    tenant of the same name, are passed over.
+
+    Args:
+        connections: where Kafka is, and the key of seals.
+        stream: whose letters; its tenant names the reader only, the topic is the tenant's.
+        topic: the source topic, whose letters are in ``<topic>.dlq``.
+        generation: the tenant's, as the store has it.
+        limit: the most to send.
+        dry_run: only count.
+        progress: called after each batch with how many were sent so far.
+
+    Raises:
+        BrokerUnavailable: no broker answers; call again, what was sent is not sent again.
+        Temporary: Kafka cannot do it at the moment; call again.
+        Fenced: a later redrive of the same letters has begun.
+        ConfigError: we may not do this, or a record is too large for its topic now.
+    """
+    config = client_config(connections.kafka)
+    tally = _Tally(limit)
+    with (
+        closing(KafkaLog(config)) as log,
+        closing(KafkaSliceReader(config)) as reader,
+        closing(RedriveLine(config, stream.use_case, topic)) as line,
+    ):
+        partitions = _partitions(log, topic)
+        if partitions and not dry_run:
+            # First of all: whoever was at it before must not move the places any more.
+            line.take_over()
+        letters = LettersRead(reader, stream.use_case, generation)
+        judge = _Judge(stream.use_case, topic, connections.seal_key)
+        for backlog in _backlogs(log, letters, line, stream, partitions):
+            for messages, place in _batches(letters, backlog, judge, tally):
+                if dry_run:
+                    continue
+                line.send(backlog.whole.lane.partition, messages, place)
+                if progress:
+                    progress(tally.sent)
+    return Redriven(tally.sent, tuple(tally.refused), tally.left)
+
+
+def _partitions(log: KafkaLog, topic: str) -> list[TopicPartition]:
+    """The partitions that letters may be in; none when no letter was ever kept."""
+    name = letters_topic(topic)
+    found = log.topics([name]).get(name)
+    return [TopicPartition(name, each) for each in found.partitions] if found else []
+
+
+def _backlogs(
+    log: KafkaLog,
+    letters: LettersRead,
+    line: RedriveLine,
+    stream: StreamId,
+    partitions: Sequence[TopicPartition],
+) -> Iterator[_Backlog]:
+    """What there is of each partition, to the end as it is now."""
+    starts, ends = log.start_offsets(partitions), log.end_offsets(partitions)
+    places = line.places(partitions)
+    for at in partitions:
+        if at not in starts or at not in ends:
+            raise LeaderUnknown(
+                f"{at.topic}[{at.partition}] has no leader at the moment; try again"
+            )
+        lane = LaneId(stream.use_case, stream.tenant, at.partition)
+        whole = Slice(lane, at.topic, starts[at], ends[at], epoch=0)
+        place = places.get(at.partition)
+        if place is None or place > ends[at]:
+            place = letters.marked_place(whole)
+        yield _Backlog(whole, min(max(starts[at], place), ends[at]))
+
+
+def _batches(
+    letters: LettersRead, backlog: _Backlog, judge: _Judge, tally: _Tally
+) -> Iterator[tuple[list[Message], int]]:
+    """Messages to send together, in order, and the place that is reached by it."""
+    stopped = False
+    for found, reached in letters.once(backlog.whole, backlog.place):
+        place = reached
+        chosen: list[tuple[int, Message]] = []
+        refused: list[str] = []
+        for letter in found:
+            message = judge(backlog.whole, letter)
+            if isinstance(message, str):
+                # Behind the first that is left nothing is told yet: the place does not pass it.
+                refused += [] if stopped else [message]
+            elif not tally.full:
+                chosen.append(message)
+                tally.sent += 1
+            else:
+                tally.left += 1
+                place = place if stopped else letter.place
+                stopped = True
+        tally.refused += refused
+        if chosen or refused:
+            in_order = sorted(chosen, key=lambda each: each[0])
+            yield [message for _, message in in_order], place
+        if tally.left >= _MOST_LEFT:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Says what is sent of a letter: its record, sealed for the use case, or why it is not."""
+
+    use_case: str
+    topic: str
+    seal_key: bytes
+
+    def __call__(self, whole: Slice, letter: Letter) -> tuple[int, Message] | str:
+        """The record's offset and what to send, or why not."""
+        at = TopicPartition(self.topic, whole.lane.partition)
+        where = f"{whole.topic}[{at.partition}] offset {letter.place}"
+        if letter.offset is None:
+            return f"{where}: its headers do not tell what it is"
+        # Only a count under our seal counts, or a sender could have its record refused.
+        before = sent_back(letter.message, at, self.seal_key)
+        count = before.times if before is not None else 0
+        if count >= MOST_TIMES:
+            return f"{where}: record {letter.offset} was sent back {count} times and failed again"
+        message = sealed(letter.message, at, self.use_case, count + 1, self.seal_key)
+        return letter.offset, message

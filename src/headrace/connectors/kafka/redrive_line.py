@@ -1,0 +1,224 @@
+"""The transaction in which dead letters go back and the place moves on.
+
+Nobody but this module sees librdkafka's transactional producer: it takes over from whoever was at
+it before, sends one batch together with the place it reaches, and says in our words why not. What
+the letters are is decided by ``redrive``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from headrace.connectors.kafka.config import admin_config, letters_config, servers
+from headrace.connectors.kafka.faults import (
+    first_error,
+    is_authentication,
+    is_unreachable,
+    of_client,
+)
+from headrace.connectors.kafka.letter_headers import Header
+from headrace.connectors.kafka.letter_topics import letters_topic
+from headrace.connectors.kafka.letters_read import PLACE_HEADER
+from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message
+from headrace.errors import BrokerUnavailable, ConfigError, Fenced, Temporary, TopicMissing
+from headrace.ports import TopicPartition
+
+#: readers of the source topic wait so long at most for a redrive that was killed
+_TRANSACTION_S = 15.0
+_REQUEST_S = 30.0
+_FENCED = (
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+)
+_DENIED = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+_MISSING = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
+_TAKEN = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+
+
+class RedriveLine:
+    """Sends the letters of one use case back to one topic."""
+
+    def __init__(self, config: Mapping[str, str], use_case: str, topic: str) -> None:
+        """Take client properties; nothing connects yet."""
+        self._config = config
+        self._use_case = use_case
+        self._topic = topic
+        self._letters = letters_topic(topic)
+        self._group = f"headrace.redrive.{use_case}"
+        self._producer: Producer | None = None
+        self._consumer: Consumer | None = None
+
+    def take_over(self) -> None:
+        """End whoever sends the same letters, and undo what it has not completed.
+
+        Raises:
+            BrokerUnavailable: no broker answers.
+            ConfigError: we may not.
+        """
+        settings = {
+            **letters_config(self._config, _TRANSACTION_S),
+            # A stream is one use case on one topic, and so is the place that two would fight for.
+            "transactional.id": f"{self._group}/{self._topic}",
+            "transaction.timeout.ms": str(round(_TRANSACTION_S * 1000)),
+        }
+        try:
+            self._producer = Producer(settings)
+            self._producer.init_transactions(_REQUEST_S)
+        except KafkaException as exc:
+            self._fail(first_error(exc), exc)
+
+    def places(self, partitions: Sequence[TopicPartition]) -> dict[int, int]:
+        """The next letter to read, by partition, as the consumer group has it."""
+        if not partitions:
+            return {}
+        asked = [KafkaPartition(each.topic, each.partition) for each in partitions]
+        try:
+            found = self._own_consumer().committed(asked, timeout=_REQUEST_S)
+        except KafkaException as exc:
+            self._fail(first_error(exc), exc)
+        for each in found:
+            if each.error is not None:
+                self._fail(each.error)
+        return {each.partition: each.offset for each in found if each.offset >= 0}
+
+    def send(self, partition: int, messages: Sequence[Message], place: int) -> None:
+        """Send messages to a partition of the topic and move its place, both or neither.
+
+        Raises:
+            BrokerUnavailable: no broker answers; it may have happened all the same.
+            Fenced: somebody else has taken over.
+            TopicMissing: the topic, or this partition of it, is not there any more.
+            ConfigError: we may not, or a message is too large.
+        """
+        assert self._producer is not None, "take_over comes first"
+        mark: list[Header] = [
+            (USE_CASE_HEADER, self._use_case.encode()),
+            (PLACE_HEADER, b"%d" % place),
+        ]
+        faults: list[KafkaError] = []
+        try:
+            self._producer.begin_transaction()
+            for each in messages:
+                self._put(self._topic, partition, each, faults)
+            self._put(self._letters, partition, Message(None, None, tuple(mark)), faults)
+            self._settle(faults)
+            self._producer.send_offsets_to_transaction(
+                [KafkaPartition(self._letters, partition, place)],
+                self._own_consumer().consumer_group_metadata(),
+                _REQUEST_S,
+            )
+            self._producer.commit_transaction(_REQUEST_S)
+        except KafkaException as exc:
+            error = self._cause(first_error(exc))
+            with contextlib.suppress(KafkaException, SystemError):
+                self._producer.abort_transaction(_REQUEST_S)
+            self._fail(error, exc, partition)
+
+    def close(self) -> None:
+        """Give up connections; an open transaction is undone by whoever comes next."""
+        if self._consumer is not None:
+            self._consumer.close()
+        if self._producer is not None:
+            self._producer.purge()
+        self._producer = self._consumer = None
+
+    def _put(self, topic: str, partition: int, message: Message, faults: list[KafkaError]) -> None:
+        assert self._producer is not None
+
+        def delivered(problem: KafkaError | None, _: Any) -> None:
+            if problem is not None:
+                faults.append(problem)
+
+        while not faults:
+            try:
+                self._producer.produce(
+                    topic,
+                    message.value,
+                    message.key,
+                    partition,
+                    on_delivery=delivered,
+                    headers=list(message.headers),
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                self._producer.poll(0)
+                return
+
+    def _settle(self, faults: list[KafkaError]) -> None:
+        assert self._producer is not None
+        give_up_s = time.monotonic() + _REQUEST_S
+        # Not ``flush``: on a producer that is shut out it ends in a SystemError of the client.
+        while len(self._producer):
+            self._producer.poll(0.1)
+            if time.monotonic() > give_up_s:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        if faults:
+            # One that fails takes the others of its transaction along, and they may tell first.
+            raise KafkaException(next((e for e in faults if e.code() not in _TAKEN), faults[0]))
+
+    def _cause(self, error: KafkaError) -> KafkaError:
+        """What broke a producer that says no more than that it broke."""
+        assert self._producer is not None
+        if error.code() == KafkaError._FATAL:
+            try:
+                self._producer.poll(0)
+            except KafkaException as exc:
+                return first_error(exc)
+        return error
+
+    def _own_consumer(self) -> Consumer:
+        """A consumer that only asks and is asked who it is: it reads nothing and joins nothing."""
+        if self._consumer is None:
+            self._consumer = Consumer(
+                {
+                    **admin_config(self._config),
+                    "group.id": self._group,
+                    "enable.auto.commit": "false",
+                    "isolation.level": "read_committed",
+                }
+            )
+        return self._consumer
+
+    def _fail(
+        self, error: KafkaError, cause: BaseException | None = None, partition: int = -1
+    ) -> NoReturn:
+        code, what = error.code(), f"redrive of {self._use_case} to topic {self._topic}"
+        if code in _FENCED:
+            raise Fenced(f"{what}: a later one has begun and goes on from here") from cause
+        if code in _DENIED:
+            raise ConfigError(
+                f"{what}: {error.str()}; grant Write on {self._topic} and {self._letters}, Read on "
+                f"{self._letters} and group {self._group}, and Write on the transactional id "
+                f"{self._group}/{self._topic}"
+            ) from cause
+        if code in _MISSING:
+            raise TopicMissing(
+                f"{what}: partition {partition} is not there; make it, then redrive again"
+            ) from cause
+        if code in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
+            raise ConfigError(
+                f"{what}: a record of partition {partition} with its new headers is too large; "
+                f"raise max.message.bytes of {self._topic} by 1000, then redrive again"
+            ) from cause
+        if is_authentication(error) or is_unreachable(error):
+            raise of_client(error, self._config) from cause
+        at = servers(self._config)
+        kind = BrokerUnavailable if error.retriable() else Temporary
+        raise kind(f"{what}: Kafka at {at}: {error.str()}; redrive again") from cause

@@ -1,0 +1,183 @@
+"""Messages into a Kafka topic: at-least-once, or exactly-once by a Kafka transaction.
+
+What is sent to Kafka cannot be in the store's transaction, and a killed task sends its slice
+again. So every message carries the header ``headrace.slice``, the identity of its effect: a reader
+that has done a slice drops its repeats. A slice that runs again may be cut at other offsets, and
+ranges that overlap say only that some messages are repeats, not which; where that matters, put the
+record's own partition and offset in the message. Within one run nothing is doubled or swapped,
+since the producer is idempotent and waits for all replicas: it asks again in safety where an
+acknowledgement is lost, as long as no message is refused meanwhile, and nothing else here sends
+twice. At-most-once is had by position first, and by a producer that sends nothing again.
+
+With ``transactional=True`` a use case may say exactly-once: its waves are written down before they
+run, and `kafka_transactions.py` makes a repeat harmless for readers of committed messages.
+
+Columns: ``value`` (bytes or text), and if wanted ``key`` (bytes or text), ``headers`` (as records
+have them) and ``topic`` (text; null means the sink's). Rows of one key keep their order: they are
+sent in the order of the effects and of their rows, and one key has one partition.
+
+An effect is checked before any of it is sent: its schema, the client's ``message.max.bytes``, and
+whether its topics are there. What the broker refuses after that (a smaller limit, a right that is
+missing) is found out message by message, so without transactions the other messages of that effect
+may be in the topic. Topics are not made here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.connectors.kafka.sink_line import Line, line_settings
+from headrace.connectors.kafka.sink_messages import (
+    MAX_BYTES_DEFAULT,
+    check,
+    own_topic,
+    topics_of,
+    translated,
+)
+from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
+from headrace.connectors.outcomes import failed
+from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable
+from headrace.ports import Effect, SinkWriter, Site, Written
+
+
+@dataclass(frozen=True)
+class KafkaTopic:
+    """A topic in the cluster that the records come from.
+
+    Args:
+        topic: name of the topic; ``{tenant}`` in it becomes the tenant. It must be there.
+        transactional: do exactly-once, by Kafka transactions, where the use case asks for it. Needs
+            the rights WRITE and DESCRIBE on transactional ids that begin with ``headrace.``, and
+            READ on groups that begin with ``headrace.tx.``.
+
+    Raises:
+        ConfigError: the name has braces other than ``{tenant}``.
+    """
+
+    topic: str
+    transactional: bool = False
+
+    def __post_init__(self) -> None:
+        rest = self.topic.replace("{tenant}", "")
+        if not self.topic or "{" in rest or "}" in rest:
+            raise ConfigError(f"topic {self.topic!r}: only {{tenant}} may stand in braces")
+
+    @property
+    def exactly_once(self) -> Literal["intent"] | None:
+        """Only by transactions; else a reader that drops repeats by ``headrace.slice`` can."""
+        return "intent" if self.transactional else None
+
+    def prepare(self, site: Site) -> None:
+        """Do nothing: topics are made by whoever decides on their partitions."""
+
+    def open(self, site: Site) -> SinkWriter:
+        """Open the writer of a bin; its producer is shared with other bins of the worker."""
+        if self.transactional and site.fence:
+            return KafkaTransactionWriter(self.topic, site)
+        return KafkaTopicWriter(self.topic, dict(site.connections.kafka))
+
+
+class KafkaTopicWriter:
+    """Sends the messages of effects and waits until each is acknowledged."""
+
+    def __init__(self, topic: str, properties: dict[str, str]) -> None:
+        self._topic = topic
+        self._properties = properties
+        self._most_bytes = int(properties.get("message.max.bytes", MAX_BYTES_DEFAULT))
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all effects that can be written; see ``SinkWriter.write``."""
+        errors: dict[int, HeadraceError] = {}
+        line = _line(self._properties, once=not all(each.may_repeat for each in effects))
+        for index, effect in enumerate(effects):
+            try:
+                if effect.output.num_rows or effect.output.num_columns:
+                    check(effect.output, self._topic, self._most_bytes)
+            except HeadraceError as error:
+                errors[index] = error
+        ready = {i: e for i, e in enumerate(effects) if i not in errors and e.output.num_rows}
+        try:
+            line.learn({t for e in ready.values() for t in topics_of(e, own_topic(e, self._topic))})
+        except SinkUnavailable as error:
+            errors.update(dict.fromkeys(ready, error))
+            ready = {}
+        for index, effect in ready.items():
+            _send(line, effect, self._topic, errors, index)
+        try:
+            # Every message ends within message.timeout.ms, delivered or not.
+            while line.producer.flush(1.0):
+                pass
+        except (KafkaException, SystemError) as exc:
+            # A fatal error comes out of whatever is called next, or breaks the call of a report.
+            _forget(line)
+            broke = SinkUnavailable(f"topic {self._topic}: the producer broke: {exc}")
+            errors = {**dict.fromkeys(ready, broke), **errors}
+        return [failed(errors[i]) if i in errors else Written() for i in range(len(effects))]
+
+    def close(self) -> None:
+        """Keep the producer for the next bin; all it was given has been delivered."""
+
+
+def _send(
+    line: Line, effect: Effect, pattern: str, errors: dict[int, HeadraceError], index: int
+) -> None:
+    note = _noted(errors, index, line)
+    try:
+        line.demand(effect, pattern)
+        line.send(effect, pattern, note)
+    except HeadraceError as error:
+        errors.setdefault(index, error)
+    except KafkaException as exc:
+        note(exc.args[0], pattern)
+    except ValueError as error:
+        # Such as text that is no UTF-8; it must not stop the other tenants.
+        errors.setdefault(index, SinkRefused(f"topic {pattern}: {error}"))
+
+
+def _noted(
+    errors: dict[int, HeadraceError], index: int, line: Line
+) -> Callable[[KafkaError, str], None]:
+    def note(error: KafkaError, topic: str) -> None:
+        errors.setdefault(index, translated(error, topic))
+        # Reports do not bear the mark of a fatal error, only its code.
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            _forget(line)
+
+    return note
+
+
+def _forget(line: Line) -> None:
+    """Let the next bin make a producer anew."""
+    for key in [key for key, known in _lines.items() if known is line]:
+        del _lines[key]
+
+
+#: For what may not be sent twice. Brokers know by its number what an idempotent producer sends
+#: again, but once they refuse a message of any topic it numbers all anew, and what they had already
+#: is stored beside itself. This one sends nothing again that they may have, and no two batches at a
+#: time, so that what they did not take is sent again in order.
+_ONCE = {
+    "enable.idempotence": "false",
+    "message.send.max.retries": "0",
+    "max.in.flight.requests.per.connection": "1",
+}
+#: of the same properties: which one counts would depend on their order
+_OTHER_NAMES = ("retries", "max.in.flight")
+#: one for each process and configuration; a forked child must not use its parent's
+_lines: dict[tuple[int, tuple[tuple[str, str], ...]], Line] = {}
+
+
+def _line(properties: dict[str, str], once: bool = False) -> Line:
+    settings = line_settings(properties)
+    if once:
+        others = {name: said for name, said in settings.items() if name not in _OTHER_NAMES}
+        settings = others | _ONCE
+    key = (os.getpid(), tuple(sorted(settings.items())))
+    if key not in _lines:
+        _lines[key] = Line(settings)
+    return _lines[key]

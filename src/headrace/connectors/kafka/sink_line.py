@@ -1,0 +1,136 @@
+"""A producer, and the topics it is known to have.
+
+The client waits for a topic that is missing, and with it wait all other tenants whose messages are
+behind. So topics are asked for before anything is sent. Sending waits while the producer's queue is
+full; whether a message has arrived is told to a function that comes with each effect.
+
+Transactions are not here (`kafka_transactions.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from headrace.connectors.kafka.sink_messages import messages, own_topic, topics_of, translated
+from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
+from headrace.ports import Effect
+
+_METADATA_WAIT_S = 10.0
+#: within a bin's time budget, since a missing topic delays whoever is sent with it
+_NEW_TOPIC_WAIT_S = 0.5
+_OURS = {"enable.idempotence": "true", "acks": "all", "allow.auto.create.topics": "false"}
+_DEFAULTS = {
+    "linger.ms": "2",
+    "compression.type": "lz4",
+    # A message that cannot be delivered must be known of before the bin's time is long over.
+    "message.timeout.ms": "30000",
+    # A topic that vanished is waited for, and all that were sent with it wait too.
+    "topic.metadata.propagation.max.ms": "2000",
+    # A broker that is away would be told on stderr twice a second; what matters is an error here.
+    "log_level": "2",
+}
+
+#: told of a message that did not arrive, and of its topic
+OnError = Callable[[KafkaError, str], None]
+
+
+class Line:
+    """A producer that is told of topics and messages.
+
+    Args:
+        settings: librdkafka's properties.
+        logger: where librdkafka logs to; to stderr unless given.
+
+    Raises:
+        ConfigError: librdkafka refuses the settings.
+    """
+
+    def __init__(self, settings: Mapping[str, str], logger: logging.Logger | None = None) -> None:
+        more: dict[str, Any] = {"logger": logger} if logger is not None else {}
+        try:
+            self.producer = Producer({**settings, **more})
+        except KafkaException as exc:
+            raise ConfigError(f"Kafka producer: {exc.args[0].str()}") from exc
+        self.topics: set[str] = set()
+
+    def learn(self, wanted: set[str]) -> None:
+        """Ask for all topics at once, if one of these is not known yet.
+
+        A topic just made is not known to every broker at once, so it is asked for again, shortly:
+        all other tenants wait with it.
+
+        Raises:
+            SinkUnavailable: no broker answers.
+        """
+        give_up_s = time.monotonic() + _NEW_TOPIC_WAIT_S
+        while not self.topics.issuperset(wanted):
+            try:
+                self.topics = set(self.producer.list_topics(timeout=_METADATA_WAIT_S).topics)
+            except KafkaException as exc:
+                raise SinkUnavailable(f"Kafka: no broker answers: {exc.args[0].str()}") from exc
+            if time.monotonic() > give_up_s:
+                return
+            if not self.topics.issuperset(wanted):
+                self.producer.poll(0.05)
+
+    def demand(self, effect: Effect, pattern: str) -> None:
+        """See that all topics of an effect are there, as far as is known.
+
+        Raises:
+            SinkRefused: one is not.
+        """
+        for topic in sorted(topics_of(effect, own_topic(effect, pattern))):
+            if topic not in self.topics:
+                raise SinkRefused(f"topic {topic}: it is not there; make it, then resume")
+
+    def send(self, effect: Effect, pattern: str, on_error: OnError) -> None:
+        """Queue all messages of an effect; waits while the queue is full.
+
+        Raises:
+            SinkRefused: a message can not be sent at all.
+            SinkUnavailable: the producer can send nothing now.
+            ValueError: a key or value is no UTF-8.
+        """
+        own = own_topic(effect, pattern)
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            if error is not None:
+                self._told(error, message.topic() or own, on_error)
+
+        for topic, value, message in messages(effect, own):
+            self._put(topic, value, {**message, "on_delivery": delivered}, on_error)
+
+    def _put(self, topic: str, value: Any, message: dict[str, Any], on_error: OnError) -> None:
+        while True:
+            try:
+                self.producer.produce(topic, value, **message)
+            except BufferError:
+                if not len(self.producer):
+                    limit = "queue.buffering.max.kbytes"
+                    raise SinkRefused(f"topic {topic}: the message is more than {limit}") from None
+                # Give the deliveries that fill the queue a moment, and their callbacks a turn.
+                self.producer.poll(0.1)
+            except KafkaException as exc:
+                self._told(exc.args[0], topic, on_error)
+                raise translated(exc.args[0], topic) from exc
+            else:
+                self.producer.poll(0)
+                return
+
+    def _told(self, error: KafkaError, topic: str, on_error: OnError) -> None:
+        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            self.topics.discard(topic)
+        on_error(error, topic)
+
+
+def line_settings(
+    properties: Mapping[str, str], more: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Properties of a producer: the defaults, ``more`` of them, the user's, what may not change."""
+    settings = {**_DEFAULTS, **(more or {}), **properties, **_OURS}
+    return {name: str(value) for name, value in settings.items()}

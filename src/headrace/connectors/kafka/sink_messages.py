@@ -1,0 +1,123 @@
+"""What a message is, and what becomes of an error about one: what both Kafka sink writers share.
+
+An effect's rows are checked before any of them is sent, because a refusal of the broker comes
+late and one by one. Columns: ``value``, and if wanted ``key``, ``headers`` and ``topic``. Nothing
+is sent from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import KafkaError
+
+from headrace.connectors.columns import check_columns
+from headrace.connectors.outcomes import identity
+from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable
+from headrace.ports import REDRIVE_HEADERS, Effect
+
+#: header that names the effect a message belongs to
+SLICE_HEADER = "headrace.slice"
+MAX_BYTES_DEFAULT = 1_000_000
+_REQUIRED = {"value": "bytes or text"}
+_OPTIONAL = {"key": "bytes or text", "headers": "headers", "topic": "text"}
+#: what a message is counted to need besides key, value and headers
+_OVERHEAD_BYTES = 128
+#: refusals that a person has to mend, though the protocol calls some of them retriable
+_PERMANENT = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_RECORD,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._INVALID_ARG,
+}
+
+
+def check(table: pa.Table, topic: str, most_bytes: int) -> None:
+    """See that every row can be a message.
+
+    Args:
+        table: what a handler returned.
+        topic: the sink's, to be named in a message.
+        most_bytes: most that a message may have.
+
+    Raises:
+        WrongSchema: a column is missing, or one too many, or of a wrong type.
+        SinkRefused: a message is too large.
+    """
+    where = f"topic {topic}"
+    check_columns(table.schema, _REQUIRED, where, _OPTIONAL)
+    sizes = _binary_lengths(table, "value")
+    if "key" in table.schema.names:
+        sizes = pc.add(sizes, _binary_lengths(table, "key"))
+    largest = (pc.max(sizes).as_py() or 0) + _OVERHEAD_BYTES
+    if largest > most_bytes:
+        row = pc.index(sizes, largest - _OVERHEAD_BYTES).as_py()
+        raise SinkRefused(
+            f"{where}: the message of row {row} has {largest} bytes, message.max.bytes allows "
+            f"{most_bytes}"
+        )
+
+
+def own_topic(effect: Effect, pattern: str) -> str:
+    """Where an effect's rows go that name no topic."""
+    return pattern.format(tenant=effect.slices[0].lane.tenant)
+
+
+def topics_of(effect: Effect, own: str) -> set[str]:
+    """All topics that an effect's rows go to."""
+    if "topic" not in effect.output.schema.names:
+        return {own}
+    return {name or own for name in effect.output.column("topic").unique().to_pylist()}
+
+
+def messages(effect: Effect, own: str) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Topic, value, and key and headers of each row, in order; marked with the effect's name.
+
+    Headers that Headrace wrote on a record, and a handler passes on, are left out.
+    """
+    mark = (SLICE_HEADER, identity(effect).encode())
+    table = effect.output
+    columns = [
+        table.column(name).to_pylist() if name in table.schema.names else [None] * table.num_rows
+        for name in ("topic", "key", "value", "headers")
+    ]
+    for topic, key, value, headers in zip(*columns, strict=True):
+        yield topic or own, value, {"key": key, "headers": [*_pairs(headers), mark]}
+
+
+def translated(error: KafkaError, topic: str) -> HeadraceError:
+    """An error about a message, as one that passes or one that a person has to mend."""
+    message = f"topic {topic}: {error.str()}"
+    if error.code() in _PERMANENT and not error.fatal():
+        return SinkRefused(message)
+    # The producer's own time-outs and a fatal state end with a new try or a new producer.
+    return SinkUnavailable(message)
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+    # A slice that was itself read from such a topic brings a mark; only the newest counts. For whom
+    # a record was sent back is said of that record alone, not of what is made of it.
+    found = ((each["key"], each["value"]) for each in headers or ())
+    return [each for each in found if not _is_own(each[0])]
+
+
+def _is_own(name: str) -> bool:
+    return name == SLICE_HEADER or name.startswith(REDRIVE_HEADERS)
+
+
+def _binary_lengths(table: pa.Table, name: str) -> Any:
+    column = table.column(name)
+    if pa.types.is_null(column.type):
+        return pa.array([0] * table.num_rows, pa.int64())
+    return pc.fill_null(pc.binary_length(column).cast(pa.int64()), 0)

@@ -1,0 +1,170 @@
+"""A transactional producer of a worker, and what Kafka knows of its lanes.
+
+A transactional id is taken once for each producer, which costs some round trips, so a worker keeps
+a few producers for the next bins. One that was shut out, or of whose commit nobody knows, is given
+up for good: the next one of its id settles what it left open.
+
+What is sent, and when, is `kafka_transactions.py`'s matter.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+
+from headrace.connectors.kafka.sink_line import Line, line_settings
+from headrace.errors import SinkRefused
+from headrace.model.waves import planned_id
+
+#: a producer that is shut out says so at the highest level, though it is an ordinary thing here
+_SILENT = logging.getLogger("headrace.librdkafka")
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
+_TAKE_S = 10.0
+_OFFSETS_S = 10.0
+#: a worker meets as many fences as there are slots, at most
+_MOST_LINES = 8
+#: messages have to be through before Kafka ends the transaction by itself
+_TRANSACTION_MS = 20_000
+_MESSAGE_MS = 15_000
+_MUST_BE_MENDED = {
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_TRANSACTION_TIMEOUT,
+}
+
+
+class Lost(Exception):
+    """Whether anything was or will be committed is not known."""
+
+
+class Mark(NamedTuple):
+    """How far a lane has come in a transaction, and of which wave that was."""
+
+    offset: int
+    wave_id: str
+
+    def covers(self, reached: int, wave_id: str) -> bool:
+        """Whether it says that the wave, or another part of the same one, has come this far.
+
+        A lane is once in a wave that was planned, whatever this was divided into since.
+        """
+        return planned_id(wave_id) == planned_id(self.wave_id) and self.offset >= reached
+
+
+class TransactionLine(Line):
+    """A producer that has taken its transactional id from whoever had it.
+
+    Raises:
+        ConfigError: librdkafka refuses the settings.
+        SinkRefused: a right is missing, or the time-out is more than the broker allows.
+        Lost: the broker did not answer in time.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        super().__init__(settings, _SILENT)
+        self.settings = settings
+        try:
+            # With no connection yet, the client would look for the coordinator half a second later.
+            self.topics = set(self.producer.list_topics(timeout=_TAKE_S).topics)
+            self.producer.init_transactions(_TAKE_S)
+        except KafkaException as exc:
+            raise as_error(exc.args[0]) from exc
+
+    def marks(self, group: str, lanes: Collection[tuple[str, int]]) -> dict[tuple[str, int], Mark]:
+        """The marks of lanes (topic, partition) that have one; waits for open transactions.
+
+        Raises:
+            SinkRefused: a right is missing.
+            Lost: they cannot be had now.
+        """
+        try:
+            found = consumer_for(self.settings, group).committed(
+                [TopicPartition(*each) for each in lanes], _OFFSETS_S
+            )
+        except KafkaException as exc:
+            raise as_error(exc.args[0]) from exc
+        failed = next((each.error for each in found if each.error is not None), None)
+        if failed is not None:
+            raise as_error(failed)
+        return {
+            (each.topic, each.partition): Mark(each.offset, each.metadata or "")
+            for each in found
+            if each.offset >= 0
+        }
+
+    def member(self, group: str) -> object:
+        """Who commits offsets of a group without being in it, as the client wants it."""
+        return consumer_for(self.settings, group).consumer_group_metadata()
+
+
+def transaction_settings(properties: Mapping[str, str], name: str) -> dict[str, str]:
+    """Properties of a transactional producer; a user's time-out of messages lengthens all."""
+    message_ms = int(properties.get("message.timeout.ms", _MESSAGE_MS))
+    most_ms = max(_TRANSACTION_MS, message_ms + _TRANSACTION_MS - _MESSAGE_MS)
+    ours = {"message.timeout.ms": str(message_ms), "transaction.timeout.ms": str(most_ms)}
+    return {**line_settings(properties, ours), "transactional.id": name}
+
+
+#: producers of this process, the one used last at the end; a forked child must not use a parent's
+_lines: OrderedDict[tuple[int, tuple[tuple[str, str], ...]], TransactionLine] = OrderedDict()
+_consumers: dict[tuple[int, str, str], Consumer] = {}
+
+
+def line_for(settings: Mapping[str, str]) -> TransactionLine:
+    """The producer of a transactional id; made, and the id taken, if this process has none."""
+    key = _key(settings)
+    if key not in _lines:
+        _lines[key] = TransactionLine(settings)
+    _lines.move_to_end(key)
+    while len(_lines) > _MOST_LINES:
+        _, oldest = _lines.popitem(last=False)
+        oldest.producer.close()
+    return _lines[key]
+
+
+def give_up(settings: Mapping[str, str]) -> None:
+    """Never use this producer again; whoever takes its id settles what it has open."""
+    line = _lines.pop(_key(settings), None)
+    if line is not None:
+        with suppress(KafkaException):
+            line.producer.purge()
+
+
+def consumer_for(settings: Mapping[str, str], group: str) -> Consumer:
+    """One client for each process, cluster and group, that joins nothing and reads nothing.
+
+    Its isolation level makes the broker wait for open transactions before it tells offsets. The
+    admin client could ask as well, but version 2.16 of it crashes on a group that is new.
+    """
+    plain: dict[str, Any] = {n: value for n, value in settings.items() if n != "transactional.id"}
+    key = (os.getpid(), repr(sorted(plain.items())), group)
+    if key not in _consumers:
+        ours = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
+        _consumers[key] = Consumer({**plain, **ours, "log_level": "2"})
+    return _consumers[key]
+
+
+def _key(settings: Mapping[str, str]) -> tuple[int, tuple[tuple[str, str], ...]]:
+    return (os.getpid(), tuple(sorted(settings.items())))
+
+
+def as_error(error: KafkaError) -> SinkRefused | Lost:
+    """What a failed call of a transactional producer means."""
+    if error.code() in _MUST_BE_MENDED:
+        return SinkRefused(
+            f"Kafka transaction: {error.str()}; see the rights and limits in docs/sinks.md"
+        )
+    return Lost(error.str())

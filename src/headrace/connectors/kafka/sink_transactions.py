@@ -1,0 +1,280 @@
+"""Messages that readers see once: a group of effects in one Kafka transaction.
+
+The wave was written down before it runs, so whoever runs it again has the very same slices. What is
+left is to know, then, what an earlier attempt has done, and to shut that attempt out if it lives.
+
+*What was done* stands in Kafka itself. The transaction that carries the messages also carries how
+far each lane has come, as offsets of the group ``headrace.tx.<use case>``, with the wave's id as
+their metadata. So both are there or neither is. Before an effect is sent these offsets are read:
+under this wave's id, or that of a wave it is a part of, they say that the effect is there already.
+Under any other id they mean nothing, since a lane may have been sent back. The group is no place
+to plan from; nobody joins it.
+
+*Who is shut out* follows from the transactional id, ``headrace.<use case>.<fence>``, that all
+attempts at a bin share. Whoever takes the id (``init_transactions``) ends what others have open
+under it, and they are refused from then on. The order is what makes it right: take the id, then
+read the offsets, then ask the store whether the lane is still at this slice under this epoch (a
+move to where it is), then send. An attempt that was shut out too late has committed before the id
+was taken, and its offsets are seen; one that wakes up after its wave was settled finds the lane
+moved on.
+
+*When nobody knows*: a commit that timed out may still happen, and librdkafka's transactions can not
+always tell (it has no KIP-890). So such a producer is given up, a new one takes the id, which
+settles whatever was open, and the offsets tell. Should that fail as well, the answer is
+``SinkUnavailable``: the driver keeps recorded slices that met such trouble, and runs them again.
+
+What it needs from Kafka: a wave that is run again within ``offsets.retention.minutes`` and
+``transactional.id.expiration.ms`` (a week each). It does not hide messages from readers of
+uncommitted ones. Of effects that are refused the others are found by halving the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from headrace.connectors.kafka.sink_line import OnError
+from headrace.connectors.kafka.sink_messages import (
+    MAX_BYTES_DEFAULT,
+    check,
+    own_topic,
+    topics_of,
+    translated,
+)
+from headrace.connectors.kafka.sink_transaction_line import (
+    Lost,
+    TransactionLine,
+    as_error,
+    give_up,
+    line_for,
+    transaction_settings,
+)
+from headrace.connectors.outcomes import failed
+from headrace.crash_points import reached
+from headrace.errors import HeadraceError, Permanent, SinkRefused, SinkUnavailable
+from headrace.model.records import Move
+from headrace.ports import Effect, Site, Written
+
+#: producers that are tried, each new one after the last was shut out or its commit not answered;
+#: parts of one divided wave share a fence, so that they may shut each other out
+_TRIES = 3
+
+Effects = Mapping[int, Effect]
+Outcomes = dict[int, Written]
+
+
+class KafkaTransactionWriter:
+    """Writes effects group by group, each in a transaction with its offsets."""
+
+    def __init__(self, topic: str, site: Site) -> None:
+        self._topic = topic
+        self._wave_id, self._fence = site.wave_id, site.fence
+        self._positions = site.positions
+        self._properties = dict(site.connections.kafka)
+        self._most_bytes = int(self._properties.get("message.max.bytes", MAX_BYTES_DEFAULT))
+
+    def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
+        """Write all effects that can be written; see ``SinkWriter.write``."""
+        outcomes: Outcomes = {}
+        ready: dict[int, Effect] = {}
+        for index, effect in enumerate(effects):
+            try:
+                if effect.output.num_rows or effect.output.num_columns:
+                    check(effect.output, self._topic, self._most_bytes)
+            except HeadraceError as error:
+                outcomes[index] = failed(error)
+            else:
+                if effect.output.num_rows:
+                    ready[index] = effect
+        outcomes |= self._all(ready)
+        return [outcomes.get(index, Written()) for index in range(len(effects))]
+
+    def close(self) -> None:
+        """Keep the producer for the next bin; it is between two transactions."""
+
+    def _all(self, effects: Effects) -> Outcomes:
+        """Write effects, and begin anew with a new producer where one is lost."""
+        if not effects:
+            return {}
+        why = ""
+        for _ in range(_TRIES):
+            try:
+                return self._attempt(effects)
+            except Lost as lost:
+                why = str(lost)
+                give_up(self._settings(effects))
+            except HeadraceError as error:
+                return dict.fromkeys(effects, failed(error))
+        unknown = SinkUnavailable(
+            f"topic {self._topic}: whether a transaction was committed is not known ({why}); "
+            "the same slices run again and tell"
+        )
+        return dict.fromkeys(effects, failed(unknown))
+
+    def _attempt(self, effects: Effects) -> Outcomes:
+        line = line_for(self._settings(effects))
+        outcomes = self._standing(line, effects)
+        left = {i: effect for i, effect in effects.items() if i not in outcomes}
+        outcomes |= self._misdirected(line, left)
+        left = {i: effect for i, effect in left.items() if i not in outcomes}
+        errors = self._transaction(line, left) if left else {}
+        if not errors:
+            return dict.fromkeys(left, Written()) | outcomes
+        if len(left) > 1 and any(isinstance(each, Permanent) for each in errors.values()):
+            half = len(left) // 2
+            for part in (islice(left.items(), half), islice(left.items(), half, None)):
+                outcomes |= self._all(dict(part))
+            return outcomes
+        first = next(iter(errors.values()))
+        return outcomes | {i: failed(errors.get(i, first)) for i in left}
+
+    def _standing(self, line: TransactionLine, effects: Effects) -> Outcomes:
+        """What is decided before anything is sent: done by an earlier attempt, or not ours."""
+        lanes = {
+            (piece.topic, piece.lane.partition)
+            for effect in effects.values()
+            for piece in effect.slices
+        }
+        marks = line.marks(self._group(effects), lanes)
+        outcomes: Outcomes = {}
+        for index, effect in effects.items():
+            found = [marks.get((piece.topic, piece.lane.partition)) for piece in effect.slices]
+            if all(
+                mark is not None and mark.covers(reached, self._wave_id)
+                for mark, reached in zip(found, effect.reached, strict=True)
+            ):
+                outcomes[index] = Written()
+        left = [index for index in effects if index not in outcomes]
+        stays = [_stay(move) for index in left for move in effects[index].moves]
+        try:
+            answers = iter(self._positions.advance(stays))
+        except HeadraceError as error:
+            return outcomes | dict.fromkeys(left, failed(error))
+        for index in left:
+            stayed = [next(answers) for _ in effects[index].slices]
+            if not all(stayed):
+                outcomes[index] = Written(superseded=True)
+        return outcomes
+
+    def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
+        outcomes: Outcomes = {}
+        try:
+            line.learn(
+                {t for e in effects.values() for t in topics_of(e, own_topic(e, self._topic))}
+            )
+        except SinkUnavailable as error:
+            return dict.fromkeys(effects, failed(error))
+        for index, effect in effects.items():
+            try:
+                line.demand(effect, self._topic)
+            except SinkRefused as error:
+                outcomes[index] = failed(error)
+        return outcomes
+
+    def _transaction(self, line: TransactionLine, effects: Effects) -> dict[int, HeadraceError]:
+        """Commit messages and offsets; or say what is wrong with whom, and nothing was sent.
+
+        Raises:
+            Lost: the producer was shut out, or the commit may have happened.
+        """
+        errors: dict[int, HeadraceError] = {}
+        try:
+            line.producer.begin_transaction()
+            self._send(line, effects, errors)
+            if not errors:
+                # While the messages are under way: the offsets count only if these are committed.
+                line.producer.send_offsets_to_transaction(
+                    [
+                        TopicPartition(piece.topic, piece.lane.partition, reached, self._wave_id)
+                        for effect in effects.values()
+                        for piece, reached in zip(effect.slices, effect.reached, strict=True)
+                    ],
+                    line.member(self._group(effects)),
+                )
+            _delivered(line)
+        except KafkaException as exc:
+            judged = _judged(exc.args[0])
+            # What one message met tells more than what it did to the transaction.
+            _delivered(line)
+            if not errors:
+                errors |= dict.fromkeys(effects, judged)
+        if errors:
+            # What the abort purges is told as an error too.
+            errors = dict(errors)
+            self._abort(line, errors)
+            return errors
+        reached("mid-write", _use_case(effects))
+        try:
+            line.producer.commit_transaction()
+        except KafkaException as exc:
+            raise Lost(exc.args[0].str()) from exc
+        return {}
+
+    def _send(
+        self, line: TransactionLine, effects: Effects, errors: dict[int, HeadraceError]
+    ) -> None:
+        for index, effect in effects.items():
+            try:
+                line.send(effect, self._topic, _noted(errors, index))
+            except HeadraceError as error:
+                errors.setdefault(index, error)
+            except ValueError as error:
+                errors.setdefault(index, SinkRefused(f"topic {self._topic}: {error}"))
+            if errors:
+                break
+
+    def _abort(self, line: TransactionLine, errors: Mapping[int, HeadraceError]) -> None:
+        try:
+            line.producer.abort_transaction()
+        except KafkaException as exc:
+            if not any(isinstance(each, Permanent) for each in errors.values()):
+                raise Lost(exc.args[0].str()) from exc
+            give_up(line.settings)
+
+    def _group(self, effects: Effects) -> str:
+        return f"headrace.tx.{_use_case(effects)}"
+
+    def _settings(self, effects: Effects) -> dict[str, str]:
+        name = f"headrace.{_use_case(effects)}.{self._fence}"
+        return transaction_settings(self._properties, name)
+
+
+def _delivered(line: TransactionLine) -> None:
+    """Wait until each message is delivered or not, which it is within message.timeout.ms.
+
+    Not ``flush``: on a producer that is shut out it ends in a SystemError of the client's own.
+    """
+    while len(line.producer):
+        line.producer.poll(0.1)
+
+
+def _use_case(effects: Effects) -> str:
+    return next(iter(effects.values())).slices[0].lane.use_case
+
+
+def _stay(move: Move) -> Move:
+    """A move to where the lane is: it succeeds if the lane is there, under this epoch."""
+    return Move(move.lane, move.from_offset, move.from_offset, move.epoch)
+
+
+def _noted(errors: dict[int, HeadraceError], index: int) -> OnError:
+    def note(error: KafkaError, topic: str) -> None:
+        errors.setdefault(index, translated(error, topic))
+
+    return note
+
+
+def _judged(error: KafkaError) -> HeadraceError:
+    """An error of a call inside a transaction that was not asked to commit yet.
+
+    Raises:
+        Lost: the producer can not be used any more.
+    """
+    refused = as_error(error)
+    if isinstance(refused, Lost) and error.txn_requires_abort():
+        return translated(error, "transaction")
+    if isinstance(refused, Lost):
+        raise refused
+    return refused

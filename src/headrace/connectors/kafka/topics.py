@@ -1,0 +1,98 @@
+"""Making topics: for dead letters, for the demo, for tests, and for whoever tries Headrace.
+
+The topics of tenants are their owner's matter, and a driver waits for them. Topics come and go with
+tenants, and whoever makes a thousand of them may be killed in between. So making is repeatable: a
+topic that is there is left as it is. Deleting topics and changing their partitions is not done
+here: both need a decision about positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from headrace.connectors.kafka.config import admin_config
+from headrace.connectors.kafka.faults import first_error, is_unreachable, of_client
+from headrace.errors import ConfigError, HeadraceError
+
+_TOPICS_PER_REQUEST = 250
+
+
+def create_topics(
+    config: Mapping[str, str],
+    partitions: Mapping[str, int],
+    *,
+    replicas: int = -1,
+    topic_config: Mapping[str, str] | None = None,
+    timeout_s: float = 60.0,
+) -> set[str]:
+    """Make the topics that are not there yet; return the names of the new ones.
+
+    Args:
+        config: client properties.
+        partitions: how many partitions each topic is to have.
+        replicas: copies of each partition; -1 is the broker's own default.
+        topic_config: properties of the new topics, such as ``retention.ms``.
+        timeout_s: for each 250 topics.
+
+    Raises:
+        ConfigError: a name or a property is refused, or we may not make topics.
+        BrokerUnavailable: no broker answers.
+    """
+    made: set[str] = set()
+    for name, error in _answers(config, partitions, replicas, topic_config or {}, timeout_s):
+        if error is None:
+            made.add(name)
+        elif error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise _translated(name, error, config)
+    return made
+
+
+def unmakable_topics(
+    config: Mapping[str, str], partitions: Mapping[str, int], timeout_s: float
+) -> dict[str, HeadraceError]:
+    """Make the topics that are not there yet; return why, for each that cannot be made.
+
+    One that is refused keeps no other from being made. Arguments are those of ``create_topics``.
+    """
+    return {
+        name: _translated(name, error, config)
+        for name, error in _answers(config, partitions, -1, {}, timeout_s)
+        if error is not None and error.code() != KafkaError.TOPIC_ALREADY_EXISTS
+    }
+
+
+def _answers(
+    config: Mapping[str, str],
+    partitions: Mapping[str, int],
+    replicas: int,
+    topic_config: Mapping[str, str],
+    timeout_s: float,
+) -> Iterator[tuple[str, KafkaError | None]]:
+    """What the brokers say to each topic; None: it was made."""
+    settings: dict[str, Any] = {**admin_config(config)}
+    admin = AdminClient(settings)
+    names = list(partitions)
+    for first in range(0, len(names), _TOPICS_PER_REQUEST):
+        asked = [
+            NewTopic(name, partitions[name], replicas, config=dict(topic_config))
+            for name in names[first : first + _TOPICS_PER_REQUEST]
+        ]
+        for name, future in admin.create_topics(asked, request_timeout=timeout_s).items():
+            try:
+                future.result(timeout_s + 5)
+                yield name, None
+            except KafkaException as exc:
+                yield name, first_error(exc)
+            except TimeoutError:
+                yield name, KafkaError(KafkaError._TIMED_OUT)
+
+
+def _translated(name: str, error: KafkaError, config: Mapping[str, str]) -> HeadraceError:
+    if is_unreachable(error):
+        return of_client(error, config)
+    return ConfigError(f"topic {name} cannot be made: {error.str()}")

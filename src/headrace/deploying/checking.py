@@ -1,0 +1,139 @@
+"""Whether a version is fit to run, found out before it is deployed, in a process of its own.
+
+Importing a module runs whatever its author wrote: it may hang, end the process, crash in C, or
+start a Spark of its own; and so may pickling its handler and ``prepare`` of its sink. In a driver
+that would stop a thousand tenants. So whoever deploys has a child process do all three with a time
+limit, and takes its word. The child is in `checking_process.py`; it gets addresses and credentials
+through its standard input, and answers in lines of JSON.
+
+A driver still imports what was deployed, in its own process. What passes here and fails there is
+refused there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import ConfigError, SinkUnavailable
+from headrace.model.streams import BadRecordPolicy, Guarantee, Order
+from headrace.model.waves import Terms
+from headrace.ports import Connections
+from headrace.versions import Code
+from headrace.versions.loading import origin_of
+
+#: what Python and Headrace may take to start, besides the limit; machines are busy at times
+_START_S = 60.0
+#: of Spark's own start by spark-submit; with them a child would reach the driver's session
+_NOT_FOR_CHILDREN = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is to be found out."""
+
+    code: Code
+    #: where its main module is
+    path: Path
+    limit_s: float
+    #: use cases that are to be packed and prepared; None: all
+    only: frozenset[str] | None = None
+    #: use cases that are not
+    but: frozenset[str] = frozenset()
+    #: where sinks are prepared; None: they are not, since no server is there yet
+    connections: Connections | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a deployment has to say of a use case, and its code alone knows."""
+
+    topic: str
+    bad_record: BadRecordPolicy
+    terms: Terms
+
+
+def checked(check: Check) -> dict[str, Declared]:
+    """The use cases of a version that does import, and can be packed and prepared.
+
+    Raises:
+        ConfigError: it cannot; the message has file, line, use case and what to do.
+        SinkUnavailable: what a sink writes to does not answer.
+    """
+    status, said = _run(check)
+    answers = [json.loads(line) for line in said if line.startswith("{")]
+    last: dict[str, Any] = answers[-1] if answers else {}
+    if "use_cases" in last:
+        return {name: _declared(told) for name, told in last["use_cases"].items()}
+    if "temporary" in last:
+        raise SinkUnavailable(last["temporary"])
+    raise ConfigError(last.get("refused") or _died(check, status, said, last.get("doing", "")))
+
+
+def _declared(told: dict[str, Any]) -> Declared:
+    terms = told["terms"]
+    terms |= {"guarantee": Guarantee(terms["guarantee"]), "order": Order(terms["order"])}
+    return Declared(told["topic"], BadRecordPolicy(told["bad_record"]), Terms(**terms))
+
+
+def _run(check: Check) -> tuple[int | None, list[str]]:
+    """How the child ended, None if it had to be killed, and what it said."""
+    status: int | None = None
+    # A file: what the child has started may hold a pipe open for ever.
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "headrace.deploying.checking_process"],
+            stdin=subprocess.PIPE,
+            stdout=out,
+            env={key: value for key, value in os.environ.items() if key not in _NOT_FOR_CHILDREN},
+            start_new_session=True,
+        )
+        try:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError), process.stdin:  # it may be dead by now
+                process.stdin.write(pickle.dumps(check))
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(check.limit_s + _START_S)
+        finally:
+            with suppress(ProcessLookupError):  # with all that it has started
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        return status, out.read().decode(errors="replace").splitlines()
+
+
+def _died(check: Check, status: int | None, said: Sequence[str], doing: str) -> str:
+    """Why there is no answer, as far as can be told."""
+    late = status is None or any(line.startswith("Timeout (") for line in said)
+    where = _where(check, said)
+    what = doing or f"{check.path}: it is imported"
+    if late:
+        return (
+            f"{what}{where}: not done within {check.limit_s:g} s; move what takes long into the "
+            "handler, or say deploy_timeout in the YAML file"
+        )
+    ended = f"exit code {status}"
+    if status is not None and status < 0:
+        ended = signal.Signals(-status).name
+    return f"{what}{where}: the process died ({ended}); try 'python {check.path}' to see why"
+
+
+def _where(check: Check, said: Sequence[str]) -> str:
+    """The line that Python was at, by the words of its fault handler."""
+    files = {origin_of(module, check.path.parent) for module in check.code.modules}
+    frames = (_FRAME.search(line) for line in said if not line.startswith("{"))
+    found = ((frame[1], frame[2]) for frame in frames if frame)
+    at = next(((file, line) for file, line in found if file in files), None)
+    return f", at {at[0]}, line {at[1]}" if at else ""

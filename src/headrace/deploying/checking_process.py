@@ -1,0 +1,134 @@
+"""The process in which a version is checked: imported, packed for executors, its sinks prepared.
+
+`checking.py` starts it, and says why. It tells what it is about to do before it does it, so that
+what was going on is known even if it dies; Python's fault handler tells the line.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import pickle
+import sys
+from dataclasses import asdict
+from typing import Any, TextIO
+
+import cloudpickle
+
+from headrace.deploying.checking import Check
+from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
+from headrace.ports import Site
+from headrace.spark.shipping import code_of
+from headrace.store import SqlPositionsFactory
+from headrace.use_cases import UseCase
+from headrace.versions import load_code
+from headrace.versions.loading import line_in, nothing_imported, origin_of
+
+
+def main() -> int:
+    """Check what standard input names, and tell on what was standard output."""
+    check: Check = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this
+    out = _private_output()
+    faulthandler.enable(out)
+    faulthandler.dump_traceback_later(check.limit_s, exit=True, file=out)
+    sys.addaudithook(_refuse_spark)
+    try:
+        found = _checked(check, out)
+    except Temporary as error:
+        _tell(out, temporary=str(error))
+    except HeadraceError as error:
+        _tell(out, refused=str(error))
+    except BaseException as error:  # such as the repr of a sink
+        _tell(out, refused=f"{check.path}: {words_of(error)}")
+    else:
+        _tell(out, use_cases=found)
+    out.flush()
+    # What a module has left running (threads that never end) is of no interest.
+    os._exit(0)
+
+
+def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
+    _tell(out, doing=f"{check.path}: it is imported")
+    use_cases = load_code(check.code, check.path).use_cases
+    for name, use_case in use_cases.items():
+        if name in check.but or (check.only is not None and name not in check.only):
+            continue
+        at = f"{check.path}{_line_of(use_case)}: use case {name}"
+        _tell(out, doing=f"{at} is packed for executors")
+        _pack(use_case, at)
+        if check.connections is not None and use_case.sink is not None:
+            _tell(out, doing=f"{at}: its sink {type(use_case.sink).__name__} is prepared")
+            positions = SqlPositionsFactory().open(check.connections)
+            _prepare(use_case, Site(check.connections, positions), check, at)
+    return {
+        name: {
+            "topic": use_case.topic,
+            "bad_record": use_case.bad_record,
+            "terms": asdict(use_case.terms),
+        }
+        for name, use_case in use_cases.items()
+    }
+
+
+def _pack(use_case: UseCase, at: str) -> None:
+    try:
+        code = code_of(use_case)
+        with nothing_imported():
+            if code:
+                cloudpickle.loads(code)
+    except ConfigError as error:
+        raise ConfigError(f"{at}: {error}") from error
+    except BaseException as error:
+        raise ConfigError(
+            f"{at} cannot be unpacked as executors do it: {words_of(error)}; it has to do without "
+            "what is there in this process alone"
+        ) from error
+
+
+def _prepare(use_case: UseCase, site: Site, check: Check, at: str) -> None:
+    assert use_case.sink is not None
+    try:
+        use_case.sink.prepare(site)
+    except Temporary as error:
+        raise type(error)(f"{at}: {error}") from error
+    except HeadraceError as error:
+        raise ConfigError(f"{at}: {error}") from error
+    except BaseException as error:
+        files = [origin_of(module, check.path.parent) for module in check.code.modules]
+        line = line_in(error, files)
+        where = f" ({line[0]}, line {line[1]})" if line else ""
+        raise ConfigError(
+            f"{at}: its sink {type(use_case.sink).__name__} cannot be prepared{where}: "
+            f"{words_of(error)}; mend its prepare()"
+        ) from error
+
+
+def _refuse_spark(event: str, given: tuple[Any, ...]) -> None:
+    """A module that makes a session would take the driver's, or make one before the driver does."""
+    if event == "subprocess.Popen" and "spark-submit" in str(given[1]):
+        raise ConfigError(
+            "a Spark session is made here; take that of the frame (frame.sparkSession) in a "
+            "handler of form wave, and make none in the module"
+        )
+
+
+def _private_output() -> TextIO:
+    """What was standard output; what a module prints goes to standard error."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return out
+
+
+def _line_of(use_case: UseCase) -> str:
+    code = getattr(use_case.handler, "__code__", None)
+    return f", line {code.co_firstlineno}" if code else ""
+
+
+def _tell(out: TextIO, **told: object) -> None:
+    out.write(json.dumps(told) + "\n")
+    out.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

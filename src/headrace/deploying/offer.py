@@ -1,0 +1,303 @@
+"""What the YAML file names, found and deployed: addresses, the driver, the use cases of the module.
+
+Commands that run no driver need these as well, and should not wait for Spark to be imported; so
+they are not where a driver is put together (`assembly.py`).
+
+What runs is what was deployed, never what lies in the folder. So deploying checks a version
+(`checking.py`), keeps a copy of its sources (`versions/shelf.py`) and then writes its digest into
+the store; and a driver runs what has that digest. What it deploys when it starts is in
+`starting.py`.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from headrace.connectors.kafka import client_config
+from headrace.cycle.reruns import renewed_by
+from headrace.deploying.checking import Check, Declared, checked
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.records import Deployment
+from headrace.model.streams import original
+from headrace.ports import Connections, Store
+from headrace.settings import Settings
+from headrace.store.addresses import parse
+from headrace.use_cases import UseCase
+from headrace.versions import Code, Shelf, find_module, load_code, read_code
+from headrace.versions.code import sha256
+
+_U = TypeVar("_U", Declared, UseCase)
+
+
+def connections_of(settings: Settings, folder: Path) -> Connections:
+    """Addresses and credentials, with paths relative to ``folder`` made whole.
+
+    Raises:
+        ConfigError: an address is missing or a client property cannot be used.
+    """
+    if "bootstrap.servers" not in settings.kafka:
+        raise ConfigError(
+            "no Kafka is named: set kafka: bootstrap.servers in the YAML file, "
+            "or use 'headrace up', which starts one"
+        )
+    return Connections(
+        kafka=client_config(settings.kafka),
+        database_url=settings.store_url(),
+        smtp_url=settings.mail_url(),
+        warehouse=str((folder / settings.warehouse).resolve()),
+    )
+
+
+def with_seal_key(connections: Connections, store: Store) -> Connections:
+    """The same with the store's key, for whoever reads or makes seals; without it none is good."""
+    return replace(connections, seal_key=store.seal_key())
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The module that the YAML file names, as it was at one look."""
+
+    path: Path
+    code: Code
+    shelf: Shelf
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it was found fit when it was deployed."""
+        return self.shelf.take(self.code.digest) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the code of deployments is."""
+
+    #: the module that the YAML file names, and the folder of that file
+    module: str
+    folder: Path
+    shelf: Shelf
+
+    def read(self) -> Found:
+        """The module as it is now.
+
+        Raises:
+            ConfigError: it is not there, or a source cannot be read.
+        """
+        place = find_module(self.module, self.folder)
+        return Found(place.path, read_code(place), self.shelf)
+
+    def deployed_code(self, deployment: Deployment) -> Code:
+        """What was deployed: the copy that was kept, or the file itself if it is still that.
+
+        Raises:
+            ConfigError: there is neither.
+        """
+        kept = self.shelf.take(deployment.digest)
+        if kept is not None:
+            return kept
+        # Only the file that the YAML names: where the store points to says nothing for a file.
+        place = find_module(self.module, self.folder)
+        if str(place.path) == deployment.module:
+            code = read_code(place)
+            if deployment.digest in (code.digest, code.main_digest):
+                return code
+        raise ConfigError(
+            f"{deployment.module} is not the version that was deployed, and there is no copy of "
+            f"that in {self.shelf.folder}; deploy it: "
+            f"'headrace use-cases deploy {original(deployment.use_case)}'"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer(Generic[_U]):
+    """What a file has to be deployed."""
+
+    path: Path
+    code: Code
+    shelf: Shelf
+    use_cases: Mapping[str, _U]
+
+    @property
+    def digest(self) -> str:
+        """The name of the version."""
+        return self.code.digest
+
+
+def source_of(settings: Settings, folder: Path) -> Source:
+    """Where the code is of what is deployed by a YAML file in ``folder``."""
+    return Source(settings.module, folder, Shelf((folder / settings.versions).resolve()))
+
+
+def load(settings: Settings, folder: Path, found: Found | None = None) -> Offer[UseCase]:
+    """The use cases of the file, imported into this process; those in ``use_cases`` are known.
+
+    Args:
+        settings: the YAML file.
+        folder: where it is.
+        found: the module, if it was read already.
+
+    Raises:
+        ConfigError: the module does not load, or the YAML names a use case it does not have.
+    """
+    found = found or source_of(settings, folder).read()
+    use_cases = load_code(found.code, found.path).use_cases
+    return _offered(settings, found, use_cases)
+
+
+def check(
+    settings: Settings,
+    folder: Path,
+    found: Found | None = None,
+    *,
+    only: str | None = None,
+    but: Collection[str] = (),
+    servers: bool = True,
+) -> Offer[Declared]:
+    """The use cases of the file, found fit to run by a process of their own.
+
+    Args:
+        settings: the YAML file.
+        folder: where it is.
+        found: the module, if it was read already.
+        only: the one use case that is to be deployed; None for all.
+        but: use cases that are not to be deployed.
+        servers: prepare the sinks too.
+
+    Raises:
+        ConfigError: something would not run, or the YAML names a use case that is not there.
+        SinkUnavailable: what a sink writes to does not answer.
+    """
+    found = found or source_of(settings, folder).read()
+    connections = connections_of(settings, folder) if servers else None
+    names, limit_s = None if only is None else frozenset({only}), settings.deploy_timeout
+    asked = Check(found.code, found.path, limit_s, names, frozenset(but), connections)
+    return _offered(settings, found, checked(asked))
+
+
+def check_without_servers(settings: Settings, folder: Path) -> None:
+    """Refuse a file that could not be deployed, before any server is there to deploy it.
+
+    Where something was deployed before, that will run; nothing is refused.
+
+    Raises:
+        ConfigError: why.
+    """
+    source = source_of(settings, folder)
+    if not source.shelf.is_empty:
+        return
+    check(settings, folder, source.read(), servers=False)
+
+
+def deploy(
+    settings: Settings, offer: Offer[Any], store: Store, only: str | None = None
+) -> list[Deployment]:
+    """Write the use cases into the store, where running drivers find them; return what changed.
+
+    Raises:
+        UnknownName: ``only`` names a use case that the file does not have.
+        ConfigError: no copy of the version can be kept.
+    """
+    if only is not None and only not in offer.use_cases:
+        known = ", ".join(sorted(offer.use_cases))
+        raise UnknownName(f"{offer.path} has no use case {only}; it has {known}")
+    before = store.deployments()
+    keep(settings, offer)
+    changed = []
+    for name in sorted(offer.use_cases) if only is None else [only]:
+        use_case = offer.use_cases[name]
+        wanted = Deployment(
+            use_case=name,
+            module=str(offer.path),
+            digest=offer.digest,
+            topic=use_case.topic,
+            order=use_case.terms.order,
+            bad_record=use_case.bad_record,
+            guarantee=use_case.terms.guarantee.value,
+            sink=use_case.terms.sink,
+            **_chosen(settings, name),
+        )
+        if wanted not in before:
+            _put(store, wanted, before)
+            changed.append(wanted)
+    offer.shelf.sweep({deployment.digest for deployment in store.deployments()}, _mark_of(settings))
+    return changed
+
+
+def configure(settings: Settings, store: Store, names: Collection[str]) -> None:
+    """Let what is deployed at this moment be run as the YAML file says now."""
+    before = store.deployments()
+    for deployment in before:
+        if deployment.use_case not in names:
+            continue
+        wanted = replace(deployment, **_chosen(settings, deployment.use_case))
+        if wanted != deployment:
+            _put(store, wanted, before)
+
+
+def keep(settings: Settings, offer: Offer[Any]) -> None:
+    """Keep a copy of what is deployed, or about to be.
+
+    Raises:
+        ConfigError: no copy can be kept.
+    """
+    offer.shelf.keep(offer.code, _mark_of(settings))
+
+
+def deployed_use_case(deployment: Deployment, source: Source) -> UseCase:
+    """The use case that was deployed, under the name of the deployment.
+
+    Imports its code, so it may take long and raise anything.
+
+    Raises:
+        ConfigError: the code is nowhere to be had as it was deployed, or does not import.
+        UnknownName: it has no such use case.
+    """
+    path = Path(deployment.module)
+    module = load_code(source.deployed_code(deployment), path)
+    name = original(deployment.use_case)
+    if name not in module.use_cases:
+        raise UnknownName(f"{path} has no use case {name} any more")
+    return replace(module.use_cases[name], name=deployment.use_case)
+
+
+def driver_name(settings: Settings) -> str:
+    """The configured name of the driver, or one that is the same at its next start here."""
+    return settings.driver.name or f"{socket.gethostname()}/{settings.module}"
+
+
+def _put(store: Store, wanted: Deployment, before: Sequence[Deployment]) -> None:
+    store.deploy(wanted)
+    for deployment in before:
+        if deployment.until and original(deployment.use_case) == wanted.use_case:
+            store.deploy(renewed_by(wanted, deployment))
+
+
+def _chosen(settings: Settings, name: str) -> dict[str, Any]:
+    """What the YAML file says of a use case."""
+    chosen = settings.of_use_case(name)
+    return {
+        "starting_offsets": chosen.startingOffsets,
+        "all_tenants": chosen.all_tenants,
+        "priority": chosen.priority,
+        "options": chosen.options,
+        "retries": chosen.retries,
+        "handler_timeout_s": chosen.handler_timeout,
+        "max_rate_per_lane": chosen.max_rate_per_lane,
+        "data_loss": chosen.data_loss,
+    }
+
+
+def _offered(settings: Settings, found: Found, use_cases: Mapping[str, _U]) -> Offer[_U]:
+    unknown = sorted(set(settings.use_cases) - set(use_cases))
+    if unknown:
+        known = ", ".join(sorted(use_cases))
+        raise ConfigError(f"use_cases: {unknown[0]} is not in {found.path}; it has {known}")
+    return Offer(found.path, found.code, found.shelf, use_cases)
+
+
+def _mark_of(settings: Settings) -> str:
+    """What tells the store from others that use the same shelf."""
+    return sha256(parse(settings.store_url()).shown.encode())[:16]

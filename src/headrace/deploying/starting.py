@@ -1,0 +1,122 @@
+"""What a driver does about deployments when it starts.
+
+A restart is often nobody's decision: a machine went down, a supervisor replaced a process. So it
+changes no code. What was deployed runs, and whoever looks at the log is told what else lies in the
+folder. Only what was never deployed has to be, or nobody's first start would do anything.
+
+What a version has to pass before it is deployed is in `checking.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from headrace.deploying.offer import Offer, check, configure, deploy, keep, load, source_of
+from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
+from headrace.model.records import Deployment
+from headrace.ports import Store
+from headrace.settings import Settings
+from headrace.versions import places_of
+
+log = structlog.get_logger(__name__)
+
+
+def begin(
+    settings: Settings, folder: Path, store: Store, *, anew: bool = False, stay: bool = False
+) -> frozenset[str]:
+    """Deploy what has to be when a driver starts; return the use cases of its file.
+
+    A use case that was never deployed is deployed. What was deployed stays as it is, whatever lies
+    in the folder, but for what the YAML file says of it.
+
+    Args:
+        settings: the YAML file.
+        folder: where it is.
+        store: where deployments are.
+        anew: deploy everything as it is in the folder.
+        stay: go on also where something cannot be deployed, with what was deployed before, be that
+            nothing. So servers that end with the driver can be reached, to mend what is there.
+
+    Raises:
+        ConfigError: what has to be deployed cannot be, and not ``stay``.
+        SinkUnavailable: what a sink writes to does not answer, and not ``stay``.
+    """
+    deployed = _deployed(store)
+    try:
+        offer = _beginning(settings, folder, frozenset() if anew else frozenset(deployed))
+    except (ConfigError, SinkUnavailable) as error:
+        places = {str(path) for path in places_of(settings.module, folder)}
+        ours = {name for name, deployment in deployed.items() if deployment.module in places}
+        if ours and not anew and settings.use_cases.keys() <= deployed.keys():
+            log.warning(
+                "what was deployed runs; what lies in the folder cannot be deployed",
+                error=str(error),
+            )
+        elif stay:
+            _tell_not_deployed(error, ours)
+        else:
+            raise
+        configure(settings, store, sorted(ours))
+        return frozenset(ours)
+    deployed = _deployed(store)  # to check may take a minute, and somebody may deploy meanwhile
+    new = [name for name in sorted(offer.use_cases) if anew or name not in deployed]
+    for name in new:
+        deploy(settings, offer, store, name)
+    old = [deployed[name] for name in sorted(offer.use_cases) if name not in new]
+    configure(settings, store, [deployment.use_case for deployment in old])
+    _tell_apart(offer, old)
+    if any(deployment.digest == offer.digest for deployment in old):
+        _keep_again(settings, offer)
+    return frozenset(offer.use_cases)
+
+
+def _deployed(store: Store) -> dict[str, Deployment]:
+    """What is deployed, but for reruns."""
+    return {
+        deployment.use_case: deployment
+        for deployment in store.deployments()
+        if deployment.until is None
+    }
+
+
+def _tell_not_deployed(error: HeadraceError, runs: Collection[str]) -> None:
+    goes_on = (
+        f"what was deployed before runs: {', '.join(sorted(runs))}" if runs else "nothing runs"
+    )
+    then = "mend it while this runs, then type 'headrace use-cases deploy' in a second terminal"
+    log.error("what lies in the folder is not deployed", error=str(error), why=f"{goes_on}; {then}")
+
+
+def _beginning(settings: Settings, folder: Path, deployed: frozenset[str]) -> Offer[Any]:
+    """What the file offers; checked, but for what is deployed and was checked then."""
+    found = source_of(settings, folder).read()
+    if found.is_kept:
+        offer = load(settings, folder, found)
+        if deployed >= offer.use_cases.keys():
+            return offer
+    return check(settings, folder, found, but=deployed)
+
+
+def _tell_apart(offer: Offer[Any], deployed: Sequence[Deployment]) -> None:
+    for deployment in deployed:
+        if deployment.digest != offer.digest:
+            name = deployment.use_case
+            log.warning(
+                "what was deployed runs; another version lies in the folder",
+                use_case=name,
+                digest=deployment.digest[:12],
+                why=f"'headrace use-cases deploy {name}' deploys {offer.digest[:12]}",
+            )
+
+
+def _keep_again(settings: Settings, offer: Offer[Any]) -> None:
+    """An earlier Headrace kept no copies."""
+    try:
+        if offer.shelf.take(offer.digest) is None:
+            keep(settings, offer)
+    except ConfigError as error:
+        log.warning("what was deployed runs from its file", error=str(error))

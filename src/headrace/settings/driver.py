@@ -1,0 +1,68 @@
+"""What an operator may say of a use case and of a driver."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from headrace.model.streams import DataLossPolicy
+from headrace.settings.fields import STRICT, Bytes, Properties, Seconds
+
+
+class UseCaseSettings(BaseModel):
+    """What an operator may choose for one use case, without touching its code."""
+
+    model_config = STRICT
+
+    #: share of the executors against the other use cases
+    priority: int = Field(default=1, ge=1)
+    #: where a tenant's stream begins when it has no position: earliest or latest
+    startingOffsets: Literal["earliest", "latest"] = "earliest"  # noqa: N815 - Spark's word
+    #: every tenant has it; false: streams are added one by one
+    all_tenants: bool = True
+    #: how often a record that a handler raised or hung at is tried again, with waits between,
+    #: before that counts as the record's fault and ``bad_record`` of the use case decides
+    retries: int = Field(default=3, ge=0)
+    #: seconds that one call of the handler may take; longer and its worker is ended, and the slice
+    #: counts as hung
+    handler_timeout: Seconds = Field(default="30s")  # type: ignore[assignment]
+    #: most records a second of one lane, for handlers that talk to something slow; null: no limit
+    max_rate_per_lane: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    #: what becomes of a stream whose topic no longer has the records that are next: fail suspends
+    #: it with the offsets until somebody seeks it, skip lets it go on where the topic does
+    data_loss: DataLossPolicy = DataLossPolicy.FAIL
+    #: handed to the handler as context.options
+    options: Properties = {}
+
+
+class DriverSettings(BaseModel):
+    """How a driver works."""
+
+    model_config = STRICT
+
+    #: unique among the drivers that share the store, where the next one of a name replaces the one
+    #: before; none: the machine's name and the module
+    name: str | None = Field(default=None, min_length=1)
+    #: silence after which the other drivers of the store take over what this one holds
+    lease: Seconds = Field(default="15s")  # type: ignore[assignment]
+    #: predicted task time of a bin; also the time after which a running one yields
+    bin_budget: Seconds = Field(default="1s")  # type: ignore[assignment]
+    #: bins of one wave; few means that quick tenants wait less for slow ones
+    bins_per_wave: int = Field(default=1, ge=1)
+    #: most tasks at once on a cluster whose executors follow the load; none: as many as Spark has
+    most_slots: int | None = Field(default=None, ge=1)
+    #: executors that stay when nothing is to do, where most_slots is set
+    least_slots: int = Field(default=1, ge=1)
+    #: a backlog is to be worked off within so long; more slots are used until it is
+    target_delay: Seconds = Field(default="2s")  # type: ignore[assignment]
+    #: most records of one slice
+    slice_records: int = Field(default=100_000, ge=1)
+    #: most bytes of one slice; bounds the memory of a worker
+    slice_bytes: Bytes = Field(default="64m")  # type: ignore[assignment]
+    #: how long a draining driver waits for running waves before it cancels them
+    drain_timeout: Seconds = Field(default="30s")  # type: ignore[assignment]
+    #: show positions as the offsets of consumer groups, for tools that watch lag
+    mirror: bool = True
+    #: what the names of these groups begin with; the name of the use case follows
+    mirror_prefix: str = Field(default="headrace.", min_length=1)

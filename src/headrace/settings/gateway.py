@@ -1,0 +1,92 @@
+"""What the ingest gateway is told: where it listens, which types it takes, how much of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from headrace.settings.fields import STRICT, Bytes, Seconds
+
+#: part of a topic's name, and of a path
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Pointer = Annotated[str, StringConstraints(pattern=r"^(/[^/]*)+$")]
+
+
+class _Section(BaseModel):
+    model_config = STRICT
+
+
+class EventTypeSettings(_Section):
+    """One type of event, by the name that is in the path of a request."""
+
+    #: records go to the topic <tenant>.<topic>
+    topic: Name
+    #: file of a JSON Schema that every event has to keep; null: any JSON is taken
+    schema_file: Path | None = Field(default=None, alias="schema")
+    #: JSON pointer to the partition key within an event, such as /lead; an event without it is
+    #: refused. null: events are spread
+    key: Pointer | None = None
+
+
+class RateSettings(_Section):
+    """How much of a second one tenant may send; null: no limit."""
+
+    records_per_s: int | None = Field(default=5000, ge=1)
+    bytes_per_s: Bytes | None = Field(default="16m")  # type: ignore[assignment]
+
+
+class TopicSettings(_Section):
+    """Topics that the gateway makes when they are missing."""
+
+    partitions: int = Field(ge=1)
+
+
+class GatewaySettings(_Section):
+    """How `headrace gateway` takes events."""
+
+    #: where it listens; anything but loopback needs tls, or a proxy that has it
+    host: str = "127.0.0.1"
+    port: int = Field(default=8601, ge=1, le=65535)
+    #: by name, as in POST /v1/events/<name>
+    types: dict[Name, EventTypeSettings] = {}
+    #: most bytes of one request
+    request_bytes: Bytes = Field(default="10m")  # type: ignore[assignment]
+    #: most events of one request
+    request_events: int = Field(default=1000, ge=1)
+    #: most bytes of one event; brokers take 1m by default
+    event_bytes: Bytes = Field(default="900k")  # type: ignore[assignment]
+    #: most arrays and objects inside one another in an event; what comes in an array or an
+    #: envelope is written anew, which ends at 254
+    depth: int = Field(default=64, ge=1, le=500)
+    #: of each tenant
+    rate: RateSettings = RateSettings()
+    #: of tenants that have one of their own, by name
+    tenants: dict[str, RateSettings] = {}
+    #: requests at once, beyond which senders are told to come again; a tenant may have a quarter of
+    #: what the others leave
+    most_requests: int = Field(default=1000, ge=1)
+    #: bytes of all requests at once, from reading to acknowledged; a tenant may have a quarter of
+    #: what the others leave
+    under_way: Bytes = Field(default="64m")  # type: ignore[assignment]
+    #: how long the body of a request may take to come
+    body_deadline: Seconds = Field(default="30s")  # type: ignore[assignment]
+    #: a record that Kafka did not acknowledge by then is answered with 503
+    delivery_timeout: Seconds = Field(default="10s")  # type: ignore[assignment]
+    #: how long the answer to an Idempotency-Key is kept
+    idempotency_window: Seconds = Field(default="10m")  # type: ignore[assignment]
+    #: what kept answers may take of memory
+    idempotency_bytes: Bytes = Field(default="64m")  # type: ignore[assignment]
+    #: make the topic of a tenant when it is missing; null: its events are refused
+    create_topics: TopicSettings | None = None
+
+    def within(self, folder: Path) -> GatewaySettings:
+        """The same, with paths of schemas starting at ``folder``."""
+        types = {
+            name: each.model_copy(update={"schema_file": folder / each.schema_file})
+            if each.schema_file is not None
+            else each
+            for name, each in self.types.items()
+        }
+        return self.model_copy(update={"types": types})

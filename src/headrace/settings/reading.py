@@ -1,0 +1,96 @@
+"""Reading the YAML file: from text to settings, or to errors that name file, line and key."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from headrace.errors import ConfigError
+from headrace.settings.whole import Settings
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the file; relative paths in it start at its folder.
+
+    Raises:
+        ConfigError: it is not there, is not YAML, or holds something that cannot be; the message
+            names file, line and key, one line for each fault.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as exc:
+        what = "write it ('module: use_cases.py' is enough), or name yours with --config"
+        raise ConfigError(f"there is no {path}: {what}") from exc
+    except OSError as exc:
+        raise ConfigError(f"{path}: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path} is not UTF-8 text: {exc.reason}") from exc
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as exc:
+        raise ConfigError(f"{path}: {_yaml_fault(exc)}") from exc
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: a mapping is expected, such as 'module: use_cases.py'")
+    try:
+        settings = Settings.model_validate(_filled(data, environment, path))
+    except ValidationError as exc:
+        faults = [
+            f"{path}, line {_line(node, each['loc'])}: "
+            f"{'.'.join(str(part) for part in each['loc'])}: {_meaning(each)}"
+            for each in exc.errors()
+        ]
+        raise ConfigError("\n".join(faults)) from exc
+    return settings.within(path.resolve().parent)
+
+
+def _yaml_fault(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "not YAML"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else str(problem)
+
+
+def _meaning(fault: Any) -> str:
+    if fault["type"] == "extra_forbidden":
+        return "there is no such key"
+    if fault["type"] == "missing":
+        return "this key is missing"
+    return str(fault["msg"]).removeprefix("Value error, ")
+
+
+def _line(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
+    """The line of the deepest part of the location that is in the file."""
+    line = 1
+    for part in location:
+        if not isinstance(node, yaml.MappingNode):
+            break
+        for key, value in node.value:
+            if key.value == str(part):
+                line, node = key.start_mark.line + 1, value
+                break
+        else:
+            break
+    return line
+
+
+def _filled(value: Any, environment: Mapping[str, str], path: Path) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(each, environment, path) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, environment, path) for each in value]
+    if not isinstance(value, str):
+        return value
+    missing = [name for name in _VARIABLE.findall(value) if name not in environment]
+    if missing:
+        raise ConfigError(
+            f"{path}: ${{{missing[0]}}} is used, but the environment has no such name"
+        )
+    return _VARIABLE.sub(lambda match: environment[match.group(1)], value)

@@ -1,0 +1,15 @@
+"""Where results go: the sinks that a use case can name. ``docs/sinks.md`` compares them.
+
+Each stands with whatever else talks to the same kind of server, below ``headrace.connectors``.
+
+Every sink keeps the promises of ``headrace.ports.SinkWriter`` and passes the same suite,
+``headrace.testing.sink_contract``. ``failed`` and ``identity`` are for sinks of your own.
+"""
+
+from headrace.connectors.email.sink import Email
+from headrace.connectors.files.parquet import ParquetFiles
+from headrace.connectors.kafka.sink import KafkaTopic
+from headrace.connectors.outcomes import failed, identity
+from headrace.connectors.sql.table import SqlTable
+
+__all__ = ["Email", "KafkaTopic", "ParquetFiles", "SqlTable", "failed", "identity"]

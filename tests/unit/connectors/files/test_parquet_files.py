@@ -1,0 +1,180 @@
+"""A file appears whole or not at all, under a name that its effect alone decides."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from headrace.connectors.files import parquet
+from headrace.connectors.files.parquet import file_name
+from headrace.errors import ConfigError
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Site
+from headrace.sinks import ParquetFiles
+
+
+def _effect(values, *, tenant="acme", topic="acme.visits", start=0, lanes=1):
+    slices = tuple(
+        Slice(LaneId("copy", tenant, partition), topic, start, start + 9, epoch=1)
+        for partition in range(lanes)
+    )
+    return Effect(slices, (start + 9,) * lanes, pa.table({"value": values}))
+
+
+def _site(folder):
+    return Site(Connections({}, "", warehouse=str(folder)), positions=None)
+
+
+def _files(folder):
+    return sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())
+
+
+@pytest.fixture
+def writer(tmp_path):
+    sink = ParquetFiles("visits")
+    sink.prepare(_site(tmp_path))
+    return sink.open(_site(tmp_path))
+
+
+def test_the_name_says_use_case_topic_partition_and_range():
+    name = "tenant=acme/copy@acme.visits-0-00000000000000000007-00000000000000000016.parquet"
+    assert str(file_name(_effect(["a"], start=7))) == name
+
+
+def test_an_effect_of_several_lanes_has_a_name_that_all_of_them_decide():
+    name = file_name(_effect(["a"], lanes=2)).name
+    assert name.startswith("copy@acme.visits-0-")
+    assert "-and-" in name
+    assert name != file_name(_effect(["a"], lanes=3)).name
+
+
+@pytest.mark.parametrize("bad", ["../../etc", "/etc/passwd", "..", ".hidden", "_hidden", "a/../b"])
+def test_no_name_leaves_its_folder_or_hides(bad):
+    path = file_name(_effect(["a"], tenant=bad, topic=bad))
+    assert len(path.parts) == 2
+    assert ".." not in path.parts
+    assert not path.name.startswith((".", "_"))
+
+
+def test_names_that_differ_stay_different():
+    tenants = ["a/b", "a%2Fb", "a-b", "A-b", "a~b", "a_b"]
+    assert len({file_name(_effect(["a"], tenant=each)) for each in tenants}) == len(tenants)
+
+
+def test_a_dash_does_not_make_two_use_cases_one():
+    names = {
+        file_name(Effect((Slice(LaneId(use_case, "acme", 0), topic, 0, 9, 1),), (9,), pa.table({})))
+        for use_case, topic in (("copy-a", "b"), ("copy", "a-b"))
+    }
+    assert len(names) == 2
+
+
+def test_a_replay_leaves_the_same_bytes_in_the_same_file(writer, tmp_path):
+    writer.write([_effect(["a", "b"])])
+    (name,) = _files(tmp_path)
+    before = (tmp_path / name).read_bytes()
+    writer.write([_effect(["a", "b"])])
+    assert _files(tmp_path) == [name]
+    assert (tmp_path / name).read_bytes() == before
+
+
+def test_an_empty_table_leaves_no_file(writer, tmp_path):
+    outcomes = writer.write([_effect(pa.array([], pa.string()))])
+    assert outcomes[0].error is None
+    assert _files(tmp_path) == []
+
+
+def test_readers_see_tenants_as_partitions_and_no_unfinished_file(writer, tmp_path):
+    writer.write([_effect(["a"]), _effect(["b"], tenant="bolt")])
+    (tmp_path / "visits/_unfinished/half.parquet").write_bytes(b"PAR1")
+    read = ds.dataset(tmp_path / "visits", partitioning="hive").to_table().to_pylist()
+    assert sorted(read, key=str) == [
+        {"value": "a", "tenant": "acme"},
+        {"value": "b", "tenant": "bolt"},
+    ]
+
+
+def test_each_folder_is_synced_once_for_a_call(writer, tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(parquet, "_sync_folder", synced.append)
+    writer.write([_effect(["a"], start=n * 9) for n in range(5)] + [_effect(["a"], tenant="bolt")])
+    root = tmp_path / "visits"
+    assert synced == [root / "tenant=acme", root / "tenant=bolt", root]
+
+
+@pytest.mark.parametrize(
+    ("code", "temporary", "name"),
+    [
+        (errno.ENOSPC, True, "SinkUnavailable"),
+        (errno.EDQUOT, True, "SinkUnavailable"),
+        (errno.EIO, True, "SinkUnavailable"),
+        (errno.ETIMEDOUT, True, "SinkUnavailable"),
+        (errno.EACCES, False, "ConfigError"),
+        (errno.EROFS, False, "ConfigError"),
+    ],
+)
+def test_a_full_disk_is_temporary_and_a_missing_right_is_not(
+    writer, tmp_path, monkeypatch, code, temporary, name
+):
+    def fail(_descriptor):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    error = writer.write([_effect(["a"])])[0].error
+    assert (error.temporary, error.code) == (temporary, name)
+    assert str(tmp_path / "visits/tenant=acme") in error.message
+    assert _files(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_synced_fails_its_own_effects_only(writer, tmp_path, monkeypatch):
+    def sync(folder):
+        if folder.name == "tenant=bolt":
+            raise OSError(errno.EIO, "I/O error")
+
+    monkeypatch.setattr(parquet, "_sync_folder", sync)
+    outcomes = writer.write([_effect(["a"]), _effect(["a"], tenant="bolt")])
+    assert [each.error is None for each in outcomes] == [True, False]
+
+
+def test_a_table_that_parquet_cannot_hold_is_a_wrong_schema(writer, tmp_path):
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    error = writer.write([_effect(union)])[0].error
+    assert (error.temporary, error.code) == (False, "WrongSchema")
+    assert _files(tmp_path) == []
+
+
+def test_a_column_that_comes_twice_is_refused(writer):
+    effect = _effect(["a"])
+    twice = effect.output.append_column("value", pa.array(["b"]))
+    error = writer.write([Effect(effect.slices, effect.reached, twice)])[0].error
+    assert "'value' twice" in error.message
+
+
+def test_prepare_removes_what_was_left_unfinished_a_day_ago(tmp_path):
+    sink = ParquetFiles("visits")
+    sink.prepare(_site(tmp_path))
+    old, young = (tmp_path / "visits/_unfinished" / name for name in ("old", "young"))
+    for path in (old, young):
+        path.write_bytes(b"")
+    day_old_s = young.stat().st_mtime - 25 * 3600
+    os.utime(old, (day_old_s, day_old_s))
+    sink.prepare(_site(tmp_path))
+    assert (old.exists(), young.exists()) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["", "/visits", "../visits", "a/../../b", "s3a://bucket/visits", "file:visits", "hdfs:/visits"],
+)
+def test_a_folder_outside_the_warehouse_is_refused(folder):
+    with pytest.raises(ConfigError, match="below the warehouse"):
+        ParquetFiles(folder)
+
+
+def test_without_a_warehouse_nothing_can_be_opened():
+    with pytest.raises(ConfigError, match="set the warehouse"):
+        ParquetFiles("visits").open(Site(Connections({}, ""), positions=None))

@@ -1,0 +1,362 @@
+"""What is done about each way a transaction can end."""
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from headrace.connectors.kafka import sink_transaction_line, sink_transactions
+from headrace.connectors.kafka.sink import KafkaTopicWriter
+from headrace.connectors.kafka.sink_line import Line
+from headrace.connectors.kafka.sink_transaction_line import Lost, Mark, transaction_settings
+from headrace.errors import StoreUnavailable
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Site
+from headrace.sinks import KafkaTopic
+
+WAVE = "run-1-0"
+FENCED = KafkaError(KafkaError._FENCED, "fenced", fatal=True)
+TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "timed out", retriable=True)
+ABORTABLE = KafkaError(KafkaError.NOT_COORDINATOR, "moved", txn_requires_abort=True)
+NO_RIGHT = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "no", txn_requires_abort=True)
+
+
+class Broker:
+    """What stands in Kafka, and what goes wrong on the way there."""
+
+    def __init__(self):
+        self.committed, self.marks = [], {}
+        #: (call, error) in the order in which calls of that name fail; None lets one pass
+        self.errors = []
+        #: a commit that fails is done all the same
+        self.answer_lost = False
+        #: values that the broker refuses when they arrive
+        self.refused = set()
+        self.taken = 0
+
+    def fails(self, call):
+        for entry in self.errors:
+            if entry[0] == call:
+                self.errors.remove(entry)
+                if entry[1] is not None:
+                    raise KafkaException(entry[1])
+                return
+
+
+class Producer:
+    """A transactional producer that sends nothing."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        self.sent, self.offsets, self.waiting = [], [], []
+
+    def begin_transaction(self):
+        self.broker.fails("begin")
+        self.sent, self.offsets, self.waiting = [], [], []
+
+    def produce(self, topic, value, key, headers, on_delivery):
+        self.broker.fails("produce")
+        self.waiting.append((topic, value, on_delivery))
+
+    def __len__(self):
+        return len(self.waiting)
+
+    def poll(self, timeout):
+        for topic, value, told in self.waiting if timeout else ():
+            refused = value in self.broker.refused
+            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if refused else None
+            told(error, Message(topic))
+            if not refused:
+                self.sent.append(value)
+        self.waiting = [] if timeout else self.waiting
+
+    def purge(self):
+        self.waiting = []
+
+    def send_offsets_to_transaction(self, offsets, _member):
+        self.broker.fails("offsets")
+        self.offsets = offsets
+
+    def commit_transaction(self):
+        if self.broker.answer_lost:
+            self._commit()
+        self.broker.fails("commit")
+        self._commit()
+
+    def _commit(self):
+        self.broker.committed += self.sent
+        for each in self.offsets:
+            self.broker.marks[each.topic, each.partition] = Mark(each.offset, each.metadata)
+
+    def abort_transaction(self):
+        self.broker.fails("abort")
+
+
+class Message:
+    def __init__(self, topic):
+        self._topic = topic
+
+    def topic(self):
+        return self._topic
+
+
+class FakeLine(Line):
+    """A line to the broker above; every topic is known."""
+
+    def __init__(self, broker, settings):
+        self.producer, self.settings, self._broker = Producer(broker), settings, broker
+        self.topics = {"acme.scores", "bolt.scores", "cern.scores"}
+        broker.taken += 1
+        broker_fails(broker, "take")
+
+    def learn(self, wanted):
+        pass
+
+    def marks(self, _group, _lanes):
+        broker_fails(self._broker, "marks")
+        return self._broker.marks
+
+    def member(self, _group):
+        return b""
+
+
+def broker_fails(broker, call):
+    try:
+        broker.fails(call)
+    except KafkaException as exc:
+        raise sink_transaction_line.as_error(exc.args[0]) from exc
+
+
+class Positions:
+    """Lanes that are at offset 0 under epoch 1."""
+
+    def __init__(self):
+        self.away = set()
+        self.error = None
+
+    def advance(self, moves):
+        if self.error is not None:
+            raise self.error
+        return [
+            (each.from_offset, each.to_offset, each.epoch) == (0, 0, 1)
+            and each.lane.tenant not in self.away
+            for each in moves
+        ]
+
+
+@pytest.fixture
+def broker(monkeypatch):
+    made = Broker()
+    lines = {}
+
+    def line_for(settings):
+        name = settings["transactional.id"]
+        if name not in lines:
+            lines[name] = FakeLine(made, settings)
+        return lines[name]
+
+    monkeypatch.setattr(sink_transactions, "line_for", line_for)
+    monkeypatch.setattr(
+        sink_transactions, "give_up", lambda settings: lines.pop(settings["transactional.id"], 0)
+    )
+    return made
+
+
+@pytest.fixture
+def positions():
+    return Positions()
+
+
+@pytest.fixture
+def write(broker, positions):
+    def written(*effects, wave_id=WAVE):
+        site = Site(Connections({}, ""), positions, wave_id, "a-0")
+        outcomes = KafkaTopic("{tenant}.scores", transactional=True).open(site).write(effects)
+        return [
+            "superseded" if each.superseded else each.error and each.error.code for each in outcomes
+        ]
+
+    return written
+
+
+def effect(tenant, *values, reached=9):
+    piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 0, 9, epoch=1)
+    return Effect((piece,), (reached,), pa.table({"value": list(values)}))
+
+
+def test_messages_and_offsets_are_committed_together(broker, write):
+    assert write(effect("acme", "a"), effect("bolt", "b")) == [None, None]
+    assert broker.committed == ["a", "b"]
+    assert broker.marks["acme.visits", 0] == Mark(9, WAVE)
+    assert broker.marks["bolt.visits", 0] == Mark(9, WAVE)
+
+
+def test_what_an_earlier_attempt_committed_is_not_sent_again(broker, write):
+    write(effect("acme", "a"))
+    assert write(effect("acme", "a"), effect("bolt", "b")) == [None, None]
+    assert broker.committed == ["a", "b"]
+
+
+@pytest.mark.parametrize("first", [WAVE, f"{WAVE}.1"])
+@pytest.mark.parametrize("later", [f"{WAVE}.1", f"{WAVE}.2"])
+def test_a_part_of_a_wave_knows_what_the_whole_or_another_part_has_committed(
+    broker, write, first, later
+):
+    """A part is divided again under a name of its own, which is not that of the part."""
+    write(effect("acme", "a"), wave_id=first)
+    assert write(effect("acme", "a"), wave_id=later) == [None]
+    assert broker.committed == ["a"]
+
+
+@pytest.mark.parametrize("other", ["run-1-00", "run-1", "run-1-00.1", "x"])
+def test_offsets_of_another_wave_mean_nothing(broker, write, other):
+    broker.marks["acme.visits", 0] = Mark(9, other)
+    assert write(effect("acme", "a")) == [None]
+    assert broker.committed == ["a"]
+
+
+def test_offsets_that_do_not_reach_far_enough_mean_nothing(broker, write):
+    broker.marks["acme.visits", 0] = Mark(8, WAVE)
+    write(effect("acme", "a"))
+    assert broker.committed == ["a"]
+
+
+def test_a_lane_that_moved_on_is_left_alone_and_the_others_are_written(broker, positions, write):
+    positions.away = {"acme"}
+    assert write(effect("acme", "a"), effect("bolt", "b")) == ["superseded", None]
+    assert broker.committed == ["b"]
+
+
+def test_what_is_done_is_done_though_the_store_does_not_answer(broker, positions, write):
+    write(effect("acme", "a"))
+    positions.error = StoreUnavailable("locked")
+    assert write(effect("acme", "a"), effect("bolt", "b")) == [None, "StoreUnavailable"]
+
+
+def test_a_commit_whose_answer_is_lost_is_found_to_be_done(broker, write):
+    broker.answer_lost, broker.errors = True, [("commit", TIMED_OUT)]
+    assert write(effect("acme", "a")) == [None]
+    assert broker.committed == ["a"]
+    assert broker.taken == 2, "the producer is never used again"
+
+
+@pytest.mark.parametrize("error", [TIMED_OUT, FENCED, ABORTABLE], ids=["time", "fenced", "abort"])
+def test_a_commit_that_was_not_done_is_tried_again_by_a_new_producer(broker, write, error):
+    broker.errors = [("commit", error)]
+    assert write(effect("acme", "a")) == [None]
+    assert broker.committed == ["a"]
+    assert broker.taken == 2
+
+
+@pytest.mark.parametrize("call", ["take", "marks", "begin", "offsets", "commit"])
+def test_a_producer_that_is_shut_out_again_and_again_knows_nothing(broker, write, call):
+    broker.errors = [(call, FENCED)] * 3
+    assert write(effect("acme", "a"), effect("bolt", "b")) == ["SinkUnavailable"] * 2
+    assert broker.committed == []
+
+
+def test_an_abortable_error_before_the_commit_is_aborted_and_temporary(broker, write):
+    broker.errors = [("offsets", ABORTABLE)]
+    assert write(effect("acme", "a")) == ["SinkUnavailable"]
+    assert (broker.committed, broker.taken) == ([], 1)
+
+
+def test_an_abort_that_fails_costs_the_producer_and_another_try(broker, write):
+    broker.errors = [("offsets", ABORTABLE), ("abort", FENCED)]
+    assert write(effect("acme", "a")) == [None]
+    assert (broker.committed, broker.taken) == (["a"], 2)
+
+
+@pytest.mark.parametrize("call", ["take", "marks", "offsets"])
+def test_a_missing_right_is_for_a_person_to_mend(broker, write, call):
+    broker.errors = [(call, NO_RIGHT)]
+    assert write(effect("acme", "a")) == ["SinkRefused"]
+    assert broker.committed == []
+
+
+def test_one_effect_that_the_broker_refuses_leaves_the_others_written(broker, write):
+    broker.refused = {"b"}
+    names = ["acme", "bolt", "cern"]
+    outcomes = write(*(effect(name, name[0]) for name in names))
+    assert outcomes == [None, "SinkRefused", None]
+    assert broker.committed == ["a", "c"]
+    assert ("bolt.visits", 0) not in broker.marks
+
+
+def test_a_value_that_is_no_utf8_is_a_refusal_of_its_own_effect(broker, write):
+    broken = pa.array([b"\xff"]).view(pa.string())
+    piece = effect("bolt", "x")
+    outcomes = write(effect("acme", "a"), Effect(piece.slices, (9,), pa.table({"value": broken})))
+    assert outcomes == [None, "SinkRefused"]
+    assert broker.committed == ["a"]
+
+
+def test_a_missing_topic_is_a_refusal_of_its_own_effect(broker, write):
+    assert write(effect("nobody", "x"), effect("acme", "a")) == ["SinkRefused", None]
+
+
+def test_an_effect_without_rows_needs_no_transaction(broker, write):
+    assert write(_empty()) == [None]
+    assert broker.taken == 0
+
+
+def _empty():
+    return Effect(effect("acme", "a").slices, (9,), pa.table({}))
+
+
+def test_without_a_recorded_wave_messages_are_sent_as_they_come():
+    site = Site(Connections({}, ""), None)
+    assert isinstance(KafkaTopic("t", transactional=True).open(site), KafkaTopicWriter)
+
+
+def test_only_with_transactions_it_can_do_exactly_once():
+    assert KafkaTopic("t").exactly_once is None
+    assert KafkaTopic("t", transactional=True).exactly_once == "intent"
+
+
+def test_messages_are_through_before_their_transaction_times_out():
+    for given in ({}, {"message.timeout.ms": "60000"}):
+        made = transaction_settings(given, "headrace.x")
+        assert int(made["message.timeout.ms"]) < int(made["transaction.timeout.ms"])
+        assert (made["acks"], made["enable.idempotence"]) == ("all", "true")
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Lines by id, in the order in which they were opened; what was closed."""
+    opened, closed = [], []
+
+    class Opened:
+        def __init__(self, settings):
+            opened.append(settings["transactional.id"])
+            self.settings, self.producer = settings, self
+
+        def close(self):
+            closed.append(self.settings["transactional.id"])
+
+        def purge(self):
+            pass
+
+    monkeypatch.setattr(sink_transaction_line, "TransactionLine", Opened)
+    monkeypatch.setattr(sink_transaction_line, "_lines", type(sink_transaction_line._lines)())
+    monkeypatch.setattr(sink_transaction_line, "_MOST_LINES", 2)
+    return opened, closed
+
+
+def test_a_worker_keeps_the_producers_it_used_last(opened):
+    settings = {name: {"transactional.id": name} for name in "abc"}
+    for name in "abaca":
+        sink_transaction_line.line_for(settings[name])
+    assert opened == (["a", "b", "c"], ["b"])
+
+
+def test_a_producer_that_was_given_up_is_made_anew(opened):
+    settings = {"transactional.id": "a"}
+    sink_transaction_line.line_for(settings)
+    sink_transaction_line.give_up(settings)
+    sink_transaction_line.line_for(settings)
+    assert opened[0] == ["a", "a"]
+
+
+@pytest.mark.parametrize("error", [TIMED_OUT, FENCED])
+def test_what_no_person_has_to_mend_leaves_the_outcome_open(error):
+    assert isinstance(sink_transaction_line.as_error(error), Lost)

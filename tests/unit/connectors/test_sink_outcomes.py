@@ -1,0 +1,40 @@
+"""An effect has one name, and a failure one shape."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from headrace.connectors.outcomes import failed, identity
+from headrace.errors import SinkRefused, SinkUnavailable
+from headrace.model.streams import LaneId, Slice
+from headrace.ports import Effect
+
+
+def _slice(partition, start, until=100):
+    return Slice(LaneId("score", "acme", partition), "acme.visits", start, until, epoch=3)
+
+
+def test_the_identity_is_the_lane_and_the_range_reached():
+    effect = Effect((_slice(2, 7),), (9,), pa.table({}))
+    assert identity(effect) == "score/acme/2:7-9"
+
+
+def test_the_identity_does_not_depend_on_who_runs_it_or_how_far_it_was_to_go():
+    first = Effect((_slice(2, 7),), (9,), pa.table({}))
+    other = Slice(LaneId("score", "acme", 2), "acme.visits", 7, 50, epoch=4)
+    assert identity(Effect((other,), (9,), pa.table({}))) == identity(first)
+
+
+def test_an_effect_of_several_lanes_names_them_all():
+    effect = Effect((_slice(0, 1), _slice(1, 5)), (2, 8), pa.table({}))
+    assert identity(effect) == "score/acme/0:1-2,score/acme/1:5-8"
+
+
+def test_a_temporary_failure_keeps_the_wait_that_was_asked_for():
+    error = failed(SinkUnavailable("busy", retry_after_s=3.0)).error
+    assert (error.temporary, error.code, error.retry_after_s) == (True, "SinkUnavailable", 3.0)
+
+
+def test_a_refusal_is_permanent():
+    error = failed(SinkRefused("no")).error
+    assert (error.temporary, error.code, error.message) == (False, "SinkRefused", "no")

@@ -1,0 +1,153 @@
+"""What would hurt a driver is refused where it is deployed: file, use case, line and advice."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headrace.deploying.checking import Check, checked
+from headrace.errors import ConfigError, SinkUnavailable
+from headrace.model.streams import BadRecordPolicy, Guarantee, Order
+from headrace.ports import Connections
+from headrace.spark.shipping import code_of
+from headrace.versions import find_module, load_code, read_code
+
+SOURCE = """\
+import os
+from headrace import use_case
+from headrace.errors import SinkUnavailable
+from headrace.sinks import SqlTable
+{top}
+
+class Mine(SqlTable):
+    def prepare(self, site):
+        {prepare}
+
+@use_case(topic="{{tenant}}.visits", sink=Mine("seen", columns={{"a": "text"}}), order="stream",
+          guarantee="exactly-once", bad_record="fail", name="count")
+def handler(table, context):
+    return {answer}
+"""
+
+
+@pytest.fixture
+def check(tmp_path):
+    connections = Connections({}, f"sqlite:///{tmp_path}/store.db", warehouse=str(tmp_path))
+
+    def run(top="", prepare="super().prepare(site)", answer="table", limit_s=20.0, **more):
+        path = tmp_path / "use_cases.py"
+        path.write_text(SOURCE.format(top=top, prepare=prepare, answer=answer))
+        place = find_module("use_cases.py", tmp_path)
+        given = {"connections": connections, **more}
+        return checked(Check(read_code(place), place.path, limit_s, **given))
+
+    return run
+
+
+def test_what_is_fit_is_told_with_what_a_deployment_needs(check, capfd):
+    found = check(top="print('hello', flush=True)")
+    count = found["count"]
+    assert (count.topic, count.bad_record) == ("{tenant}.visits", BadRecordPolicy.FAIL)
+    assert (count.terms.order, count.terms.guarantee) == (Order.STREAM, Guarantee.EXACTLY_ONCE)
+    assert "seen" in count.terms.sink
+    assert "hello" in capfd.readouterr().err
+
+
+FORKS = "import time\nif os.fork() == 0:\n    time.sleep(3600)"
+SESSION = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()"
+BAD = {
+    "a session": ({"top": SESSION}, r"use_cases.py, line 6: a Spark session is made here; take"),
+    "an exit": ({"top": "raise SystemExit(4)"}, r"line 5, ends the process .*SystemExit: 4"),
+    "a hard exit": ({"top": "os._exit(0)"}, r"use_cases.py: it is imported: the process died"),
+    "a crash": (
+        {"top": "import ctypes\nctypes.string_at(0)"},
+        r"it is imported, at .*use_cases.py, line 6: the process died \(SIGSEGV\); try 'python",
+    ),
+    "an endless import": (
+        {"top": "import threading\nthreading.Event().wait()", "limit_s": 1.0},
+        r"it is imported, at .*use_cases.py, line 6: not done within 1 s; .* deploy_timeout",
+    ),
+    "what cannot travel": (
+        {"top": "import threading\nlock = threading.Lock()", "answer": "lock"},
+        r"line 12: use case count: .*cannot be sent to executors: .*lock.*open connections",
+    ),
+    "a sink's own error": (
+        {"prepare": "raise ValueError('no')"},
+        r"line 11: use case count: its sink Mine cannot be prepared .*line 9\): ValueError: no; m",
+    ),
+    "a sink that exits": (
+        {"prepare": "raise SystemExit"},
+        r"use case count: its sink Mine cannot be prepared .*SystemExit",
+    ),
+    "a sink that hangs": (
+        {"prepare": "os.read(os.pipe()[0], 1)", "limit_s": 1.0},
+        r"use case count: its sink Mine is prepared, at .*line 9: not done within 1 s",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_not_is_refused(check, case):
+    given, told = BAD[case]
+    with pytest.raises(ConfigError, match=told):
+        check(**given)
+    for child in psutil.Process().children(recursive=True):
+        assert "headrace.deploying.checking_process" not in child.cmdline()
+
+
+def test_a_process_that_the_module_leaves_behind_is_not_waited_for(check):
+    assert list(check(top=FORKS)) == ["count"]
+
+
+def test_a_sink_that_does_not_answer_may_be_tried_again(check):
+    with pytest.raises(SinkUnavailable, match="use case count: not now"):
+        check(prepare="raise SinkUnavailable('not now')")
+
+
+def test_what_is_not_to_be_deployed_is_neither_packed_nor_prepared(check):
+    bad = {"prepare": "raise ValueError('no')"}
+    for more in ({"only": frozenset({"other"})}, {"but": frozenset({"count"})}):
+        assert list(check(**bad, **more)) == ["count"]
+    assert list(check(**bad, connections=None)) == ["count"]
+
+
+def test_credentials_are_in_no_command_line(check, monkeypatch):
+    seen = []
+    real = subprocess.Popen
+
+    def popen(command, **more):
+        seen.append((command, more["env"]))
+        return real(command, **more)
+
+    monkeypatch.setattr("headrace.deploying.checking.subprocess.Popen", popen)
+    check(connections=Connections({}, "sqlite:///x.db", smtp_url="smtp://u:word@h"), but={"count"})
+    assert "word" not in str(seen)
+
+
+WORKER = """
+import sys, pathlib, cloudpickle
+made = cloudpickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+print(made(None, None))
+"""
+
+
+CACHED = "import functools\n@functools.cache\ndef answer():\n    return 5"
+
+
+@pytest.mark.parametrize(
+    ("top", "answer"), [("import helper", "helper.answer()"), (CACHED, "answer()")]
+)
+def test_another_process_needs_no_file(tmp_path, top, answer):
+    (tmp_path / "helper.py").write_text("def answer():\n    from deeper import y\n    return y\n")
+    (tmp_path / "deeper.py").write_text("y = 5\n")
+    (tmp_path / "use_cases.py").write_text(SOURCE.format(top=top, prepare="pass", answer=answer))
+    place = find_module("use_cases.py", tmp_path)
+    use_case = load_code(read_code(place), place.path).use_cases["count"]
+    for each in tmp_path.glob("*.py"):
+        each.unlink()
+    (tmp_path / "code").write_bytes(code_of(use_case))
+    command = [sys.executable, "-P", "-c", WORKER, str(tmp_path / "code")]
+    done = subprocess.run(command, cwd=Path("/"), capture_output=True, text=True, check=False)
+    assert done.stdout == "5\n", done.stderr

@@ -1,0 +1,141 @@
+"""What the YAML file names is found or refused, and what changed is deployed."""
+
+import shutil
+import socket
+from dataclasses import replace
+
+import pytest
+from two_use_cases import answers, deployment_of, settings, write
+
+from headrace.deploying.offer import (
+    check_without_servers,
+    connections_of,
+    deploy,
+    deployed_use_case,
+    driver_name,
+    load,
+    source_of,
+)
+from headrace.errors import ConfigError, UnknownName
+from headrace.versions.code import sha256
+
+
+def test_without_a_broker_the_message_says_what_to_do(tmp_path):
+    with pytest.raises(ConfigError, match="headrace up"):
+        connections_of(settings(kafka={}), tmp_path)
+
+
+def test_the_warehouse_is_relative_to_the_yaml_file(tmp_path):
+    made = connections_of(settings(warehouse="files"), tmp_path)
+    assert made.warehouse == str(tmp_path / "files")
+
+
+def test_settings_of_a_use_case_that_is_not_there_are_refused(tmp_path):
+    write(tmp_path)
+    with pytest.raises(ConfigError, match=r"use_cases: three is not in .* it has one, two"):
+        load(settings(use_cases={"three": {}}), tmp_path)
+
+
+def test_a_driver_without_a_name_has_the_same_one_at_its_next_start():
+    assert driver_name(settings()) == f"{socket.gethostname()}/use_cases.py"
+    assert driver_name(settings(driver={"name": "north"})) == "north"
+
+
+def test_only_what_changed_is_deployed(tmp_path, store):
+    write(tmp_path)
+    first = deploy(settings(), load(settings(), tmp_path), store)
+    assert [each.use_case for each in first] == ["one", "two"]
+    assert deploy(settings(), load(settings(), tmp_path), store) == []
+    chosen = settings(use_cases={"two": {"priority": 5}})
+    assert [each.use_case for each in deploy(chosen, load(chosen, tmp_path), store)] == ["two"]
+
+
+def test_one_use_case_can_be_deployed_alone(tmp_path, store):
+    write(tmp_path)
+    module = load(settings(), tmp_path)
+    assert [each.use_case for each in deploy(settings(), module, store, "two")] == ["two"]
+    with pytest.raises(UnknownName, match="has no use case three; it has one, two"):
+        deploy(settings(), module, store, "three")
+
+
+# --- what runs is what was deployed -----------------------------------------------------------
+
+
+def test_what_was_deployed_runs_whatever_lies_in_the_folder(tmp_path, store):
+    write(tmp_path, answer="1")
+    deploy(settings(), load(settings(), tmp_path), store)
+    write(tmp_path, answer="2")
+    assert answers(store, tmp_path) == 1
+    (tmp_path / "use_cases.py").unlink()
+    assert answers(store, tmp_path) == 1
+    rerun = replace(deployment_of(store), use_case="one~1")
+    assert deployed_use_case(rerun, source_of(settings(), tmp_path)).name == "one~1"
+
+
+def test_drivers_on_several_machines_share_a_folder_of_versions(tmp_path, store):
+    shared = {"versions": tmp_path / "shared"}
+    write(tmp_path, answer="1")
+    deploy(settings(**shared), load(settings(**shared), tmp_path), store)
+    (tmp_path / "use_cases.py").rename(tmp_path / "gone.py")
+    assert answers(store, tmp_path / "another", **shared) == 1
+
+
+def test_whoever_can_write_to_the_store_alone_runs_nothing(tmp_path, store):
+    write(tmp_path)
+    deploy(settings(), load(settings(), tmp_path), store)
+    ran = tmp_path / "ran"
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"open({str(ran)!r}, 'w')\n")
+    digest = sha256(evil.read_bytes())
+    store.deploy(replace(deployment_of(store), module=str(evil), digest=digest))
+    with pytest.raises(ConfigError, match=r"evil.py is not the version .* use-cases deploy one'"):
+        answers(store, tmp_path)
+    assert not ran.exists()
+
+
+def test_a_copy_that_was_changed_does_not_run(tmp_path, store):
+    write(tmp_path, answer="1")
+    deploy(settings(), load(settings(), tmp_path), store)
+    (copy,) = (tmp_path / ".headrace" / "versions").glob("*/use_cases.py")
+    copy.write_text(copy.read_text().replace("1", "2"))
+    with pytest.raises(ConfigError, match="somebody has changed it"):
+        answers(store, tmp_path)
+
+
+def test_what_an_earlier_headrace_deployed_runs_while_the_file_is_that(tmp_path, store):
+    write(tmp_path, answer="helper.x")
+    path = tmp_path / "use_cases.py"
+    path.write_text("import helper\n" + path.read_text())
+    (tmp_path / "helper.py").write_text("x = 1\n")
+    deploy(settings(), load(settings(), tmp_path), store)
+    shutil.rmtree(tmp_path / ".headrace")
+    store.deploy(replace(deployment_of(store), digest=sha256(path.read_bytes())))
+    assert answers(store, tmp_path) == 1
+    assert answers(store, tmp_path, "two") == 1
+    path.write_text(path.read_text() + "#\n")
+    with pytest.raises(ConfigError, match="is not the version that was deployed"):
+        answers(store, tmp_path)
+
+
+def test_a_helper_alone_makes_a_new_version(tmp_path, store):
+    write(tmp_path, answer="helper.x")
+    path = tmp_path / "use_cases.py"
+    path.write_text("import helper\n" + path.read_text())
+    for answer in (1, 2):
+        (tmp_path / "helper.py").write_text(f"x = {answer}\n")
+        changed = deploy(settings(), load(settings(), tmp_path), store)
+        assert [each.use_case for each in changed] == ["one", "two"]
+        assert answers(store, tmp_path) == answer
+
+
+def test_what_needs_no_server_is_checked_without_one(tmp_path):
+    chosen = settings(kafka={})
+    with pytest.raises(ConfigError, match="there is no file"):
+        check_without_servers(chosen, tmp_path)
+    write(tmp_path)
+    check_without_servers(chosen, tmp_path)
+    with pytest.raises(ConfigError, match="three is not in"):
+        check_without_servers(settings(use_cases={"three": {}}), tmp_path)
+    (tmp_path / "use_cases.py").write_text("x = 1 / 0\n")
+    with pytest.raises(ConfigError, match="line 1, does not import"):
+        check_without_servers(chosen, tmp_path)

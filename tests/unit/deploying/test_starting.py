@@ -1,0 +1,252 @@
+"""A start deploys what never was, and changes no code; what else lies in the folder it says."""
+
+import shutil
+
+import pytest
+from structlog.testing import capture_logs
+from two_use_cases import answers, deployment_of, settings, write
+
+from headrace.deploying import offer as deploying
+from headrace.deploying.offer import check_without_servers, deploy, load
+from headrace.deploying.starting import begin
+from headrace.errors import ConfigError, SinkUnavailable
+from headrace.versions import load_code
+
+
+@pytest.fixture(autouse=True)
+def checks(monkeypatch):
+    """What was checked; here in this process, as a process for each would take its time."""
+    made = []
+
+    def checked(check):
+        made.append(check)
+        return load_code(check.code, check.path).use_cases
+
+    monkeypatch.setattr("headrace.deploying.offer.checked", checked)
+    return made
+
+
+def test_the_first_start_deploys_and_the_next_ones_only_say_what_else_lies_there(
+    tmp_path, store, capsys
+):
+    write(tmp_path, names=("one",), answer="1")
+    assert begin(settings(), tmp_path, store) == {"one"}
+    assert answers(store, tmp_path) == 1
+    write(tmp_path, answer="2")
+    assert begin(settings(), tmp_path, store) == {"one", "two"}
+    assert answers(store, tmp_path) == 1
+    assert answers(store, tmp_path, "two") == 2, "it was never deployed"
+    told = capsys.readouterr().out
+    assert told.count("another version lies in the folder") == 1
+    assert "headrace use-cases deploy one" in told
+    assert begin(settings(), tmp_path, store, anew=True) == {"one", "two"}
+    assert answers(store, tmp_path) == 2
+
+
+def test_only_what_is_deployed_is_checked(tmp_path, store, checks):
+    write(tmp_path, names=("one",))
+    begin(settings(), tmp_path, store)
+    begin(settings(), tmp_path, store)
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    begin(settings(), tmp_path, store)
+    begin(settings(), tmp_path, store, anew=True)
+    assert [each.but for each in checks] == [frozenset(), {"one"}, frozenset()]
+    assert all(each.connections is not None for each in checks)
+
+
+def test_a_start_reads_the_file_once(tmp_path, store, monkeypatch):
+    """Else what is checked may be another one than what is deployed."""
+    reads = []
+    read = deploying.read_code
+    monkeypatch.setattr(deploying, "read_code", lambda place: reads.append(place) or read(place))
+    write(tmp_path, names=("one",))
+    begin(settings(), tmp_path, store)
+    write(tmp_path)
+    deploying.keep(settings(), load(settings(), tmp_path))
+    reads.clear()
+    for _ in ("a use case is new", "nothing is"):
+        begin(settings(), tmp_path, store)
+    assert len(reads) == 2
+
+
+def test_a_start_takes_what_the_yaml_file_says_of_what_was_deployed(tmp_path, store):
+    write(tmp_path, answer="1")
+    begin(settings(), tmp_path, store)
+    write(tmp_path, answer="2")
+    begin(settings(use_cases={"one": {"priority": 5}}), tmp_path, store)
+    assert deployment_of(store).priority == 5
+    assert answers(store, tmp_path) == 1
+
+
+@pytest.mark.parametrize("is_fit", [True, False])
+def test_a_start_that_takes_long_undoes_nothing_that_is_deployed_meanwhile(
+    tmp_path, store, monkeypatch, is_fit
+):
+    write(tmp_path, names=("one",), answer="1")
+    begin(settings(), tmp_path, store)
+    given = settings(use_cases={"one": {"priority": 5}})
+
+    def checked(check):
+        write(tmp_path, answer="2")
+        deploy(given, load(given, tmp_path), store)
+        if not is_fit:
+            raise ConfigError("it does not import")
+        return load_code(check.code, check.path).use_cases
+
+    monkeypatch.setattr("headrace.deploying.offer.checked", checked)
+    write(tmp_path, answer="3")
+    begin(given, tmp_path, store)
+    assert [answers(store, tmp_path, name) for name in ("one", "two")] == [2, 2]
+    assert deployment_of(store).priority == 5
+
+
+def test_up_refuses_a_broken_file_only_where_nothing_was_deployed(tmp_path, store):
+    """Refused later, it would have started servers for nothing; and what was deployed can run."""
+    path = tmp_path / "use_cases.py"
+    path.write_text("x = 1 / 0\n")
+    with pytest.raises(ConfigError, match="does not import"):
+        check_without_servers(settings(), tmp_path)
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    path.write_text("x = 1 / 0\n")
+    check_without_servers(settings(), tmp_path)
+    path.unlink()
+    check_without_servers(settings(), tmp_path)
+    assert begin(settings(), tmp_path, store, stay=True) == {"one", "two"}
+
+
+def test_up_goes_on_where_the_yaml_names_what_was_never_deployed(tmp_path, store, capsys):
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    wanted = settings(use_cases={"three": {}})
+    with pytest.raises(ConfigError, match="three is not in"):
+        begin(wanted, tmp_path, store)
+    capsys.readouterr()
+    assert begin(wanted, tmp_path, store, stay=True) == {"one", "two"}
+    assert "three is not in" in capsys.readouterr().out
+
+
+def test_a_broken_file_stops_no_start_of_what_was_deployed(tmp_path, store, capsys):
+    write(tmp_path, answer="1")
+    begin(settings(), tmp_path, store)
+    (tmp_path / "use_cases.py").write_text("raise SystemExit\n")
+    assert begin(settings(), tmp_path, store) == {"one", "two"}
+    assert answers(store, tmp_path) == 1
+    assert "what lies in the folder cannot be deployed" in capsys.readouterr().out
+    (tmp_path / "use_cases.py").unlink()
+    assert begin(settings(), tmp_path, store) == {"one", "two"}, "others have it, where copies are"
+    (tmp_path / "use_cases.py").write_text("raise SystemExit\n")
+    with pytest.raises(ConfigError, match="SystemExit"):
+        begin(settings(), tmp_path, store, anew=True)
+
+
+WRITTEN_AS = [
+    ("./flows/score.py", "flows/score.py"),
+    ("flows.score", "flows/score.py"),
+    ("flows.score", "flows/score/__init__.py"),
+    ("flows", "flows.py"),
+    ("flows", "flows/__init__.py"),
+    ("flows.score", "site-packages/flows/score.py"),
+]
+
+
+@pytest.mark.parametrize(("module", "file"), WRITTEN_AS)
+def test_however_the_yaml_file_names_the_module_a_broken_one_stops_no_start(
+    tmp_path, store, monkeypatch, module, file
+):
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    chosen = settings(module=module)
+    write(tmp_path, answer=repr(f"{module} in {file}"), file=file)
+    begin(chosen, tmp_path, store)
+    for broken in ("raise SystemExit\n", "def broken(:\n", None):
+        (tmp_path / file).unlink()
+        if broken is not None:
+            (tmp_path / file).write_text(broken)
+        assert begin(chosen, tmp_path, store) == {"one", "two"}
+        assert answers(store, tmp_path, module=module) == f"{module} in {file}"
+
+
+def test_a_module_that_becomes_a_package_is_the_same_one(tmp_path, store):
+    chosen = settings(module="flows.score")
+    write(tmp_path, answer="1", file="flows/score.py")
+    begin(chosen, tmp_path, store)
+    (tmp_path / "flows/score").mkdir()
+    (tmp_path / "flows/score.py").rename(tmp_path / "flows/score/__init__.py")
+    (tmp_path / "flows/score/__init__.py").write_text("raise SystemExit\n")
+    assert begin(chosen, tmp_path, store) == {"one", "two"}
+
+
+def test_what_others_have_deployed_in_one_store_lets_no_broken_file_start(tmp_path, store):
+    write(tmp_path / "theirs", file="flows/score.py")
+    begin(settings(module="flows.score"), tmp_path / "theirs", store)
+    write(tmp_path / "ours", names=("three",), file="flows/score.py")
+    (tmp_path / "ours/flows/score.py").write_text("raise SystemExit\n")
+    with pytest.raises(ConfigError, match="SystemExit"):
+        begin(settings(module="flows.score"), tmp_path / "ours", store)
+
+
+def test_a_typo_in_the_yaml_file_stops_a_start_that_could_run_what_was_deployed(tmp_path, store):
+    write(tmp_path)
+    begin(settings(), tmp_path, store)
+    with pytest.raises(ConfigError, match="three is not in"):
+        begin(settings(use_cases={"three": {}}), tmp_path, store)
+    with pytest.raises(ConfigError, match="there is no file"):
+        begin(settings(module="use_case.py"), tmp_path, store)
+
+
+def test_a_server_that_a_new_use_case_waits_for_stops_no_start_of_the_others(
+    tmp_path, store, monkeypatch
+):
+    def down(_):
+        raise SinkUnavailable("not now")
+
+    write(tmp_path, names=("one",))
+    begin(settings(), tmp_path, store)
+    write(tmp_path)
+    monkeypatch.setattr("headrace.deploying.offer.checked", down)
+    assert begin(settings(), tmp_path, store) == {"one"}
+    assert [each.use_case for each in store.deployments()] == ["one"]
+
+
+def test_a_file_that_is_not_fit_is_not_deployed_at_the_first_start(tmp_path, store):
+    (tmp_path / "use_cases.py").write_text("raise SystemExit\n")
+    with pytest.raises(ConfigError, match="SystemExit"):
+        begin(settings(), tmp_path, store)
+    assert store.deployments() == []
+
+
+def test_a_start_keeps_a_copy_of_what_an_earlier_headrace_deployed(tmp_path, store, capsys):
+    write(tmp_path, answer="1")
+    deploy(settings(), load(settings(), tmp_path), store)
+    shutil.rmtree(tmp_path / ".headrace")
+    (tmp_path / ".headrace").write_text("in the way")
+    assert begin(settings(), tmp_path, store) == {"one", "two"}
+    assert "what was deployed runs from its file" in capsys.readouterr().out
+    (tmp_path / ".headrace").unlink()
+    begin(settings(), tmp_path, store)
+    write(tmp_path, answer="2")
+    assert answers(store, tmp_path) == 1
+
+
+def test_up_stays_where_a_table_lacks_a_column_and_says_what_to_do(tmp_path, store, monkeypatch):
+    def lacks(_):
+        raise ConfigError("use case one: table pages is there without column 'country': add it")
+
+    write(tmp_path, names=("one",), answer="1")
+    with monkeypatch.context() as patch, capture_logs() as first:
+        patch.setattr("headrace.deploying.offer.checked", lacks)
+        assert begin(settings(), tmp_path, store, stay=True) == frozenset()
+    assert (store.deployments(), first[0]["log_level"]) == ([], "error")
+    assert first[0]["why"].startswith("nothing runs; ")
+    begin(settings(), tmp_path, store)
+    write(tmp_path, names=("one",), answer="2")
+    monkeypatch.setattr("headrace.deploying.offer.checked", lacks)
+    with capture_logs() as logs:
+        assert begin(settings(), tmp_path, store, anew=True, stay=True) == {"one"}
+    assert answers(store, tmp_path) == 1
+    assert "what was deployed before runs: one" in logs[0]["why"]
+    assert "'country'" in logs[0]["error"]
+    assert "headrace use-cases deploy" in logs[0]["why"]
+    with pytest.raises(ConfigError, match="country"):
+        begin(settings(), tmp_path, store, anew=True)

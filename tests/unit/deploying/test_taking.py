@@ -1,0 +1,653 @@
+"""What is deployed is taken beside the turns, and the store is told what became of it."""
+
+import importlib
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+from two_use_cases import deployment_of, settings, write
+
+from headrace.assembly import Assembly
+from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.versions import SPARE_TERMS
+from headrace.deploying.offer import deploy, load, source_of
+from headrace.errors import ConfigError, SinkUnavailable, StoreUnavailable
+from headrace.model.records import LaneStart
+from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
+from headrace.model.waves import Bin, Wave
+from headrace.ports import Connections
+from headrace.sinks import ParquetFiles
+from headrace.store import SqlPositionsFactory
+from headrace.testing.clock import FakeClock
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
+from headrace.versions import Code, LocalModule
+from headrace.versions.loading import _known
+
+#: far more than anything here takes that does not hang
+MOST_S = 30.0
+#: turns that are counted while something hangs
+TURNS = 50
+
+
+class Foreign:
+    """Code of somebody else, which does as it is told."""
+
+    def __init__(self):
+        self.acts = {}
+        self.gone_on = threading.Event()
+        self.load = None
+        #: a call of each step has begun
+        self.reached = threading.Event()
+
+    def imported(self, deployment):
+        self.act("import")
+        return self.load(deployment)
+
+    def act(self, step, use_case=None):
+        doing = self.acts.get(step) or self.acts.get((step, use_case))
+        if doing == "hang":
+            self.reached.set()
+            self.gone_on.wait()
+        elif doing is not None:
+            self.reached.set()
+            raise doing
+
+
+class Engine(InProcessEngine):
+    foreign = None
+
+    def packed(self, use_case):
+        self.foreign.act("pack", use_case.name)
+        return super().packed(use_case)
+
+
+@pytest.fixture
+def foreign(monkeypatch):
+    made = Foreign()
+
+    def prepare(sink, _site):
+        made.act("prepare", sink.folder)
+
+    def describe(sink, name):
+        made.act("describe")
+        return object.__getattribute__(sink, name)
+
+    monkeypatch.setattr(ParquetFiles, "prepare", prepare)
+    monkeypatch.setattr(ParquetFiles, "__getattribute__", describe, raising=False)
+    monkeypatch.setattr(ParquetFiles, "__len__", lambda _: made.act("describe") or 0, raising=False)
+    yield made
+    made.gone_on.set()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def fresh(tmp_path, store, foreign, clock):
+    """A driver that has taken nothing yet, of two use cases that are deployed."""
+    write(tmp_path)
+    connections = Connections({}, f"sqlite:///{tmp_path}/store.db", warehouse=str(tmp_path))
+    log, letters = LogTwin(), DeadLettersTwin()
+    engine = Engine(connections, ReaderTwinFactory(log), SqlPositionsFactory(), letters)
+    engine.foreign = foreign
+    driver = Driver(Parts(store, log, engine, letters, clock), "run", name="d1")
+    deployed(tmp_path, store)
+    return Assembly(driver, store, engine, connections, 1.0, source_of(settings(), tmp_path))
+
+
+@pytest.fixture
+def assembly(fresh, foreign):
+    """A driver that runs the use cases one and two."""
+    foreign.load, fresh.taking.load = fresh.taking.load, foreign.imported
+    fresh.taking.limit_s = MOST_S
+    fresh.taking.chance = lambda: 1.0
+    taken(fresh)
+    fresh.driver.turn()
+    fresh.taking.look()
+    yield fresh
+    fresh.taking.stop()
+
+
+def deployed(folder, store, *names, **options):
+    """Deploy the file as it is; the deployments, by name."""
+    chosen = settings(**options)
+    module = load(chosen, folder)
+    for name in names or (None,):
+        deploy(chosen, module, store, name)
+    return {each.use_case: each for each in store.deployments()}
+
+
+def taken(made):
+    made.taking.look()
+    made.taking.swap()
+    made.taking.look()
+
+
+def running(made):
+    return {name: each.digest for name, each in made.driver.deployed.items()}
+
+
+def said(store):
+    return {each.use_case: each for each in store.answers()}
+
+
+def new_version(folder, store, number=1):
+    write(folder, answer=f"{number}")
+    return deployed(folder, store)
+
+
+RAISED = [RuntimeError("theirs"), SystemExit(3), ConfigError("refused"), KeyboardInterrupt()]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("step", ["import", "describe", "pack", "prepare"])
+@pytest.mark.parametrize("doing", ["hang", *RAISED], ids=str)
+def test_whatever_code_of_others_does_turns_go_on_with_the_version_before(
+    tmp_path, store, assembly, foreign, step, doing
+):
+    before, turns = running(assembly), 0
+    assembly.taking.limit_s = 3600.0
+    new_version(tmp_path, store)
+    foreign.acts[step] = doing
+
+    def on_turn(_driver):
+        nonlocal turns
+        if foreign.reached.is_set():
+            turns += 1
+        if turns == TURNS:
+            assembly.stop()
+
+    assert assembly.run(on_turn)
+    assert turns >= TURNS
+    assert running(assembly) == before
+
+
+def test_no_turn_asks_a_sink_for_anything_once_its_version_was_taken(
+    tmp_path, store, assembly, foreign
+):
+    wanted, turns = new_version(tmp_path, store), 0
+    assembly.taking.look()
+    foreign.acts["describe"] = RuntimeError("theirs")
+    assembly.engine.paused = True  # what runs may ask
+    store.add_tenant(Tenant("acme"))
+    log = assembly.driver.parts.log
+    log.create_topic("acme.visits", 1)
+    log.append("acme.visits", 0, [Row(b"x")])
+
+    def on_turn(driver):
+        nonlocal turns
+        turns += 1
+        driver.parts.clock.move(0.1)
+        if turns == TURNS:
+            assembly.stop()
+
+    assembly.run(on_turn)
+    assert turns >= TURNS
+    assert not foreign.reached.is_set(), "nobody asked"
+    assert assembly.engine.started
+    assert running(assembly)["one"] == wanted["one"].digest
+
+
+def test_a_new_version_runs_after_the_next_swap_and_the_store_is_told(tmp_path, store, assembly):
+    before = said(store)
+    wanted = new_version(tmp_path, store)
+    assembly.taking.look()
+    assert running(assembly)["one"] != wanted["one"].digest
+    assert said(store) == before, "nothing is said of it yet"
+    assembly.taking.swap()
+    assert running(assembly)["one"] == wanted["one"].digest
+    assembly.taking.look()
+    answer = said(store)["one"]
+    assert (answer.driver, answer.error) == ("d1", None)
+    assert (answer.revision, answer.digest) == (wanted["one"].revision, wanted["one"].digest)
+
+
+def test_what_is_deployed_again_as_it_is_is_answered_without_being_taken_again(
+    tmp_path, store, assembly, foreign
+):
+    foreign.acts["pack"] = RuntimeError("nobody packs it")
+    deployments = deployed(tmp_path, store)
+    store.deploy(deployments["one"])
+    assembly.taking.look()
+    (one, two) = store.deployments()
+    assert one.revision > two.revision
+    assert [each.revision for each in store.answers()] == [one.revision, two.revision]
+    assert not assembly.taking._refused
+
+
+def test_what_is_refused_is_told_with_its_reason_and_what_runs_instead(
+    tmp_path, store, assembly, foreign
+):
+    before = running(assembly)
+    foreign.acts["prepare", "one"] = ConfigError("table one is there without column 'x'")
+    wanted = new_version(tmp_path, store)
+    taken(assembly)
+    answer = said(store)["one"]
+    assert answer.error == "table one is there without column 'x'"
+    assert (answer.revision, answer.digest) == (wanted["one"].revision, before["one"])
+    assert answer.again
+    assert said(store)["two"].error is None
+    assert running(assembly)["two"] == wanted["two"].digest
+
+
+@pytest.mark.parametrize("error", [ConfigError("no column"), SinkUnavailable("no server")])
+def test_what_a_sink_refuses_is_tried_again_by_itself_each_time_later(
+    tmp_path, store, assembly, foreign, clock, error
+):
+    foreign.acts["prepare"] = error
+    wanted = new_version(tmp_path, store)
+    taken(assembly)
+    foreign.acts.clear()
+    taken(assembly)
+    assert said(store)["one"].error == str(error), "it is not asked all the time"
+    clock.move(1.0)
+    taken(assembly)
+    assert running(assembly)["one"] == wanted["one"].digest
+    assert said(store)["one"].error is None
+
+
+def test_what_is_refused_for_long_is_said_once_and_keeps_its_beginning(
+    tmp_path, store, assembly, foreign, clock, capsys
+):
+    foreign.acts["prepare", "one"] = ConfigError("no column")
+    new_version(tmp_path, store)
+    taken(assembly)
+    since_s = said(store)["one"].since_s
+    for _ in range(3):
+        clock.move(60.0)
+        taken(assembly)
+    assert said(store)["one"].since_s == since_s
+    assert capsys.readouterr().out.count("deployment not taken") == 1
+
+
+def test_what_the_code_itself_refuses_is_tried_with_the_next_deployment_also_of_the_same(
+    tmp_path, store, assembly, foreign, clock
+):
+    foreign.acts["pack", "one"] = RuntimeError("a session cannot be pickled")
+    wanted = new_version(tmp_path, store)
+    taken(assembly)
+    answer = said(store)["one"]
+    assert "making one ready for executors raised RuntimeError: a session" in answer.error
+    assert not answer.again
+    foreign.acts.clear()
+    clock.move(3600.0)
+    taken(assembly)
+    assert said(store)["one"].error
+    store.deploy(wanted["one"])
+    taken(assembly)
+    assert said(store)["one"].error is None
+    assert running(assembly)["one"] == wanted["one"].digest
+
+
+def test_a_sink_that_hangs_is_told_in_time_and_the_others_are_taken(
+    tmp_path, store, assembly, foreign, clock
+):
+    assembly.taking.limit_s = 0.01
+    foreign.acts["prepare", "one"] = "hang"
+    wanted = new_version(tmp_path, store)
+    taken(assembly)
+    answer = said(store)["one"]
+    assert answer.error.startswith("preparing the sink of one did not come back in time")
+    assert answer.again
+    assembly.taking.limit_s = MOST_S
+    taken(assembly)
+    assert running(assembly)["two"] == wanted["two"].digest
+
+    clock.move(60.0)
+    taken(assembly)
+    assert len(assembly.taking._hanging) == 1, "and no second thread hangs there as well"
+
+    foreign.gone_on.set()
+    (late,) = assembly.taking._hanging
+    assert late.over.wait(MOST_S)
+    taken(assembly)
+    assert running(assembly)["one"] == wanted["one"].digest
+    assert said(store)["one"].error is None
+
+
+def test_what_hangs_is_not_waited_for_once_something_else_is_deployed(
+    tmp_path, store, assembly, foreign
+):
+    foreign.acts["import"] = "hang"
+    new_version(tmp_path, store, 1)
+    mended = {}
+
+    def on_turn(driver):
+        if foreign.reached.is_set() and not mended:
+            foreign.acts.clear()
+            mended.update(new_version(tmp_path, store, 2))
+        if mended and running(assembly)["two"] == mended["two"].digest:
+            assembly.stop()
+
+    assembly.taking.limit_s = 3600.0
+    assert assembly.run(on_turn)
+    assert running(assembly)["one"] == mended["one"].digest
+
+
+def test_while_a_file_is_being_imported_nothing_else_of_it_is_believed(
+    tmp_path, store, assembly, foreign
+):
+    assembly.taking.limit_s = 0.01
+    foreign.acts["import"] = "hang"
+    new_version(tmp_path, store)
+    before = running(assembly)
+    taken(assembly)
+    assert len(assembly.taking._hanging) == 1
+    errors = {each.error for each in store.answers()}
+    assert errors == {
+        f"importing {tmp_path}/use_cases.py did not come back in time; nothing else waits for it"
+    }
+    assert running(assembly) == before
+
+
+def test_what_comes_back_late_is_dropped_if_something_else_is_wanted_by_then(
+    tmp_path, store, assembly, foreign
+):
+    assembly.taking.limit_s = 0.01
+    foreign.acts["prepare", "one"] = "hang"
+    new_version(tmp_path, store, 1)
+    taken(assembly)
+    (late,) = assembly.taking._hanging
+    foreign.acts.clear()
+    assembly.taking.limit_s = MOST_S
+    newest = new_version(tmp_path, store, 2)
+    taken(assembly)
+    foreign.gone_on.set()
+    assert late.over.wait(MOST_S)
+    taken(assembly)
+    assert running(assembly)["one"] == newest["one"].digest
+
+
+def test_a_driver_that_joins_again_says_again_what_it_runs(store, assembly):
+    before = store.answers()
+    assembly.driver.leases._join(frozenset({"one"}), 0.0)
+    assert store.answers() == []
+    assembly.taking.look()
+    assert store.answers() == before
+
+
+def test_a_store_that_does_not_answer_is_asked_again(tmp_path, store, assembly, monkeypatch):
+    wanted = new_version(tmp_path, store)
+    answers, troubles = store.deployments, [StoreUnavailable("gone"), StoreUnavailable("gone")]
+
+    def unsteady():
+        if troubles:
+            raise troubles.pop()
+        return answers()
+
+    monkeypatch.setattr(store, "deployments", unsteady)
+
+    def on_turn(driver):
+        if driver.deployed["two"].digest == wanted["two"].digest:
+            assembly.stop()
+
+    assert assembly.run(on_turn)
+    assert running(assembly)["one"] == wanted["one"].digest
+
+
+def test_a_fault_of_ours_in_the_thread_that_looks_ends_the_driver(assembly, monkeypatch):
+    def broken():
+        raise AssertionError("ours")
+
+    monkeypatch.setattr(assembly.store, "deployments", broken, raising=False)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    with pytest.raises(AssertionError, match="ours"):
+        assembly.run()
+
+
+# --- what is forgotten -----------------------------------------------------------------------
+
+
+def imported():
+    """Versions of which modules are in this process."""
+    found = {name.partition(".")[0] for name in sys.modules if name.startswith("headrace_version_")}
+    assert found <= set(_known)
+    return len(_known)
+
+
+def test_a_driver_that_is_deployed_to_every_day_keeps_what_runs_alone(tmp_path, store, assembly):
+    for number in range(40):
+        wanted = new_version(tmp_path, store, number)
+        taken(assembly)
+        assert running(assembly)["one"] == wanted["one"].digest
+        assert assembly.driver.versions.newest["one"].use_case(None, None) == number
+    assert imported() == 1
+    write(tmp_path, answer="'one alone'")
+    deployed(tmp_path, store, "one")
+    taken(assembly)
+    assert imported() == 2, "use case two runs as it was"
+
+
+def test_refused_versions_are_forgotten_and_what_is_tried_again_is_not_imported_anew(
+    tmp_path, store, assembly, foreign, clock
+):
+    foreign.acts["prepare"] = ConfigError("no column")
+    for number in range(20):
+        new_version(tmp_path, store, number)
+        taken(assembly)
+    assert imported() == 2, "what runs, and what was refused last"
+    tried = assembly.taking._refused["one"].module
+    module = sys.modules[tried]
+    clock.move(3600.0)
+    taken(assembly)
+    assert sys.modules[tried] is module
+
+
+@pytest.mark.parametrize("broken", ["raise SystemExit", "x = 1 / 0"])
+def test_versions_that_do_not_import_leave_nothing_behind(tmp_path, store, assembly, broken):
+    source = source_of(settings(), tmp_path)
+    for number in range(20):
+        code = Code(
+            "use_cases",
+            (LocalModule("use_cases", False, "use_cases.py", f"{broken}  # {number}".encode()),),
+        )
+        source.shelf.keep(code, "test")
+        for each in store.deployments():
+            store.deploy(replace(each, digest=code.digest))
+        taken(assembly)
+        assert "does not import" in said(store)["one"].error or "ends" in said(store)["one"].error
+    assert imported() == 1
+
+
+def test_while_an_import_hangs_nothing_is_forgotten(tmp_path, store, assembly, foreign):
+    assembly.taking.limit_s = 0.01
+    foreign.acts["import"] = "hang"
+    new_version(tmp_path, store, 1)
+    taken(assembly)
+    foreign.acts.clear()
+    assembly.taking.limit_s = MOST_S
+    for number in range(2, 5):
+        new_version(tmp_path, store, number)
+        taken(assembly)
+    assert imported() > 1
+    late = list(assembly.taking._hanging)
+    foreign.gone_on.set()
+    assert all(each.over.wait(MOST_S) for each in late)
+    taken(assembly)
+    assert imported() == 1
+
+
+def test_what_is_being_swapped_in_stays_though_a_newer_one_is_ready(
+    tmp_path, store, assembly, monkeypatch
+):
+    engine, take = assembly.engine, Engine.take
+    taken_ones = []
+
+    def interrupted(engine, use_case, deployment, code=None):
+        taken_ones.append(use_case)
+        if len(taken_ones) == 1:
+            new_version(tmp_path, store, 2)
+            assembly.taking.look()
+        take(engine, use_case, deployment, code)
+
+    new_version(tmp_path, store, 1)
+    assembly.taking.look()
+    monkeypatch.setattr(Engine, "take", interrupted)
+    assembly.taking.swap()
+    assert {each.module for each in taken_ones} == engine.modules() <= set(sys.modules)
+    assembly.taking.swap()
+    assembly.taking.look()
+    assert imported() == 1
+
+
+def test_a_version_that_hangs_later_is_still_there_when_it_goes_on(
+    tmp_path, store, assembly, foreign
+):
+    assembly.taking.limit_s = 0.01
+    foreign.acts["prepare", "one"] = "hang"
+    new_version(tmp_path, store, 1)
+    taken(assembly)
+    (late,) = assembly.taking._hanging
+    assembly.taking.limit_s = MOST_S
+    foreign.acts.clear()
+    for number in range(2, 10):
+        new_version(tmp_path, store, number)
+        taken(assembly)
+    assert (late.module in sys.modules, imported()) == (True, 2)
+
+
+def test_a_wave_in_flight_keeps_its_version_until_it_is_over(tmp_path, store, assembly):
+    def imports_now():
+        version = old.module.partition(".")[0]
+        return importlib.import_module(f"{version}.helper").x
+
+    (tmp_path / "helper.py").write_text("x = 5\n")
+    write(tmp_path, answer="__import__")
+    path = tmp_path / "use_cases.py"
+    path.write_text(path.read_text().replace("return __import__", "import helper; return helper.x"))
+    deployed(tmp_path, store)
+    taken(assembly)
+    old = assembly.driver.versions.newest["one"].use_case
+    wave = Wave("w1", "one", (), 1.0, terms=old.terms)
+    assembly.engine.start(wave)
+    for number in range(10):
+        new_version(tmp_path, store, number)
+        taken(assembly)
+    assert old(None, None) == imports_now() == 5, "its handler imports when it runs"
+    assembly.engine.finished(0.0)
+    assembly.taking.look()
+    assert imported() == 1
+    with pytest.raises(ModuleNotFoundError):
+        imports_now()
+
+
+def recorded(store, terms):
+    """A wave that was written down, of a tenant that is suspended."""
+    (stream,) = (each for each in store.streams() if each.id.use_case == "one")
+    store.start_lanes([LaneStart(stream.id, "id", {0: 0})])
+    piece = Slice(LaneId("one", "acme", 0), stream.topic, 0, 5, stream.epoch)
+    wave = Wave("w0", "one", (Bin((piece,), 1.0),), 1.0, terms=terms)
+    assert store.record_intent(wave, "d1")
+    return wave
+
+
+def test_a_version_that_something_is_recorded_under_stays(tmp_path, store, assembly):
+    write(tmp_path, answer="1")
+    path = tmp_path / "use_cases.py"
+    source, olds = path.read_text(), []
+    store.add_tenant(Tenant("acme"))
+    store.set_tenant_state("acme", State.SUSPENDED)
+    for number in range(SPARE_TERMS + 3):
+        path.write_text(source.replace("ParquetFiles(name)", f"ParquetFiles(name + '{number}')"))
+        deployed(tmp_path, store)
+        taken(assembly)
+        olds.append(assembly.driver.versions.newest["one"].use_case)
+        assembly.driver.turn()
+        if not number:
+            kept = recorded(store, olds[0].terms)
+    assembly.taking.look()
+    assert imported() == SPARE_TERMS + 1
+    assert assembly.driver.versions.of(kept).use_case is olds[0]
+    assert olds[0](None, None) == 1
+    assert olds[0].module in sys.modules
+    assert olds[1].module not in sys.modules
+
+
+def test_what_is_over_stays_as_long_as_a_stream_of_it_is_held(store, assembly):
+    driver = assembly.driver
+
+    def end():
+        driver.end({"one"})
+        driver.turn()
+        return "one" in running(assembly)
+
+    store.add_tenant(Tenant("acme"))
+    driver.turn()
+    assert StreamId("one", "acme") in driver.board.streams
+    assert end()
+    store.set_tenant_state("acme", State.REMOVED)
+    driver.turn()
+    assert not end()
+    assert "two" in running(assembly)
+
+
+def test_a_rerun_that_is_done_takes_its_version_along(tmp_path, store, assembly):
+    one = deployed(tmp_path, store)["one"]
+    names = [f"one~{number}" for number in range(1, 4)]
+    for name in names:
+        rerun = replace(one, use_case=name, until={0: 5})
+        store.deploy(rerun, anew=True)
+        taken(assembly)
+        assert name in running(assembly)
+        store.deploy(replace(deployment_of(store, name), until={}))
+        new_version(tmp_path, store, int(name[-1]))
+        for _ in range(2):
+            taken(assembly)
+            assembly.driver.turn()
+    assert set(running(assembly)) == {"one", "two"} == set(assembly.taking._runs)
+    taken(assembly)
+    assert imported() == 1
+    with pytest.raises(KeyError):
+        assembly.engine.start(Wave("w1", "one~1", (), 1.0))
+
+
+# --- the first turn --------------------------------------------------------------------------
+
+
+def begun(made, *, may_wait):
+    made.taking.look()
+    made.taking.swap()
+    made.taking.refuse_idleness(may_wait=may_wait)
+
+
+@pytest.mark.parametrize("may_wait", [True, False])
+def test_a_driver_starts_with_what_it_can_take(store, fresh, foreign, may_wait):
+    foreign.acts["prepare", "one"] = ConfigError("no column")
+    begun(fresh, may_wait=may_wait)
+    assert set(running(fresh)) == {"two"}
+    fresh.driver.turn()
+    fresh.taking.look()
+    assert {name: each.digest for name, each in said(store).items()} == {
+        "one": None,
+        "two": running(fresh)["two"],
+    }
+
+
+def test_with_nothing_to_run_a_first_start_is_refused(fresh, foreign):
+    foreign.acts["prepare"] = ConfigError("no column")
+    with pytest.raises(ConfigError, match="no column"):
+        begun(fresh, may_wait=False)
+
+
+def test_with_nothing_to_run_a_later_start_waits_for_what_may_pass(store, fresh, foreign, clock):
+    foreign.acts["prepare"] = ConfigError("no column")
+    begun(fresh, may_wait=True)
+    fresh.driver.turn()
+    foreign.acts.clear()
+    clock.move(60.0)
+    taken(fresh)
+    assert set(running(fresh)) == {"one", "two"}
+    fresh.driver.turn()
+    taken(fresh)
+    assert [each.error for each in store.answers()] == [None, None]
+
+
+def test_with_nothing_to_run_for_a_reason_in_the_code_no_start_waits(fresh, foreign):
+    foreign.acts["pack"] = RuntimeError("cannot be pickled")
+    with pytest.raises(ConfigError, match="cannot be pickled"):
+        begun(fresh, may_wait=True)
