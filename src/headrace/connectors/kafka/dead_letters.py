@@ -180,7 +180,7 @@ class KafkaDeadLetters:
                 failures.append(self._translated(problem, letter))
 
         headers = headers_of(letter, self._topics[letter.slice.topic].limit_bytes)
-        while time.monotonic() < give_up_s:
+        while True:  # once at least, however late it is
             try:
                 producer.produce(
                     topic,
@@ -191,14 +191,16 @@ class KafkaDeadLetters:
                     timestamp=max(0, error.timestamp_ms or 0),
                     headers=list(headers),
                 )
-            except BufferError:
+            except BufferError as exc:
+                if time.monotonic() >= give_up_s:
+                    full = f"topic {topic} takes no dead letters at the moment"
+                    raise BrokerUnavailable(full) from exc
                 producer.poll(0.1)
             except KafkaException as exc:
                 raise self._translated(first_error(exc), letter) from exc
             else:
                 producer.poll(0)
                 return
-        raise BrokerUnavailable(f"topic {topic} takes no dead letters at the moment")
 
     def _translated(self, problem: KafkaError, letter: DeadLetter) -> HeadraceError:
         code, topic = problem.code(), letters_topic(letter.slice.topic)
