@@ -12,7 +12,6 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -25,10 +24,9 @@ class WaveThreads:
 
     most: int
     _calls: queue.SimpleQueue[Callable[[], None] | None] = field(default_factory=queue.SimpleQueue)
-    #: as many as there are threads that wait for a call
-    _idle: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _threads: int = 0
+    #: of calls that wait for a thread, or have one
     _pending: set[Future[Any]] = field(default_factory=set)
 
     def submit(self, call: Callable[[], _T]) -> Future[_T]:
@@ -37,7 +35,8 @@ class WaveThreads:
         with self._lock:
             self._pending.add(done)
             self._calls.put(lambda: _run(call, done))
-            if not self._idle.acquire(blocking=False) and self._threads < self.most:
+            # As many threads as calls are enough, whichever of them takes which call.
+            if self._threads < min(self.most, len(self._pending)):
                 self._threads += 1
                 name = f"headrace-wave-{self._threads}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
@@ -58,15 +57,9 @@ class WaveThreads:
             self._pending.discard(done)
 
     def _work(self) -> None:
-        while (call := self._next()) is not None:
+        while (call := self._calls.get()) is not None:
             call()
             del call
-
-    def _next(self) -> Callable[[], None] | None:
-        with suppress(queue.Empty):
-            return self._calls.get_nowait()
-        self._idle.release()
-        return self._calls.get()
 
 
 def _run(call: Callable[[], _T], done: Future[_T]) -> None:

@@ -1,23 +1,39 @@
 """Threads that wait for jobs: used again, and left behind if they never come back."""
 
+import queue
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 from headrace.spark.wave_threads import WaveThreads
+from headrace.testing.engine_contract import eventually
 
 
 def test_a_thread_that_is_free_is_used_again():
     threads = WaveThreads(10)
     names = {threads.submit(lambda: threading.current_thread().name).result(10)}
     for _ in range(50):
-        # The thread is free a moment after its call is done.
-        assert threads._idle.acquire(timeout=10)
-        threads._idle.release()
+        # Its call counts as over a moment after it is done.
+        assert eventually(lambda: not threads._pending)
         names.add(threads.submit(lambda: threading.current_thread().name).result(10))
     assert names == {"headrace-wave-1"}
+    assert threads.close(10)
+
+
+def test_calls_that_follow_each_other_closely_need_no_more_threads():
+    """A driver starts a wave while the thread of the last one is about to be free."""
+    threads, over = WaveThreads(1_000), queue.SimpleQueue()
+    at_once = 4
+    for _ in range(at_once):
+        threads.submit(lambda: over.put(time.sleep(0.0001)))
+    for _ in range(4_000):
+        over.get(timeout=10)
+        threads.submit(lambda: over.put(time.sleep(0.0001)))
+    # One that is done and one that takes its place may overlap, each for itself.
+    assert threads._threads <= 3 * at_once
     assert threads.close(10)
 
 
