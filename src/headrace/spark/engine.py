@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import structlog
 from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.errors import (
@@ -309,7 +310,8 @@ class SparkEngine:
                 warm = self._seed(slots).mapPartitions(Warm(work, self._needed()))
                 for trouble in sorted(set(warm.collect())):
                     log.error("executor cannot do all that is deployed", error=trouble)
-        except (Py4JError, OSError, FolderNotShared) as exc:  # waves start workers too, only later
+        except (Py4JError, PySparkException, OSError, FolderNotShared) as exc:
+            # Waves start workers too, only later, and say what is wrong with them.
             log.warning("workers not warmed up", error=str(exc))
         return slots
 

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from pyspark.errors import PythonException
 
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.spark.engine import SparkEngine, Tools, _translated
+from headrace.spark.wave_threads import WaveThreads
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -38,6 +40,28 @@ def test_a_failed_job_is_told_by_what_it_died_of(text, code, told):
     error = _translated(RuntimeError(ABORTED + text), Wave("w1", "keep", (), 1.0))
     assert type(error).__name__ == code
     assert told in str(error)
+
+
+class Refused:
+    """A job that fails in the Python of an executor, as PySpark tells it."""
+
+    def mapPartitions(self, _task):  # noqa: N802 - named by Spark
+        return self
+
+    def collect(self):
+        raise PythonException("ModuleNotFoundError: No module named 'headrace.spark.jobs'")
+
+
+def test_slots_count_also_where_workers_could_not_be_warmed_up(monkeypatch):
+    """Waves meet the same, and say so; the turn that looks for slots does not end by it."""
+    started = Started(monkeypatch)
+    started.take(1)
+    started.engine._threads = WaveThreads(1)
+    monkeypatch.setattr(SparkEngine, "_seed", lambda *_: Refused())
+    assert started.engine._warmed(1) == 1
+    started.engine._warmed(2)
+    assert started.engine._threads.close(10)
+    assert started.engine._warmed(2) == 2
 
 
 class Inline:
