@@ -35,13 +35,17 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Se
         raise ConfigError(f"{path} is not UTF-8 text: {exc.reason}") from exc
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
+        data = _filled(yaml.safe_load(text), environment, path)
     except yaml.YAMLError as exc:
         raise ConfigError(f"{path}: {_yaml_fault(exc)}") from exc
+    except ValueError as exc:  # such as a day of no month
+        raise ConfigError(f"{path}: a value cannot be: {exc}; put text in quotes") from exc
+    except RecursionError as exc:
+        raise ConfigError(f"{path}: it is nested too deeply, or holds itself") from exc
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: a mapping is expected, such as 'module: use_cases.py'")
     try:
-        settings = Settings.model_validate(_filled(data, environment, path))
+        settings = Settings.model_validate(data)
     except ValidationError as exc:
         faults = [
             f"{path}, line {_line(node, each['loc'])}: "

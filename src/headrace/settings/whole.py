@@ -114,3 +114,5 @@ class Settings(BaseModel):
             return path.read_text(encoding="utf-8").strip()
         except OSError as exc:
             raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
+        except UnicodeDecodeError as exc:
+            raise ConfigError(f"{path} is not UTF-8 text: {exc.reason}") from None

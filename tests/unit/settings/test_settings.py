@@ -98,6 +98,8 @@ def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
         ("- a\n- b\n", "a mapping is expected"),
         ("", "a mapping is expected"),
         ("module: ${NOBODY}\n", "${NOBODY} is used, but the environment has no such name"),
+        ("module: a.py\nmaster: 2026-13-45\n", "a value cannot be: month must be in 1..12"),
+        ("module: a.py\nkafka: &all\n  more: *all\n", "nested too deeply, or holds itself"),
     ],
 )
 def test_a_bad_file_is_refused_by_file_line_and_key(tmp_path, text, told):
@@ -150,6 +152,14 @@ def test_a_secret_file_that_is_not_there_is_named(tmp_path):
     settings = read_settings(write(tmp_path, text))
     with pytest.raises(ConfigError, match="/nowhere/url"):
         settings.store_url({})
+
+
+def test_a_secret_file_that_is_no_text_is_named_and_nothing_of_it_shows(tmp_path):
+    (tmp_path / "url").write_bytes(b"postgresql://u:hunter2@db/\xff")
+    settings = read_settings(write(tmp_path, "module: a.py\ndatabase_url_file: url\n"))
+    with pytest.raises(ConfigError, match=r"url is not UTF-8 text") as caught:
+        settings.store_url({})
+    assert caught.value.__cause__ is None
 
 
 def test_without_a_store_the_message_says_what_to_set(tmp_path):
