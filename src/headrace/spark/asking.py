@@ -53,7 +53,7 @@ class Asked(Generic[T]):
         asked, self._asking = self._asking, None
         if error is None:
             self._last = asked.result()
-        elif not isinstance(error, (Py4JError, OSError)):
+        elif not (isinstance(error, (Py4JError, OSError)) or self._spark.is_stopped):
             raise error
         return self._last
 
@@ -98,6 +98,11 @@ class Spark:
         self._threads.shutdown(wait=True)
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether somebody has stopped the session in this process, such as a handler."""
+        return self._context._jsc is None
+
+    @property
     def _context(self) -> SparkContext:
         return self._session.sparkContext
 
@@ -114,6 +119,8 @@ class Spark:
             log.warning("job group not cancelled", error=f"{group}: {exc}")
 
     def _why_stopped(self) -> str | None:
+        if self.is_stopped:
+            return "the Spark session was stopped in this process, which no handler may do"
         try:
             return "Spark has ended" if self._context._jsc.sc().isStopped() else None
         except (Py4JError, OSError) as exc:

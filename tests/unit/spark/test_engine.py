@@ -1,10 +1,12 @@
 """What an engine says of failed jobs, and which code its tasks are told to keep."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from pyspark.errors import PythonException
 
+from headrace.errors import EngineStopped
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.ports import Connections
@@ -62,6 +64,17 @@ def test_slots_count_also_where_workers_could_not_be_warmed_up(monkeypatch):
     started.engine._warmed(2)
     assert started.engine._threads.close(10)
     assert started.engine._warmed(2) == 2
+
+
+def test_a_session_that_a_handler_has_stopped_is_told_as_such():
+    """What is asked of it before fails in Python, not in Spark."""
+    stopped = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))
+    engine = SparkEngine(stopped, Tools(Connections({}, ""), NumbersReader(), None, None))
+    assert engine.slots == 1
+    assert engine.executors == 1
+    with pytest.raises(EngineStopped, match="no handler may do"):
+        engine.finished(0)
+    engine.close()
 
 
 class Inline:
