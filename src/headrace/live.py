@@ -12,6 +12,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from headrace.cycle.driver import Driver
 from headrace.cycle.report import Row
@@ -95,7 +96,7 @@ def table_of(rows: list[Row], title: str = "") -> Table:
             _seconds(each.p50_s),
             _seconds(each.p99_s),
             each.wave.partition("-")[2],
-            each.note,
+            Text(_plain(each.note)),
         )
     if len(rows) > len(shown):
         table.caption = f"{len(rows) - len(shown)} more with less lag"
@@ -119,6 +120,11 @@ def line_of(rows: list[Row]) -> str:
         f"{streams} ({told}): lag {lag}, done {done}, {rate:.0f}/s, "
         f"worst p99 delay of the last minute {_seconds(worst)}"
     )
+
+
+def _plain(note: str) -> str:
+    """A note without what a terminal might obey: it may quote what a tenant sent."""
+    return "".join(each if each.isprintable() else "?" for each in note)
 
 
 def _seconds(value: float | None) -> str:

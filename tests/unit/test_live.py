@@ -1,10 +1,14 @@
 """One line for all streams, where there is no terminal to draw a table on."""
 
+import io
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
-from headrace.live import line_of
+from headrace.cycle.report import Row
+from headrace.live import line_of, table_of
+from headrace.model.streams import StreamId
 
 
 def rows(count):
@@ -23,3 +27,13 @@ def test_a_delay_says_over_which_time_it_is():
 
 def test_without_streams_it_says_how_to_get_some():
     assert "headrace tenants add" in line_of([])
+
+
+@pytest.mark.parametrize("sent", ["no [/red] page", "a [link=http://x]b", "\x1b[2J\r\ud800"])
+def test_what_a_note_quotes_is_shown_and_never_obeyed(sent):
+    """It may hold any words of a tenant's record, and a driver must not end by them."""
+    row = Row(StreamId("score", "acme"), "retrying", 1, 0, 0.0, None, None, "", 0, f"bad: {sent}")
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(table_of([row]))
+    kept = "".join(each if each.isprintable() else "?" for each in sent)
+    assert f"bad: {kept}" in shown.getvalue()
