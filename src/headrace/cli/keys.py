@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from headrace.cli.amounts import duration
 from headrace.cli.console import (
@@ -24,6 +25,7 @@ from headrace.cli.console import (
     shown_errors,
     store_of,
 )
+from headrace.cli.failure_text import printable
 from headrace.doors.keys import new_key, rotate
 from headrace.doors.secret import secret_of
 from headrace.model.credentials import Key, Role
@@ -93,7 +95,7 @@ def list_(
                 each.prefix,
                 each.role.value,
                 each.tenant or "-",
-                each.label or "-",
+                Text(printable(each.label) or "-"),
                 _time(each.created_at_s),
                 _state(each, now_s),
             )

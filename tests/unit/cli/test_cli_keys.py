@@ -117,3 +117,8 @@ def test_up_makes_a_secret_unless_one_is_named_and_the_other_commands_find_it(co
         started = _with_servers(settings, folder, None, stack)
     assert started.doors.secret_file == folder / "secret"
     assert secret_of(completed(settings, config.parent)) == secret_of(started)
+
+
+def test_a_label_is_shown_as_it_is(headrace):
+    headrace("keys", "create", "--role", "viewer", "--label", "[/ops] \x1b[2J")
+    assert "[/ops] \\x1b[2J" in headrace("keys", "list").output
