@@ -45,6 +45,17 @@ def test_a_failure_without_a_record_has_none(api, fail):
     assert api.get(f"/v1/failures/{fail(offset=None)}").json()["record"] is None
 
 
+@pytest.mark.parametrize("path", ["/v1/failures", "/v1/streams", "/v1/streams/acme/score"])
+@pytest.mark.parametrize("who", ["operator", "tenant"])
+def test_a_message_with_half_a_character_hides_nothing_from_anybody(api, fail, path, who):
+    r"""As in a record that says "\ud800", which is JSON, and text that no answer may hold."""
+    number = fail(message="no page \ud800", traceback="of \udfff")
+    assert "no page \\ud800" in api.get(f"/v1/failures/{number}", who).json()["message"]
+    shown = api.get(path, who)
+    assert shown.status_code == 200
+    assert r"no page \\ud800" in shown.text
+
+
 def test_a_foreign_failure_reads_like_one_that_is_not_there(api, fail):
     number = fail("bolt")
     for path in ("", "/retry", "/skip"):
