@@ -98,14 +98,14 @@ class Leases:
         self.confirm(now_s)
 
     @property
-    def joined_as(self) -> int | None:
-        """The same, or None before it has joined and after it has left. Safe in any thread."""
-        return self._number
-
-    @property
     def number(self) -> int:
         """What it was given when it joined."""
         assert self._number is not None, "it has joined"
+        return self._number
+
+    @property
+    def joined_as(self) -> int | None:
+        """The same, or None before it has joined and after it has left. Safe in any thread."""
         return self._number
 
     def share(self, streams: Collection[Stream]) -> Share:
