@@ -144,6 +144,8 @@ def _grow(partitions: Mapping[str, int], config: Mapping[str, str], timeout_s: f
                 f"topic {name} has too few partitions: {error.str()}; "
                 f"give it {partitions[name]}, or grant Alter on it"
             ) from exc
+        except TimeoutError as exc:
+            raise of_client(KafkaError(KafkaError._TIMED_OUT), config) from exc
 
 
 def _limits(config: Mapping[str, str], topics: Collection[str], timeout_s: float) -> dict[str, int]:
@@ -164,6 +166,8 @@ def _limits(config: Mapping[str, str], topics: Collection[str], timeout_s: float
                 KafkaError.UNKNOWN_TOPIC_OR_PART,
             ):
                 raise of_client(error, config) from exc
+        except TimeoutError as exc:
+            raise of_client(KafkaError(KafkaError._TIMED_OUT), config) from exc
     return limits
 
 

@@ -1,8 +1,11 @@
-"""Topics that were made and cannot be seen yet."""
+"""Topics that were made and cannot be seen yet, and clients that never answer."""
+
+from concurrent.futures import Future
 
 import pytest
 
-from headrace.connectors.kafka.letter_topics import _seen
+from headrace.connectors.kafka import letter_topics
+from headrace.connectors.kafka.letter_topics import _grow, _limits, _seen
 from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicInfo
 
@@ -33,3 +36,21 @@ def test_nothing_made_is_not_looked_for():
     log = Slow()
     assert _seen(log, {}, timeout_s=5) == {}
     assert log.looks == 0
+
+
+class Silent:
+    """An admin client whose answers never come, in spite of its own time-out."""
+
+    def describe_configs(self, asked, request_timeout):
+        return {each: Future() for each in asked}
+
+    def create_partitions(self, asked, request_timeout):
+        return {"t.dlq": Future()}
+
+
+@pytest.mark.parametrize("ask", [lambda: _limits({}, ["t"], -5), lambda: _grow({"t": 3}, {}, -5)])
+def test_a_client_that_never_answers_is_as_brokers_that_do_not(monkeypatch, ask):
+    """A letter is then kept later; anything else would end the driver in a turn."""
+    monkeypatch.setattr(letter_topics, "_admin", lambda _: Silent())
+    with pytest.raises(BrokerUnavailable):
+        ask()
