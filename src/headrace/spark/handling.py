@@ -259,7 +259,9 @@ def error_of(error: BaseException) -> SliceError:
 
 def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
     """The same failure with the offset, the time and the bytes of the record to blame."""
-    record: dict[str, Any] = records.slice(row, 1).to_pylist()[0]
+    # Not its time: Python has no name for one after the year 9999, and a sender may write any.
+    told = records.select(["offset", "key", "value", "headers"])
+    record: dict[str, Any] = told.slice(row, 1).to_pylist()[0]
     headers = tuple((each["key"], each["value"]) for each in record["headers"] or ())
     stamp_ms: int = records["timestamp"][row].value
     return replace(

@@ -183,3 +183,20 @@ def test_tables_of_two_calls_that_do_not_fit_together_are_a_wrong_answer():
     assert (done.output, done.rows) == (None, 0)
     assert done.error.code == "WrongSchema"
     assert "count" in done.error.message
+
+
+@pytest.mark.parametrize("stamp_ms", [253402300800000, -62135596800001, 2**62])
+@pytest.mark.parametrize("trouble", ["raises", "is bad"])
+def test_a_record_of_a_time_that_python_cannot_name_is_blamed_like_any_other(stamp_ms, trouble):
+    def picky(table, context):
+        values = table["value"].to_pylist()
+        if b"bad" in values and trouble == "is bad":
+            raise context.bad_record(values.index(b"bad"), "no")
+        if b"bad" in values:
+            raise ValueError("cannot read this")
+        return table.select(["value"])
+
+    done = handle(made(picky), records([b"a", b"bad"], timestamps_ms=[stamp_ms] * 2), CONTEXT)
+    assert (done.rows, done.blamed) == (1, 1)
+    assert (done.error.offset, done.error.raw_value) == (1, b"bad")
+    assert done.error.timestamp_ms == stamp_ms
