@@ -149,8 +149,15 @@ def _until_trouble(call: _Call, records: pa.Table) -> Handled:
     try:
         return Handled(call(records), records.num_rows)
     except Exception as error:
-        raised, failure = error, error_of(error)
-    bad = _row_to_blame(call, records, raised)
+        return _up_to_culprit(call, records, error)
+
+
+def _up_to_culprit(
+    call: _Call, records: pa.Table, raised: Exception, *, at_last: bool = False
+) -> Handled:
+    """What comes before the record to blame; ``at_last``: the last one is, whatever is told."""
+    failure = error_of(raised)
+    bad = records.num_rows - 1 if at_last else _row_to_blame(call, records, raised)
     if bad is None:
         return Handled(None, 0, failure)
     named = name_record(failure, records, bad)
@@ -158,11 +165,32 @@ def _until_trouble(call: _Call, records: pa.Table) -> Handled:
         named = replace(named, message=_refusal(raised, records, bad))
     if bad == 0 or call.use_case.claims:
         return Handled(None, 0, named, bad)
+    before = records.slice(0, bad)
     try:
-        return Handled(call(records.slice(0, bad)), bad, named, bad)
-    except Exception:
+        return Handled(call(before), bad, named, bad)
+    except Exception as error:
+        if isinstance(raised, BadRecord) and not at_last:
+            return _earlier(call, before, error)
         # The handler is not repeatable: blame nothing in particular and keep nothing.
         return Handled(None, 0, failure)
+
+
+def _earlier(call: _Call, records: pa.Table, raised: Exception) -> Handled:
+    """The same for records before one that the handler called bad, of which one is bad as well.
+
+    A handler that looks for one fault in all records and then for the next does not name the first.
+    """
+    if not isinstance(raised, BadRecord):
+        return _up_to_culprit(call, records, raised)
+    # Not believed again: one that looks from the end would name all of them, a call for each.
+    first = records.slice(0, _shortest_failing_prefix(call, records))
+    try:
+        call(first)
+    except Temporary as error:
+        return Handled(None, 0, error_of(error))
+    except Exception as error:
+        return _up_to_culprit(call, first, error, at_last=True)
+    return Handled(None, 0, error_of(raised))
 
 
 def _refusal(raised: BadRecord, records: pa.Table, row: int) -> str:

@@ -200,3 +200,74 @@ def test_a_record_of_a_time_that_python_cannot_name_is_blamed_like_any_other(sta
     assert (done.rows, done.blamed) == (1, 1)
     assert (done.error.offset, done.error.raw_value) == (1, b"bad")
     assert done.error.timestamp_ms == stamp_ms
+
+
+def fault_by_fault(table, context):
+    """Looks for one fault in all records, and then for the next."""
+    values = table["value"].to_pylist()
+    for fault in (b"no page", b"no time"):
+        if fault in values:
+            raise context.bad_record(values.index(fault), fault.decode())
+    if b"raises" in values:
+        raise ValueError("cannot read this")
+    return table.select(["value"])
+
+
+@pytest.mark.parametrize("earlier", ["no time", "raises"])
+def test_a_record_before_one_that_the_handler_calls_bad_is_found_too(earlier):
+    given = records([b"a", b"b", earlier.encode(), b"c", b"d", b"no page", b"e"])
+    done = handle(made(fault_by_fault), given, CONTEXT)
+    assert (done.rows, done.blamed, done.error.offset) == (2, 2, 2)
+    assert done.error.raw_value == earlier.encode()
+    assert earlier in done.error.message or done.error.code == "HandlerError"
+    assert done.output["value"].to_pylist() == [b"a", b"b"]
+
+
+def test_each_record_that_is_bad_in_its_own_way_is_set_aside():
+    given = records([b"no time", b"a", b"no time", b"no page", b"b", b"no time"])
+    care = Care(set_aside=frozenset({"BadRecord"}))
+    done = handle(made(fault_by_fault), given, CONTEXT, care)
+    assert (done.output["value"].to_pylist(), done.rows, done.error) == ([b"a", b"b"], 6, None)
+    assert [row for row, _ in done.aside] == [0, 2, 3, 5]
+
+
+def test_a_handler_that_looks_from_the_end_costs_a_search_for_each_bad_record():
+    calls = []
+
+    def backwards(table, context):
+        calls.append(table.num_rows)
+        values = table["value"].to_pylist()
+        if b"bad" in values:
+            raise context.bad_record(len(values) - 1 - values[::-1].index(b"bad"), "no")
+        return table.select(["value"])
+
+    care = Care(set_aside=frozenset({"BadRecord"}))
+    done = handle(made(backwards), records([b"a", b"bad"] * 32), CONTEXT, care)
+    assert done.output["value"].to_pylist() == [b"a"] * 32
+    assert [row for row, _ in done.aside] == list(range(1, 64, 2))
+    assert len(calls) <= 32 * (6 + 5)
+
+
+def test_trouble_that_passes_before_a_bad_record_blames_no_record():
+    def down(table, context):
+        if table.num_rows > 3:
+            raise context.bad_record(3, "no")
+        raise SinkUnavailable("the CRM is down")
+
+    done = handle(made(down), records([b"a"] * 5), CONTEXT)
+    assert (done.output, done.rows, done.error.offset) == (None, 0, None)
+    assert done.error.temporary
+
+
+def test_a_handler_that_calls_records_bad_only_at_times_is_not_believed():
+    calls = []
+
+    def moody(table, context):
+        calls.append(table.num_rows)
+        if len(calls) in (1, 2):
+            raise context.bad_record(3, "no")
+        return table.select(["value"])
+
+    done = handle(made(moody), records([b"a"] * 8), CONTEXT)
+    assert (done.output, done.rows, done.error.offset) == (None, 0, None)
+    assert done.error.code == "BadRecord"
