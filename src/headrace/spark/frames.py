@@ -24,8 +24,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -51,6 +53,8 @@ _SCHEMA = RECORD_SCHEMA.insert(0, pa.field(_TENANT, pa.string())).append(
 )
 #: Spark takes timestamps in microseconds only.
 _SPARK_TYPES = {pa.timestamp("ms", tz="UTC"): pa.timestamp("us", tz="UTC")}
+#: the farthest time from 1970, in milliseconds, that Spark can hold; a sender may write any
+_FARTHEST_MS = (2**63 - 1) // 1000
 #: Receipt rows have no record in them, so every column may be null on the way.
 _WIRE = pa.schema([pa.field(each.name, _SPARK_TYPES.get(each.type, each.type)) for each in _SCHEMA])
 
@@ -88,8 +92,17 @@ class ReadBin:
 
 def _with_tenant(records: pa.Table, tenant: str) -> pa.Table:
     rows = records.num_rows
-    filled = records.add_column(0, _TENANT, pa.array([tenant] * rows, pa.string()))
+    filled = _within_reach(records).add_column(0, _TENANT, pa.array([tenant] * rows, pa.string()))
     return filled.append_column(_RECEIPT, pa.nulls(rows, pa.binary())).cast(_WIRE)
+
+
+def _within_reach(records: pa.Table) -> pa.Table:
+    """The records, of which none is of a time that Spark cannot hold, but of the nearest."""
+    at, kind = records.schema.get_field_index("timestamp"), records.schema.field("timestamp")
+    farthest: pa.Scalar[Any] = pa.scalar(_FARTHEST_MS, pa.int64())
+    stamps = pc.cast(records["timestamp"], pa.int64())
+    held: Any = pc.max_element_wise(pc.min_element_wise(stamps, farthest), pc.negate(farthest))
+    return records.set_column(at, kind, held.cast(kind.type))
 
 
 def _receipt_row(receipt: Receipt) -> pa.RecordBatch:
