@@ -101,7 +101,15 @@ class UseCase:
     def terms(self) -> Terms:
         """What must stay the same until a wave that begins now is over."""
         sink = self.of_sink.where
-        return Terms(self.guarantee, self.order, self.form, sink, self.intends, self.place)
+        return Terms(
+            self.guarantee,
+            self.order,
+            self.form,
+            sink,
+            self.intends,
+            self.place,
+            self.bad_record,
+        )
 
     @property
     def of_sink(self) -> SinkFacts:
@@ -129,7 +137,12 @@ class UseCase:
         if terms is None:
             exact = replace(self, guarantee=Guarantee.EXACTLY_ONCE)
             return exact if exact.intends else None
-        made = replace(self, guarantee=terms.guarantee, order=terms.order)
+        made = replace(
+            self,
+            guarantee=terms.guarantee,
+            order=terms.order,
+            bad_record=terms.bad_record or self.bad_record,
+        )
         return made if made.terms == terms else None
 
 

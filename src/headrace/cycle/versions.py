@@ -2,10 +2,11 @@
 
 A recorded wave has to be run again as it was: with another order its slices are merged otherwise,
 with another guarantee it is not known to be written down, and with another sink its effects are
-where nobody looks. So it runs under the terms that it carries. Where only guarantee and order are
-others, the newest version runs it under these; where sink or form are, an earlier version does that
-this driver still has. One that has none cannot know what is in the other sink, and leaves the wave
-where it is, with a reason for people.
+where nobody looks. Where bad records were set aside, its effect is of the others, and where they
+stop a lane it is none. So it runs under the terms that it carries. Where only guarantee, order and
+what becomes of bad records are others, the newest version runs it under these; where sink or form
+are, an earlier version does that this driver still has. One that has none cannot know what is in
+the other sink, and leaves the wave where it is, with a reason for people.
 
 What is planned anew is always of the newest version. There is one version kept for each terms. Of
 the terms that a use case had, those are kept that something is recorded under, and the last few,
@@ -126,9 +127,12 @@ class Versions:
             if made is not None:
                 yield made.terms
             return
-        yield recorded.terms
-        if not recorded.terms.place:
-            yield replace(recorded.terms, place=newest.place)
+        terms = recorded.terms
+        if terms.bad_record is None:
+            terms = replace(terms, bad_record=newest.bad_record)
+        yield terms
+        if not terms.place:
+            yield replace(terms, place=newest.place)
 
     def why_not(self, recorded: Wave, stream: StreamId) -> str:
         """Why a recorded wave waits that nothing here can run, and what to do about it."""

@@ -84,8 +84,9 @@ def checked(check: Check) -> dict[str, Declared]:
 
 def _declared(told: dict[str, Any]) -> Declared:
     terms = told["terms"]
+    bad_record = BadRecordPolicy(told["bad_record"])
     terms |= {"guarantee": Guarantee(terms["guarantee"]), "order": Order(terms["order"])}
-    return Declared(told["topic"], BadRecordPolicy(told["bad_record"]), Terms(**terms))
+    return Declared(told["topic"], bad_record, Terms(**{**terms, "bad_record": bad_record}))
 
 
 def _run(check: Check) -> tuple[int | None, list[str]]:

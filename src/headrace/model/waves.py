@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from headrace.model.streams import Guarantee, Order, Slice
+from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 
 
 def planned_id(wave_id: str) -> str:
@@ -34,6 +34,9 @@ class Terms:
     intends: bool
     #: the warehouse, where the sink writes below it; also empty where an earlier version wrote it
     place: str = ""
+    #: what becomes of a bad record, and so how much of a slice its effect is of; None where an
+    #: earlier version wrote it
+    bad_record: BadRecordPolicy | None = None
 
     def __str__(self) -> str:
         sink = f", sink {self.sink}" if self.sink else ""

@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, true, update
 
 from headrace.model.records import Move
-from headrace.model.streams import Guarantee, LaneId, Order, Slice, StreamId
+from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice, StreamId
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Finished
 from headrace.store.pairs import matching
@@ -165,14 +165,14 @@ def _pending(connection: Connection, *wanted: ColumnElement[bool]) -> list[Wave]
 def to_json(wave: Wave) -> str:
     """The wave as one JSON object with the names of its fields.
 
-    Its terms stand in its bins, and their place beside them: there a driver of an earlier version,
-    which may inherit the wave while drivers are rolled, passes over what it does not know.
+    Its terms stand in its bins, and what came later beside them: there a driver of an earlier
+    version, which may inherit the wave while drivers are rolled, passes over what it does not know.
     """
     kept = asdict(wave)
     terms = kept.pop("terms") or {}
-    place = terms.pop("place", "")
+    later = {name: terms.pop(name) for name in ("place", "bad_record") if name in terms}
     for each in kept["bins"] if terms else ():
-        each |= {"terms": terms, "place": place}
+        each |= {"terms": terms, **later}
     return json.dumps(kept, separators=(",", ":"))
 
 
@@ -188,7 +188,12 @@ def from_json(text: str) -> Wave:
 def _terms(of_bin: dict[str, Any]) -> Terms:
     kept = of_bin["terms"]
     chosen = {"guarantee": Guarantee(kept["guarantee"]), "order": Order(kept["order"])}
-    return Terms(**{**kept, **chosen}, place=of_bin.get("place", ""))
+    bad_record = of_bin.get("bad_record")
+    return Terms(
+        **{**kept, **chosen},
+        place=of_bin.get("place", ""),
+        bad_record=None if bad_record is None else BadRecordPolicy(bad_record),
+    )
 
 
 def _bin(kept: dict[str, Any]) -> Bin:

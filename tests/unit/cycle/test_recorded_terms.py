@@ -99,6 +99,36 @@ def test_what_was_recorded_runs_as_it_was_where_the_sink_is_the_same(world, go_o
     assert world.store.pending_intents() == []
 
 
+def but_the_third(table, context):
+    for row, offset in enumerate(table["offset"].to_pylist()):
+        if offset == 2:
+            raise context.bad_record(row, "no")
+    return offsets(table, context)
+
+
+@pytest.mark.parametrize("after", ["suspend", "fail", "dead-letter"])
+def test_a_bad_record_of_what_was_recorded_becomes_what_it_was_to_become(world, go_on, after):
+    """Its effect is there without the record; that of a slice cut before it would be beside it."""
+    recorded(world, handler=but_the_third, bad_record="dead-letter")
+    deploy(world, handler=but_the_third, bad_record=after)
+    go_on(world)
+    assert set(world.positions().values()) == {12}
+    assert all(effects(world, name) == [0, 1, *range(3, 12)] for name in "ab")
+    assert world.store.failures() == []
+
+
+def test_a_record_that_does_not_tell_of_bad_records_runs_as_its_use_case_is_now(world):
+    recorded(world)
+    world.engine.paused = False
+    world.engine.finished(0)
+    world.store = Earlier(world.store, lambda terms: replace(terms, bad_record=None))
+    deploy(world, bad_record="dead-letter")
+    world.start()
+    world.turns(20, 1.0)
+    assert all(effects(world, name) == list(range(12)) for name in "ab")
+    assert world.store.pending_intents() == []
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_wave_in_flight_is_judged_by_what_it_began_under(world, when):
     """It was not written down, so nothing waits for a record of it."""

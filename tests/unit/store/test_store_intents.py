@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from headrace.model.streams import Guarantee, LaneId, Order, Slice
+from headrace.model.streams import BadRecordPolicy, Guarantee, LaneId, Order, Slice
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.store.intents import from_json, to_json
 
@@ -15,7 +15,10 @@ lanes = some.builds(LaneId, some.text(), some.text(), some.integers(0, 2**31 - 1
 slices = some.builds(Slice, lanes, some.text(), offsets, offsets, offsets, some.booleans())
 bins = some.builds(Bin, some.lists(slices, max_size=3).map(tuple), seconds)
 guarantees, orders = some.sampled_from(Guarantee), some.sampled_from(Order)
-terms = some.builds(Terms, guarantees, orders, some.text(), some.text(), some.booleans())
+policies = some.none() | some.sampled_from(BadRecordPolicy)
+terms = some.builds(
+    Terms, guarantees, orders, some.text(), some.text(), some.booleans(), bad_record=policies
+)
 waves = some.builds(
     Wave,
     some.text(),
@@ -44,7 +47,8 @@ def test_what_an_earlier_version_wrote_down_has_no_terms_and_no_fences():
 def test_an_earlier_version_can_read_what_this_one_writes_down():
     """It takes a wave's keys for fields of its own, and of a bin those that it knows."""
     sink = "ParquetFiles(folder='x')"
-    chosen = Terms(Guarantee.EXACTLY_ONCE, Order.LANE, "slice", sink, True, "/warehouse")
+    bad = BadRecordPolicy.DEAD_LETTER
+    chosen = Terms(Guarantee.EXACTLY_ONCE, Order.LANE, "slice", sink, True, "/warehouse", bad)
     wave = Wave(
         "w", "score", (Bin((Slice(LaneId("score", "a", 0), "t", 0, 5, 1),), 1.0),), 1, chosen
     )
