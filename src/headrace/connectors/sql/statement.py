@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as at
 from sqlalchemy import (
     BigInteger,
@@ -33,6 +34,8 @@ from sqlalchemy.types import TypeEngine
 
 from headrace.errors import ConfigError
 
+#: the years 1 to 9999 in microseconds since 1970; Arrow writes what is beyond as a text about it
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 #: kind of a column -> type in the database
 TYPES: Mapping[str, TypeEngine[Any]] = {
     "text": Text(),
@@ -139,6 +142,7 @@ def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
     if kind == "timestamp" and not at.is_null(column.type):
         # Neither database keeps nanoseconds.
         column = column.cast(pa.timestamp("us", "UTC"), safe=column.type.unit != "ns")
+        _check_years(column)
         if dialect == "postgresql":
             return column.to_pylist()
         # SQLite has no type for it; this text sorts by time, and SQLAlchemy reads it.
@@ -148,3 +152,14 @@ def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
         return column.to_pylist()
     values: list[Any] = column.to_numpy().tolist()
     return values
+
+
+def _check_years(column: pa.ChunkedArray[Any]) -> None:
+    """See that each moment has a date that both databases and Python can name."""
+    found: Any = pc.min_max(column.cast(pa.int64())).as_py()
+    first_us, last_us = found["min"], found["max"]
+    if first_us is None or last_us is None:
+        return
+    if first_us < _FIRST_US or last_us > _LAST_US:
+        far_us = first_us if first_us < _FIRST_US else last_us
+        raise ValueError(f"{far_us} microseconds since 1970 are not in the years 1 to 9999")

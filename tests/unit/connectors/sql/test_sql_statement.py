@@ -116,6 +116,23 @@ def test_nanoseconds_are_cut_since_no_database_keeps_them():
     assert rows_of([table], {"at": "timestamp"}, "sqlite") == [("1970-01-01 00:00:00.000001",)]
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("far_ms", [-62135596800001, 253402300800000, 1763900000000000])
+def test_a_moment_that_has_no_date_is_an_error_and_not_a_text_about_it(far_ms, dialect):
+    stamps = pa.array([None, 0, far_ms], pa.timestamp("ms", "UTC"))
+    with pytest.raises(ValueError, match="not in the years 1 to 9999"):
+        rows_of([pa.table({"at": stamps})], {"at": "timestamp"}, dialect)
+
+
+def test_the_first_and_the_last_moment_that_have_a_date_are_kept():
+    stamps = pa.array([-62135596800000, 253402300799999, None], pa.timestamp("ms", "UTC"))
+    assert rows_of([pa.table({"at": stamps})], {"at": "timestamp"}, "sqlite") == [
+        ("0001-01-01 00:00:00.000000",),
+        ("9999-12-31 23:59:59.999000",),
+        (None,),
+    ]
+
+
 def test_a_moment_that_does_not_fit_is_an_error_and_not_another_moment():
     table = pa.table({"at": pa.array([2**62], pa.timestamp("s", "UTC"))})
     with pytest.raises(ValueError, match="out of bounds"):
