@@ -146,3 +146,12 @@ def test_a_request_differs_by_all_that_shows_in_records():
 
     assert of() == of(user_agent="other", idempotency_key="other", traceparent="other")
     assert len({of(), of(b"[]"), of(key="k"), of(ce_id="1"), of(x_partition_key="k")}) == 5
+
+
+def test_no_request_is_taken_for_another_by_what_its_parts_come_to_together():
+    kind, lines = {"content-type": "application/x-ndjson"}, b'{"a":1}'
+    tail = "\ncontent-type:application/x-ndjson\n"
+    long = fingerprint_of(Request(kind, lines + tail.encode() + b'{"b":2}'))
+    assert long != fingerprint_of(Request(kind, lines, '{"b":2}' + tail + "None"))
+    assert fingerprint_of(Request(kind, lines)) != fingerprint_of(Request(kind, lines, "None"))
+    assert fingerprint_of(Request(kind, lines)) == fingerprint_of(Request(kind, lines, ""))
