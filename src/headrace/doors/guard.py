@@ -13,16 +13,25 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from headrace.doors.attempts import Attempts
-from headrace.doors.key_ring import KeyRing, Shown, unauthorized, unknown_credential
+from headrace.doors.key_ring import (
+    REMEMBERED_S,
+    USABLE_S,
+    KeyRing,
+    Shown,
+    unauthorized,
+    unknown_credential,
+)
 from headrace.doors.keys import digest_of, is_prefix, prefix_of
 from headrace.doors.names import Names
 from headrace.doors.problems import Problem
+from headrace.doors.renewals import Renewals
 from headrace.doors.tokens import TokenRules, Tokens, token_name
 from headrace.model.credentials import Caller, Key, Role
 from headrace.ports import Keys
@@ -73,6 +82,7 @@ class Guard:
         self._clock = clock
         self._attempts = attempts or Attempts()
         self._ring = KeyRing(keys, clock, self._attempts, steady)
+        self._renewals = Renewals()
 
     async def of(self, request: Request) -> Caller:
         """Who sends this request; ``request.state.caller`` from then on.
@@ -96,17 +106,28 @@ class Guard:
         caller = self.known(authorization, cookie)
         if caller is None:
             address = request.client.host if request.client else ""
-            caller = await run_in_threadpool(self.caller, authorization, cookie, address=address)
+            caller = await self._looked_up(authorization, cookie, address)
         request.state.caller = caller
         return caller
 
-    def known(self, authorization: str | None, cookie: str | None = None) -> Caller | None:
-        """The caller, if that can be said from memory alone; None says nothing."""
+    async def _looked_up(
+        self, authorization: str | None, cookie: str | None, address: str
+    ) -> Caller:
+        look = partial(self.caller, authorization, cookie, address=address)
+        believed = self.known(authorization, cookie, USABLE_S)
+        if believed is None:
+            return await run_in_threadpool(look)
+        return await self._renewals.renewed(authorization or cookie or "", believed, look)
+
+    def known(
+        self, authorization: str | None, cookie: str | None = None, within_s: float = REMEMBERED_S
+    ) -> Caller | None:
+        """The caller, if he was right so long ago at most; from memory alone, None says nothing."""
         bearer = _bearer(authorization)
         if self._tokens is not None and bearer is not None and prefix_of(bearer) is None:
-            return self._tokens.known(bearer)
+            return self._tokens.known(bearer, within_s)
         shown = self._shown(bearer, cookie)
-        key = None if shown is None else self._ring.known(shown)
+        key = None if shown is None else self._ring.known(shown, within_s)
         return None if key is None else _caller(key)
 
     def caller(

@@ -88,10 +88,10 @@ class KeyRing:
         self._lock = threading.Lock()
         self._outage = Outage()
 
-    def known(self, shown: Shown) -> Key | None:
-        """The key, if it was right a moment ago; None says nothing."""
+    def known(self, shown: Shown, within_s: float = REMEMBERED_S) -> Key | None:
+        """The key, if it was right so long ago at most; None says nothing."""
         found, steady_s = self._remembered.get(shown.prefix), self._steady()
-        if found is None or steady_s - found[1] >= REMEMBERED_S:
+        if found is None or steady_s - found[1] >= within_s:
             return None
         known = found[0]
         works = known.works(self._clock(), steady_s)

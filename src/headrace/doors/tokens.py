@@ -29,7 +29,7 @@ from typing import Any, get_args
 import jwt
 import structlog
 
-from headrace.doors.key_ring import unauthorized
+from headrace.doors.key_ring import REMEMBERED_S, unauthorized
 from headrace.doors.problems import Problem
 from headrace.doors.remembered import Remembered
 from headrace.errors import ConfigError
@@ -41,7 +41,6 @@ log = structlog.get_logger(__name__)
 ALGORITHMS: frozenset[str] = frozenset(get_args(Algorithm))
 _MOST_CHARACTERS = 16_000
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_REMEMBERED_S = 5.0
 #: age from which the issuer's keys are asked for again
 _FRESH_S = 300.0
 #: age from which they are asked for if a token names one that is not among them
@@ -103,13 +102,13 @@ class Tokens:
         self._signers = Signers(rules.keys)
         self._remembered: Remembered[tuple[Caller, float]] = Remembered()
 
-    def known(self, text: str) -> Caller | None:
-        """The caller of a token that was checked a moment ago; None says nothing."""
+    def known(self, text: str, within_s: float = REMEMBERED_S) -> Caller | None:
+        """The caller of a token that was checked so long ago at most; None says nothing."""
         found = self._remembered.get(token_name(text))
         if found is None:
             return None
         (caller, expires_at_s), at_s = found
-        is_fresh = self._steady() - at_s < _REMEMBERED_S
+        is_fresh = self._steady() - at_s < within_s
         return caller if is_fresh and self._clock() < expires_at_s else None
 
     def was_believed(self, text: str) -> bool:

@@ -1,0 +1,103 @@
+"""Nobody who was let in before waits for a store that hangs, nor in a line with strangers."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from fastapi import Request
+
+from headrace.doors.key_ring import REMEMBERED_S, USABLE_S
+from headrace.doors.problems import Problem
+from headrace.doors.renewals import PATIENCE_S
+from headrace.errors import StoreUnavailable
+
+#: more than there are threads
+MANY = 60
+
+
+@pytest.fixture
+def hang(keys, monkeypatch):
+    """From now on the store answers nobody; what is called ends that, with a refusal."""
+    released = threading.Event()
+    find = keys.find
+
+    def hung(prefix):
+        find(prefix)
+        assert released.wait(20)
+        raise StoreUnavailable
+
+    def begin():
+        monkeypatch.setattr(keys, "find", hung)
+        return released.set
+
+    yield begin
+    released.set()
+
+
+def asked(guard, text):
+    header = (b"authorization", f"Bearer {text}".encode())
+    return guard.of(Request({"type": "http", "method": "POST", "headers": [header]}))
+
+
+async def seconds_of(guard, text):
+    began_s = time.perf_counter()
+    await asked(guard, text)
+    return time.perf_counter() - began_s
+
+
+def test_who_was_let_in_does_not_wait_in_a_line_with_strangers(guard, give, keys, clock, hang):
+    text, key = give()
+    guard.caller(f"Bearer {text}")
+
+    async def play():
+        clock.now_s += REMEMBERED_S
+        release = hang()
+        strangers = [
+            asyncio.create_task(asked(guard, f"hr_guess{number:03}_" + "a" * 43))
+            for number in range(MANY)
+        ]
+        await asyncio.sleep(0.2)
+        looks = len(keys.looked_up)
+        first_s, next_s = [await seconds_of(guard, text) for _ in range(2)]
+        asked_for = keys.looked_up[looks:]
+        release()
+        await asyncio.gather(*strangers, return_exceptions=True)
+        return first_s, next_s, asked_for
+
+    first_s, next_s, asked_for = asyncio.run(play())
+    assert first_s < PATIENCE_S + 1
+    assert next_s < PATIENCE_S / 2, "one request waits for a look, and no other"
+    assert asked_for == [key.prefix]
+
+
+def test_who_was_let_in_long_ago_waits_for_the_store(guard, give, clock, hang):
+    text, _ = give()
+    guard.caller(f"Bearer {text}")
+
+    async def play():
+        clock.now_s += USABLE_S
+        release = hang()
+        task = asyncio.create_task(asked(guard, text))
+        await asyncio.sleep(PATIENCE_S + 0.2)
+        assert not task.done()
+        release()
+        with pytest.raises(StoreUnavailable):
+            await task
+
+    asyncio.run(play())
+
+
+def test_a_key_that_was_revoked_opens_nothing_where_the_store_answers(guard, give, store, clock):
+    text, key = give()
+    guard.caller(f"Bearer {text}")
+    store.keys.revoke(key.prefix, clock())
+    clock.now_s += REMEMBERED_S
+
+    async def play():
+        for _ in range(2):
+            with pytest.raises(Problem) as refused:
+                await asked(guard, text)
+            assert refused.value.status_code == 401
+
+    asyncio.run(play())
