@@ -36,3 +36,17 @@ def answers(store, folder, name="one", **more):
     """What the deployed version of a use case answers."""
     source = source_of(settings(**more), folder)
     return deployed_use_case(deployment_of(store, name), source)(None, None)
+
+
+def after_look(monkeypatch, store, number, happens):
+    """Let something happen right after the deployments were read so often."""
+    looks, look = [], store.deployments
+
+    def looked():
+        found = look()
+        looks.append(found)
+        if len(looks) == number:
+            happens()
+        return found
+
+    monkeypatch.setattr(store, "deployments", looked)

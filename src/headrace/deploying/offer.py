@@ -12,7 +12,7 @@ the store; and a driver runs what has that digest. What it deploys when it start
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -220,7 +220,7 @@ def deploy(
             **_chosen(settings, name),
         )
         if wanted not in before:
-            _put(store, wanted, before)
+            _put(store, wanted)
             changed.append(wanted)
     offer.shelf.sweep({deployment.digest for deployment in store.deployments()}, _mark_of(settings))
     return changed
@@ -228,13 +228,9 @@ def deploy(
 
 def configure(settings: Settings, store: Store, names: Collection[str]) -> None:
     """Let what is deployed at this moment be run as the YAML file says now."""
-    before = store.deployments()
-    for deployment in before:
-        if deployment.use_case not in names:
-            continue
-        wanted = replace(deployment, **_chosen(settings, deployment.use_case))
-        if wanted != deployment:
-            _put(store, wanted, before)
+    for name in names:
+        while not _configured(settings, store, name):
+            pass  # somebody deployed meanwhile, and that is what is deployed now
 
 
 def keep(settings: Settings, offer: Offer[Any]) -> None:
@@ -268,11 +264,24 @@ def driver_name(settings: Settings) -> str:
     return settings.driver.name or f"{socket.gethostname()}/{settings.module}"
 
 
-def _put(store: Store, wanted: Deployment, before: Sequence[Deployment]) -> None:
-    store.deploy(wanted)
-    for deployment in before:
+def _configured(settings: Settings, store: Store, name: str) -> bool:
+    """Whether it is now as the YAML file says, or not deployed at all."""
+    for deployment in store.deployments():
+        if deployment.use_case == name:
+            wanted = replace(deployment, **_chosen(settings, name))
+            return wanted == deployment or _put(store, wanted, over=deployment)
+    return True
+
+
+def _put(store: Store, wanted: Deployment, over: Deployment | None = None) -> bool:
+    """Deploy it and its reruns; ``over`` as the store has it."""
+    if not store.deploy(wanted, over=over):
+        return False
+    for deployment in store.deployments():
         if deployment.until and original(deployment.use_case) == wanted.use_case:
-            store.deploy(renewed_by(wanted, deployment))
+            # One that has ended by then is not to begin again.
+            store.deploy(renewed_by(wanted, deployment), over=deployment)
+    return True
 
 
 def _chosen(settings: Settings, name: str) -> dict[str, Any]:

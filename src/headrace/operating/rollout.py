@@ -97,11 +97,11 @@ def asked_again(store: Store, names: Collection[str], changed: Collection[str]) 
     """The deployments of these names, each with a revision that drivers have not answered yet.
 
     What was not changed is deployed once more as it is: who refused it tries again, and who runs it
-    says so now, and not some time ago.
+    says so now, and not some time ago. What somebody else has deployed meanwhile stays.
     """
     for deployment in store.deployments():
         if deployment.use_case in names and deployment.use_case not in changed:
-            store.deploy(deployment)
+            store.deploy(deployment, over=deployment)
     return [deployment for deployment in store.deployments() if deployment.use_case in names]
 
 

@@ -285,10 +285,13 @@ class Store(Protocol):
 
     # deployments and failures
 
-    def deploy(self, deployment: Deployment, *, anew: bool = False) -> bool:
+    def deploy(
+        self, deployment: Deployment, *, anew: bool = False, over: Deployment | None = None
+    ) -> bool:
         """Add or replace a use case; adds the streams of all tenants if it is for all.
 
-        With ``anew`` one that is there already is left alone, and the answer is False. Otherwise it
+        With ``anew`` one that is there already is left alone, and the answer is False; with
+        ``over``, as it was read, one that was deployed since, also as it was. Otherwise it
         has a larger ``revision`` from then on, also if nothing of it is other than before: drivers
         then answer it anew.
         """

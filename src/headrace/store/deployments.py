@@ -47,23 +47,31 @@ def every(connection: Connection) -> list[Deployment]:
     ]
 
 
-def deploy(connection: Connection, deployment: Deployment, *, anew: bool = False) -> bool:
+def deploy(
+    connection: Connection,
+    deployment: Deployment,
+    *,
+    anew: bool = False,
+    over: Deployment | None = None,
+) -> bool:
     """Add or replace a use case; add the streams that tenants lack if it is for all."""
     streams.topic_of(deployment.topic, "tenant")
     # It was raised for this.
     values = _row(deployment) | {"revision": connection.scalar(select(revisions.c.revision))}
     ours = deployments.c.use_case == deployment.use_case
-    topic = connection.scalar(select(deployments.c.topic).where(ours))
-    if topic is None:
+    known = connection.execute(select(deployments).where(ours)).one_or_none()
+    if over is not None and (known is None or known.revision != over.revision):
+        return False
+    if known is None:
         connection.execute(insert(deployments).values(values))
     elif anew:
         return False
-    elif topic == deployment.topic:
+    elif known.topic == deployment.topic:
         connection.execute(update(deployments).where(ours).values(values))
     else:
         raise ConfigError(
-            f"use case {deployment.use_case} reads topic {topic}, and its positions mean nothing "
-            f"in {deployment.topic}; deploy it under another name"
+            f"use case {deployment.use_case} reads topic {known.topic}, and its positions mean "
+            f"nothing in {deployment.topic}; deploy it under another name"
         )
     if deployment.all_tenants:
         _add_missing_streams(connection, deployment)

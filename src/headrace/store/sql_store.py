@@ -296,10 +296,12 @@ class SqlStore:
 
     # deployments and failures
 
-    def deploy(self, deployment: Deployment, *, anew: bool = False) -> bool:
+    def deploy(
+        self, deployment: Deployment, *, anew: bool = False, over: Deployment | None = None
+    ) -> bool:
         """Add or replace a use case; adds the streams of all tenants if it is for all."""
         with self._change() as connection:
-            return deployments.deploy(connection, deployment, anew=anew)
+            return deployments.deploy(connection, deployment, anew=anew, over=over)
 
     def deployments(self) -> list[Deployment]:
         """Deployed use cases, by name."""

@@ -37,6 +37,15 @@ class AnswersContract:
         assert _deployed(store) == again
         assert store.deployments() == [SCORE], "and is the same one in all that counts"
 
+    def test_what_was_deployed_meanwhile_is_not_deployed_over(self, store: Store) -> None:
+        assert not store.deploy(SCORE, over=SCORE), "it is not there"
+        store.deploy(SCORE)
+        (read,) = store.deployments()
+        newer = replace(SCORE, digest="cd34")
+        assert store.deploy(newer, over=read)
+        assert not store.deploy(SCORE, over=read)
+        assert store.deployments() == [newer]
+
     def test_what_a_deployment_says_to_people_is_kept(self, store: Store) -> None:
         told = replace(SCORE, guarantee="exactly-once", sink="SqlTable(name='scores')")
         store.deploy(told)

@@ -238,12 +238,16 @@ class StoreTwin(DriversTwin):
     # deployments
 
     @alone
-    def deploy(self, deployment: Deployment, *, anew: bool = False) -> bool:
+    def deploy(
+        self, deployment: Deployment, *, anew: bool = False, over: Deployment | None = None
+    ) -> bool:
         """Add or replace a use case; adds the streams of all tenants if it is for all."""
         topic_of(deployment.topic, "tenant")
         name = deployment.use_case
         known = self.data.deployments.get(name)
         if anew and known is not None:
+            return False
+        if over is not None and (known is None or known.revision != over.revision):
             return False
         if known is not None and known.topic != deployment.topic:
             raise ConfigError(f"use case {name} reads {known.topic}; deploy it under another name")

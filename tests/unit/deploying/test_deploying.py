@@ -5,10 +5,11 @@ import socket
 from dataclasses import replace
 
 import pytest
-from two_use_cases import answers, deployment_of, settings, write
+from two_use_cases import after_look, answers, deployment_of, settings, write
 
 from headrace.deploying.offer import (
     check_without_servers,
+    configure,
     connections_of,
     deploy,
     deployed_use_case,
@@ -48,6 +49,31 @@ def test_only_what_changed_is_deployed(tmp_path, store):
     assert deploy(settings(), load(settings(), tmp_path), store) == []
     chosen = settings(use_cases={"two": {"priority": 5}})
     assert [each.use_case for each in deploy(chosen, load(chosen, tmp_path), store)] == ["two"]
+
+
+def test_what_the_yaml_file_says_undoes_nothing_that_is_deployed_meanwhile(
+    tmp_path, store, monkeypatch
+):
+    write(tmp_path)
+    deploy(settings(), load(settings(), tmp_path), store)
+    newer = replace(deployment_of(store), digest="cd34")
+    after_look(monkeypatch, store, 1, lambda: store.deploy(newer))
+    configure(settings(use_cases={"one": {"priority": 5}}), store, ["one"])
+    assert deployment_of(store) == replace(newer, priority=5)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_rerun_that_ends_while_its_use_case_is_deployed_does_not_begin_again(
+    tmp_path, store, monkeypatch, number
+):
+    write(tmp_path, names=("one",))
+    deploy(settings(), load(settings(), tmp_path), store)
+    rerun = replace(deployment_of(store), use_case="one~1", until={0: 5})
+    store.deploy(rerun)
+    write(tmp_path, names=("one",), answer="2")
+    after_look(monkeypatch, store, number, lambda: store.deploy(replace(rerun, until={})))
+    deploy(settings(), load(settings(), tmp_path), store)
+    assert deployment_of(store, "one~1").until == {}
 
 
 def test_one_use_case_can_be_deployed_alone(tmp_path, store):

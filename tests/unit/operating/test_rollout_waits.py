@@ -1,6 +1,9 @@
 """Whoever deploys waits for the drivers that live, and for no others."""
 
+from dataclasses import replace
+
 import pytest
+from two_use_cases import after_look
 
 from headrace.model.records import Answer, Deployment, Peer
 from headrace.model.statistics import Report
@@ -112,6 +115,12 @@ def test_what_was_not_changed_is_asked_for_again_and_the_rest_is_let_alone(store
     after = {each.use_case: each.revision for each in found}
     assert after["score"] > before["score"]
     assert after["mail"] == before["mail"]
+
+
+def test_to_ask_again_undoes_nothing_that_is_deployed_meanwhile(store, monkeypatch):
+    newer = replace(SCORE, digest="ef56")
+    after_look(monkeypatch, store, 1, lambda: store.deploy(newer))
+    assert asked_again(store, ["score"], set()) == [newer]
 
 
 def test_reruns_that_are_over_are_nobodys(store):
