@@ -3,9 +3,11 @@
 uvicorn ends a connection that is idle between two requests, and nothing else: a client that sends
 one byte of a header each second keeps its place for ever, a header may be as long as memory, and
 one that does not read its answer holds what is left of it for ever, and so does one that was
-answered before its body was whole and sends the rest of it late. So the protocol is uvicorn's, with
+answered before its body was whole and sends the rest of it late, and requests that are sent without
+waiting for answers are read without end. So the protocol is uvicorn's, with
 a deadline for the header, a limit of its length, a deadline for the rest of a body that nobody
-reads, one for a write that makes no progress, and a limit of connections.
+reads, one for a write that makes no progress, a limit of connections, and no reading while requests
+wait.
 
 The clock of a header runs from the first moment a client may send it, which for a kept connection
 is its first byte: the quiet time before is uvicorn's keep-alive. Bodies that are read are bounded
@@ -122,6 +124,9 @@ class DoorProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Let the client take the rest of the answer, but not for ever."""
         super().on_response_complete()
+        if self.pipeline:
+            # It reads on after each answer, and a chunk may hold thousands of requests.
+            self.flow.pause_reading()
         if self.transport.is_closing():
             self._await_reader()
         elif self.cycle.response_complete and self.cycle.more_body:
