@@ -21,7 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="Customers: add, suspend, resume, r
 Name = Annotated[str, typer.Argument(help="The tenant, such as acme.", show_default=False)]
 Records = Annotated[
     float | None,
-    typer.Option("--records", min=0.001, help="Most records a second; none: no limit."),
+    typer.Option("--records", help="Most records a second; none: no limit."),
 ]
 Bytes = Annotated[
     float | None,
@@ -66,7 +66,7 @@ def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
 @app.command()
 def add(  # noqa: PLR0913, PLR0917 - options of a command
     name: Name,
-    weight: Annotated[float, typer.Option(min=0.001, help="Share against the others.")] = 1.0,
+    weight: Annotated[float, typer.Option(help="Share against the others.")] = 1.0,
     records_per_s: Records = None,
     bytes_per_s: Bytes = None,
     burst_s: Burst = None,
@@ -139,7 +139,7 @@ def remove(name: Name, yes: YesOption = False, config: ConfigOption = DEFAULT_CO
 @app.command()
 def weigh(
     name: Name,
-    weight: Annotated[float, typer.Argument(min=0.001, help="Share against the others.")],
+    weight: Annotated[float, typer.Argument(help="Share against the others.")],
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Set a tenant's share of the executors against the others.

@@ -47,3 +47,23 @@ def test_a_throttle_that_means_nothing_is_refused(headrace, store, words, told):
     assert result.exit_code == 2
     assert told in result.output
     assert throttle_of(store) == Throttle()
+
+
+def test_a_weight_and_a_limit_reach_as_far_down_as_the_store_has_them(headrace, store):
+    assert headrace("tenants", "weigh", "acme", "0.000001").exit_code == 0
+    assert store.tenants()[0].weight == 1e-6
+    assert headrace("tenants", "throttle", "acme", "--records", "0.0005").exit_code == 0
+    assert throttle_of(store).records_per_s == 0.0005
+
+
+@pytest.mark.parametrize("words", [("weigh", "acme", "0"), ("add", "aaa", "--weight", "0")])
+def test_a_weight_of_nothing_is_refused(headrace, words):
+    result = headrace("tenants", *words)
+    assert result.exit_code == 2
+    assert "weight 0.0 is not a number above 0" in result.output
+
+
+def test_a_limit_of_nothing_names_what_stops_a_tenant(headrace):
+    result = headrace("tenants", "throttle", "acme", "--records", "0")
+    assert result.exit_code == 2
+    assert "to stop a tenant suspend it" in " ".join(result.output.split())
