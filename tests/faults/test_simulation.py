@@ -12,9 +12,9 @@ import pytest
 
 from headrace.cycle import accounts, commit, driver, losses, replay, topics
 from headrace.cycle.board import Board, HeldStream, Lane
-from headrace.cycle.commit import Committer
 from headrace.cycle.letters import Kept, Letters
 from headrace.cycle.losses import Losses
+from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.reruns import Reruns
 from headrace.cycle.topics import Topics
 from headrace.errors import OutcomeUnknown, SinkUnavailable
@@ -159,7 +159,7 @@ def test_a_driver_that_does_not_read_positions_back_is_found(monkeypatch):
 
 
 def test_a_driver_that_forgets_what_it_wrote_down_is_found(monkeypatch):
-    monkeypatch.setattr(Committer, "find_recorded", lambda self, use_cases: None)
+    monkeypatch.setattr(RecordedWaves, "find", lambda self, use_cases: None)
     assert first_wrong(seeds=300, how="exactly-once-intent")
 
 

@@ -18,9 +18,10 @@ import structlog
 
 from headrace.crash_points import reached
 from headrace.cycle.accounts import Accounts
+from headrace.cycle.apply import Applier
 from headrace.cycle.beside import Threads, one_thread
 from headrace.cycle.board import NO_LIMIT, Board, HeldStream
-from headrace.cycle.commit import Committer
+from headrace.cycle.commit import Committed, Committer
 from headrace.cycle.failing import Failing
 from headrace.cycle.figures import Figures
 from headrace.cycle.gates import GateId, Gates, Rate, own_rates
@@ -32,7 +33,8 @@ from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_overdue
 from headrace.cycle.pacing import Pacing
 from headrace.cycle.reach import Reach, Server
-from headrace.cycle.replay import due_again, stopped
+from headrace.cycle.recorded import RecordedWaves
+from headrace.cycle.replay import stopped
 from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
 from headrace.cycle.telling import Facts, Teller
@@ -112,6 +114,8 @@ class Driver:
     board: Board = field(default_factory=Board)
     reporter: Reporter = field(default_factory=Reporter)
     _results: list[WaveResult] = field(default_factory=list)
+    #: the first of them, if it is in the store and the rest does not follow yet
+    _committed: Committed | None = None
     _turn: int = 0
     _draining: bool = False
     _recovered: bool = False
@@ -123,7 +127,9 @@ class Driver:
     leases: Leases = field(init=False)
     observer: Observer = field(init=False)
     failing: Failing = field(init=False)
+    recorded: RecordedWaves = field(init=False)
     committer: Committer = field(init=False)
+    applier: Applier = field(init=False)
     gates: Gates = field(init=False)
     accounts: Accounts = field(init=False)
     pacing: Pacing = field(default_factory=Pacing)
@@ -144,14 +150,15 @@ class Driver:
         self.observer = Observer(store, self.board, self.leases, losses, self.parts.log, asking)
         letters = Letters(self.parts.dead_letters, self.threads("letters"))
         self.failing = Failing(store, letters, self.board, self.reporter, clock)
-        self.committer = Committer(
-            store,
+        self.recorded = RecordedWaves(store, self.board, clock, self.name)
+        self.committer = Committer(store, self.board, self.recorded, clock)
+        self.applier = Applier(
             self.board,
             self.observer,
-            self.reporter,
             self.failing,
+            self.reporter,
+            self.recorded,
             clock,
-            self.name,
             self._returned,
         )
         self.gates = Gates(self._rates)
@@ -194,7 +201,7 @@ class Driver:
         """Nothing runs, and nothing that may run is left, as far as last seen."""
         now_s = self.parts.clock.monotonic_s()
         waiting = self.board.runnable(now_s)
-        replays = any(not stopped(wave, self.board) for _, wave in self.committer.replays)
+        replays = any(not stopped(wave, self.board) for _, wave in self.recorded.waiting)
         return not self.board.flights and not waiting and not replays and not self.observer.asks
 
     @property
@@ -285,7 +292,10 @@ class Driver:
     def _commit(self) -> None:
         while self._results:
             result = self._results[0]
-            self.committer.commit(result)
+            if self._committed is None:
+                self._committed = self.committer.commit(result)
+            self.applier.apply(self._committed)
+            self._committed = None
             self._results.pop(0)
             self.reporter.returned(result, self.parts.clock.now_s())
 
@@ -295,13 +305,13 @@ class Driver:
             self.observer.forget_revision()
             self._recovered = False
         if not self._recovered:
-            self.committer.find_recorded(newest)
-        self.observer.owed = self.committer.owed
+            self.recorded.find(newest)
+        self.observer.owed = self.recorded.streams
         if self.observer.control([each.deployment for each in newest.values()], now_s):
             try:
                 self.failing.reload(self.name)
                 # Another one of our name may have written waves down until its streams were taken.
-                self.committer.find_recorded(newest)
+                self.recorded.find(newest)
             except StoreUnavailable:
                 self.observer.forget_revision()
                 raise
@@ -334,7 +344,9 @@ class Driver:
 
     def _start(self) -> None:
         now_s = self.parts.clock.monotonic_s()
-        for wave in due_again(self.committer, self.versions, self.board, now_s):
+        for lane in self.recorded.short_logs(self.versions, now_s):
+            self.observer.ask_again(self.board.streams[lane.stream], lane.partition)
+        for wave in self.recorded.due(self.versions, now_s):
             self._launch(wave, len(wave.bins), fresh=False)
         free = self._free_slots()
         if free <= 0:
@@ -368,7 +380,7 @@ class Driver:
         if fresh and wave.intended:
             # Should the answer be lost, the wave may be recorded all the same: look for it then.
             self._recovered = False
-            recorded = self.committer.record(wave, self.slots)
+            recorded = self.recorded.record(wave, self.slots)
             self._recovered = True
             if recorded is None:
                 self.observer.forget_revision()  # the next turn sees who has its streams

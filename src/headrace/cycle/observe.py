@@ -104,8 +104,12 @@ class Observer:
 
     def reload_positions(self, streams: Collection[StreamId]) -> None:
         """Believe the store again, after any failure or refused commit."""
-        self.board.fill(self.store.load_positions(streams))
+        self.load_positions(streams)
         self._find_lost(streams)
+
+    def load_positions(self, streams: Collection[StreamId]) -> None:
+        """Take over where the store has these streams now."""
+        self.board.fill(self.store.load_positions(streams))
 
     def topics(self, now_s: float) -> None:
         """Learn ids and partitions; give new lanes their first position."""
@@ -231,7 +235,7 @@ class Observer:
 
     def _positions(self, streams: list[Stream]) -> None:
         held = [each.id for each in streams if each.id in self.board.streams]
-        self.board.fill(self.store.load_positions(held))
+        self.load_positions(held)
 
     def _follow(self, streams: list[Stream]) -> None:
         """Look at the topics of active streams, and ask for the ends of all but removed ones.

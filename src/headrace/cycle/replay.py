@@ -1,10 +1,7 @@
-"""Running recorded waves again, unchanged, after a driver died or a job failed.
+"""What becomes of a recorded wave in this turn: run, wait, divide, give up or forget.
 
-An intent says exactly which slices ran. Whether they did, nobody knows, but their effects have an
-identity, so running the very same slices again leaves the same state as once. New slices, cut
-elsewhere, would not: that is why a replay comes before any planning of these lanes.
-
-Only the epoch is new: the slices are ours now, and the moves must be made under our own token.
+Only the epoch of its slices is new: they are ours now, and the moves must be made under our own
+token.
 
 A replay waits for whatever its stream would wait for. Of a wave in which only some do, the others
 are divided from them first: nobody waits for somebody else's trouble.
@@ -18,7 +15,7 @@ too low an end, and new slices would leave effects beside those of the old one.
 A handler of DataFrames writes under the id of its wave. What goes on of such a wave keeps that id,
 so that it replaces all that a lost attempt left there, that of whoever waits included.
 
-A wave that no version here can run as it was holds back its streams, and tells people why.
+This only decides, and keeps on a lane what was told of its log; `recorded.py` does it.
 """
 
 from __future__ import annotations
@@ -27,17 +24,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-import structlog
-
 from headrace.cycle.board import Board
-from headrace.cycle.commit import Committer
-from headrace.cycle.versions import Versions
-from headrace.log_fields import of_stream
 from headrace.model.streams import LaneId, Order, Slice, State, StreamId
 from headrace.model.waves import Wave
 from headrace.policies.data_loss import CUT_PATIENCE_S, seen_short
-
-log = structlog.get_logger(__name__)
 
 #: a log that seems too short for what was recorded is asked for again so often
 _LOOK_EVERY_S = 2.0
@@ -73,7 +63,7 @@ class Replay:
         return {each: "stopped" if each in self.waiting else "" for each in streams}
 
 
-def look(recorded: Wave, is_time: bool, board: Board) -> Replay:
+def decide(recorded: Wave, is_time: bool, board: Board) -> Replay:
     """Decide about a recorded wave; ``is_time`` says that the wait after a failure is over."""
     due = renewed(recorded, board)
     streams, waiting = {piece.lane.stream for piece in due.slices}, stopped(due, board)
@@ -93,65 +83,6 @@ def look(recorded: Wave, is_time: bool, board: Board) -> Replay:
     else:
         step = Step.DIVIDE if waiting else Step.RUN
     return Replay(step, due, waiting, gone)
-
-
-def due_again(
-    committer: Committer, versions: Versions, board: Board, now_s: float
-) -> Iterator[Wave]:
-    """Each recorded wave that is to run now; it is no longer waited for once it has been started.
-
-    On the way those of which only some can run are divided, given up or forgotten, and what is left
-    is looked at in turn. What waits has its lanes all the same.
-    """
-    replays, at = committer.replays, 0
-    waves = [recorded for _, recorded in replays]
-    _hold_back(waves, versions, board)
-    committer.ask_again(past_the_end(waves, board, now_s))
-    while at < len(replays):
-        due_s, recorded = replays[at]
-        replay = look(recorded, due_s <= now_s, board)
-        # Nothing else of its lanes may be planned before it; their neighbours go on.
-        board.claimed(recorded, replay.due)
-        if replay.step is Step.RUN:
-            due = versions.again(replay.due)
-            assert due is not None, "it is held back"
-            yield due
-        left = _left(recorded, replay, committer, board)
-        replays[at : at + 1] = [(due_s, each) for each in left]
-        # What did not get less is not looked at again before the next turn.
-        if any(len(list(each.slices)) >= len(list(recorded.slices)) for each in left):
-            at += len(left)
-
-
-def _left(recorded: Wave, replay: Replay, committer: Committer, board: Board) -> list[Wave]:
-    """Do what was decided about a recorded wave; what is left to run of it."""
-    match replay.step:
-        case Step.RUN:
-            return []
-        case Step.WAIT:
-            return [recorded]
-        case Step.DIVIDE:
-            left = committer.divide(replay.due, replay.labels())
-            board.ended(recorded)
-            return left
-        case Step.GIVE_UP:
-            return committer.give_up(recorded, replay.gone)
-        case Step.FORGET:
-            # What is still to do is of streams not held yet, or in a second record.
-            return committer.forget(recorded)
-
-
-def _hold_back(waves: Iterable[Wave], versions: Versions, board: Board) -> None:
-    """Let the streams of waves that nothing here can run as they were wait for a decision."""
-    reasons = {
-        piece.lane.stream: versions.why_not(each, piece.lane.stream)
-        for each in waves
-        if versions.again(each) is None
-        for piece in renewed(each, board).slices
-    }
-    for stream in reasons.keys() - board.owing:
-        log.error("recorded slices can not run", **of_stream(stream), why=reasons[stream])
-    board.owe(reasons)
 
 
 def renewed(wave: Wave, board: Board) -> Wave:

@@ -145,13 +145,13 @@ def _begun(driver: Driver) -> bool:
 
 
 def _listen(driver: Driver, delays: Delays) -> None:
-    inner = driver.committer.on_result
+    inner = driver.applier.on_result
 
     def on_result(result: WaveResult) -> None:
         inner(result)
         delays.add(result)
 
-    driver.committer.on_result = on_result
+    driver.applier.on_result = on_result
 
 
 def _settled(driver: Driver) -> bool:

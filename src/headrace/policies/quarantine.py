@@ -24,7 +24,7 @@ smaller slices: so neighbours are safe, and the record to blame is found. When a
 nobody knows at which stream, its streams are divided into parts that run apart (`divided`), and
 the part that dies again is divided again: who comes through is innocent and free.
 
-Nothing here waits, stores or remembers; `cycle/commit.py` does what is decided.
+Nothing here waits, stores or remembers; `cycle/failing.py` does what is decided.
 """
 
 from __future__ import annotations

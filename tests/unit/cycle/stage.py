@@ -334,7 +334,7 @@ class Stage:
                 return
         board = self.driver.board
         left = [str(lane) for each in board.streams.values() for lane in each.lanes.values()]
-        told = f"{self.driver.committer.replays} {list(board.flights)} {left}"
+        told = f"{self.driver.recorded.waiting} {list(board.flights)} {left}"
         raise AssertionError(f"it does not come to rest: {told}")
 
     def at_rest(self):

@@ -104,7 +104,7 @@ def test_what_waits_to_run_again_of_a_tenant_since_added_again_is_cut_anew(world
     world.start()
     world.turns(2)
     waiting = [
-        piece.lane.tenant for _, wave in world.driver.committer.replays for piece in wave.slices
+        piece.lane.tenant for _, wave in world.driver.recorded.waiting for piece in wave.slices
     ]
     assert sorted(waiting) == ["acme", "bolt"]
     assert not world.driver.board.flights

@@ -464,7 +464,7 @@ def test_a_wave_that_is_divided_often_has_a_name_that_a_store_takes(world):
     world.turns(40, 1.0)
     assert all(effects(world, name) == list(range(5)) for name in tenants)
     assert world.store.pending_intents() == []
-    assert world.driver.committer._tries == {}
+    assert world.driver.recorded._times_lost == {}
 
 
 def test_a_tenant_that_takes_executors_with_it_does_not_hold_up_others_for_ever(world, monkeypatch):

@@ -156,5 +156,5 @@ def _why(world: World) -> str:
         board = life.driver.board
         working = [str(name) for name, each in board.streams.items() if each.has_work]
         told.append(f"{life.actor.name} holds {len(board.streams)}, has work in {working}")
-        told.append(f"replays {[wave.id for _, wave in life.driver.committer.replays]}")
+        told.append(f"replays {[wave.id for _, wave in life.driver.recorded.waiting]}")
     return "; ".join(told)

@@ -1,0 +1,248 @@
+"""Waves of exactly-once: written down before they run, and run again as they were.
+
+An intent says exactly which slices ran. Whether they did, nobody knows after a kill, but their
+effects have an identity, so running the very same slices again leaves the same state as once. New
+slices, cut elsewhere, would not: that is why what is recorded comes before any planning of its
+lanes.
+
+A wave that no version here can run as it was holds back its streams, and tells people why.
+
+Here is all that is done with them: recording, finding those of an earlier life, dividing, running
+again, giving up, forgetting. What is to be done with one in this turn is decided in `replay.py`,
+what is left of one that came back in `unfinished.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import structlog
+
+from headrace.cycle.board import Board
+from headrace.cycle.fences import Fences
+from headrace.cycle.parts import parts_of
+from headrace.cycle.replay import Replay, Step, decide, past_the_end, renewed
+from headrace.cycle.versions import Versions
+from headrace.log_fields import of_stream, of_wave
+from headrace.model.receipts import SliceError
+from headrace.model.records import Move
+from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.model.waves import Wave
+from headrace.policies.quarantine import HURTS_NEIGHBOURS, divided
+from headrace.ports import Clock, Finished, Store
+
+log = structlog.get_logger(__name__)
+
+#: a wave whose job was lost so often in a row may have a stream that executors die of
+LOST_OFTEN = 4
+
+
+class Waiting(NamedTuple):
+    """A recorded wave that is to run again."""
+
+    #: of the steady clock; not before
+    due_s: float
+    wave: Wave
+
+
+class Again(NamedTuple):
+    """What is left of a recorded wave whose job was lost."""
+
+    waves: list[Wave]
+    #: how often in a row its job was lost; 0 where it was divided, and need not wait
+    times: int
+
+
+@dataclass(slots=True)
+class RecordedWaves:
+    """The recorded waves of one driver."""
+
+    store: Store
+    board: Board
+    clock: Clock
+    #: the name that they are written down in
+    driver: str
+    #: those that are to run again, in the order in which they are looked at
+    waiting: list[Waiting] = field(default_factory=list)
+    #: how often in a row their jobs were lost, by wave
+    _times_lost: dict[str, int] = field(default_factory=dict)
+    #: those that were tried before, of which nobody knows what that left
+    _tried: set[str] = field(default_factory=set)
+    #: one whose recording was not answered
+    _unsure: Wave | None = None
+    _fences: Fences = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Give bins fences of this driver's name."""
+        self._fences = Fences(self.driver)
+
+    @property
+    def streams(self) -> set[StreamId]:
+        """Streams of which something waits to run again."""
+        return {piece.lane.stream for _, wave in self.waiting for piece in wave.slices}
+
+    # recording and finding
+
+    def record(self, wave: Wave, slots: int) -> Wave | None:
+        """Write a new wave down, with fences that no other has; None if its streams are others'.
+
+        Raises:
+            StoreUnavailable: it may be written down all the same; see ``find``.
+        """
+        others = [flight.wave for flight in self.board.flights.values()]
+        others += [waiting for _, waiting in self.waiting]
+        self._unsure = wave = self._fences.given(wave, others, slots)
+        recorded = self.store.record_intent(wave, self.driver)
+        self._unsure = None
+        return wave if recorded else None
+
+    def find(self, use_cases: Collection[str]) -> None:
+        """Recorded waves of an earlier life come back before anything is planned.
+
+        Of those that are known already some may be less by now: a tenant was added again.
+
+        The commit of one whose recording was not answered may still be under way, where nobody sees
+        it. To write it down again waits for that, and changes nothing if it was done.
+        """
+        if self._unsure is not None:
+            self.store.record_intent(self._unsure, self.driver)
+            self._unsure = None
+        now_s = self.clock.monotonic_s()
+        pending = self.store.pending_intents(self.driver)
+        due_s = {wave.id: at_s for at_s, wave in self.waiting}
+        for _, wave in self.waiting:
+            self.board.ended(wave)
+        self.waiting.clear()
+        for wave in pending:
+            if wave.use_case not in use_cases or wave.id in self.board.flights:
+                continue
+            self.waiting.append(Waiting(due_s.get(wave.id, now_s), wave))
+            if wave.id not in due_s:
+                self._tried.add(wave.id)
+                log.info("recorded wave found; it runs again unchanged", **of_wave(wave))
+
+    def was_tried(self, wave: Wave) -> bool:
+        """Whether an attempt was made at it of which nobody knows what it left."""
+        return wave.id in self._tried
+
+    # coming back
+
+    def finish(
+        self, wave: Wave, moves: Sequence[Move], over: Collection[Slice], rest: Collection[Wave]
+    ) -> Finished:
+        """Move positions; the ``rest`` stays written down, in parts where it has other names.
+
+        Raises:
+            StoreUnavailable: call again with the same.
+        """
+        parts = [part for part in rest if part.id != wave.id]
+        return self.store.finish_intent(wave.id, moves, self.driver, over=over, parts=parts)
+
+    def came_back(self, wave: Wave, left: Collection[Wave]) -> None:
+        """A wave's job came back; nothing is remembered of it but what is left."""
+        self._times_lost.pop(wave.id, None)
+        if wave.id not in [part.id for part in left]:
+            self._tried.discard(wave.id)
+
+    def lost(self, wave: Wave, error: SliceError) -> Again:
+        """A wave whose job was lost runs again as it was; in parts, if one of its streams kills it.
+
+        An executor that dies blames nobody, though a stream may be what it dies of. So a wave that
+        is lost again and again is divided as well, slowly, as most often it is the cluster.
+
+        What is left of it is the store's to say: a tenant may have been added again meanwhile.
+        """
+        streams = {piece.lane.stream for piece in wave.slices}
+        times = self._times_lost.get(wave.id, 0) + 1
+        if error.code in HURTS_NEIGHBOURS and len(streams) > 1:
+            return Again(self._divide(wave, divided(streams, wave.id)), times=0)
+        # A handler of frames writes under the name of the wave, which parts do not have.
+        apart = not wave.writes_by_id and len(streams) > 1
+        if apart and times % LOST_OFTEN == 0:
+            left = self._divide(wave, divided(streams, wave.id))
+        else:
+            left = self._forget(wave)
+        self._times_lost |= {part.id: times for part in left}
+        self._tried |= {part.id for part in left}
+        return Again(left, times)
+
+    # running again
+
+    def short_logs(self, versions: Versions, now_s: float) -> list[LaneId]:
+        """Lanes whose logs seem too short for what waits, each due to be asked again.
+
+        Streams of waves that nothing here can run as they were wait for a decision from now on.
+        """
+        waves = [wave for _, wave in self.waiting]
+        reasons = {
+            piece.lane.stream: versions.why_not(wave, piece.lane.stream)
+            for wave in waves
+            if versions.again(wave) is None
+            for piece in renewed(wave, self.board).slices
+        }
+        for stream in reasons.keys() - self.board.owing:
+            log.error("recorded slices can not run", **of_stream(stream), why=reasons[stream])
+        self.board.owe(reasons)
+        return past_the_end(waves, self.board, now_s)
+
+    def due(self, versions: Versions, now_s: float) -> Iterator[Wave]:
+        """Each wave that is to run now; it waits no longer once it has been started.
+
+        On the way those of which only some can run are divided, given up or forgotten, and what is
+        left is looked at in turn. What waits has its lanes all the same.
+        """
+        at = 0
+        while at < len(self.waiting):
+            due_s, wave = self.waiting[at]
+            replay = decide(wave, due_s <= now_s, self.board)
+            # Nothing else of its lanes may be planned before it; their neighbours go on.
+            self.board.claimed(wave, replay.due)
+            if replay.step is Step.RUN:
+                again = versions.again(replay.due)
+                assert again is not None, "it is held back"
+                yield again
+            left = self._left(wave, replay)
+            self.waiting[at : at + 1] = [Waiting(due_s, part) for part in left]
+            # What did not get less is not looked at again before the next turn.
+            if any(len(list(part.slices)) >= len(list(wave.slices)) for part in left):
+                at += len(left)
+
+    def _left(self, wave: Wave, replay: Replay) -> list[Wave]:
+        """Do what was decided about a recorded wave; what is left to run of it."""
+        match replay.step:
+            case Step.RUN:
+                return []
+            case Step.WAIT:
+                return [wave]
+            case Step.DIVIDE:
+                left = self._divide(replay.due, replay.labels())
+                self.board.ended(wave)
+                return left
+            case Step.GIVE_UP:
+                return self._give_up(wave, replay.gone)
+            case Step.FORGET:
+                # What is still to do is of streams not held yet, or in a second record.
+                return self._forget(wave)
+
+    def _divide(self, wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
+        """Write a wave down in parts, a part for each label; what is left to run of it."""
+        parts = parts_of(wave, labels)
+        self._times_lost.pop(wave.id, None)
+        return self.store.finish_intent(wave.id, [], self.driver, parts=parts).left
+
+    def _give_up(self, wave: Wave, slices: Collection[Slice]) -> list[Wave]:
+        """Forget slices of a wave that can never run again; what is left to run of it."""
+        left = self.store.finish_intent(wave.id, [], self.driver, over=slices).left
+        self.board.ended(wave)
+        log.warning("recorded slices given up: their logs lost some of them", **of_wave(wave))
+        return left
+
+    def _forget(self, wave: Wave) -> list[Wave]:
+        """A wave of which nothing is due here is over, but for what is left to run."""
+        left = self.store.finish_intent(wave.id, [], self.driver).left
+        if not left:
+            self._times_lost.pop(wave.id, None)
+            self._tried.discard(wave.id)
+        return left

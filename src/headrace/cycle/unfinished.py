@@ -1,0 +1,141 @@
+"""What of a recorded wave is to run again as it was, after its results came back.
+
+An earlier attempt, of another life or of a task that Spark ran again, may have written an effect
+that nobody heard of. Other slices would leave theirs beside it. So what was not reached, or met
+trouble that passes, stays written down just as it is.
+
+This only decides. `recorded.py` keeps what is said here, and `commit.py` asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from headrace.cycle.board import Board
+from headrace.cycle.parts import parts_of
+from headrace.model.receipts import Receipt
+from headrace.model.streams import Order, Slice, State
+from headrace.model.waves import Wave
+from headrace.policies.data_loss import ABOUT_THE_LOG, NOT_READ
+from headrace.policies.quarantine import ABOUT_RECORDS, HURTS_NEIGHBOURS
+from headrace.ports import WaveResult
+
+
+def unfinished(result: WaveResult, board: Board, *, tried: bool) -> list[Wave]:
+    """What of a recorded wave runs again, as one wave or as parts of it.
+
+    What was only not reached runs together, as there is nothing against it, and every stream that
+    met trouble runs apart from the others.
+
+    Args:
+        result: of the wave.
+        board: with its lanes as they were before this result.
+        tried: whether an attempt was made before, of which nobody knows what it left.
+    """
+    again = _slices(result, board)
+    left = result.wave.only(again.__contains__)
+    if result.wave.writes_by_id and _wrote_nothing(result, tried=tried):
+        # Only under this id is met what an earlier attempt may have written under it.
+        return [left]
+    troubled = {
+        receipt.slice.lane.stream for receipt in result.receipts if receipt.error is not None
+    }
+    streams = {piece.lane.stream for piece in again}
+    labels = {stream: str(stream) if stream in troubled else "" for stream in streams}
+    if left == result.wave and len(set(labels.values())) == 1:
+        return [left]
+    return parts_of(left, labels)
+
+
+def over(result: WaveResult, left: Collection[Wave]) -> list[Slice]:
+    """Slices of a recorded wave that came to nothing, and are not to run again as they were."""
+    again = {piece for wave in left for piece in wave.slices}
+    lost = {receipt.slice.lane.stream for receipt in result.receipts if receipt.superseded}
+    return [
+        receipt.slice
+        for receipt in result.receipts
+        if receipt.slice not in again and receipt.slice.lane.stream not in lost
+    ]
+
+
+def runs_whole(receipt: Receipt, board: Board) -> bool:
+    """Whether a recorded slice that its worker hung or died at is tried once more as it was.
+
+    It may have been killed by somebody else, and have left its effect in an earlier attempt, beside
+    which smaller slices would leave theirs. A slice that ends so as often as the use case retries
+    has a handler that never came to its end: there smaller ones find the record.
+    """
+    error, piece = receipt.error, receipt.slice
+    held, lane = board.streams.get(piece.lane.stream), board.lane(piece.lane)
+    if error is None or held is None or lane is None or error.temporary:
+        return False
+    if error.code not in HURTS_NEIGHBOURS:
+        return False
+    begin = error.offset in (None, piece.from_offset)
+    return begin and _nothing_done(receipt) and lane.attempts < held.deployment.retries
+
+
+def _slices(result: WaveResult, board: Board) -> set[Slice]:
+    again = {
+        receipt.slice
+        for receipt in result.receipts
+        if _untouched(receipt) or runs_whole(receipt, board) or _doubted(receipt, board)
+    }
+    terms = result.wave.terms
+    if terms is None or terms.order is not Order.STREAM:
+        return again
+    # Its lanes are merged: what is left of one cannot run without the others.
+    ended = {piece.lane.stream for piece in result.wave.slices if piece not in again}
+    return {piece for piece in again if piece.lane.stream not in ended}
+
+
+def _wrote_nothing(result: WaveResult, *, tried: bool) -> bool:
+    """Whether a handler that writes under the id of its wave was not called, or raised.
+
+    What raises has not written. If it did so in the first attempt, nothing is there.
+    """
+    if all(map(_unread, result.receipts)):
+        return True
+    return tried and any(map(_passed_up, result.receipts))
+
+
+def _doubted(receipt: Receipt, board: Board) -> bool:
+    """Whether a log is to be looked at before a slice counts as lost with it.
+
+    A broker that is cut off may not have what others do. What is lost indeed shows where the lane
+    goes on; of a stream that was removed nobody looks any more.
+    """
+    held = board.streams.get(receipt.slice.lane.stream)
+    about_log = receipt.error is not None and receipt.error.code in ABOUT_THE_LOG
+    there = held is not None and held.state is not State.REMOVED
+    return about_log and there and _nothing_done(receipt)
+
+
+def _untouched(receipt: Receipt) -> bool:
+    """Whether nothing was done of a slice, for want of time or for trouble that is not its own.
+
+    What is neither of its records nor of its log passes, be it when a person has come: a warehouse
+    that is read-only, a right that was taken away.
+    """
+    error = receipt.error
+    passes = error is None or error.temporary or error.code not in ABOUT_RECORDS | ABOUT_THE_LOG
+    return passes and _nothing_done(receipt)
+
+
+def _unread(receipt: Receipt) -> bool:
+    """Whether nobody would hand the slice's records out just now."""
+    error = receipt.error
+    return error is not None and error.code in NOT_READ and _nothing_done(receipt)
+
+
+def _passed_up(receipt: Receipt) -> bool:
+    """Whether the slice was read, and its handler met trouble that passes."""
+    error = receipt.error
+    if error is None or not error.temporary or error.code in NOT_READ:
+        return False
+    return _nothing_done(receipt)
+
+
+def _nothing_done(receipt: Receipt) -> bool:
+    nothing = receipt.reached == receipt.slice.from_offset < receipt.slice.until_offset
+    return nothing and not receipt.committed and not receipt.superseded
