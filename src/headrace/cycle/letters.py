@@ -22,7 +22,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.errors import HeadraceError, Temporary
+from headrace.errors import HeadraceError, Temporary, words_of
 from headrace.model.records import Move
 from headrace.model.streams import LaneId
 from headrace.policies.holding import may_hold
@@ -104,7 +104,8 @@ class Letters:
                 self._running = self._begun()
             if not self._running.done():
                 break
-            came, self._running = self._running.result(), None
+            running, self._running = self._running, None
+            came = running.result()
             for each in came:
                 self._heed(each)
             found += came
@@ -146,12 +147,23 @@ def _keep(dead_letters: DeadLetters, some: Sequence[Aside], closing: threading.E
     for each in some:
         if closing.is_set():
             break
-        try:
-            dead_letters.keep([each.letter])
-        except HeadraceError as error:
-            came.append(Kept(each, error))
-            if isinstance(error, Temporary):
-                break
-        else:
-            came.append(Kept(each, None))
+        came.append(Kept(each, _trouble_with(each, dead_letters)))
+        if isinstance(came[-1].error, Temporary):
+            break
     return came
+
+
+def _trouble_with(aside: Aside, dead_letters: DeadLetters) -> HeadraceError | None:
+    """Keep a letter; why it is not kept, if it is not.
+
+    Whatever a client raises is its lane's trouble, and not the turn's, where all lanes would stop.
+    """
+    try:
+        dead_letters.keep([aside.letter])
+    except AssertionError:  # an invariant of our own
+        raise
+    except HeadraceError as error:
+        return error
+    except Exception as fault:
+        return Temporary(f"the dead letters failed: {words_of(fault)}")
+    return None

@@ -25,7 +25,10 @@ class Later(Executor):
 
     def go_on(self):
         future, call = self.jobs.pop(0)
-        future.set_result(call())
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
 
 
 @pytest.fixture
@@ -251,3 +254,19 @@ def test_a_tenant_with_many_lanes_leaves_room_for_the_letters_of_others(
             world.turns(1)
         world.turns(3, seconds=1.0)
     assert set(world.positions().values()) == {3}
+
+
+def test_a_fault_of_the_dead_letters_is_their_lanes_trouble_and_passes(world, later):
+    thread = later(*NAMES)
+    world.dead_letters.fail_next(TypeError("odd client"))
+    thread.go_on()
+    world.turns(1)
+    (failed,) = (name for name in NAMES if "is not kept" in world.row(name).note)
+    assert world.row(failed).note == (
+        "partition 0: the dead letter of offset 1 is not kept: the dead letters failed: "
+        "TypeError: odd client"
+    )
+    while thread.jobs:
+        thread.go_on()
+        world.turns(5, seconds=1.0)
+    assert set(at(world).values()) == {3}
