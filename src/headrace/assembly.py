@@ -13,7 +13,7 @@ import gc
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -138,68 +138,44 @@ def assembled(
     connections = connections_of(settings, folder)
     _refuse_sqlite_on_a_cluster(settings.master, connections.database_url)
     limits, slots = limits_of(settings.driver), slot_limits_of(settings.driver)
-    store = open_store(connections.database_url)
-    try:
+    with ExitStack() as stack:
+        # What stays frozen is never freed, and libraries call it a leak when Python ends.
+        stack.callback(gc.unfreeze)
+        store = stack.enter_context(closing(open_store(connections.database_url)))
         before = {each.use_case for each in store.deployments()}
         names = begin(settings, folder, store, anew=anew, stay=stay)
-    except BaseException:
-        store.close()
-        raise
-    connections = with_seal_key(connections, store)
-    log_of_kafka = KafkaLog(connections.kafka)
-    session = build_session(
-        app_name,
-        settings.master,
-        {**_elastic(settings.driver), **settings.spark},
-        {name: settings.of_use_case(name).priority for name in names},
-    )
-    letters = KafkaDeadLettersFactory()
-    traces = tracing.opened("headrace-driver")
-    tools = Tools(
-        connections, KafkaReaderFactory(), SqlPositionsFactory(), letters, traces is not None
-    )
-    engine = SparkEngine(session, tools)
-    dead_letters = letters.open(connections)
-    mirror = mirror_of(settings.driver, connections)
-    parts = Parts(
-        store, log_of_kafka, engine, dead_letters, SystemClock(), mirror, store.statistics
-    )
-    driver = Driver(
-        parts,
-        uuid.uuid4().hex[:12],
-        limits,
-        slots,
-        name=driver_name(settings),
-        lease_s=settings.driver.lease,
-    )
-    driver.reporter.tracing = traces
-    made = Assembly(
-        driver,
-        store,
-        engine,
-        connections,
-        settings.driver.drain_timeout,
-        source_of(settings, folder),
-    )
-    try:
+        connections = with_seal_key(connections, store)
+        log_of_kafka = stack.enter_context(closing(KafkaLog(connections.kafka)))
+        options = {**_elastic(settings.driver), **settings.spark}
+        priorities = {name: settings.of_use_case(name).priority for name in names}
+        session = build_session(app_name, settings.master, options, priorities)
+        stack.callback(session.stop)
         _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections.database_url)
+        traces = tracing.opened("headrace-driver")
+        if traces is not None:
+            stack.callback(traces.close)
+        letters = KafkaDeadLettersFactory()
+        tools = Tools(
+            connections, KafkaReaderFactory(), SqlPositionsFactory(), letters, traces is not None
+        )
+        engine = stack.enter_context(closing(SparkEngine(session, tools)))
+        dead_letters = stack.enter_context(closing(letters.open(connections)))
+        mirror = mirror_of(settings.driver, connections)
+        parts = Parts(
+            store, log_of_kafka, engine, dead_letters, SystemClock(), mirror, store.statistics
+        )
+        name, lease_s = driver_name(settings), settings.driver.lease
+        driver = Driver(parts, uuid.uuid4().hex[:12], limits, slots, name=name, lease_s=lease_s)
+        stack.enter_context(closing(driver))
+        driver.reporter.tracing = traces
+        source, drain_timeout_s = source_of(settings, folder), settings.driver.drain_timeout
+        made = Assembly(driver, store, engine, connections, drain_timeout_s, source)
         made.taking.look(names)
         made.taking.swap()
         made.taking.refuse_idleness(may_wait=bool(before & names))
         engine.warm_up()
         calm_garbage_collection()
         yield made
-    finally:
-        driver.close()
-        engine.close()
-        dead_letters.close()
-        log_of_kafka.close()
-        store.close()
-        session.stop()
-        if traces is not None:
-            traces.close()
-        # What stays frozen is never freed, and libraries call it a leak when Python ends.
-        gc.unfreeze()
 
 
 def refuse_early(settings: Settings, folder: Path, database_url: str) -> None:

@@ -7,13 +7,17 @@ import pytest
 from two_use_cases import settings, write
 
 from headrace.assembly import Assembly, assembled, limits_of, slot_limits_of
+from headrace.connectors.kafka import KafkaLog
+from headrace.connectors.kafka.dead_letters import KafkaDeadLetters
 from headrace.cycle.driver import Driver, Parts
 from headrace.deploying.offer import deploy, load, source_of
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.streams import Tenant
 from headrace.ports import Connections
 from headrace.settings import DriverSettings
+from headrace.spark.engine import SparkEngine
 from headrace.store import SqlPositionsFactory
+from headrace.store.sql_store import SqlStore
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_twin import DeadLettersTwin
 from headrace.testing.engine_twin import InProcessEngine
@@ -60,6 +64,59 @@ def test_a_cluster_that_only_spark_submit_knows_counts_too(tmp_path, monkeypatch
         with assembled(settings(**given), tmp_path) as made:
             assert made.engine.session is session
     assert session.stopped
+
+
+class _Failed(Exception):
+    """What a part is made to raise."""
+
+
+def _fails(*_, **__):
+    raise _Failed
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """Names of the parts that were closed, in order; there is no Spark."""
+    names = []
+    session = _SessionOf("local[2]")
+
+    def noted(name, close):
+        return lambda each: (names.append(name), close(each))[1]
+
+    for kind in (SqlStore, KafkaLog, SparkEngine, KafkaDeadLetters, Driver, _SessionOf):
+        method = "stop" if kind is _SessionOf else "close"
+        monkeypatch.setattr(kind, method, noted(kind.__name__, getattr(kind, method)))
+    monkeypatch.setattr("headrace.assembly.build_session", lambda *_: session)
+    monkeypatch.setattr("headrace.assembly.calm_garbage_collection", lambda: None)
+    return names
+
+
+@pytest.mark.parametrize("part", ["with_seal_key", "KafkaLog", "build_session", "Driver"])
+def test_a_part_that_cannot_be_made_leaves_none_open(tmp_path, monkeypatch, closed, part):
+    write(tmp_path)
+    monkeypatch.setattr(f"headrace.assembly.{part}", _fails)
+    given = settings(master="local[2]", database_url=f"sqlite:///{tmp_path}/store.db")
+    with pytest.raises(_Failed), assembled(given, tmp_path):
+        pass
+    assert (
+        closed
+        == {
+            "with_seal_key": ["SqlStore"],
+            "KafkaLog": ["SqlStore"],
+            "build_session": ["KafkaLog", "SqlStore"],
+            "Driver": ["KafkaDeadLetters", "SparkEngine", "_SessionOf", "KafkaLog", "SqlStore"],
+        }[part]
+    )
+
+
+def test_a_part_that_cannot_be_closed_keeps_no_other_open(tmp_path, monkeypatch, closed):
+    write(tmp_path)
+    given = settings(master="local[2]", database_url=f"sqlite:///{tmp_path}/store.db")
+    for kind in (Driver, SparkEngine):
+        monkeypatch.setattr(kind, "close", _fails)
+    with pytest.raises(_Failed), assembled(given, tmp_path):
+        pass
+    assert closed == ["KafkaDeadLetters", "_SessionOf", "KafkaLog", "SqlStore"]
 
 
 def test_limits_are_as_configured():
