@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -20,6 +20,7 @@ from pyspark import SparkContext, SparkStageInfo
 from pyspark.sql import SparkSession
 
 from headrace.spark.executors import known_slots, live_executors
+from headrace.spark.wave_threads import WaveThreads
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +65,7 @@ class Spark:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._closed = threading.Event()
-        self._threads = ThreadPoolExecutor(_MOST, thread_name_prefix="headrace-spark")
+        self._threads = WaveThreads(_MOST, "spark")
         #: tasks that the executors can run at once
         self.slots = Asked(self, lambda: known_slots(session), 1)
         self.executors = Asked(self, lambda: live_executors(session), 1)
@@ -92,10 +93,13 @@ class Spark:
         """Make a call in a thread; None if it is too late for that."""
         return None if self._closed.is_set() else self._threads.submit(call)
 
-    def close(self) -> None:
-        """Ask nothing any more, and wait for what is being asked; the last answers stand."""
+    def close(self, timeout_s: float) -> bool:
+        """Ask nothing any more, and wait for what is being asked; whether all was answered in time.
+
+        The last answers stand. A question that hangs is left behind: it ends with the process.
+        """
         self._closed.set()
-        self._threads.shutdown(wait=True)
+        return self._threads.close(timeout_s)
 
     @property
     def is_stopped(self) -> bool:

@@ -98,7 +98,7 @@ class SparkEngine:
     fixed_slots: int | None = None
     #: waves that may be with Spark at once, each with a thread that waits for it
     most_waves: int = 1_000
-    #: longest wait at the end for a handler of DataFrames, which nobody can interrupt
+    #: longest wait at the end for what nobody can interrupt: a handler of DataFrames, and Spark
     close_s: float = _CLOSE_S
     _slots: tuple[float, int] = (-_KNOWN_S, 1)
     #: when it was last asked whether Spark is there
@@ -241,14 +241,17 @@ class SparkEngine:
         """Cancel what runs and wait until it is dead; the session belongs to whoever made it.
 
         A handler of DataFrames that computes in this process is beyond a cancel. It is waited for
-        no longer than ``close_s``, and left behind: it ends with the process.
+        no longer than ``close_s``, and left behind: it ends with the process. So is a question
+        that Spark does not answer; the two share that time.
         """
+        until_s = time.monotonic() + self.close_s
         for wave_id in list(self._groups):
             self.cancel(wave_id)
         if not self._threads.close(self.close_s):
             left = sorted(self._groups)
             log.error("waves are left behind, they do not end", waves=left, seconds=self.close_s)
-        self._spark.close()
+        if not self._spark.close(max(0.0, until_s - time.monotonic())):
+            log.error("questions to Spark are left behind, it hangs", seconds=self.close_s)
 
     def _refuse_if_stopped(self) -> None:
         """Every job of a context that has ended fails as if an executor was lost, for ever."""

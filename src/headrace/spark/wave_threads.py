@@ -1,9 +1,10 @@
-"""Threads that wait for Spark jobs, of which one may never come back.
+"""Threads that wait for Spark, of which one may never come back.
 
 A thread that waits for a job is used again by the next wave, because Spark opens a connection for
 each thread. That is what Python's own pool does. But Python joins the threads of its pools when a
 process ends, and a handler of DataFrames runs in such a thread: one that never returns would keep a
-driver that was stopped from ever ending. These threads are left behind when their time is over.
+driver that was stopped from ever ending; so would a question to a Spark that hangs. These threads
+are left behind when their time is over.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class WaveThreads:
     """Runs calls, each in a thread of its own; what comes when all are busy waits."""
 
     most: int
+    #: what stack dumps call them
+    name: str = "wave"
     _calls: queue.SimpleQueue[Callable[[], None] | None] = field(default_factory=queue.SimpleQueue)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _threads: int = 0
@@ -38,7 +41,7 @@ class WaveThreads:
             # As many threads as calls are enough, whichever of them takes which call.
             if self._threads < min(self.most, len(self._pending)):
                 self._threads += 1
-                name = f"headrace-wave-{self._threads}"
+                name = f"headrace-{self.name}-{self._threads}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
         done.add_done_callback(self._over)
         return done

@@ -1,5 +1,6 @@
 """What an engine says of failed jobs, and which code its tasks are told to keep."""
 
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -75,6 +76,19 @@ def test_a_session_that_a_handler_has_stopped_is_told_as_such():
     with pytest.raises(EngineStopped, match="no handler may do"):
         engine.finished(0)
     engine.close()
+
+
+def test_a_question_that_hangs_is_left_behind_at_the_end(capsys):
+    tools = Tools(Connections({}, ""), NumbersReader(), None, None)
+    engine = SparkEngine(SimpleNamespace(), tools, close_s=0.05)
+    hangs = threading.Event()
+    engine._spark.submit(lambda: hangs.wait(60))
+    closing = threading.Thread(target=engine.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
+    assert "questions to Spark are left behind" in capsys.readouterr().out
+    hangs.set()
 
 
 class Inline:
