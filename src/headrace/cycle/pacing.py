@@ -123,6 +123,7 @@ class Pacing:
         for name in concerned:
             window = _window(counts.get(name, _Count()), seconds, waiting[name])
             self._set(name, paced(self.paces.get(name, Pace()), self.gains, window))
+        self._forget(use_cases.values())
 
     def rates(self, use_case: UseCase) -> dict[GateId, Rate]:
         """The gates that its streams stand behind now."""
@@ -140,6 +141,13 @@ class Pacing:
             for name, found in rates.items()
             if found
         }
+
+    def _forget(self, use_cases: Iterable[UseCase]) -> None:
+        """Keep no pace that none of these use cases keeps, once it is lifted."""
+        kept = {name for each in use_cases for name in keys_of(each)}
+        for name, pace in list(self.paces.items()):
+            if name not in kept and pace.rate_per_s is None:
+                del self.paces[name]
 
     def _set(self, name: GateId, pace: Pace) -> None:
         before = self.paces.get(name, Pace())

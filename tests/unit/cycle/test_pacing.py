@@ -1,7 +1,9 @@
 """Backpressure and elasticity in the loop."""
 
+import pytest
+
 from headrace.cycle.gates import GateId
-from headrace.cycle.pacing import Pacing
+from headrace.cycle.pacing import Pacing, keys_of
 from headrace.errors import SinkUnavailable
 from headrace.model.receipts import Receipt
 from headrace.model.streams import LaneId, Slice
@@ -58,6 +60,23 @@ def test_a_wrong_guess_is_no_overload(world):
 def test_a_sink_that_refuses_most_streams_is_asked_less(world):
     found = paces(world, (0.1, "abcdef", "abcde"))
     assert all(each is not None for each in found.values())
+
+
+@pytest.mark.parametrize("seconds", [0.2, 4.0])
+def test_of_a_use_case_that_is_gone_no_pace_is_kept_once_it_is_lifted(world, seconds):
+    one, two, made = world.make(), world.make(name="two"), Pacing()
+    made.look([], {}, 0.0)
+    both = {each.name: each for each in (one, two)}
+    for now_s in range(1, 4):
+        for each in both.values():
+            made.add(result(each, seconds, "abc"), each, known=True)
+        made.look([], both, float(now_s))
+    gone = GateId("use case", "two")
+    made.look([], {one.name: one}, 4.0)
+    assert (gone in made.paces) == (seconds > 1.0), "one that is in force stays"
+    for now_s in range(5, 15):
+        made.look([], {one.name: one}, float(now_s))
+    assert set(made.paces) == set(keys_of(one))
 
 
 def test_one_tenants_own_trouble_sets_nobodys_pace(world):
