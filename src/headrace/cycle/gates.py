@@ -24,6 +24,9 @@ from headrace.model.streams import Slice, StreamId
 from headrace.planning.demand import level
 from headrace.policies.throttle import Bucket
 
+#: a gate that is full and that no stream wanted to pass for so long is forgotten
+KEPT_S = 600.0
+
 
 class GateId(NamedTuple):
     """Whose gate it is, such as ``("tenant", "acme")``."""
@@ -100,6 +103,15 @@ class Gate:
         self.records = self.records.given_back(records) if self.records else None
         self.bytes = self.bytes.given_back(bytes_) if self.bytes else None
 
+    def rests(self, now_s: float) -> bool:
+        """Whether one that is made anew when a stream comes again is as good as this one.
+
+        Not as long as it owes, or is not full: to go and to come again would give a burst. And only
+        after a while, as a full one whose rate then changes gets no fuller by that.
+        """
+        buckets = [each for each in (self.records, self.bytes) if each is not None]
+        return all(now_s - each.at_s >= KEPT_S and each.refilled(now_s).is_full for each in buckets)
+
 
 class Toll(NamedTuple):
     """What was taken at one gate."""
@@ -132,10 +144,12 @@ class Gates:
     rates_of: RatesOf
     gates: dict[GateId, Gate] = field(default_factory=dict)
     _turn: int = 0
+    _swept_at_s: float = float("-inf")
 
     def allowances(self, streams: Sequence[HeldStream], now_s: float) -> dict[StreamId, Allowance]:
         """What each of these runnable streams may take now; those without a limit are left out."""
         self._turn += 1
+        self._forget(now_s)
         behind: dict[GateId, list[HeldStream]] = {}
         for held in streams:
             held.throttled = False
@@ -156,6 +170,12 @@ class Gates:
         gates = [self._at(name, rate, now_s) for name, rate in self.rates_of(held).items()]
         bytes_ = piece.size * held.cost.bytes_per_record
         return Fare(tuple(gate.spend(piece.size, bytes_) for gate in gates))
+
+    def _forget(self, now_s: float) -> None:
+        if now_s - self._swept_at_s >= KEPT_S:
+            self._swept_at_s = now_s
+            for name in [name for name, gate in self.gates.items() if gate.rests(now_s)]:
+                del self.gates[name]
 
     def _at(self, name: GateId, rate: Rate, now_s: float) -> Gate:
         gate = self.gates.get(name)

@@ -40,6 +40,11 @@ class Bucket:
         # Below 1 no whole record would ever fit; at 0.5/s one passes every two seconds.
         return max(1.0, self.rate_per_s * self.burst_s)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it holds what one holds that nothing was taken from yet."""
+        return self.tokens >= self.burst
+
     def refilled(self, now_s: float) -> Bucket:
         """The bucket at ``now_s``.
 

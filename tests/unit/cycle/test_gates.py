@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.cycle.board import HeldStream, Lane
-from headrace.cycle.gates import GateId, Gates, Rate
+from headrace.cycle.gates import KEPT_S, GateId, Gates, Rate
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, Stream, StreamId, Tenant
@@ -106,6 +106,31 @@ def test_changing_a_rate_or_its_burst_often_gives_no_burst_each_time(changes, ch
         made.passed(one, piece(one, records), 0.0)
         taken += records
     assert taken <= 11
+
+
+def test_a_gate_that_nobody_comes_to_is_forgotten_once_it_is_full():
+    one = held("keep", 100)
+    made = gates(Rate(10.0, 1000.0, 1.0), one)
+    made.passed(one, piece(one, 10), 0.0)
+    made.allowances([], KEPT_S - 1)
+    assert ACME in made.gates
+    made.allowances([], 2 * KEPT_S)
+    assert made.gates == {}
+    assert records_of(made, [one], 2 * KEPT_S) == [10]
+
+
+@pytest.mark.parametrize(
+    ("rate", "size", "pauses", "left"),
+    [(Rate(0.01, None, 1_000.0), 10, 1, 6), (Rate(1.0, None, 1.0), 5_000, 4, 0)],
+    ids=["not full", "owes"],
+)
+def test_one_who_goes_and_comes_again_has_no_burst_by_it(rate, size, pauses, left):
+    one = held("keep", 10_000)
+    made = gates(rate, one)
+    made.passed(one, piece(one, size), 0.0)
+    for number in range(pauses + 1):
+        made.allowances([], number * KEPT_S)
+    assert records_of(made, [one], pauses * KEPT_S) == [left]
 
 
 @given(
