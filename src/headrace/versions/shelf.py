@@ -29,6 +29,8 @@ from headrace.versions.code import Code, LocalModule
 #: a version that no store has deployed any more stays so long
 KEPT_S = 7 * 86_400.0
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+#: left by a process that was killed over it
+_HALF_MADE = re.compile(r"\.[0-9a-f]{32}")
 _MANIFEST = "manifest.json"
 _MARKS = "deployed-by"
 
@@ -86,7 +88,7 @@ class Shelf:
         return code
 
     def sweep(self, in_use: Collection[str], by: str) -> None:
-        """Remove what no store has deployed any more, a week later.
+        """Remove what no store has deployed any more, and what was never whole, a week later.
 
         Args:
             in_use: digests that this store has deployed.
@@ -94,9 +96,11 @@ class Shelf:
         """
         places = self.folder.iterdir() if self.folder.is_dir() else ()
         for place in places:
-            if _DIGEST.fullmatch(place.name) and place.name not in in_use:
-                with suppress(OSError):  # another one sweeps too, or may do what we may not
+            with suppress(OSError):  # another one sweeps too, or may do what we may not
+                if _DIGEST.fullmatch(place.name) and place.name not in in_use:
                     _unmark(place, by)
+                elif _HALF_MADE.fullmatch(place.name):
+                    _remove_if_old(place, place)
 
     def _found(self, digest: str) -> Code | None:
         # A digest comes from the store, and must not lead out of the folder.
@@ -112,7 +116,7 @@ class Shelf:
     def _write(self, code: Code) -> None:
         """Make the copy whole before it is seen under its name."""
         place = self.folder / code.digest
-        made = self.folder / f".{uuid.uuid4().hex}"
+        made = self.folder / f".{uuid.uuid4().hex}"  # as ``_HALF_MADE`` has it
         made.mkdir(parents=True)
         try:
             for each in code.modules:
@@ -151,6 +155,15 @@ def _module(place: Path, told: Mapping[str, object]) -> LocalModule:
 def _unmark(place: Path, by: str) -> None:
     """Take a store's mark away, and in the end what has none."""
     marks = place / _MARKS
+    if not marks.is_dir():  # who kept it was killed before it was deployed
+        _remove_if_old(place, place)
+        return
     (marks / by).unlink(missing_ok=True)
-    if not any(marks.iterdir()) and time.time() - marks.stat().st_mtime > KEPT_S:
+    if not any(marks.iterdir()):
+        _remove_if_old(place, marks)
+
+
+def _remove_if_old(place: Path, touched: Path) -> None:
+    """Remove a folder if ``touched``, in it, was not for long."""
+    if time.time() - touched.stat().st_mtime > KEPT_S:
         shutil.rmtree(place, ignore_errors=True)

@@ -103,6 +103,23 @@ def test_a_version_goes_a_week_after_the_last_store_has_another(shelf):
     assert shelf.take(new.digest) == new
 
 
+def test_what_a_killed_process_has_left_goes_a_week_later(shelf):
+    unmarked, half, used = code(1), shelf.folder / f".{'0' * 32}", code(2)
+    for each in (unmarked, used):
+        shelf.keep(each, "a")
+        shutil.rmtree(shelf.folder / each.digest / "deployed-by")
+    half.mkdir()
+    (shelf.folder / ".git").mkdir()
+    shelf.sweep({used.digest}, "a")
+    assert shelf.take(unmarked.digest) == unmarked
+    assert half.is_dir(), "it may be made at this moment"
+    past = time.time() - KEPT_S - 1
+    for place in shelf.folder.iterdir():
+        os.utime(place, (past, past))
+    shelf.sweep({used.digest}, "a")
+    assert {each.name for each in shelf.folder.iterdir()} == {used.digest, ".git"}
+
+
 def test_a_folder_that_cannot_be_written_to_says_what_to_do(tmp_path):
     (tmp_path / "versions").write_text("a file")
     with pytest.raises(ConfigError, match=r"cannot be written to: .*; name another folder by 'ver"):
