@@ -55,8 +55,9 @@ class LiveTable:
             self._live.stop()
 
     def note(self, text: str) -> None:
-        """Print a line that stays, above the table."""
-        self._console.print(text, highlight=False, soft_wrap=True)
+        """Print a line that stays, above the table; what a terminal might obey is text in it."""
+        plain = "\n".join(map(_plain, text.split("\n")))
+        self._console.print(plain, markup=False, highlight=False, soft_wrap=True)
 
     def refresh(self) -> None:
         """Draw if it is time to; called after every turn."""
@@ -123,7 +124,7 @@ def line_of(rows: list[Row]) -> str:
 
 
 def _plain(note: str) -> str:
-    """A note without what a terminal might obey: it may quote what a tenant sent."""
+    """A line without what a terminal might obey: it may quote what a tenant sent."""
     return "".join(each if each.isprintable() else "?" for each in note)
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from headrace.cycle.report import Row
-from headrace.live import line_of, table_of
+from headrace.live import LiveTable, line_of, table_of
 from headrace.model.streams import StreamId
 
 
@@ -37,3 +37,10 @@ def test_what_a_note_quotes_is_shown_and_never_obeyed(sent):
     Console(file=shown, width=200).print(table_of([row]))
     kept = "".join(each if each.isprintable() else "?" for each in sent)
     assert f"bad: {kept}" in shown.getvalue()
+
+
+def test_a_line_that_stays_is_shown_and_never_obeyed():
+    shown = io.StringIO()
+    told = "see [/red]\x1b[2J\nor cat [b]/key"
+    LiveTable(None, Console(file=shown, width=200)).note(told)
+    assert shown.getvalue() == "see [/red]?[2J\nor cat [b]/key\n"

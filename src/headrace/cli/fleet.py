@@ -183,7 +183,7 @@ def _print_drivers(view: FleetView) -> None:
     for each in view.drivers:
         missing = [f"{one.what} since {when(one.since_s, zone=False)}" for one in each.missing]
         table.add_row(
-            each.name,
+            Text(printable(each.name)),
             each.state,
             "-" if each.pid is None else str(each.pid),
             when(each.since_s, zone=False),
@@ -196,13 +196,15 @@ def _print_drivers(view: FleetView) -> None:
 
 def _print_supervisor(view: FleetView, *, lives: bool) -> None:
     if not lives:
-        err.print(f"supervisor {view.name} (pid {view.pid}) has ended", highlight=False)
+        told = f"supervisor {view.name} (pid {view.pid}) has ended"
+        err.print(told, markup=False, highlight=False)
         return
     rolling = ", rolling" if view.rolling else ""
     ready = sum(driver.state == Phase.READY for driver in view.drivers)
     out.print(
         f"supervisor {view.name} (pid {view.pid}) is {view.state}{rolling}; "
         f"{ready} of {counted(len(view.drivers), 'driver')} ready",
+        markup=False,
         highlight=False,
     )
     if view.roll_error:
@@ -245,7 +247,7 @@ def _until_rolled(folder: Path, before: FleetView) -> FleetView:
         for each in view.drivers:
             if begun and shown.get(each.name) != each.state:
                 shown[each.name] = each.state
-                out.print(f"{each.name} {each.state}", highlight=False)
+                out.print(f"{each.name} {each.state}", markup=False, highlight=False)
         if begun and not view.rolling:
             return view
         time.sleep(_LOOK_EVERY_S)

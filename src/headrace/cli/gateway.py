@@ -78,7 +78,8 @@ def gateway(
             drain_s = chosen.delivery_timeout + _ANSWER_S
             listening = listening_of(settings.doors, chosen.host, chosen.port, drain_s)
             where = f"{chosen.host}:{chosen.port}"
-            err.print(f"gateway at {where}, {', '.join(chosen.types)}", highlight=False)
+            told = f"gateway at {where}, {', '.join(chosen.types)}"
+            err.print(told, markup=False, highlight=False)
             # Full collections over all that is loaded would stop every request for long.
             calm_garbage_collection()
             serve(app, listening)

@@ -188,11 +188,11 @@ def _with_servers(
         port = port_before(folder, "bootstrap.servers")
         kafka = stack.enter_context(EmbeddedKafka(folder / "kafka", port))
         addresses["bootstrap.servers"] = kafka.bootstrap_servers
-        err.print(f"Kafka  {kafka.bootstrap_servers}", highlight=False)
+        _say(f"Kafka  {kafka.bootstrap_servers}")
     if settings.mail_url() is None:
         smtp = stack.enter_context(EmbeddedSmtp(folder / "mail", port_before(folder, "smtp_url")))
         addresses["smtp_url"] = smtp.url
-        err.print(f"mail   {smtp.url}, kept in {folder / 'mail'}", highlight=False)
+        _say(f"mail   {smtp.url}, kept in {folder / 'mail'}")
     if not settings.names_a_store():
         addresses["database_url"] = _store(folder, store or _kind_kept_in(folder), stack)
     if not settings.names_a_secret():
@@ -213,11 +213,15 @@ def _store(folder: Path, kind: StoreKind, stack: ExitStack) -> str:
     if kind is StoreKind.POSTGRES:
         port = port_before(folder, "database_url")
         postgres = stack.enter_context(EmbeddedPostgres(folder / "postgres", port))
-        where = f"PostgreSQL, port {postgres.port}, kept in {postgres.folder}"
-        err.print(f"store  {where}", highlight=False, soft_wrap=True)
+        _say(f"store  PostgreSQL, port {postgres.port}, kept in {postgres.folder}")
         return postgres.url
-    err.print(f"store  {folder / 'headrace.db'}", highlight=False)
+    _say(f"store  {folder / 'headrace.db'}")
     return f"sqlite:///{folder / 'headrace.db'}"
+
+
+def _say(line: str) -> None:
+    """Say where a server is; the path of a folder is text, whatever its name."""
+    err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _kind_kept_in(folder: Path) -> StoreKind:

@@ -75,7 +75,7 @@ class _Listed:
         note = printable(" ".join(how.reason.split()))
         if how.retry_at_s is not None:
             note = f"next try {when(how.retry_at_s, zone=False)}: {note}"
-        named = (stream.id.tenant, stream.id.use_case, stream.topic)
+        named = (stream.id.tenant, stream.id.use_case, Text(printable(stream.topic)))
         return (*named, how.state, lag, positions or "none yet", Text(note))
 
     def values(self) -> dict[str, Any]:

@@ -111,3 +111,10 @@ def test_a_port_that_is_taken_is_passed_over_unless_it_was_asked_for(config, sto
         port = int(first.rpartition(":")[2])
         with pytest.raises(ConfigError, match="listens there already"), beside(config, port=port):
             pass
+
+
+def test_an_address_in_brackets_is_told_whole(config, store, monkeypatch, capsys):
+    monkeypatch.setattr(console_server, "first_key", lambda *_: None)
+    url = "http://[fe80::1]:8600"
+    console_server.tell(read_settings(config), store, url, insecure=False)
+    assert f"console  {url}\n" in capsys.readouterr().err

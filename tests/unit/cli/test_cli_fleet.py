@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -99,6 +100,22 @@ def test_status_shows_each_driver(folder):
     assert done.exit_code == 0, done.output
     for word in ("d-0", "ready", "4711", "3", "exit code 1 | no wheels", "it was given up"):
         assert word in done.output
+
+
+def test_a_name_is_shown_as_it_is(folder, monkeypatch):
+    made, plain = state_of(folder), view()
+    named = replace(plain, name="[/a]", drivers=(replace(plain.drivers[0], name="[/a]-0"),))
+    state_file.write(made, named)
+    assert "supervisor [/a] (pid" in headrace("fleet", "status").output
+    rolled = replace(named, rolls=1)
+    with FolderLock(made):
+        done = headrace("fleet", "status").output
+        steps = iter([named, rolled, rolled])
+        monkeypatch.setattr(fleet, "_living", lambda _: next(steps))
+        monkeypatch.setattr(fleet.os, "kill", lambda *_: None)
+        assert "[/a]-0 ready" in headrace("roll").output
+    assert "supervisor [/a] (pid" in done
+    assert "[/a]-0" in done
 
 
 @pytest.mark.parametrize("state", ["starting", "draining", "killed", "failed", "stopped"])

@@ -3,12 +3,14 @@
 import os
 import socket
 import stat
+from contextlib import ExitStack
 
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli import verifying
+from headrace.cli import running, verifying
 from headrace.cli.app import app
+from headrace.cli.running import StoreKind
 from headrace.cli.servers import completed, folder_of, port_before, remember
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import BrokerUnavailable, ConfigError
@@ -136,3 +138,32 @@ def test_a_second_up_in_a_folder_says_that_one_runs(yaml):
         told = headrace(yaml, "up")
     assert told.exit_code == 1
     assert f"'headrace up' runs here already (process {os.getpid()}" in told.output
+
+
+class Started:
+    """A server as far as `up` tells of it."""
+
+    def __init__(self, folder, _port):
+        self.folder, self.port = folder, 7
+        self.bootstrap_servers = self.url = "127.0.0.1:7"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("kind", StoreKind)
+@pytest.mark.parametrize("name", ["[/x]", "[red]", "a " * 90])
+def test_where_servers_keep_their_data_is_told_as_it_is(tmp_path, monkeypatch, capsys, name, kind):
+    for server in ("Kafka", "Smtp", "Postgres"):
+        monkeypatch.setattr(running, f"Embedded{server}", Started)
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    with ExitStack() as stack:
+        running._with_servers(Settings(module="m.py"), folder, kind, stack)
+    told = capsys.readouterr().err
+    kept = "headrace.db" if kind is StoreKind.SQLITE else "postgres"
+    for place in ("mail", kept):
+        assert f"{folder / place}\n" in told

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.cli import asking, streams
 from headrace.cli.failure_text import when
-from headrace.model.records import Move
+from headrace.model.records import Deployment, Move
 from headrace.model.statistics import LaneFigures
 from headrace.model.streams import LaneId, State, StreamId
 from headrace.testing.log_twin import LogTwin, Row
@@ -301,3 +301,8 @@ def test_where_nobody_can_be_asked_a_tenant_is_removed_with_yes_only(headrace, l
     assert headrace("tenants", "remove", "acme", "--yes").exit_code == 0
     assert store.tenants()[0].state is State.REMOVED
     assert headrace("tenants", "remove", "nobody").exit_code == 2
+
+
+def test_a_topic_is_shown_as_it_is(headrace, store):
+    store.deploy(Deployment("keep", "keep.py", "ab12", "[/x].{tenant}"))
+    assert "[/x].acme" in headrace("streams", "list").output
