@@ -1,9 +1,19 @@
 """Kafka's errors in Headrace's words."""
 
+from contextlib import closing
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from headrace.connectors.kafka import sink_messages
+from headrace.connectors.kafka.dead_letters import KafkaDeadLetters
 from headrace.connectors.kafka.faults import first_error, of_client, of_partition, slice_error
+from headrace.connectors.kafka.group_mirror import GroupMirror
+from headrace.connectors.kafka.ingest import Ingest
+from headrace.connectors.kafka.redrive_line import RedriveLine
+from headrace.connectors.kafka.sink_transaction_line import as_error
+from headrace.errors import HeadraceError
+from headrace.testing.dead_letters_contract import letter
 
 CONFIG = {"bootstrap.servers": "broker:9092", "sasl.password": "hunter2"}
 
@@ -38,3 +48,82 @@ def test_the_kafka_error_inside_an_exception_is_found():
     error = KafkaError(KafkaError._TRANSPORT)
     assert first_error(KafkaException(error)).code() == KafkaError._TRANSPORT
     assert first_error(ValueError("odd")).str() == "odd"
+
+
+def redriven(error):
+    with closing(RedriveLine(CONFIG, "pages", "t")) as line, pytest.raises(HeadraceError) as raised:
+        line._fail(error)
+    return raised.value
+
+
+@pytest.fixture(scope="module")
+def judges():
+    """What becomes of an error, for each that judges it."""
+    made = KafkaDeadLetters(CONFIG)
+    ingest = Ingest({"bootstrap.servers": "b:1"}, delivery_timeout_s=1.0, most_bytes=1)
+    return (
+        lambda error: of_client(error, CONFIG),
+        lambda error: of_partition(error, "t[0]", CONFIG),
+        lambda error: made._translated(error, letter("t", 7)),
+        lambda error: sink_messages.translated(error, "t"),
+        lambda error: ingest._translated(error, "t"),
+        redriven,
+        as_error,
+        lambda error: GroupMirror(CONFIG)._told(error, "headrace.pages"),
+    )
+
+
+#: of a client, partition, letter, message of a sink, event, redrive, transaction, group; of which
+#: a dot is what becomes of all errors that are not here, of whatever code
+OTHERS = (
+    "Temporary LeaderUnknown BrokerUnavailable SinkUnavailable BrokerUnavailable Temporary Lost "
+    "Temporary"
+)
+JUDGED = {
+    "_AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM "
+    "ILLEGAL_SASL_STATE": "ConfigError ConfigError ConfigError . . ConfigError . ConfigError",
+    "TOPIC_AUTHORIZATION_FAILED": "ConfigError ConfigError ConfigError SinkRefused ConfigError "
+    "ConfigError . ConfigError",
+    "CLUSTER_AUTHORIZATION_FAILED": "ConfigError . ConfigError SinkRefused ConfigError "
+    "ConfigError SinkRefused ConfigError",
+    "GROUP_AUTHORIZATION_FAILED": ". . . . . ConfigError SinkRefused ConfigError",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": ". . . . . ConfigError SinkRefused .",
+    "INVALID_TRANSACTION_TIMEOUT": ". . . . . . SinkRefused .",
+    "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION": ". TopicMissing . SinkRefused "
+    "TopicMissing TopicMissing . .",
+    "TOPIC_EXCEPTION": ". TopicMissing . SinkRefused . . . .",
+    "OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET": ". OffsetOutOfRange . . . . . .",
+    "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE": ". . ConfigError SinkRefused SinkRefused "
+    "ConfigError . .",
+    "INVALID_MSG_SIZE": ". . ConfigError . SinkRefused . . .",
+    "INVALID_RECORD INVALID_MSG POLICY_VIOLATION _INVALID_ARG": ". . ConfigError SinkRefused "
+    "SinkRefused . . .",
+    "INVALID_TIMESTAMP": ". . ConfigError . . . . .",
+    "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH": ". . . . . Fenced . .",
+    "_TRANSPORT _ALL_BROKERS_DOWN _TIMED_OUT _TIMED_OUT_QUEUE _RESOLVE": "BrokerUnavailable "
+    "BrokerUnavailable . . . BrokerUnavailable . BrokerUnavailable",
+    "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION NON_EMPTY_GROUP REBALANCE_IN_PROGRESS": ". . . . . . . "
+    "ConfigError",
+}
+
+
+def judgements(judges, code):
+    return [type(judge(KafkaError(code))).__name__ for judge in judges]
+
+
+@pytest.mark.parametrize("names", JUDGED)
+def test_each_code_is_judged_by_everybody_who_meets_it(judges, names):
+    wanted = [
+        other if own == "." else own
+        for own, other in zip(JUDGED[names].split(), OTHERS.split(), strict=True)
+    ]
+    for name in names.split():
+        assert judgements(judges, getattr(KafkaError, name)) == wanted, name
+
+
+def test_any_other_code_is_trouble_that_passes(judges):
+    known = {name for names in JUDGED for name in names.split()}
+    others = {name for name in dir(KafkaError) if name.isupper()} - known
+    assert len(others) > 100
+    for name in others:
+        assert judgements(judges, getattr(KafkaError, name)) == OTHERS.split(), name
