@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from headrace.connectors.kafka.config import consumer_config
-from headrace.connectors.kafka.faults import first_error, is_authentication
+from headrace.connectors.kafka.faults import Fault, first_error, kind_of
 from headrace.errors import ConfigError
 
 #: How much is fetched ahead. Figures from ``benchmarks/reader.py``.
@@ -117,7 +117,7 @@ class Clients:
 
 def _listener(refusals: list[KafkaError]) -> Callable[[KafkaError], None]:
     def hear(error: KafkaError) -> None:
-        if is_authentication(error):
+        if kind_of(error) is Fault.CREDENTIALS:
             refusals[:] = [error]
 
     return hear

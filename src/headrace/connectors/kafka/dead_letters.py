@@ -24,25 +24,12 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.connectors.kafka.config import client_config, letters_config, servers
-from headrace.connectors.kafka.faults import first_error, is_authentication, of_client
+from headrace.connectors.kafka.faults import DENIED, Fault, first_error, kind_of, of_client
 from headrace.connectors.kafka.letter_headers import headers_of
 from headrace.connectors.kafka.letter_topics import LetterTopic, letters_topic, prepared
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
-_TOO_LARGE = (
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.RECORD_LIST_TOO_LARGE,
-    KafkaError.INVALID_MSG_SIZE,
-)
-_DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-_REFUSED = (
-    KafkaError.INVALID_RECORD,
-    KafkaError.INVALID_MSG,
-    KafkaError.INVALID_TIMESTAMP,
-    KafkaError.POLICY_VIOLATION,
-    KafkaError._INVALID_ARG,
-)
 #: names of letters that are remembered as kept
 _REMEMBERED = 10_000
 _open: weakref.WeakSet[KafkaDeadLetters] = weakref.WeakSet()
@@ -203,18 +190,18 @@ class KafkaDeadLetters:
                 return
 
     def _translated(self, problem: KafkaError, letter: DeadLetter) -> HeadraceError:
-        code, topic = problem.code(), letters_topic(letter.slice.topic)
+        fault, topic = kind_of(problem), letters_topic(letter.slice.topic)
         record = f"{letter.slice.topic}[{letter.slice.lane.partition}] offset {letter.error.offset}"
-        if is_authentication(problem):
+        if fault is Fault.CREDENTIALS:
             return of_client(problem, self._config)
-        if code in _TOO_LARGE:
+        if fault in (Fault.TOO_LARGE, Fault.BAD_SIZE):
             return ConfigError(
                 f"record {record} is too large for topic {topic}; "
                 f"raise max.message.bytes of {topic} above that of {letter.slice.topic}"
             )
-        if code in _DENIED:
+        if fault in DENIED:
             return ConfigError(f"we may not write to topic {topic}; grant Write on it")
-        if code in _REFUSED:
+        if fault in (Fault.REFUSED, Fault.BAD_CALL, Fault.BAD_TIME):
             return ConfigError(
                 f"topic {topic} refuses record {record}: {problem.str()}; "
                 "give it cleanup.policy=delete and message.timestamp.type=CreateTime"

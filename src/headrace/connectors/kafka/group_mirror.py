@@ -26,18 +26,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from headrace.connectors.kafka.config import consumer_config, servers
 from headrace.connectors.kafka.consumers import PROFILES
 from headrace.connectors.kafka.edges import portions
-from headrace.connectors.kafka.faults import first_error, of_client
+from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.ports import TopicPartition
 
-_DENIED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-_IN_USE = (
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.NON_EMPTY_GROUP,
-    KafkaError.REBALANCE_IN_PROGRESS,
-)
-_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
 _LOOK_EVERY_S = 0.1
 
 
@@ -138,18 +130,19 @@ class GroupMirror:
         error, partitions = answer
         wrong = [(each, each.error) for each in partitions if each.error is not None]
         for each, why in wrong:
-            if why.code() not in _GONE:
+            if kind_of(why) is not Fault.MISSING:
                 raise self._told(why, f"{group}, {each.topic}[{each.partition}]")
         if error is not None and not wrong:
             raise self._told(error, group)
 
     def _told(self, error: KafkaError, where: str) -> HeadraceError:
-        if error.code() in _DENIED:
+        fault = kind_of(error)
+        if fault in (Fault.GROUP_DENIED, Fault.TOPIC_DENIED):
             return ConfigError(
                 f"consumer group {where}: we may not set its offsets; grant Read on the group and "
                 "on its topics, or say driver: mirror: false"
             )
-        if error.code() in _IN_USE:
+        if fault is Fault.IN_USE:
             return ConfigError(
                 f"consumer group {where}: somebody else is a member of it; end that consumer, or "
                 "choose another driver: mirror_prefix"

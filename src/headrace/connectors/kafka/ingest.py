@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, Protocol
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connectors.kafka.config import client_config, producer_config, servers
-from headrace.connectors.kafka.faults import first_error
+from headrace.connectors.kafka.faults import DENIED, NOT_THERE, Fault, first_error, kind_of
 from headrace.connectors.kafka.ingest_clients import Client, Clients, Kind
 from headrace.errors import (
     BrokerUnavailable,
@@ -50,23 +50,6 @@ _POLL_EVERY_S = 0.002
 _QUEUE_RECORDS = 1_000_000
 #: the longest time-out that the client takes, in seconds: weeks
 _LONGEST_S = 2_147_483.0
-_MISSING = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-)
-_TOO_LARGE = (
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.RECORD_LIST_TOO_LARGE,
-    KafkaError.INVALID_MSG_SIZE,
-)
-_REFUSED = (
-    KafkaError.INVALID_RECORD,
-    KafkaError.INVALID_MSG,
-    KafkaError.POLICY_VIOLATION,
-    KafkaError._INVALID_ARG,
-)
-_DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
 class Stored(NamedTuple):
@@ -209,7 +192,7 @@ class Ingest:
                 break
             except KafkaException as exc:
                 error = first_error(exc)
-                client.health.broken |= error.code() == KafkaError._FATAL
+                client.health.broken |= kind_of(error) is Fault.BROKEN
                 sending.failed(number, self._refused(error, topic))
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -223,7 +206,7 @@ class Ingest:
     def _failed(self, error: KafkaError, topic: str) -> HeadraceError:
         """Of a record that the client gave up, or a broker refused."""
         # Codes of the client itself are far below 0.
-        if error.code() >= KafkaError.UNKNOWN and error.code() not in _MISSING:
+        if error.code() >= KafkaError.UNKNOWN and kind_of(error) not in NOT_THERE:
             self._refusing.add(topic)
         return self._translated(error, topic)
 
@@ -235,14 +218,14 @@ class Ingest:
         return told
 
     def _translated(self, error: KafkaError, topic: str) -> HeadraceError:
-        code = error.code()
-        if code in _MISSING:
+        fault = kind_of(error)
+        if fault in NOT_THERE:
             return TopicMissing(f"topic {topic} is not there")
-        if code in _TOO_LARGE:
+        if fault in (Fault.TOO_LARGE, Fault.BAD_SIZE):
             return SinkRefused(f"topic {topic} takes no record of this size")
-        if code in _REFUSED:
+        if fault in (Fault.REFUSED, Fault.BAD_CALL):
             return SinkRefused(f"topic {topic} refuses the record: {error.str()}")
-        if code in _DENIED:
+        if fault in DENIED:
             return ConfigError(f"we may not write to topic {topic}; grant Write on it")
         return BrokerUnavailable(
             f"Kafka did not acknowledge it within {self._timeout_s:g} s, so it may be stored or not"

@@ -18,13 +18,13 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import ConfigResource as _Resource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
 
 from headrace.connectors.kafka.config import admin_config
-from headrace.connectors.kafka.faults import first_error, is_unreachable, of_client
+from headrace.connectors.kafka.faults import Fault, first_error, is_unreachable, kind_of, of_client
 from headrace.connectors.kafka.letter_headers import BLOCK_BYTES
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.topics import create_topics
@@ -136,7 +136,7 @@ def _grow(partitions: Mapping[str, int], config: Mapping[str, str], timeout_s: f
         except KafkaException as exc:
             error = first_error(exc)
             # Somebody else was faster.
-            if error.code() == KafkaError.INVALID_PARTITIONS:
+            if kind_of(error) is Fault.BAD_PARTITIONS:
                 continue
             if is_unreachable(error):
                 raise of_client(error, config) from exc
@@ -161,10 +161,7 @@ def _limits(config: Mapping[str, str], topics: Collection[str], timeout_s: float
             limits[resource.name] = int(future.result(timeout_s + 5)["max.message.bytes"].value)
         except KafkaException as exc:
             error = first_error(exc)
-            if error.code() not in (
-                KafkaError.TOPIC_AUTHORIZATION_FAILED,
-                KafkaError.UNKNOWN_TOPIC_OR_PART,
-            ):
+            if kind_of(error) not in (Fault.TOPIC_DENIED, Fault.MISSING):
                 raise of_client(error, config) from exc
         except TimeoutError as exc:
             raise of_client(KafkaError(KafkaError._TIMED_OUT), config) from exc

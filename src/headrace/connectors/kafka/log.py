@@ -24,9 +24,10 @@ from confluent_kafka.admin import AdminClient
 from headrace.connectors.kafka.config import admin_config, servers
 from headrace.connectors.kafka.edges import END, START, Edges
 from headrace.connectors.kafka.faults import (
+    Fault,
     first_error,
-    is_authentication,
     is_unreachable,
+    kind_of,
     of_client,
 )
 from headrace.errors import BrokerUnavailable, ConfigError
@@ -171,9 +172,9 @@ class KafkaLog:
             return
         self._raise_if_refused()
         for error in failures:
-            if is_authentication(error):
+            if kind_of(error) is Fault.CREDENTIALS:
                 raise of_client(error, self._config)
-        if all(is_unreachable(error) for error in failures):
+        if all(map(is_unreachable, failures)):
             raise BrokerUnavailable(
                 f"no Kafka broker answers at {servers(self._config)} "
                 f"within {self._timeout_s:g} s: {failures[0].str()}"
@@ -185,5 +186,5 @@ class KafkaLog:
             raise of_client(self._refusal, self._config)
 
     def _remember(self, error: KafkaError) -> None:
-        if is_authentication(error):
+        if kind_of(error) is Fault.CREDENTIALS:
             self._refusal = error

@@ -17,9 +17,11 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.connectors.kafka.config import admin_config, letters_config, servers
 from headrace.connectors.kafka.faults import (
+    DENIED,
+    NOT_THERE,
+    Fault,
     first_error,
-    is_authentication,
-    is_unreachable,
+    kind_of,
     of_client,
 )
 from headrace.connectors.kafka.letter_headers import Header
@@ -32,23 +34,7 @@ from headrace.ports import TopicPartition
 #: readers of the source topic wait so long at most for a redrive that was killed
 _TRANSACTION_S = 15.0
 _REQUEST_S = 30.0
-_FENCED = (
-    KafkaError._FENCED,
-    KafkaError.PRODUCER_FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-)
-_DENIED = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-)
-_MISSING = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-)
-_TAKEN = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+_DENIED = DENIED | {Fault.GROUP_DENIED, Fault.TRANSACTION_DENIED}
 
 
 class RedriveLine:
@@ -171,12 +157,13 @@ class RedriveLine:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if faults:
             # One that fails takes the others of its transaction along, and they may tell first.
-            raise KafkaException(next((e for e in faults if e.code() not in _TAKEN), faults[0]))
+            telling = [each for each in faults if kind_of(each) is not Fault.PURGED]
+            raise KafkaException((telling or faults)[0])
 
     def _cause(self, error: KafkaError) -> KafkaError:
         """What broke a producer that says no more than that it broke."""
         assert self._producer is not None
-        if error.code() == KafkaError._FATAL:
+        if kind_of(error) is Fault.BROKEN:
             try:
                 self._producer.poll(0)
             except KafkaException as exc:
@@ -199,25 +186,25 @@ class RedriveLine:
     def _fail(
         self, error: KafkaError, cause: BaseException | None = None, partition: int = -1
     ) -> NoReturn:
-        code, what = error.code(), f"redrive of {self._use_case} to topic {self._topic}"
-        if code in _FENCED:
+        fault, what = kind_of(error), f"redrive of {self._use_case} to topic {self._topic}"
+        if fault is Fault.FENCED:
             raise Fenced(f"{what}: a later one has begun and goes on from here") from cause
-        if code in _DENIED:
+        if fault in _DENIED:
             raise ConfigError(
                 f"{what}: {error.str()}; grant Write on {self._topic} and {self._letters}, Read on "
                 f"{self._letters} and group {self._group}, and Write on the transactional id "
                 f"{self._group}/{self._topic}"
             ) from cause
-        if code in _MISSING:
+        if fault in NOT_THERE:
             raise TopicMissing(
                 f"{what}: partition {partition} is not there; make it, then redrive again"
             ) from cause
-        if code in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
+        if fault is Fault.TOO_LARGE:
             raise ConfigError(
                 f"{what}: a record of partition {partition} with its new headers is too large; "
                 f"raise max.message.bytes of {self._topic} by 1000, then redrive again"
             ) from cause
-        if is_authentication(error) or is_unreachable(error):
+        if fault in (Fault.CREDENTIALS, Fault.UNREACHABLE):
             raise of_client(error, self._config) from cause
         at = servers(self._config)
         kind = BrokerUnavailable if error.retriable() else Temporary

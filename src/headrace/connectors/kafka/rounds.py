@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headrace.connectors.kafka.config import servers
 from headrace.connectors.kafka.consumers import Client
-from headrace.connectors.kafka.faults import first_error, of_client, of_partition
+from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client, of_partition
 from headrace.connectors.kafka.lane_read import LaneRead, Received
 from headrace.errors import (
     BrokerUnavailable,
@@ -36,7 +36,6 @@ from headrace.model.streams import Slice
 _MESSAGES_PER_TURN = 10_000
 _WAIT_S = 0.02
 _STRIKES = 2
-_OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ class Round:
         for lane in self._open.values():
             if lane.fault is None or not lane.open:
                 continue
-            if lane.fault.code() in _OUT_OF_RANGE:
+            if kind_of(lane.fault) is Fault.OUT_OF_RANGE:
                 lane.error = self._out_of_range(lane, lane.fault)
             elif not lane.fault.retriable():
                 lane.error = of_partition(lane.fault, str(lane.slice), self._config)
@@ -241,7 +240,7 @@ class Round:
     def _break(self, exc: KafkaException) -> None:
         self.broken = True
         error = first_error(exc)
-        refused = error.code() == KafkaError._INVALID_ARG
+        refused = kind_of(error) is Fault.BAD_CALL
         self._fail_all(
             ConfigError(f"Kafka: {error.str()}") if refused else of_client(error, self._config)
         )

@@ -31,6 +31,7 @@ from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException
 
+from headrace.connectors.kafka.faults import Fault, kind_of
 from headrace.connectors.kafka.sink_line import Line, line_settings
 from headrace.connectors.kafka.sink_messages import (
     MAX_BYTES_DEFAULT,
@@ -145,7 +146,7 @@ def _noted(
     def note(error: KafkaError, topic: str) -> None:
         errors.setdefault(index, translated(error, topic))
         # Reports do not bear the mark of a fatal error, only its code.
-        if error.fatal() or error.code() == KafkaError._FATAL:
+        if error.fatal() or kind_of(error) is Fault.BROKEN:
             _forget(line)
 
     return note

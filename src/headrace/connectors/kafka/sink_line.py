@@ -16,6 +16,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from headrace.connectors.kafka.faults import Fault, kind_of
 from headrace.connectors.kafka.sink_messages import messages, own_topic, topics_of, translated
 from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
 from headrace.ports import Effect
@@ -123,7 +124,7 @@ class Line:
                 return
 
     def _told(self, error: KafkaError, topic: str, on_error: OnError) -> None:
-        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+        if kind_of(error) in (Fault.MISSING, Fault.NO_TOPIC):
             self.topics.discard(topic)
         on_error(error, topic)
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from headrace.connectors.columns import check_columns
+from headrace.connectors.kafka.faults import DENIED, NOT_THERE, Fault, kind_of
 from headrace.connectors.outcomes import identity
 from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable
 from headrace.ports import REDRIVE_HEADERS, Effect
@@ -27,20 +28,7 @@ _OPTIONAL = {"key": "bytes or text", "headers": "headers", "topic": "text"}
 #: what a message is counted to need besides key, value and headers
 _OVERHEAD_BYTES = 128
 #: refusals that a person has to mend, though the protocol calls some of them retriable
-_PERMANENT = {
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.RECORD_LIST_TOO_LARGE,
-    KafkaError.INVALID_MSG,
-    KafkaError.INVALID_RECORD,
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.POLICY_VIOLATION,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._INVALID_ARG,
-}
+_MENDED = NOT_THERE | DENIED | {Fault.BAD_NAME, Fault.TOO_LARGE, Fault.REFUSED, Fault.BAD_CALL}
 
 
 def check(table: pa.Table, topic: str, most_bytes: int) -> None:
@@ -99,7 +87,7 @@ def messages(effect: Effect, own: str) -> Iterator[tuple[str, Any, dict[str, Any
 def translated(error: KafkaError, topic: str) -> HeadraceError:
     """An error about a message, as one that passes or one that a person has to mend."""
     message = f"topic {topic}: {error.str()}"
-    if error.code() in _PERMANENT and not error.fatal():
+    if kind_of(error) in _MENDED and not error.fatal():
         return SinkRefused(message)
     # The producer's own time-outs and a fatal state end with a new try or a new producer.
     return SinkUnavailable(message)

@@ -23,6 +23,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from headrace.connectors.kafka.faults import Fault, kind_of
 from headrace.connectors.kafka.sink_line import Line, line_settings
 from headrace.errors import SinkRefused
 from headrace.model.waves import planned_id
@@ -38,12 +39,13 @@ _MOST_LINES = 8
 #: messages have to be through before Kafka ends the transaction by itself
 _TRANSACTION_MS = 20_000
 _MESSAGE_MS = 15_000
-_MUST_BE_MENDED = {
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.INVALID_TRANSACTION_TIMEOUT,
-}
+#: of a topic the messages themselves tell, and better (``translated``)
+_MUST_BE_MENDED = (
+    Fault.TRANSACTION_DENIED,
+    Fault.TRANSACTION_TOO_LONG,
+    Fault.GROUP_DENIED,
+    Fault.CLUSTER_DENIED,
+)
 
 
 class Lost(Exception):
@@ -163,7 +165,7 @@ def _key(settings: Mapping[str, str]) -> tuple[int, tuple[tuple[str, str], ...]]
 
 def as_error(error: KafkaError) -> SinkRefused | Lost:
     """What a failed call of a transactional producer means."""
-    if error.code() in _MUST_BE_MENDED:
+    if kind_of(error) in _MUST_BE_MENDED:
         return SinkRefused(
             f"Kafka transaction: {error.str()}; see the rights and limits in docs/sinks.md"
         )

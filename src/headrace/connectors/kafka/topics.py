@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headrace.connectors.kafka.config import admin_config
-from headrace.connectors.kafka.faults import first_error, is_unreachable, of_client
+from headrace.connectors.kafka.faults import Fault, first_error, is_unreachable, kind_of, of_client
 from headrace.errors import ConfigError, HeadraceError
 
 _TOPICS_PER_REQUEST = 250
@@ -47,7 +47,7 @@ def create_topics(
     for name, error in _answers(config, partitions, replicas, topic_config or {}, timeout_s):
         if error is None:
             made.add(name)
-        elif error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        elif kind_of(error) is not Fault.EXISTS:
             raise _translated(name, error, config)
     return made
 
@@ -62,7 +62,7 @@ def unmakable_topics(
     return {
         name: _translated(name, error, config)
         for name, error in _answers(config, partitions, -1, {}, timeout_s)
-        if error is not None and error.code() != KafkaError.TOPIC_ALREADY_EXISTS
+        if error is not None and kind_of(error) is not Fault.EXISTS
     }
 
 
