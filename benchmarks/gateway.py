@@ -34,7 +34,7 @@ from confluent_kafka import Producer
 from benchmarks.harness import broker, ratio, topics, write
 from benchmarks.steady_sender import steady
 from headrace.connectors.kafka import KafkaLog
-from headrace.connectors.kafka.ingest import ingest_config
+from headrace.connectors.kafka.config import ingest_config
 from headrace.doors.keys import new_key
 from headrace.embedded.addresses import free_ports
 from headrace.model.credentials import Role

@@ -58,6 +58,38 @@ _JAVA_STORE = re.compile(r"\.(jks|p12|pfx|keystore|truststore)$", re.IGNORECASE)
 #: librdkafka logs to stderr on its own; what matters reaches the user as an error of Headrace
 _QUIET = {"log_level": "2", "reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "1000"}
 
+#: what no user changes: nothing is lost or doubled by a producer's own retries, no topic is made
+_SAFE = {"acks": "all", "enable.idempotence": "true", "allow.auto.create.topics": "false"}
+#: a topic that vanished is waited for, and all that were sent with it wait too
+_VANISHED = {"topic.metadata.propagation.max.ms": "2000"}
+_SINK = {
+    "linger.ms": "2",
+    "compression.type": "lz4",
+    # A message that cannot be delivered must be known of before the bin's time is long over.
+    "message.timeout.ms": "30000",
+    **_VANISHED,
+    # A broker that is away would be told on stderr twice a second; what matters is an error here.
+    "log_level": "2",
+}
+#: For what may not be sent twice. Brokers know by its number what an idempotent producer sends
+#: again, but once they refuse a message of any topic it numbers all anew, and what they had already
+#: is stored beside itself. This one sends nothing again that they may have, and no two batches at a
+#: time, so that what they did not take is sent again in order.
+_ONCE = {
+    "enable.idempotence": "false",
+    "message.send.max.retries": "0",
+    "max.in.flight.requests.per.connection": "1",
+}
+#: of the same properties: which one counts would depend on their order
+_OTHER_NAMES = ("retries", "max.in.flight")
+#: messages have to be through before Kafka ends the transaction by itself
+_TRANSACTION_MS = 20_000
+_MESSAGE_MS = 15_000
+#: records that one client of events holds
+QUEUE_RECORDS = 1_000_000
+#: the longest time-out that the client takes, in seconds: weeks
+_LONGEST_S = 2_147_483.0
+
 
 def client_config(given: Mapping[str, object]) -> dict[str, str]:
     """Properties for librdkafka from what a user wrote; applying it twice changes nothing.
@@ -86,8 +118,7 @@ def producer_config(config: Mapping[str, object]) -> dict[str, str]:
     A topic that was deleted would come back with the broker's own retention, which takes old
     records, such as dead letters, away at once.
     """
-    ours = {"acks": "all", "enable.idempotence": "true", "allow.auto.create.topics": "false"}
-    return {**_QUIET, **client_config(config), **ours}
+    return {**_QUIET, **client_config(config), **_SAFE}
 
 
 def letters_config(config: Mapping[str, object], timeout_s: float) -> dict[str, str]:
@@ -102,10 +133,69 @@ def letters_config(config: Mapping[str, object], timeout_s: float) -> dict[str, 
         "compression.type": "zstd",
         "message.max.bytes": str(256 * 1024 * 1024),
         "batch.size": "16384",
-        # A topic that vanished is waited for, and all that were sent with it wait too.
-        "topic.metadata.propagation.max.ms": "2000",
+        **_VANISHED,
         "message.timeout.ms": str(round(timeout_s * 1000)),
     }
+
+
+def redrive_config(config: Mapping[str, object], timeout_s: float, name: str) -> dict[str, str]:
+    """For a transactional producer of what is sent back; ``name`` is shared by who may not both."""
+    return {
+        **letters_config(config, timeout_s),
+        "transactional.id": name,
+        "transaction.timeout.ms": str(round(timeout_s * 1000)),
+    }
+
+
+def sink_config(
+    properties: Mapping[str, str], more: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """For messages of a sink: the defaults, ``more`` of them, the user's, what may not change."""
+    settings = {**_SINK, **(more or {}), **properties, **_SAFE}
+    return {name: str(value) for name, value in settings.items()}
+
+
+def once_config(properties: Mapping[str, str]) -> dict[str, str]:
+    """For messages of a sink that may not be sent twice."""
+    settings = sink_config(properties)
+    return {name: said for name, said in settings.items() if name not in _OTHER_NAMES} | _ONCE
+
+
+def transaction_config(properties: Mapping[str, str], name: str) -> dict[str, str]:
+    """For messages of a sink in transactions; a user's time-out of messages lengthens all."""
+    message_ms = int(properties.get("message.timeout.ms", _MESSAGE_MS))
+    most_ms = max(_TRANSACTION_MS, message_ms + _TRANSACTION_MS - _MESSAGE_MS)
+    ours = {"message.timeout.ms": str(message_ms), "transaction.timeout.ms": str(most_ms)}
+    return {**sink_config(properties, ours), "transactional.id": name}
+
+
+def ingest_config(
+    config: Mapping[str, object], timeout_s: float, most_bytes: int, *, patient: bool = False
+) -> dict[str, str]:
+    """For a producer that waits neither to fill a batch nor beyond ``timeout_s``.
+
+    One that is ``patient`` gives no record up, and breaks rather than number records anew.
+    """
+    # A try ends when its sender is answered, however long the client goes on.
+    try_s = min(max(1.0, timeout_s), 300.0)
+    return {
+        "partitioner": "murmur2_random",
+        "linger.ms": "5",
+        "compression.type": "lz4",
+        "socket.timeout.ms": str(round(try_s * 1000)),
+        **producer_config(config),
+        "queue.buffering.max.messages": str(QUEUE_RECORDS),
+        "queue.buffering.max.kbytes": str(queue_bytes(most_bytes) // 1024),
+        "message.timeout.ms": str(round((_LONGEST_S if patient else timeout_s) * 1000)),
+        **_VANISHED,
+        **({"enable.gapless.guarantee": "true"} if patient else {}),
+    }
+
+
+def queue_bytes(most_bytes: int) -> int:
+    """What a client's queue has to hold for so many bytes of records."""
+    # What the client keeps of a record beside its bytes is not counted by us.
+    return max(1 << 20, 2 * most_bytes)
 
 
 def admin_config(config: Mapping[str, object]) -> dict[str, str]:

@@ -33,7 +33,13 @@ from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.connectors.kafka.config import client_config, producer_config, servers
+from headrace.connectors.kafka.config import (
+    QUEUE_RECORDS,
+    client_config,
+    ingest_config,
+    queue_bytes,
+    servers,
+)
 from headrace.connectors.kafka.faults import DENIED, NOT_THERE, Fault, first_error, kind_of
 from headrace.connectors.kafka.ingest_clients import Client, Clients, Kind
 from headrace.errors import (
@@ -47,9 +53,6 @@ from headrace.errors import (
 from headrace.policies.holding import may_hold
 
 _POLL_EVERY_S = 0.002
-_QUEUE_RECORDS = 1_000_000
-#: the longest time-out that the client takes, in seconds: weeks
-_LONGEST_S = 2_147_483.0
 
 
 class Stored(NamedTuple):
@@ -109,7 +112,7 @@ class Ingest:
         #: topics that have refused a record
         self._refusing: set[str] = set()
         #: what goes on, by tenant
-        self._queued = Queued(_queue_bytes(most_bytes))
+        self._queued = Queued(queue_bytes(most_bytes))
         self._clients = Clients(self._settings, delivery_timeout_s)
         self._clients.of(Kind.PROMPT, 0.0)
 
@@ -156,13 +159,8 @@ class Ingest:
                 client.poll()
 
     def _settings(self, kind: Kind) -> dict[str, str]:
-        timeout_s = self._timeout_s if kind is Kind.PROMPT else _LONGEST_S
-        settings = ingest_config(self._config, timeout_s, self._most_bytes)
-        if kind is not Kind.PROMPT:
-            settings["enable.gapless.guarantee"] = "true"
-        # A try ends when its sender is answered, however long the client goes on.
-        settings.setdefault("socket.timeout.ms", str(round(_try_s(self._timeout_s) * 1000)))
-        return settings
+        patient = kind is not Kind.PROMPT
+        return ingest_config(self._config, self._timeout_s, self._most_bytes, patient=patient)
 
     def _sent(self, kind: Kind, topic: str, records: Sequence[Outgoing]) -> Sending:
         loop = asyncio.get_running_loop()
@@ -236,7 +234,7 @@ class Queued:
     """How much of the client's queue is taken by what goes on, in records and in bytes."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._most = (_QUEUE_RECORDS, most_bytes)
+        self._most = (QUEUE_RECORDS, most_bytes)
         self._taken = (0, 0)
         #: nobody is in it who has nothing
         self._of: dict[str, tuple[int, int]] = {}
@@ -317,28 +315,3 @@ def _size(record: Outgoing) -> int:
     """Bytes that it has in the client's queue."""
     named = sum(len(name) + len(value) for name, value in record.headers)
     return len(record.value) + len(record.key or b"") + named
-
-
-def _queue_bytes(most_bytes: int) -> int:
-    # What the client keeps of a record beside its bytes is not counted by us.
-    return max(1 << 20, 2 * most_bytes)
-
-
-def _try_s(delivery_timeout_s: float) -> float:
-    return min(max(1.0, delivery_timeout_s), 300.0)
-
-
-def ingest_config(
-    config: Mapping[str, object], delivery_timeout_s: float, most_bytes: int
-) -> dict[str, str]:
-    """For a producer that waits neither to fill a batch nor beyond ``delivery_timeout_s``."""
-    return {
-        "partitioner": "murmur2_random",
-        "linger.ms": "5",
-        "compression.type": "lz4",
-        **producer_config(config),
-        "queue.buffering.max.messages": str(_QUEUE_RECORDS),
-        "queue.buffering.max.kbytes": str(_queue_bytes(most_bytes) // 1024),
-        "message.timeout.ms": str(round(delivery_timeout_s * 1000)),
-        "topic.metadata.propagation.max.ms": "2000",
-    }

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from headrace.connectors.kafka.config import admin_config, letters_config, servers
+from headrace.connectors.kafka.config import admin_config, redrive_config, servers
 from headrace.connectors.kafka.faults import (
     DENIED,
     NOT_THERE,
@@ -57,14 +57,10 @@ class RedriveLine:
             BrokerUnavailable: no broker answers.
             ConfigError: we may not.
         """
-        settings = {
-            **letters_config(self._config, _TRANSACTION_S),
-            # A stream is one use case on one topic, and so is the place that two would fight for.
-            "transactional.id": f"{self._group}/{self._topic}",
-            "transaction.timeout.ms": str(round(_TRANSACTION_S * 1000)),
-        }
+        # A stream is one use case on one topic, and so is the place that two would fight for.
+        name = f"{self._group}/{self._topic}"
         try:
-            self._producer = Producer(settings)
+            self._producer = Producer(redrive_config(self._config, _TRANSACTION_S, name))
             self._producer.init_transactions(_REQUEST_S)
         except KafkaException as exc:
             self._fail(first_error(exc), exc)

@@ -31,8 +31,9 @@ from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException
 
+from headrace.connectors.kafka.config import once_config, sink_config
 from headrace.connectors.kafka.faults import Fault, kind_of
-from headrace.connectors.kafka.sink_line import Line, line_settings
+from headrace.connectors.kafka.sink_line import Line
 from headrace.connectors.kafka.sink_messages import (
     MAX_BYTES_DEFAULT,
     check,
@@ -158,26 +159,12 @@ def _forget(line: Line) -> None:
         del _lines[key]
 
 
-#: For what may not be sent twice. Brokers know by its number what an idempotent producer sends
-#: again, but once they refuse a message of any topic it numbers all anew, and what they had already
-#: is stored beside itself. This one sends nothing again that they may have, and no two batches at a
-#: time, so that what they did not take is sent again in order.
-_ONCE = {
-    "enable.idempotence": "false",
-    "message.send.max.retries": "0",
-    "max.in.flight.requests.per.connection": "1",
-}
-#: of the same properties: which one counts would depend on their order
-_OTHER_NAMES = ("retries", "max.in.flight")
 #: one for each process and configuration; a forked child must not use its parent's
 _lines: dict[tuple[int, tuple[tuple[str, str], ...]], Line] = {}
 
 
 def _line(properties: dict[str, str], once: bool = False) -> Line:
-    settings = line_settings(properties)
-    if once:
-        others = {name: said for name, said in settings.items() if name not in _OTHER_NAMES}
-        settings = others | _ONCE
+    settings = once_config(properties) if once else sink_config(properties)
     key = (os.getpid(), tuple(sorted(settings.items())))
     if key not in _lines:
         _lines[key] = Line(settings)

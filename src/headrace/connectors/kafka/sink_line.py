@@ -24,18 +24,6 @@ from headrace.ports import Effect
 _METADATA_WAIT_S = 10.0
 #: within a bin's time budget, since a missing topic delays whoever is sent with it
 _NEW_TOPIC_WAIT_S = 0.5
-_OURS = {"enable.idempotence": "true", "acks": "all", "allow.auto.create.topics": "false"}
-_DEFAULTS = {
-    "linger.ms": "2",
-    "compression.type": "lz4",
-    # A message that cannot be delivered must be known of before the bin's time is long over.
-    "message.timeout.ms": "30000",
-    # A topic that vanished is waited for, and all that were sent with it wait too.
-    "topic.metadata.propagation.max.ms": "2000",
-    # A broker that is away would be told on stderr twice a second; what matters is an error here.
-    "log_level": "2",
-}
-
 #: told of a message that did not arrive, and of its topic
 OnError = Callable[[KafkaError, str], None]
 
@@ -127,11 +115,3 @@ class Line:
         if kind_of(error) in (Fault.MISSING, Fault.NO_TOPIC):
             self.topics.discard(topic)
         on_error(error, topic)
-
-
-def line_settings(
-    properties: Mapping[str, str], more: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Properties of a producer: the defaults, ``more`` of them, the user's, what may not change."""
-    settings = {**_DEFAULTS, **(more or {}), **properties, **_OURS}
-    return {name: str(value) for name, value in settings.items()}

@@ -24,7 +24,7 @@ from confluent_kafka import (
 )
 
 from headrace.connectors.kafka.faults import Fault, kind_of
-from headrace.connectors.kafka.sink_line import Line, line_settings
+from headrace.connectors.kafka.sink_line import Line
 from headrace.errors import SinkRefused
 from headrace.model.waves import planned_id
 
@@ -36,9 +36,6 @@ _TAKE_S = 10.0
 _OFFSETS_S = 10.0
 #: a worker meets as many fences as there are slots, at most
 _MOST_LINES = 8
-#: messages have to be through before Kafka ends the transaction by itself
-_TRANSACTION_MS = 20_000
-_MESSAGE_MS = 15_000
 #: of a topic the messages themselves tell, and better (``translated``)
 _MUST_BE_MENDED = (
     Fault.TRANSACTION_DENIED,
@@ -110,14 +107,6 @@ class TransactionLine(Line):
     def member(self, group: str) -> object:
         """Who commits offsets of a group without being in it, as the client wants it."""
         return consumer_for(self.settings, group).consumer_group_metadata()
-
-
-def transaction_settings(properties: Mapping[str, str], name: str) -> dict[str, str]:
-    """Properties of a transactional producer; a user's time-out of messages lengthens all."""
-    message_ms = int(properties.get("message.timeout.ms", _MESSAGE_MS))
-    most_ms = max(_TRANSACTION_MS, message_ms + _TRANSACTION_MS - _MESSAGE_MS)
-    ours = {"message.timeout.ms": str(message_ms), "transaction.timeout.ms": str(most_ms)}
-    return {**line_settings(properties, ours), "transactional.id": name}
 
 
 #: producers of this process, the one used last at the end; a forked child must not use a parent's

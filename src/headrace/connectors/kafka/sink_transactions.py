@@ -35,6 +35,7 @@ from itertools import islice
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.sink_line import OnError
 from headrace.connectors.kafka.sink_messages import (
     MAX_BYTES_DEFAULT,
@@ -49,7 +50,6 @@ from headrace.connectors.kafka.sink_transaction_line import (
     as_error,
     give_up,
     line_for,
-    transaction_settings,
 )
 from headrace.connectors.outcomes import failed
 from headrace.crash_points import reached
@@ -238,7 +238,7 @@ class KafkaTransactionWriter:
 
     def _settings(self, effects: Effects) -> dict[str, str]:
         name = f"headrace.{_use_case(effects)}.{self._fence}"
-        return transaction_settings(self._properties, name)
+        return transaction_config(self._properties, name)
 
 
 def _delivered(line: TransactionLine) -> None:

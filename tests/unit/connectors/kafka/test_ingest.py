@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connectors.kafka import ingest, ingest_clients
-from headrace.connectors.kafka.ingest import Ingest, Stored, ingest_config
+from headrace.connectors.kafka.config import ingest_config
+from headrace.connectors.kafka.ingest import Ingest, Stored
 from headrace.errors import (
     BrokerUnavailable,
     ConfigError,
@@ -94,7 +95,7 @@ def test_tenants_whose_records_go_on_for_days_leave_room_in_the_queue_for_the_ot
     opened, monkeypatch, size
 ):
     """The queue is one for all; in it a tenant's topics count together."""
-    monkeypatch.setattr(ingest, "_QUEUE_RECORDS", 1000)
+    monkeypatch.setattr(ingest, "QUEUE_RECORDS", 1000)
 
     async def play():
         line, _ = opened()

@@ -3,8 +3,7 @@
 import pytest
 
 from headrace.connectors.kafka import client_config, producer_config
-from headrace.connectors.kafka.config import consumer_config
-from headrace.connectors.kafka.sink_line import line_settings
+from headrace.connectors.kafka.config import consumer_config, sink_config
 from headrace.errors import ConfigError
 
 HERE = {"bootstrap.servers": "broker:9092"}
@@ -80,6 +79,6 @@ def test_a_user_can_tune_fetching_but_not_what_the_reader_relies_on():
     assert made["auto.offset.reset"] == "error"
 
 
-@pytest.mark.parametrize("config", [producer_config(HERE), line_settings(client_config(HERE))])
+@pytest.mark.parametrize("config", [producer_config(HERE), sink_config(client_config(HERE))])
 def test_a_producer_brings_no_topic_back_that_was_deleted(config):
     assert config["allow.auto.create.topics"] == "false"

@@ -5,9 +5,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connectors.kafka import sink_transaction_line, sink_transactions
+from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.sink import KafkaTopicWriter
 from headrace.connectors.kafka.sink_line import Line
-from headrace.connectors.kafka.sink_transaction_line import Lost, Mark, transaction_settings
+from headrace.connectors.kafka.sink_transaction_line import Lost, Mark
 from headrace.errors import StoreUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
@@ -315,7 +316,7 @@ def test_only_with_transactions_it_can_do_exactly_once():
 
 def test_messages_are_through_before_their_transaction_times_out():
     for given in ({}, {"message.timeout.ms": "60000"}):
-        made = transaction_settings(given, "headrace.x")
+        made = transaction_config(given, "headrace.x")
         assert int(made["message.timeout.ms"]) < int(made["transaction.timeout.ms"])
         assert (made["acks"], made["enable.idempotence"]) == ("all", "true")
 
