@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from headrace.connectors.kafka import KafkaLog, create_topics, producer_config
+from headrace.connectors.kafka import KafkaLog, create_topics, make_producer
 from headrace.connectors.kafka.config import admin_config, consumer_config
 from headrace.ports import TopicPartition as Lane
 from headrace.testing.log_twin import Row
@@ -30,7 +30,7 @@ class KafkaTopics:
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.config = {"bootstrap.servers": bootstrap_servers}
-        self._producer = Producer({**producer_config(self.config), "linger.ms": 1})
+        self._producer = make_producer(self.config, linger_ms=1)
         settings: dict[str, Any] = {**admin_config(self.config)}
         self._admin = AdminClient(settings)
 
@@ -58,7 +58,7 @@ class KafkaTopics:
         until(lambda: len(log.end_offsets(lanes)) == partitions)
         log.close()
         # The one there is would refuse the new partitions until it looks at the topic again.
-        self._producer = Producer({**producer_config(self.config), "linger.ms": 1})
+        self._producer = make_producer(self.config, linger_ms=1)
 
     def delete(self, name: str) -> None:
         """Delete a topic and wait until nobody finds it."""
@@ -95,9 +95,7 @@ class KafkaTopics:
 
     def transaction(self, topic: str, partition: int, records: int) -> Producer:
         """Write into a transaction and leave it open."""
-        producer = Producer(
-            {**producer_config(self.config), "transactional.id": f"test-{uuid.uuid4().hex}"}
-        )
+        producer = make_producer(self.config, transactional_id=f"test-{uuid.uuid4().hex}")
         producer.init_transactions(_DEADLINE_S)
         producer.begin_transaction()
         write_rows(producer, topic, partition, [Row(b"in a transaction")] * records)

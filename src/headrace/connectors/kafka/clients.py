@@ -1,16 +1,49 @@
-"""Clients for rooms that talk to Kafka in passing: what starts a broker, and what feeds the demo.
+"""How a producer is made, given messages and waited for, whoever sends.
 
-Whoever reads and writes for tenants has clients of its own here, which know what may be repeated.
+Rooms that talk to Kafka in passing, such as what starts a broker and what feeds the demo, have
+their clients from here as well.
+
+A producer tells the fate of a message when it is polled. When it breaks for good, it says so out of
+whatever is called next, or breaks the call of a report, which shows as a ``SystemError`` of the
+client's own. So whoever calls one expects ``BROKEN``, and sends by another from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from headrace.connectors.kafka.config import producer_config
+from headrace.connectors.kafka.faults import first_error
+from headrace.errors import ConfigError
+
+#: what a producer that is of no use any more may raise
+BROKEN = (KafkaException, SystemError)
+
+
+class NotTaken(KafkaException):
+    """This message cannot be sent; anything else that ``put`` raises is about no message."""
+
+
+def opened(settings: Mapping[str, object], **heard: Any) -> Producer:
+    """A producer with these settings of ``config``.
+
+    Args:
+        settings: librdkafka's properties.
+        heard: who hears what it says of itself, such as ``error_cb``.
+
+    Raises:
+        ConfigError: librdkafka refuses the settings.
+    """
+    try:
+        return Producer({**settings, **heard})
+    except KafkaException as exc:
+        raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
 
 
 def make_producer(config: Mapping[str, str], **more: object) -> Producer:
@@ -21,7 +54,46 @@ def make_producer(config: Mapping[str, str], **more: object) -> Producer:
         more: properties of this producer, with ``_`` for ``.``.
     """
     own = {name.replace("_", "."): value for name, value in more.items()}
-    return Producer({**producer_config(config), **own})
+    return opened({**producer_config(config), **own})
+
+
+def put(producer: Producer, give_up: Callable[[], bool], *message: Any, **more: Any) -> bool:
+    """Queue a message, once there is room; whether it was queued.
+
+    Args:
+        producer: where.
+        give_up: asked after each try that found no room: whether it was the last.
+        message: what ``Producer.produce`` takes.
+        more: the same.
+
+    Raises:
+        NotTaken: it cannot be sent.
+    """
+    while True:
+        try:
+            producer.produce(*message, **more)
+        except BufferError:
+            if give_up():
+                return False
+            # Give the deliveries that fill the queue a moment, and their reports a turn.
+            producer.poll(0.1)
+        except KafkaException as exc:
+            raise NotTaken(*exc.args) from exc
+        else:
+            producer.poll(0)
+            return True
+
+
+def settled(producer: Producer, give_up_s: float = math.inf) -> bool:
+    """Wait until every message is delivered or not; whether it was in time.
+
+    Not ``flush``: on a producer that is shut out that ends in a ``SystemError``.
+    """
+    while len(producer):
+        if time.monotonic() > give_up_s:
+            return False
+        producer.poll(0.1)
+    return True
 
 
 def told_ports(bootstrap_servers: str, timeout_s: float) -> frozenset[int]:

@@ -147,12 +147,9 @@ def redrive_config(config: Mapping[str, object], timeout_s: float, name: str) ->
     }
 
 
-def sink_config(
-    properties: Mapping[str, str], more: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """For messages of a sink: the defaults, ``more`` of them, the user's, what may not change."""
-    settings = {**_SINK, **(more or {}), **properties, **_SAFE}
-    return {name: str(value) for name, value in settings.items()}
+def sink_config(properties: Mapping[str, str]) -> dict[str, str]:
+    """For messages of a sink: the defaults, the user's, what may not change."""
+    return {name: str(value) for name, value in {**_SINK, **properties, **_SAFE}.items()}
 
 
 def once_config(properties: Mapping[str, str]) -> dict[str, str]:
@@ -166,7 +163,7 @@ def transaction_config(properties: Mapping[str, str], name: str) -> dict[str, st
     message_ms = int(properties.get("message.timeout.ms", _MESSAGE_MS))
     most_ms = max(_TRANSACTION_MS, message_ms + _TRANSACTION_MS - _MESSAGE_MS)
     ours = {"message.timeout.ms": str(message_ms), "transaction.timeout.ms": str(most_ms)}
-    return {**sink_config(properties, ours), "transactional.id": name}
+    return {**sink_config({**ours, **properties}), "transactional.id": name}
 
 
 def ingest_config(

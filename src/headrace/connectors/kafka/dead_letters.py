@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 
+from headrace.connectors.kafka.clients import BROKEN, NotTaken, opened, put
 from headrace.connectors.kafka.config import client_config, letters_config, servers
 from headrace.connectors.kafka.faults import DENIED, Fault, first_error, kind_of, of_client
 from headrace.connectors.kafka.letter_headers import headers_of
@@ -89,8 +90,7 @@ class KafkaDeadLetters:
         except HeadraceError as error:
             failures.insert(0, error)
             waiting = 0
-        except (KafkaException, SystemError) as exc:
-            # A fatal error comes out of whatever is called next, or breaks the call of a report.
+        except BROKEN as exc:
             why = first_error(exc).str()
             failures.insert(0, BrokerUnavailable(f"the client of dead letters broke: {why}"))
             waiting = 0
@@ -115,7 +115,7 @@ class KafkaDeadLetters:
         self._topics.clear()
         producer, self._producer = self._producer, None
         if producer is not None:
-            with suppress(KafkaException, SystemError):
+            with suppress(*BROKEN):
                 producer.purge()
                 producer.flush(0)
 
@@ -150,10 +150,7 @@ class KafkaDeadLetters:
 
     def _own_producer(self) -> Producer:
         if self._producer is None:
-            try:
-                self._producer = Producer(letters_config(self._config, self._deadline_s))
-            except KafkaException as exc:
-                raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+            self._producer = opened(letters_config(self._config, self._deadline_s))
         return self._producer
 
     def _send(self, letter: DeadLetter, failures: list[HeadraceError], give_up_s: float) -> None:
@@ -167,27 +164,22 @@ class KafkaDeadLetters:
                 failures.append(self._translated(problem, letter))
 
         headers = headers_of(letter, self._topics[letter.slice.topic].limit_bytes)
-        while True:  # once at least, however late it is
-            try:
-                producer.produce(
-                    topic,
-                    error.raw_value,
-                    error.raw_key,
-                    letter.slice.lane.partition,
-                    on_delivery=delivered,
-                    timestamp=max(0, error.timestamp_ms or 0),
-                    headers=list(headers),
-                )
-            except BufferError as exc:
-                if time.monotonic() >= give_up_s:
-                    full = f"topic {topic} takes no dead letters at the moment"
-                    raise BrokerUnavailable(full) from exc
-                producer.poll(0.1)
-            except KafkaException as exc:
-                raise self._translated(first_error(exc), letter) from exc
-            else:
-                producer.poll(0)
-                return
+        try:
+            queued = put(
+                producer,
+                lambda: time.monotonic() >= give_up_s,
+                topic,
+                error.raw_value,
+                error.raw_key,
+                letter.slice.lane.partition,
+                on_delivery=delivered,
+                timestamp=max(0, error.timestamp_ms or 0),
+                headers=headers,
+            )
+        except NotTaken as exc:
+            raise self._translated(first_error(exc), letter) from exc
+        if not queued:
+            raise BrokerUnavailable(f"topic {topic} takes no dead letters at the moment")
 
     def _translated(self, problem: KafkaError, letter: DeadLetter) -> HeadraceError:
         fault, topic = kind_of(problem), letters_topic(letter.slice.topic)

@@ -67,11 +67,7 @@ class Fault(Enum):
     #: a letter has the time of its record; what else is sent has that of sending, which passes
     BAD_TIME = (KafkaError.INVALID_TIMESTAMP,)
     #: somebody else has the transactional id
-    FENCED = (
-        KafkaError._FENCED,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-    )
+    FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
     #: the group has members
     IN_USE = (
         KafkaError.UNKNOWN_MEMBER_ID,

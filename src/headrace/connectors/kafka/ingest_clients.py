@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 
+from headrace.connectors.kafka.clients import BROKEN, opened
 from headrace.connectors.kafka.faults import first_error
-from headrace.errors import ConfigError
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ class Client:
         """Let it tell what became of records."""
         try:
             self.producer.poll(0)
-        except KafkaException as exc:
+        except BROKEN as exc:
             # Nothing that it raises is about one record; their reports come with the next poll.
             self.health.note(first_error(exc))
 
@@ -109,11 +109,7 @@ class Clients:
 
     def _opened(self, kind: Kind) -> Client:
         health = Health()
-        try:
-            producer = Producer({**self.settings(kind), "error_cb": health.note})
-        except KafkaException as exc:
-            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
-        return Client(kind, producer, health)
+        return Client(kind, opened(self.settings(kind), error_cb=health.note), health)
 
 
 def _has(clients: Iterable[Client], kind: Kind) -> bool:

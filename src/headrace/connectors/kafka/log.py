@@ -23,13 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.connectors.kafka.config import admin_config, servers
 from headrace.connectors.kafka.edges import END, START, Edges
-from headrace.connectors.kafka.faults import (
-    Fault,
-    first_error,
-    is_unreachable,
-    kind_of,
-    of_client,
-)
+from headrace.connectors.kafka.faults import Fault, first_error, is_unreachable, kind_of, of_client
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.ports import TopicInfo, TopicPartition
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from headrace.connectors.kafka.clients import BROKEN, opened, put, settled
 from headrace.connectors.kafka.config import admin_config, redrive_config, servers
 from headrace.connectors.kafka.faults import (
     DENIED,
@@ -59,8 +60,8 @@ class RedriveLine:
         """
         # A stream is one use case on one topic, and so is the place that two would fight for.
         name = f"{self._group}/{self._topic}"
+        self._producer = opened(redrive_config(self._config, _TRANSACTION_S, name))
         try:
-            self._producer = Producer(redrive_config(self._config, _TRANSACTION_S, name))
             self._producer.init_transactions(_REQUEST_S)
         except KafkaException as exc:
             self._fail(first_error(exc), exc)
@@ -106,9 +107,9 @@ class RedriveLine:
                 _REQUEST_S,
             )
             self._producer.commit_transaction(_REQUEST_S)
-        except KafkaException as exc:
+        except BROKEN as exc:
             error = self._cause(first_error(exc))
-            with contextlib.suppress(KafkaException, SystemError):
+            with contextlib.suppress(*BROKEN):
                 self._producer.abort_transaction(_REQUEST_S)
             self._fail(error, exc, partition)
 
@@ -127,30 +128,22 @@ class RedriveLine:
             if problem is not None:
                 faults.append(problem)
 
-        while not faults:
-            try:
-                self._producer.produce(
-                    topic,
-                    message.value,
-                    message.key,
-                    partition,
-                    on_delivery=delivered,
-                    headers=list(message.headers),
-                )
-            except BufferError:
-                self._producer.poll(0.1)
-            else:
-                self._producer.poll(0)
-                return
+        if not faults:
+            put(
+                self._producer,
+                lambda: bool(faults),
+                topic,
+                message.value,
+                message.key,
+                partition,
+                on_delivery=delivered,
+                headers=list(message.headers),
+            )
 
     def _settle(self, faults: list[KafkaError]) -> None:
         assert self._producer is not None
-        give_up_s = time.monotonic() + _REQUEST_S
-        # Not ``flush``: on a producer that is shut out it ends in a SystemError of the client.
-        while len(self._producer):
-            self._producer.poll(0.1)
-            if time.monotonic() > give_up_s:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        if not settled(self._producer, time.monotonic() + _REQUEST_S):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if faults:
             # One that fails takes the others of its transaction along, and they may tell first.
             telling = [each for each in faults if kind_of(each) is not Fault.PURGED]

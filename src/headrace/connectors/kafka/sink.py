@@ -29,10 +29,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
+from headrace.connectors.kafka.clients import BROKEN
 from headrace.connectors.kafka.config import once_config, sink_config
-from headrace.connectors.kafka.faults import Fault, kind_of
+from headrace.connectors.kafka.faults import Fault, first_error, kind_of
 from headrace.connectors.kafka.sink_line import Line
 from headrace.connectors.kafka.sink_messages import (
     MAX_BYTES_DEFAULT,
@@ -114,8 +115,7 @@ class KafkaTopicWriter:
             # Every message ends within message.timeout.ms, delivered or not.
             while line.producer.flush(1.0):
                 pass
-        except (KafkaException, SystemError) as exc:
-            # A fatal error comes out of whatever is called next, or breaks the call of a report.
+        except BROKEN as exc:
             _forget(line)
             broke = SinkUnavailable(f"topic {self._topic}: the producer broke: {exc}")
             errors = {**dict.fromkeys(ready, broke), **errors}
@@ -134,8 +134,9 @@ def _send(
         line.send(effect, pattern, note)
     except HeadraceError as error:
         errors.setdefault(index, error)
-    except KafkaException as exc:
-        note(exc.args[0], pattern)
+    except BROKEN as exc:
+        _forget(line)
+        note(first_error(exc), pattern)
     except ValueError as error:
         # Such as text that is no UTF-8; it must not stop the other tenants.
         errors.setdefault(index, SinkRefused(f"topic {pattern}: {error}"))

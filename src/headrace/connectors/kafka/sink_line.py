@@ -9,16 +9,16 @@ Transactions are not here (`kafka_transactions.py`).
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
-from headrace.connectors.kafka.faults import Fault, kind_of
+from headrace.connectors.kafka.clients import NotTaken, opened, put
+from headrace.connectors.kafka.faults import Fault, first_error, kind_of
 from headrace.connectors.kafka.sink_messages import messages, own_topic, topics_of, translated
-from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
+from headrace.errors import SinkRefused, SinkUnavailable
 from headrace.ports import Effect
 
 _METADATA_WAIT_S = 10.0
@@ -33,18 +33,14 @@ class Line:
 
     Args:
         settings: librdkafka's properties.
-        logger: where librdkafka logs to; to stderr unless given.
+        heard: who hears what it says of itself.
 
     Raises:
         ConfigError: librdkafka refuses the settings.
     """
 
-    def __init__(self, settings: Mapping[str, str], logger: logging.Logger | None = None) -> None:
-        more: dict[str, Any] = {"logger": logger} if logger is not None else {}
-        try:
-            self.producer = Producer({**settings, **more})
-        except KafkaException as exc:
-            raise ConfigError(f"Kafka producer: {exc.args[0].str()}") from exc
+    def __init__(self, settings: Mapping[str, str], **heard: Any) -> None:
+        self.producer = opened(settings, **heard)
         self.topics: set[str] = set()
 
     def learn(self, wanted: set[str]) -> None:
@@ -95,21 +91,15 @@ class Line:
             self._put(topic, value, {**message, "on_delivery": delivered}, on_error)
 
     def _put(self, topic: str, value: Any, message: dict[str, Any], on_error: OnError) -> None:
-        while True:
-            try:
-                self.producer.produce(topic, value, **message)
-            except BufferError:
-                if not len(self.producer):
-                    limit = "queue.buffering.max.kbytes"
-                    raise SinkRefused(f"topic {topic}: the message is more than {limit}") from None
-                # Give the deliveries that fill the queue a moment, and their callbacks a turn.
-                self.producer.poll(0.1)
-            except KafkaException as exc:
-                self._told(exc.args[0], topic, on_error)
-                raise translated(exc.args[0], topic) from exc
-            else:
-                self.producer.poll(0)
-                return
+        try:
+            queued = put(self.producer, lambda: not len(self.producer), topic, value, **message)
+        except NotTaken as exc:
+            error = first_error(exc)
+            self._told(error, topic, on_error)
+            raise translated(error, topic) from exc
+        if not queued:
+            limit = "queue.buffering.max.kbytes"
+            raise SinkRefused(f"topic {topic}: the message is more than {limit}")
 
     def _told(self, error: KafkaError, topic: str, on_error: OnError) -> None:
         if kind_of(error) in (Fault.MISSING, Fault.NO_TOPIC):

@@ -23,6 +23,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from headrace.connectors.kafka.clients import BROKEN
 from headrace.connectors.kafka.faults import Fault, kind_of
 from headrace.connectors.kafka.sink_line import Line
 from headrace.errors import SinkRefused
@@ -73,7 +74,7 @@ class TransactionLine(Line):
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        super().__init__(settings, _SILENT)
+        super().__init__(settings, logger=_SILENT)
         self.settings = settings
         try:
             # With no connection yet, the client would look for the coordinator half a second later.
@@ -130,7 +131,7 @@ def give_up(settings: Mapping[str, str]) -> None:
     """Never use this producer again; whoever takes its id settles what it has open."""
     line = _lines.pop(_key(settings), None)
     if line is not None:
-        with suppress(KafkaException):
+        with suppress(*BROKEN):
             line.producer.purge()
 
 

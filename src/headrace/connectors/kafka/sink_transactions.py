@@ -35,6 +35,7 @@ from itertools import islice
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from headrace.connectors.kafka.clients import settled
 from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.sink_line import OnError
 from headrace.connectors.kafka.sink_messages import (
@@ -193,11 +194,11 @@ class KafkaTransactionWriter:
                     ],
                     line.member(self._group(effects)),
                 )
-            _delivered(line)
+            settled(line.producer)
         except KafkaException as exc:
             judged = _judged(exc.args[0])
             # What one message met tells more than what it did to the transaction.
-            _delivered(line)
+            settled(line.producer)
             if not errors:
                 errors |= dict.fromkeys(effects, judged)
         if errors:
@@ -239,15 +240,6 @@ class KafkaTransactionWriter:
     def _settings(self, effects: Effects) -> dict[str, str]:
         name = f"headrace.{_use_case(effects)}.{self._fence}"
         return transaction_config(self._properties, name)
-
-
-def _delivered(line: TransactionLine) -> None:
-    """Wait until each message is delivered or not, which it is within message.timeout.ms.
-
-    Not ``flush``: on a producer that is shut out it ends in a SystemError of the client's own.
-    """
-    while len(line.producer):
-        line.producer.poll(0.1)
 
 
 def _use_case(effects: Effects) -> str:

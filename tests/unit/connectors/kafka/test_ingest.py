@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.connectors.kafka import ingest, ingest_clients
+from headrace.connectors.kafka import clients, ingest, ingest_clients
 from headrace.connectors.kafka.config import ingest_config
 from headrace.connectors.kafka.ingest import Ingest, Stored
 from headrace.errors import (
@@ -76,7 +76,7 @@ class FakeProducer:
 
 @pytest.fixture
 def opened(monkeypatch):
-    monkeypatch.setattr(ingest_clients, "Producer", FakeProducer)
+    monkeypatch.setattr(clients, "Producer", FakeProducer)
 
     def make(timeout_s=1.0):
         made = Ingest(CONFIG, delivery_timeout_s=timeout_s, most_bytes=1 << 20)
@@ -157,10 +157,14 @@ def test_it_polls_only_while_something_is_under_way(opened):
     asyncio.run(play())
 
 
-def test_it_goes_on_polling_after_an_error_that_is_about_no_record(opened):
+@pytest.mark.parametrize(
+    "broken",
+    [KafkaException(KafkaError(KafkaError._FATAL)), SystemError("a result with an exception set")],
+)
+def test_it_goes_on_polling_after_an_error_that_is_about_no_record(opened, broken):
     async def play():
         line, producer = opened()
-        producer.raises = [KafkaException(KafkaError(KafkaError._FATAL))]
+        producer.raises = [broken]
         assert await line.store("t", records(b"a")) == [Stored(3, 0)]
         assert await line.store("t", records(b"b")) == [Stored(3, 1)]
 
