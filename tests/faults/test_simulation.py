@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.board import Board, HeldStream, Lane
 from headrace.cycle import accounts, commit, driver, losses, replay, topics
-from headrace.cycle.board import Board, HeldStream, Lane
 from headrace.cycle.letters import Kept, Letters
 from headrace.cycle.losses import Losses
 from headrace.cycle.recorded import RecordedWaves

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.cycle.board import Board, HeldStream
+from headrace.board import Board, HeldStream
 from headrace.cycle.gates import Fare, Gates
 from headrace.model.receipts import Receipt
 from headrace.model.streams import LaneId, Slice

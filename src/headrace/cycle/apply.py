@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream
+from headrace.board import Board, HeldStream
 from headrace.cycle.commit import Committed
 from headrace.cycle.failing import Failing, hurts
 from headrace.cycle.observe import Observer

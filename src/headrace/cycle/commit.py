@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from headrace.board import Board
 from headrace.crash_points import reached
-from headrace.cycle.board import Board
 from headrace.cycle.claims import claims, is_unclear, lost_claims
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.unfinished import over, unfinished

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from headrace.board import NO_LIMIT, Board, HeldStream
 from headrace.crash_points import reached
 from headrace.cycle.accounts import Accounts
 from headrace.cycle.apply import Applier
 from headrace.cycle.beside import Threads, one_thread
-from headrace.cycle.board import NO_LIMIT, Board, HeldStream
 from headrace.cycle.commit import Committed, Committer
 from headrace.cycle.failing import Failing
 from headrace.cycle.figures import Figures

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream, LaneHolder
+from headrace.board import Board, HeldStream, LaneHolder
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream, Lane
+from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.letters import Aside, Kept, Letters
 from headrace.cycle.report import Reporter
 from headrace.log_fields import of_slice, of_wave

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.cycle.board import Board, HeldStream, Lane
+from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.meters import WINDOW_S, Meter, Window, merged_of
 from headrace.cycle.report import Reporter, Shown, shown, shown_wave
 from headrace.model.statistics import LaneFigures, Point, Spread, StreamFigures

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.cycle.board import NO_LIMIT, Allowance, HeldStream
+from headrace.board import NO_LIMIT, Allowance, HeldStream
 from headrace.model.streams import Slice, StreamId
 from headrace.planning.demand import level
 from headrace.policies.throttle import Bucket

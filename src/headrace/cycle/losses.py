@@ -25,7 +25,7 @@ from functools import partial
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream
+from headrace.board import Board, HeldStream
 from headrace.cycle.report import Reporter
 from headrace.cycle.talks import Talk
 from headrace.errors import OffsetOutOfRange, TopicRecreated

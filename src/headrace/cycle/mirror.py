@@ -19,7 +19,7 @@ from itertools import islice
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream
+from headrace.board import Board, HeldStream
 from headrace.errors import BrokerUnavailable, HeadraceError
 from headrace.model.streams import State, StreamId
 from headrace.ports import PositionsMirror, TopicPartition

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream, Lane
+from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.ends import Ends, News
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import structlog
 
-from headrace.cycle.board import Board
+from headrace.board import Board
 from headrace.log_fields import of_wave
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave

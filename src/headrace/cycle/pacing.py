@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.cycle.board import HeldStream
+from headrace.board import HeldStream
 from headrace.cycle.gates import GateId, Rate
 from headrace.model.streams import StreamId
 from headrace.policies.backpressure import Pace, PidGains, Window, paced

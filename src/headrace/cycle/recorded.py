@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import structlog
 
-from headrace.cycle.board import Board
+from headrace.board import Board
 from headrace.cycle.fences import Fences
 from headrace.cycle.parts import parts_of
 from headrace.cycle.replay import Replay, Step, decide, past_the_end, renewed

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from headrace.cycle.board import Board
+from headrace.board import Board
 from headrace.model.streams import LaneId, Order, Slice, State, StreamId
 from headrace.model.waves import Wave
 from headrace.policies.data_loss import CUT_PATIENCE_S, seen_short

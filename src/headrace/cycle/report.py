@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.cycle.board import Board, HeldStream, Lane
+from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.meters import Meter
 from headrace.cycle.timeline import Timeline
 from headrace.cycle.use_case_meters import UseCaseMeter

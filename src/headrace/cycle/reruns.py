@@ -20,7 +20,7 @@ from itertools import count
 
 import structlog
 
-from headrace.cycle.board import Board
+from headrace.board import Board
 from headrace.cycle.lags import seek_target, stream_log
 from headrace.errors import ConfigError, UnknownName
 from headrace.log_fields import of_stream

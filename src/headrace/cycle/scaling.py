@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from headrace.cycle.board import HeldStream
+from headrace.board import HeldStream
 from headrace.model.streams import State
 from headrace.policies.elasticity import Load, Scale, SlotLimits, scaled
 from headrace.ports import WaveResult

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import structlog
 
-from headrace.cycle.board import Board, HeldStream
+from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
 from headrace.cycle.losses import Losses
 from headrace.cycle.sweep import Sweep

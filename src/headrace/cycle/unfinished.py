@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from headrace.cycle.board import Board
+from headrace.board import Board
 from headrace.cycle.parts import parts_of
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Order, Slice, State

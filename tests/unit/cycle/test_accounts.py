@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.accounts import Accounts
-from headrace.cycle.board import Board, HeldStream, Lane
 from headrace.cycle.gates import GateId, Gates, Rate
 from headrace.errors import SinkUnavailable, TaskLost
 from headrace.model.plans import Cost

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cycle.board import Board, HeldStream, Lane
+from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.figures import AT_ONCE, Figures
 from headrace.cycle.report import Reporter
 from headrace.model.records import Deployment

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cycle.board import HeldStream, Lane
+from headrace.board import HeldStream, Lane
 from headrace.cycle.gates import KEPT_S, GateId, Gates, Rate
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment

@@ -1,0 +1,30 @@
+"""A wave that was handed to the engine and has not come back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.model.waves import Wave
+
+
+@dataclass(slots=True)
+class Flight:
+    """A wave that runs."""
+
+    wave: Wave
+    #: monotonic second of its start, or up to which it is known to have queued
+    since_s: float
+    #: bins of it that may hold their slots for long
+    long_bins: int = 0
+    #: it ran for too long, and the engine was told to end it
+    cancelled: bool = False
+
+    @property
+    def predicted_s(self) -> float:
+        """What its longest bin was predicted to take."""
+        return max((each.predicted_s for each in self.wave.bins), default=0.0)
+
+    @property
+    def shared(self) -> bool:
+        """Whether several streams share one of its bins."""
+        return any(len({piece.lane.stream for piece in each.slices}) > 1 for each in self.wave.bins)

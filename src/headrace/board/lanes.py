@@ -1,0 +1,82 @@
+"""One partition of a stream, as a driver remembers it between two turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.model.plans import LaneView
+from headrace.policies.data_loss import Short
+
+
+@dataclass(slots=True)
+class Lane:
+    """One partition of a stream, as last seen."""
+
+    position: int
+    #: where its log ended when it was last asked; -1 is not known
+    end: int = -1
+    #: where lanes are merged: since it was known to end here, all of its stream's lanes were asked,
+    #: so that what is before it can be put in order
+    sure: int = -1
+    #: its topic was made again and has no such partition, yet
+    gone: bool = False
+    #: its log ends before its position, as far as was told
+    short: Short | None = None
+    #: its log ends before its recorded slice does, as far as was told
+    behind: Short | None = None
+    #: the wave that runs a slice of it
+    wave: str | None = None
+    #: after temporary trouble: not before this monotonic second
+    not_before_s: float = 0.0
+    #: temporary troubles in a row
+    tries: int = 0
+    #: failures at this position that count against the use case's retries
+    attempts: int = 0
+    #: dead letters in a row that its handler gave up
+    letters: int = 0
+    #: number of the open failure it is stopped at
+    failure: int | None = None
+    #: offset of a record whose dead letter is not acknowledged yet
+    aside: int | None = None
+    #: what it was stopped or held back by last, in one line; of interest while it is
+    trouble: str = ""
+    #: a slice up to here hung or killed its worker; until it is passed the stream runs apart
+    suspect_until: int | None = None
+    #: the next slices end here, so that what comes before a failed record is a slice by itself
+    stop_before: int | None = None
+
+    @property
+    def lag_records(self) -> int:
+        """Offsets between the position and the end."""
+        return max(0, self.end - self.position)
+
+    def view(self, partition: int, *, merged: bool) -> LaneView:
+        """What the planner is shown of it; ``merged`` with other lanes, only what is sure."""
+        end = max(min(self.end, self.sure) if merged else self.end, self.position)
+        if self.stop_before is not None and self.stop_before > self.position:
+            end = min(end, self.stop_before)
+        goes_on = (self.end < 0 and not self.gone) or self.end > end
+        return LaneView(partition, self.position, end, self.wave is not None, goes_on)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it may hold the oldest record that is left, and none of it is sure."""
+        return not self.gone and (self.end < 0 or self.sure <= self.position < self.end)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether it will be blind if nobody asks until it has done what it has."""
+        return not self.gone and (self.end < 0 or self.end > max(self.position, self.sure))
+
+    def restart(self, offset: int) -> None:
+        """Stand elsewhere, with nothing known of what is there."""
+        self.position, self.end, self.sure = offset, -1, -1
+        self.tries = self.attempts = self.letters = 0
+        self.not_before_s = 0.0
+        self.failure = self.aside = self.suspect_until = self.stop_before = None
+        self.short = self.behind = None
+
+    def held_back(self, now_s: float) -> bool:
+        """Whether nothing of it may be planned: it waits after trouble, a letter, or a person."""
+        stands = self.failure is not None or self.aside is not None
+        return stands or self.not_before_s > now_s

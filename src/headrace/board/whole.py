@@ -1,0 +1,119 @@
+"""All streams that a driver holds, and all waves in flight: who is ready, who runs, who is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headrace.board.flights import Flight
+from headrace.board.lanes import Lane
+from headrace.board.streams import HeldStream
+from headrace.model.streams import LaneId, Position, StreamId
+from headrace.model.waves import Wave
+from headrace.ports import TopicPartition
+
+
+class LaneHolder(NamedTuple):
+    """A lane with its stream."""
+
+    held: HeldStream
+    lane: Lane
+
+
+@dataclass(slots=True)
+class Board:
+    """All streams held, and all waves in flight."""
+
+    streams: dict[StreamId, HeldStream] = field(default_factory=dict)
+    flights: dict[str, Flight] = field(default_factory=dict)
+    #: streams that may have something to run; the others cost a turn nothing
+    ready: dict[StreamId, None] = field(default_factory=dict)
+    #: streams that wait for what was recorded of them
+    owing: frozenset[StreamId] = frozenset()
+
+    def runnable(self, now_s: float) -> list[HeldStream]:
+        """The streams the planner should see."""
+        found = []
+        for name in list(self.ready):
+            held = self.streams.get(name)
+            if held is None or not held.has_work:
+                del self.ready[name]
+            elif held.runnable(now_s):
+                found.append(held)
+        return found
+
+    def fill(self, positions: Iterable[Position]) -> None:
+        """Take positions over; a stream that is not held is passed over."""
+        for each in positions:
+            held = self.streams.get(each.lane.stream)
+            if held is not None:
+                lane = held.lanes.setdefault(each.lane.partition, Lane(each.next_offset))
+                lane.position = each.next_offset
+                self.ready[each.lane.stream] = None
+
+    def runs(self, held: HeldStream) -> bool:
+        """Whether a wave with some of the stream is in flight; one that is to run again is not."""
+        return any(lane.wave in self.flights for lane in held.lanes.values())
+
+    def lane(self, lane: LaneId) -> Lane | None:
+        """The lane, if its stream is held."""
+        held = self.streams.get(lane.stream)
+        return held.lanes.get(lane.partition) if held else None
+
+    @property
+    def busy_slots(self) -> int:
+        """Bins in flight."""
+        return sum(len(flight.wave.bins) for flight in self.flights.values())
+
+    @property
+    def hung_bins(self) -> int:
+        """Bins in flight of streams that hung, or killed their worker, when last alone."""
+        bins = (each for flight in self.flights.values() for each in flight.wave.bins)
+        streams = (self.streams.get(each.slices[0].lane.stream) for each in bins)
+        return sum(held is not None and held.hung for held in streams)
+
+    def started(self, wave: Wave, now_s: float, long_bins: int) -> None:
+        """A wave was handed to the engine."""
+        self.flights[wave.id] = Flight(wave, now_s, long_bins)
+        for piece in wave.slices:
+            lane = self.lane(piece.lane)
+            if lane is not None:
+                lane.wave = wave.id
+
+    def claimed(self, recorded: Wave, due: Wave) -> None:
+        """A recorded wave is to run again: the lanes of what is due are its own as if it ran."""
+        self._free(recorded)
+        for piece in due.slices:
+            lane = self.lane(piece.lane)
+            if lane is not None and lane.wave is None:
+                lane.wave = recorded.id
+
+    def ended(self, wave: Wave) -> None:
+        """A wave came back, whatever became of it; its lanes are free."""
+        self.flights.pop(wave.id, None)
+        self._free(wave)
+
+    def owe(self, reasons: Mapping[StreamId, str]) -> None:
+        """These streams, and no others, wait because of what was recorded of them."""
+        for name in self.owing | reasons.keys():
+            held = self.streams.get(name)
+            if held is not None:
+                held.owes = reasons.get(name)
+                self.ready[name] = None
+        self.owing = frozenset(reasons)
+
+    def _free(self, wave: Wave) -> None:
+        for piece in wave.slices:
+            lane = self.lane(piece.lane)
+            if lane is not None and lane.wave == wave.id:
+                lane.wave = None
+
+    def partitions(self, wanted: Iterator[HeldStream]) -> dict[TopicPartition, list[LaneHolder]]:
+        """The partitions to ask Kafka about, with who reads them; several use cases can."""
+        found: dict[TopicPartition, list[LaneHolder]] = {}
+        for held in wanted:
+            for number, lane in held.lanes.items():
+                name = TopicPartition(held.stream.topic, number)
+                found.setdefault(name, []).append(LaneHolder(held, lane))
+        return found
