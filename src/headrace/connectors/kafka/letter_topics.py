@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import ConfigResource as _Resource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
