@@ -140,8 +140,8 @@ class Contender:
 
     def _written(self) -> None:
         """Wait for the thread: here time passes quicker than for it, and it shall skip nothing."""
-        teller = self.driver.teller
-        while teller is not None and teller.is_busy:
+        publisher = self.driver.publisher
+        while publisher is not None and publisher.is_busy:
             time.sleep(0.0005)
 
 

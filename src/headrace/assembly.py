@@ -20,7 +20,6 @@ from pathlib import Path
 
 import structlog
 
-from headrace import tracing
 from headrace.connectors.kafka import (
     GroupMirror,
     KafkaDeadLettersFactory,
@@ -49,6 +48,7 @@ from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session, elastic_options, on_this_machine
 from headrace.store import SqlPositionsFactory, open_store
+from headrace.telemetry import tracing
 
 log = structlog.get_logger(__name__)
 

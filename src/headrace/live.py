@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cycle.driver import Driver
-from headrace.cycle.report import Row
+from headrace.telemetry.report import Row
 
 REFRESH_S = 0.5
 LINE_S = 5.0

@@ -33,8 +33,8 @@ from headrace.ports import Connections, Site
 from headrace.settings.doors import DoorsSettings
 from headrace.settings.gateway import GatewaySettings
 from headrace.sinks import SqlTable
-from headrace.spans import Spans
 from headrace.store import SqlPositionsFactory, open_store
+from headrace.telemetry.spans import Spans
 from headrace.testing.engine_twin import InProcessEngine
 
 pytestmark = pytest.mark.kafka

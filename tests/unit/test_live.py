@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from headrace.cycle.report import Row
 from headrace.live import LiveTable, line_of, table_of
 from headrace.model.streams import StreamId
+from headrace.telemetry.report import Row
 
 
 def rows(count):

@@ -138,7 +138,7 @@ def _what_passes_in_one_line(_: object, __: str, event: EventDict) -> EventDict:
 
 
 def configure_logs(level: str = "INFO", form: LogFormat = LogFormat.AUTO) -> None:
-    """Logs to stderr, for every command in the same way; fields are those of ``log_fields``."""
+    """Logs to stderr, for every command in the same way; fields: `telemetry/log_fields.py`."""
     pretty = sys.stderr.isatty() if form is LogFormat.AUTO else form is LogFormat.PRETTY
     colours = sys.stderr.isatty()
     shape = (

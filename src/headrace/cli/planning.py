@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from headrace.cli.console import err, shown_errors
-from headrace.cycle.snapshot_json import plan_to_json, snapshot_from_json
 from headrace.errors import ConfigError
 from headrace.planning import check, plan
+from headrace.telemetry.snapshot_json import plan_to_json, snapshot_from_json
 
 
 def plan_file(

@@ -29,9 +29,9 @@ from headrace.cycle.lags import StreamLag, lags
 from headrace.model.records import Failure
 from headrace.model.streams import State, StreamId
 from headrace.operating.seeking import carry_out, planned
-from headrace.policies.conditions import Condition, condition
-from headrace.policies.reports import newest
 from headrace.ports import Log, Store
+from headrace.telemetry.conditions import Condition, condition
+from headrace.telemetry.told import newest
 
 app = typer.Typer(
     no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, resume."

@@ -27,8 +27,8 @@ from headrace.console.metric_list import COUNTER, METRICS
 from headrace.errors import StoreUnavailable
 from headrace.model.statistics import Report, Spread, StreamFigures, UseCaseFigures
 from headrace.model.streams import StreamId
-from headrace.policies.reports import is_lost, newest
 from headrace.ports import Statistics
+from headrace.telemetry.told import is_lost, newest
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 #: tenants with series of their own

@@ -23,7 +23,7 @@ from headrace.model.statistics import (
     WaveFigures,
 )
 from headrace.model.streams import State, Stream, Tenant
-from headrace.policies.conditions import Condition
+from headrace.telemetry.conditions import Condition
 
 Values = dict[str, Any]
 

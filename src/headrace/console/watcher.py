@@ -25,10 +25,10 @@ from headrace.console.rows import Values
 from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import Report, StreamFigures, UseCaseFigures
 from headrace.model.streams import State, Stream, StreamId, Tenant
-from headrace.policies.alerts import Watched, watch
-from headrace.policies.conditions import condition
-from headrace.policies.reports import Told, is_lost, newest
 from headrace.ports import Clock, Store
+from headrace.telemetry.alerts import Watched, watch
+from headrace.telemetry.conditions import condition
+from headrace.telemetry.told import Told, is_lost, newest
 
 #: how long a look is good for, at least
 FRESH_S = 1.0

@@ -21,16 +21,16 @@ from headrace.cycle.commit import Committed
 from headrace.cycle.failing import Failing, hurts
 from headrace.cycle.observe import Observer
 from headrace.cycle.recorded import RecordedWaves, Waiting
-from headrace.cycle.report import Reporter
 from headrace.cycle.unfinished import runs_whole
 from headrace.errors import CodeNotLoaded
-from headrace.log_fields import of_slice
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import Order, StreamId
 from headrace.model.waves import Wave
 from headrace.policies.cost import learn
 from headrace.policies.data_loss import ABOUT_THE_LOG
 from headrace.ports import Clock, WaveResult
+from headrace.telemetry.log_fields import of_slice
+from headrace.telemetry.report import Reporter
 
 log = structlog.get_logger(__name__)
 

@@ -20,12 +20,12 @@ from headrace.cycle.claims import claims, is_unclear, lost_claims
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.unfinished import over, unfinished
 from headrace.errors import HandlerHung
-from headrace.log_fields import of_slice, of_wave
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Failure, Move
 from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, Store, WaveResult
+from headrace.telemetry.log_fields import of_slice, of_wave
 
 log = structlog.get_logger(__name__)
 

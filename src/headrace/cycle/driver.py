@@ -23,7 +23,6 @@ from headrace.cycle.apply import Applier
 from headrace.cycle.beside import Threads, one_thread
 from headrace.cycle.commit import Committed, Committer
 from headrace.cycle.failing import Failing
-from headrace.cycle.figures import Figures
 from headrace.cycle.gates import GateId, Gates, Rate, own_rates
 from headrace.cycle.leases import Leases
 from headrace.cycle.letters import Letters
@@ -35,9 +34,7 @@ from headrace.cycle.pacing import Pacing
 from headrace.cycle.reach import Reach, Server
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.replay import stopped
-from headrace.cycle.report import Reporter, Row
 from headrace.cycle.scaling import Scaling
-from headrace.cycle.telling import Facts, Teller
 from headrace.cycle.versions import Versions
 from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
@@ -64,6 +61,9 @@ from headrace.ports import (
     Store,
     WaveResult,
 )
+from headrace.telemetry.figures import Figures
+from headrace.telemetry.publishing import Facts, Publisher
+from headrace.telemetry.report import Reporter, Row
 from headrace.use_cases import UseCase
 
 log = structlog.get_logger(__name__)
@@ -135,7 +135,7 @@ class Driver:
     pacing: Pacing = field(default_factory=Pacing)
     scaling: Scaling | None = field(init=False)
     mirror: Mirror | None = field(init=False)
-    teller: Teller | None = field(init=False)
+    publisher: Publisher | None = field(init=False)
     versions: Versions = field(init=False)
     reach: Reach = field(init=False)
 
@@ -167,7 +167,7 @@ class Driver:
         self.scaling = Scaling(self.slot_limits) if self.slot_limits else None
         self.mirror = Mirror(self.parts.mirror, self.board) if self.parts.mirror else None
         told, figures = self.parts.statistics, Figures(self.board, self.reporter)
-        self.teller = Teller(self.name, told, figures, clock) if told else None
+        self.publisher = Publisher(self.name, told, figures, clock) if told else None
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
         """Take a use case, or a new version of one, from the next turn on."""
@@ -256,19 +256,19 @@ class Driver:
             self.reach.failed(trouble)
             self._busy = False
             self._results += self.parts.engine.finished(TROUBLE_S)
-        if self.teller is not None:
-            self.teller.look(self._facts)
+        if self.publisher is not None:
+            self.publisher.look(self._facts)
 
     def leave(self) -> None:
         """Let other drivers have its streams at once; for one that has drained."""
         self.leases.leave()
-        if self.teller is not None:
-            self.teller.leave()
+        if self.publisher is not None:
+            self.publisher.leave()
 
     def close(self) -> None:
         """Show others how far everything came; nothing is called after it."""
-        if self.teller is not None:
-            self.teller.finish()
+        if self.publisher is not None:
+            self.publisher.finish()
         if self.mirror is not None:
             self.mirror.finish(self.parts.clock.monotonic_s())
         self.failing.letters.close()

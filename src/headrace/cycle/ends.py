@@ -33,9 +33,9 @@ from headrace.board import Board, HeldStream, LaneHolder
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable
-from headrace.log_fields import of_stream
 from headrace.model.streams import State, StreamId
 from headrace.ports import Log, TopicPartition
+from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
 

@@ -18,8 +18,6 @@ import structlog
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.letters import Aside, Kept, Letters
-from headrace.cycle.report import Reporter
-from headrace.log_fields import of_slice, of_wave
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Order, Slice
@@ -35,6 +33,8 @@ from headrace.policies.quarantine import (
 )
 from headrace.policies.retry import Backoff
 from headrace.ports import Clock, DeadLetter, Store
+from headrace.telemetry.log_fields import of_slice, of_wave
+from headrace.telemetry.report import Reporter
 
 log = structlog.get_logger(__name__)
 

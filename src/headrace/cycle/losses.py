@@ -26,10 +26,8 @@ from functools import partial
 import structlog
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.report import Reporter
 from headrace.cycle.talks import Talk
 from headrace.errors import OffsetOutOfRange, TopicRecreated
-from headrace.log_fields import of_stream
 from headrace.model.receipts import SliceError
 from headrace.model.records import Failure, FailureState, Move
 from headrace.model.streams import DataLossPolicy, LaneId, Slice, State, Stopper, StreamId
@@ -42,6 +40,8 @@ from headrace.policies.data_loss import (
     seen_short,
 )
 from headrace.ports import Clock, Log, Store, TopicInfo, TopicPartition
+from headrace.telemetry.log_fields import of_stream
+from headrace.telemetry.report import Reporter
 
 log = structlog.get_logger(__name__)
 

@@ -23,12 +23,12 @@ from headrace.cycle.losses import Losses
 from headrace.cycle.reruns import Reruns
 from headrace.cycle.talks import Asker, Talk
 from headrace.cycle.topics import Topics
-from headrace.log_fields import of_stream
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
 from headrace.policies.leases import Share
 from headrace.ports import Log, Store
+from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 import structlog
 
 from headrace.board import Board
-from headrace.log_fields import of_wave
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.policies.watchdog import limit_s
 from headrace.ports import Engine
+from headrace.telemetry.log_fields import of_wave
 from headrace.use_cases import UseCase
 
 log = structlog.get_logger(__name__)

@@ -25,13 +25,13 @@ from headrace.cycle.fences import Fences
 from headrace.cycle.parts import parts_of
 from headrace.cycle.replay import Replay, Step, decide, past_the_end, renewed
 from headrace.cycle.versions import Versions
-from headrace.log_fields import of_stream, of_wave
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.policies.quarantine import HURTS_NEIGHBOURS, divided
 from headrace.ports import Clock, Finished, Store
+from headrace.telemetry.log_fields import of_stream, of_wave
 
 log = structlog.get_logger(__name__)
 

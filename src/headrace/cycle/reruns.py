@@ -23,7 +23,6 @@ import structlog
 from headrace.board import Board
 from headrace.cycle.lags import seek_target, stream_log
 from headrace.errors import ConfigError, UnknownName
-from headrace.log_fields import of_stream
 from headrace.model.records import Deployment
 from headrace.model.streams import (
     RERUN_MARK,
@@ -33,6 +32,7 @@ from headrace.model.streams import (
     original,
 )
 from headrace.ports import Log, Store
+from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
 

@@ -30,10 +30,10 @@ from headrace.cycle.losses import Losses
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
-from headrace.log_fields import of_stream
 from headrace.model.records import LaneStart
 from headrace.model.streams import Order, State, StreamId
 from headrace.ports import Log, Store, TopicInfo, TopicPartition
+from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
 

@@ -30,7 +30,7 @@ from headrace.gateway.intake import Intake, Records, Rules, Topics
 from headrace.gateway.rates import Room, Share
 from headrace.gateway.short_way import ShortWay
 from headrace.model.credentials import Caller, Role
-from headrace.tracing import RequestSpan, Tracing
+from headrace.telemetry.tracing import RequestSpan, Tracing
 
 log = structlog.get_logger(__name__)
 

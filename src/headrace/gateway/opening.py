@@ -24,7 +24,7 @@ from headrace.gateway.removed import RemovedTenants
 from headrace.ports import Store
 from headrace.settings import Settings
 from headrace.settings.gateway import GatewaySettings, RateSettings
-from headrace.tracing import opened
+from headrace.telemetry.tracing import opened
 
 
 def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from headrace.model.records import Deployment, Peer
 from headrace.model.streams import Stopper
 from headrace.policies.leases import Watched, dead, watched
-from headrace.policies.reports import LOST_AFTER_S
 from headrace.policies.rollout import Stand, Standing, standings
 from headrace.ports import Store
+from headrace.telemetry.told import LOST_AFTER_S
 
 LOOK_EVERY_S = 0.2
 

@@ -32,7 +32,6 @@ from headrace.errors import (
     TaskLost,
     WorkerKilled,
 )
-from headrace.log_fields import of_wave
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment
 from headrace.model.waves import Terms, Wave
@@ -54,6 +53,7 @@ from headrace.spark.task import Work
 from headrace.spark.wave_threads import WaveThreads
 from headrace.spark.worker_cache import not_installed
 from headrace.spark.worker_ends import still_alive
+from headrace.telemetry.log_fields import of_wave
 from headrace.use_cases import UseCase
 
 log = structlog.get_logger(__name__)

@@ -29,7 +29,7 @@ from headrace.model.streams import Slice
 from headrace.ports import DeadLetter, Written
 from headrace.spark.portions import Portion
 from headrace.spark.shares import fractions_of, spread, tables_of
-from headrace.tracing import MOST_LINKS
+from headrace.telemetry.tracing import MOST_LINKS
 
 log = structlog.get_logger(__name__)
 

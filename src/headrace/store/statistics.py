@@ -23,7 +23,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from headrace.model.statistics import Point, Report, Spread
 from headrace.model.streams import StreamId
-from headrace.policies.history import (
+from headrace.store.database import Database
+from headrace.store.pairs import matching
+from headrace.store.report_form import Packer, unpacked
+from headrace.store.schema import points as point_rows
+from headrace.store.schema import reports as report_rows
+from headrace.telemetry.history import (
     OLD_SPAN_S,
     began_s,
     dropped_before_s,
@@ -31,11 +36,6 @@ from headrace.policies.history import (
     shortest,
     thinned,
 )
-from headrace.store.database import Database
-from headrace.store.pairs import matching
-from headrace.store.report_form import Packer, unpacked
-from headrace.store.schema import points as point_rows
-from headrace.store.schema import reports as report_rows
 
 #: streams whose points are merged in one transaction
 _STREAMS_AT_ONCE = 25

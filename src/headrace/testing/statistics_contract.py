@@ -32,8 +32,8 @@ from headrace.model.statistics import (
     WaveFigures,
 )
 from headrace.model.streams import StreamId
-from headrace.policies.sketches import FINE, Sketch, packed, spread_of
 from headrace.ports import Statistics
+from headrace.telemetry.sketches import FINE, Sketch, packed, spread_of
 
 ACME, BOLT = StreamId("score", "acme"), StreamId("score", "bolt")
 #: a whole hour, and a moment a day and a half later

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.statistics import Point, Report
 from headrace.model.streams import StreamId
-from headrace.policies.history import (
+from headrace.telemetry.history import (
     OLD_SPAN_S,
     dropped_before_s,
     old_before_s,

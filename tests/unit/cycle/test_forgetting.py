@@ -20,7 +20,7 @@ def world(world):
 
 def kept(driver):
     """Everything that is kept by stream or by use case."""
-    reporter, figures = driver.reporter, driver.teller._figures
+    reporter, figures = driver.reporter, driver.publisher._figures
     counted = {*reporter.meters, *reporter._generations, *figures._tracks, *figures._due}
     return counted | driver.board.streams.keys(), set(reporter.use_cases)
 

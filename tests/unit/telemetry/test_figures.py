@@ -3,10 +3,10 @@
 import pytest
 
 from headrace.board import Board, HeldStream, Lane
-from headrace.cycle.figures import AT_ONCE, Figures
-from headrace.cycle.report import Reporter
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
+from headrace.telemetry.figures import AT_ONCE, Figures
+from headrace.telemetry.report import Reporter
 
 START_S = 1_700_000_010.0
 DEPLOYMENT = Deployment("score", "m.py", "0" * 64, "{tenant}.visits")

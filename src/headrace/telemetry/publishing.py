@@ -1,4 +1,4 @@
-"""Telling others: a report every other second, a point of history a minute.
+"""Publishing figures: a report every other second, a point of history a minute.
 
 A driver must not wait for a store to tell it how it fares. So a turn only gathers what there is to
 tell, and a thread of its own encodes it and writes it down. There is one place for a report: should
@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import structlog
 
-from headrace.cycle.figures import Figures, Minute
 from headrace.errors import HeadraceError
 from headrace.model.statistics import Report
-from headrace.policies.history import FRESH_SPAN_S, began_s
 from headrace.ports import Clock, Statistics
+from headrace.telemetry.figures import Figures, Minute
+from headrace.telemetry.history import FRESH_SPAN_S, began_s
 
 log = structlog.get_logger(__name__)
 
@@ -45,8 +45,8 @@ class Facts(NamedTuple):
     paces: Mapping[str, float]
 
 
-class Teller:
-    """Tells of one driver."""
+class Publisher:
+    """Publishes what one driver has to tell."""
 
     def __init__(self, name: str, statistics: Statistics, figures: Figures, clock: Clock) -> None:
         self._name, self._figures, self._clock = name, figures, clock
@@ -151,7 +151,7 @@ class _Post:
             if self._thread is None:
                 # With what log lines of this process are bound to, such as the driver's name.
                 run = partial(copy_context().run, self._run)
-                self._thread = threading.Thread(target=run, name="headrace-teller", daemon=True)
+                self._thread = threading.Thread(target=run, name="headrace-publisher", daemon=True)
                 self._thread.start()
 
     @property

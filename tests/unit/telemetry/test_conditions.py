@@ -8,8 +8,8 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Failure
 from headrace.model.statistics import LaneFigures, Spread, StreamFigures
 from headrace.model.streams import LaneId, Slice, State, Stream, StreamId, Tenant, Throttle
-from headrace.policies.conditions import Condition, condition
-from headrace.policies.reports import LOST_AFTER_S, Told
+from headrace.telemetry.conditions import Condition, condition
+from headrace.telemetry.told import LOST_AFTER_S, Told
 
 ACME = StreamId("score", "acme")
 STREAM, TENANT = Stream(ACME, "acme.visits", holder="one"), Tenant("acme")

@@ -4,8 +4,8 @@ import pytest
 
 from headrace.errors import SinkUnavailable
 from headrace.model.streams import State, StreamId, Tenant
-from headrace.policies.conditions import condition
-from headrace.policies.reports import newest
+from headrace.telemetry.conditions import condition
+from headrace.telemetry.told import newest
 from headrace.testing.statistics_twin import StatisticsTwin
 
 ACME = StreamId("keep", "acme")
@@ -37,7 +37,7 @@ def world(world, handler):
 
 def figures(world):
     """What is told now."""
-    looked = world.driver.teller._figures.look(world.clock.now_s(), world.clock.monotonic_s())
+    looked = world.driver.publisher._figures.look(world.clock.now_s(), world.clock.monotonic_s())
     return next(each for each in looked if each.stream == ACME)
 
 

@@ -30,7 +30,7 @@ _NS = 1_000_000_000
 
 
 class Spans:
-    """``headrace.tracing.Tracing`` by a provider of its own, not the process's global one."""
+    """``tracing.Tracing`` by a provider of its own, not the process's global one."""
 
     def __init__(self, service: str, processor: SpanProcessor) -> None:
         """Take the service's name, which ``OTEL_SERVICE_NAME`` overrides, and where spans go."""
@@ -92,7 +92,7 @@ class Spans:
 
 
 class GatewayRequest:
-    """``headrace.tracing.RequestSpan``."""
+    """``tracing.RequestSpan``."""
 
     def __init__(self, span: Span) -> None:
         self._span = span

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from headrace.model.records import Failure
 from headrace.model.statistics import Alert, AlertKind, Report, Severity, StreamFigures
 from headrace.model.streams import State, StreamId
-from headrace.policies.reports import Told, is_lost, newest
+from headrace.telemetry.told import Told, is_lost, newest
 
 #: lag without any commit for so long is a stall
 STALLED_AFTER_S = 60.0

@@ -69,7 +69,7 @@ def opened(service: str, environment: Mapping[str, str] = os.environ) -> Tracing
     if not is_wanted(environment):
         return None
     try:
-        from headrace.spans import exported  # noqa: PLC0415 - of an extra, and seldom wanted
+        from headrace.telemetry.spans import exported  # noqa: PLC0415 - of an extra, and seldom wanted
     except ImportError:
         log.warning("no traces: they need 'pip install headrace[tracing]'")
         return None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headrace.model.statistics import Spread
 from headrace.model.streams import StreamId
-from headrace.policies.history import (
+from headrace.telemetry.history import (
     FRESH_FOR_S,
     KEPT_FOR_S,
     OLD_SPAN_S,
@@ -16,7 +16,7 @@ from headrace.policies.history import (
     shortest,
     thinned,
 )
-from headrace.policies.sketches import COARSE, FINE, Sketch, merged, packed, spread_of, unpacked
+from headrace.telemetry.sketches import COARSE, FINE, Sketch, merged, packed, spread_of, unpacked
 from headrace.testing.statistics_contract import ACME, BOLT, HOUR_S, point_of
 
 

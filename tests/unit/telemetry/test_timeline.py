@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cycle.timeline import MOST_TENANTS, MOST_WAVES, SHOWN_S, Timeline
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.statistics import Outcome
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
 from headrace.ports import WaveResult
+from headrace.telemetry.timeline import MOST_TENANTS, MOST_WAVES, SHOWN_S, Timeline
 
 ERROR = SliceError(False, "HandlerError", "boom")
 

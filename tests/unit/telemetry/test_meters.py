@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headrace.cycle.meters import Meter
-from headrace.cycle.use_case_meters import UseCaseMeter
 from headrace.model.receipts import Receipt
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
 from headrace.ports import WaveResult
+from headrace.telemetry.meters import Meter
+from headrace.telemetry.use_case_meters import UseCaseMeter
 
 #: a whole half-minute
 START_S = 1_700_000_010.0

@@ -10,9 +10,9 @@ import structlog
 
 import headrace
 from headrace.cli.console import LogFormat, configure_logs
-from headrace.log_fields import FIELDS, of_slice, of_stream, of_wave
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.waves import Wave
+from headrace.telemetry.log_fields import FIELDS, of_slice, of_stream, of_wave
 
 SOURCE = Path(headrace.__file__).parent
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}

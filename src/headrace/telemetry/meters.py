@@ -4,7 +4,7 @@ A commit passes here for every slice, so counting has to cost next to nothing, a
 with time. So everything is counted in windows of half a minute that begin at whole half-minutes;
 two of them are a minute of history. Of older ones nothing is left but totals.
 
-Delays go into sketches (`policies/sketches.py`). A delay is from the record's Kafka timestamp to
+Delays go into sketches (`sketches.py`). A delay is from the record's Kafka timestamp to
 its durable commit; the clocks of producers are trusted for nothing but this.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.model.receipts import Receipt
-from headrace.policies.sketches import FINE, Sketch, merged
+from headrace.telemetry.sketches import FINE, Sketch, merged
 
 WINDOW_S = 30.0
 #: windows remembered: the one that runs, the one before it, and a minute that is to be told

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policies.lateness import MOST_LOOKS, MOST_S, Look, lag_s, remembered
+from headrace.telemetry.lateness import MOST_LOOKS, MOST_S, Look, lag_s, remembered
 
 
 def after(position, *looks):

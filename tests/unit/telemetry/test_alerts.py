@@ -9,8 +9,8 @@ from headrace.model.records import Failure
 from headrace.model.statistics import AlertKind, LaneFigures, Report, Severity, Spread
 from headrace.model.statistics import StreamFigures as Figures
 from headrace.model.streams import LaneId, Slice, State, StreamId
-from headrace.policies.alerts import watch
-from headrace.policies.reports import is_lost, newest
+from headrace.telemetry.alerts import watch
+from headrace.telemetry.told import is_lost, newest
 
 ACME, BOLT = StreamId("score", "acme"), StreamId("score", "bolt")
 

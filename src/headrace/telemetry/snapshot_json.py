@@ -7,8 +7,8 @@ key it is about.
 
 The forms are the dataclasses of ``headrace.model``, read through pydantic; nothing is said twice.
 A stream or a lane is an object such as ``{"use_case": "score", "tenant": "acme"}``. The schemas in
-`docs/schemas` are made from the same classes: `python -m headrace.cycle.snapshot_json` writes them
-anew, and a test holds them equal.
+`docs/schemas` are made from the same classes: `python -m headrace.telemetry.snapshot_json` writes
+them anew, and a test holds them equal.
 
 What a snapshot means is not judged here beyond plain nonsense (a position past the end): that is
 the planner's matter.

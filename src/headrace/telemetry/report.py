@@ -1,9 +1,9 @@
-"""The last step: what each stream's records went through, counted for people to look at.
+"""What each stream's records went through, counted for people to look at.
 
 Operators ask which tenant lags and by how much. What a driver knows of that is gathered here while
 it works: a meter for each stream (`meters.py`), one for each use case, and a timeline of waves.
 The live table reads it directly; everybody else reads what is told of it every other second
-(`figures.py`, `telling.py`).
+(`figures.py`, `publishing.py`).
 
 Nothing here decides anything.
 """
@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.board import Board, HeldStream, Lane
-from headrace.cycle.meters import Meter
-from headrace.cycle.timeline import Timeline
-from headrace.cycle.use_case_meters import UseCaseMeter
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Order, State, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, WaveResult
-from headrace.tracing import Tracing
+from headrace.telemetry.meters import Meter
+from headrace.telemetry.timeline import Timeline
+from headrace.telemetry.tracing import Tracing
+from headrace.telemetry.use_case_meters import UseCaseMeter
 
 _NOTHING = Meter()
 

@@ -6,10 +6,10 @@ import time
 import pytest
 import structlog
 
-from headrace.cycle.telling import EVERY_S
 from headrace.errors import StoreUnavailable
 from headrace.model.statistics import LaneFigures, Outcome, Spread
 from headrace.model.streams import State, StreamId, Throttle
+from headrace.telemetry.publishing import EVERY_S
 from headrace.testing.statistics_twin import StatisticsTwin
 
 ACME = StreamId("keep", "acme")
@@ -252,6 +252,6 @@ def test_a_driver_that_leaves_is_forgotten_and_one_that_only_stops_is_not(world)
 def _written(world):
     """Wait until nothing waits to be written."""
     deadline_s = time.monotonic() + 10.0
-    while world.driver.teller.is_busy:
+    while world.driver.publisher.is_busy:
         assert time.monotonic() < deadline_s
         time.sleep(0.001)

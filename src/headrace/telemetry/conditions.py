@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from headrace.model.records import Failure
 from headrace.model.statistics import StreamFigures
 from headrace.model.streams import State, Stream, Tenant, Throttle
-from headrace.policies.reports import LOST_AFTER_S, Told
+from headrace.telemetry.told import LOST_AFTER_S, Told
 
 #: nobody runs it, as far as the store knows
 NOT_HELD = "not held"

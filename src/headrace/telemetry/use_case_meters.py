@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from headrace.model.receipts import Receipt
 from headrace.model.statistics import UseCaseFigures
-from headrace.policies.sketches import FINE, Sketch, merged, spread_of
 from headrace.ports import WaveResult
+from headrace.telemetry.sketches import FINE, Sketch, merged, spread_of
 
 _WINDOW_S = 150.0
 _LEAST_SPAN_S = 0.5

@@ -9,7 +9,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from headrace.cycle.snapshot_json import (
+from headrace.errors import ConfigError
+from headrace.model.plans import Credit, Plan, Snapshot, StreamView
+from headrace.model.streams import LaneId, Order, Slice, StreamId
+from headrace.model.waves import Bin, Wave
+from headrace.planning import check, plan
+from headrace.telemetry.snapshot_json import (
     main,
     plan_to_json,
     schema_text,
@@ -17,11 +22,6 @@ from headrace.cycle.snapshot_json import (
     snapshot_from_json,
     snapshot_to_json,
 )
-from headrace.errors import ConfigError
-from headrace.model.plans import Credit, Plan, Snapshot, StreamView
-from headrace.model.streams import LaneId, Order, Slice, StreamId
-from headrace.model.waves import Bin, Wave
-from headrace.planning import check, plan
 
 DOCS = Path(__file__).parents[3] / "docs" / "schemas"
 EXAMPLE = (DOCS / "example-snapshot.json").read_text(encoding="utf-8")
@@ -130,7 +130,7 @@ def test_a_long_list_of_problems_is_cut():
 def test_the_schemas_in_the_docs_are_those_of_the_code():
     for name, schema in schemas().items():
         kept = (DOCS / name).read_text(encoding="utf-8")
-        assert kept == schema_text(schema), "run: python -m headrace.cycle.snapshot_json"
+        assert kept == schema_text(schema), "run: python -m headrace.telemetry.snapshot_json"
 
 
 def test_the_schemas_can_be_written_anew(tmp_path: Path):

@@ -9,9 +9,7 @@ import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from headrace import tracing
 from headrace.connectors.kafka.ingest import Stored
-from headrace.cycle.report import Reporter
 from headrace.doors import door
 from headrace.gateway.app import gateway_app
 from headrace.gateway.opening import rules_of
@@ -21,9 +19,11 @@ from headrace.model.streams import LaneId, Slice
 from headrace.ports import Written
 from headrace.settings.doors import DoorsSettings
 from headrace.settings.gateway import GatewaySettings
-from headrace.spans import Spans
 from headrace.spark.portions import Portion
 from headrace.spark.tally import Tally, traceparents_of
+from headrace.telemetry import tracing
+from headrace.telemetry.report import Reporter
+from headrace.telemetry.spans import Spans
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -56,7 +56,7 @@ def test_traces_are_wanted_when_the_environment_says_so(environment, wanted):
 
 
 def test_without_the_extra_there_are_none(monkeypatch):
-    monkeypatch.setitem(sys.modules, "headrace.spans", None)
+    monkeypatch.setitem(sys.modules, "headrace.telemetry.spans", None)
     assert tracing.opened("x", {"OTEL_TRACES_EXPORTER": "otlp"}) is None
 
 

@@ -8,7 +8,7 @@ one in four, and no figure is older than 8 s. What a person has to see at once, 
 an error, does not wait.
 
 Also here: rates of what came in, which nobody but the observer of ends knows, and how late a stream
-is (`policies/lateness.py`). Publishing is `telling.py`'s matter.
+is (`lateness.py`). Publishing is `publishing.py`'s matter.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.board import Board, HeldStream, Lane
-from headrace.cycle.meters import WINDOW_S, Meter, Window, merged_of
-from headrace.cycle.report import Reporter, Shown, shown, shown_wave
 from headrace.model.statistics import LaneFigures, Point, Spread, StreamFigures
 from headrace.model.streams import StreamId
-from headrace.policies.history import FRESH_SPAN_S
-from headrace.policies.lateness import Look, lag_s, remembered
-from headrace.policies.sketches import packed, spread_of
+from headrace.telemetry.history import FRESH_SPAN_S
+from headrace.telemetry.lateness import Look, lag_s, remembered
+from headrace.telemetry.meters import WINDOW_S, Meter, Window, merged_of
+from headrace.telemetry.report import Reporter, Shown, shown, shown_wave
+from headrace.telemetry.sketches import packed, spread_of
 
 #: streams described anew in one report, besides those that cannot wait
 AT_ONCE = 250

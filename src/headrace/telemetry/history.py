@@ -15,7 +15,7 @@ from itertools import groupby
 
 from headrace.model.statistics import Point
 from headrace.model.streams import StreamId
-from headrace.policies.sketches import COARSE, merged, packed, spread_of, unpacked
+from headrace.telemetry.sketches import COARSE, merged, packed, spread_of, unpacked
 
 #: how long a fresh point spans
 FRESH_SPAN_S = 60.0

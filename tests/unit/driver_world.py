@@ -1,0 +1,142 @@
+"""A driver on twins: real store, real planner, real task code; no Kafka, no Spark, no waiting."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+
+from headrace.cycle.driver import Driver, Parts
+from headrace.model.plans import Limits
+from headrace.model.records import Deployment
+from headrace.model.streams import LaneId, StreamId, Tenant
+from headrace.ports import Connections, Site
+from headrace.sinks import ParquetFiles
+from headrace.store import SqlPositionsFactory, open_store
+from headrace.testing.at_once import at_once
+from headrace.testing.clock import FakeClock
+from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
+from headrace.use_cases import use_case
+
+TOPIC = "{tenant}.visits"
+
+
+@dataclass
+class World:
+    """Everything that outlives a driver, and the driver of the moment."""
+
+    folder: object
+    log: LogTwin = field(default_factory=LogTwin)
+    clock: FakeClock = field(default_factory=FakeClock)
+    lives: int = 0
+    #: (tenant, offset) in the order in which handlers saw them
+    seen: list[tuple[str, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        url = f"sqlite:///{self.folder}/store.db"
+        self.store = open_store(url)
+        self.connections = Connections(
+            {}, url, warehouse=str(self.folder), seal_key=self.store.seal_key()
+        )
+        self.use_cases = [self.make()]
+        self.driver = None
+        self.dead_letters = DeadLettersTwin()
+        self.mirror = None
+        self.statistics = None
+
+    def make(self, handler=None, name="keep", sink=None, **options):
+        def notes(table, context):
+            self.seen.extend((context.tenant, offset) for offset in table["offset"].to_pylist())
+            return pa.table({"offset": table["offset"]})
+
+        chosen = {"guarantee": "at-least-once", **options}
+        sink = sink or ParquetFiles("out")
+        made = use_case(topic=TOPIC, sink=sink, name=name, **chosen)(handler or notes)
+        return made.within(self.connections.warehouse)
+
+    def tenant(self, name, records=0, partitions=1):
+        self.log.create_topic(f"{name}.visits", partitions)
+        self.store.add_tenant(Tenant(name))
+        self.send(name, records)
+
+    def send(self, name, records, partition=0):
+        rows = [Row(b"x", timestamp_ms=int(self.clock.wall_s * 1000)) for _ in range(records)]
+        if rows:
+            self.log.append(f"{name}.visits", partition, rows)
+
+    def deploy(self, **options):
+        for each in self.use_cases:
+            self.store.deploy(
+                Deployment(
+                    each.name,
+                    "m.py",
+                    "0" * 64,
+                    TOPIC,
+                    order=each.order,
+                    bad_record=each.bad_record,
+                    **options,
+                )
+            )
+
+    def start(self, **chosen):
+        """A new driver, as after a kill: nothing is left of the one before but store and log."""
+        self.lives += 1
+        self.engine = InProcessEngine(
+            self.connections,
+            ReaderTwinFactory(self.log),
+            SqlPositionsFactory(),
+            self.dead_letters,
+        )
+        parts = Parts(
+            self.store,
+            self.log,
+            self.engine,
+            self.dead_letters,
+            self.clock,
+            self.mirror,
+            self.statistics,
+        )
+        chosen.setdefault("threads", at_once)
+        self.driver = Driver(parts, f"run{self.lives}", Limits(), **chosen)
+        self.driver.failing.chance = lambda: 0.5
+        for each in self.use_cases:
+            deployment = next(d for d in self.store.deployments() if d.use_case == each.name)
+            self.engine.take(each, deployment)
+            self.driver.take(each, deployment)
+        return self.driver
+
+    def turns(self, count=6, seconds=0.1):
+        for _ in range(count):
+            self.driver.turn()
+            self.clock.move(seconds)
+
+    def killed_after_writing(self, **chosen):
+        """A life that wrote its wave's effects and did not live to commit it."""
+        self.start(**chosen)
+        self.driver.turn()
+        self.engine.finished(0)
+
+    def site(self):
+        return Site(self.connections, self.store.positions)
+
+    def positions(self, use_case_name="keep"):
+        found = {}
+        for each in self.store.load_positions():
+            if each.lane.use_case == use_case_name:
+                found[each.lane.tenant, each.lane.partition] = each.next_offset
+        return found
+
+    def row(self, tenant, use_case_name="keep"):
+        stream = StreamId(use_case_name, tenant)
+        return next(each for each in self.driver.rows() if each.stream == stream)
+
+    def lane(self, tenant, partition=0):
+        return LaneId("keep", tenant, partition)
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path)
+    yield made
+    made.store.close()
