@@ -39,7 +39,7 @@ from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Site, Store, WaveResult
-from headrace.process import calm_garbage_collection
+from headrace.process.memory import calm_garbage_collection
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session
 from headrace.store import SqlPositionsFactory, open_store

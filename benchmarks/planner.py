@@ -23,7 +23,7 @@ from benchmarks.harness import write
 from headrace.model.plans import Cost, LaneView, Plan, Snapshot, StreamView
 from headrace.model.streams import LaneId, StreamId
 from headrace.planning import check, plan
-from headrace.process import calm_garbage_collection
+from headrace.process.memory import calm_garbage_collection
 
 STREAMS, LANES, USE_CASES = 1_000, 10, 3
 TURNS = 200

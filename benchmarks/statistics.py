@@ -33,7 +33,7 @@ from headrace.model.statistics import Point, Report
 from headrace.model.streams import Slice, Tenant
 from headrace.model.waves import Wave
 from headrace.ports import Statistics, WaveResult
-from headrace.process import calm_garbage_collection
+from headrace.process.memory import calm_garbage_collection
 from headrace.sinks import ParquetFiles
 from headrace.store import open_store
 from headrace.testing.clock import FakeClock

@@ -4,8 +4,8 @@ What a use case needs is here; everything else has its room (see ARCHITECTURE.md
 """
 
 from headrace.errors import BadRecord, HeadraceError, Permanent, Temporary
-from headrace.event_times import json_time
 from headrace.model.waves import Wave
+from headrace.payload.event_times import json_time
 from headrace.use_cases import SliceContext, UseCase, use_case
 
 __all__ = [

@@ -23,9 +23,9 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 
 from headrace.errors import BadRecord, ConfigError
-from headrace.event_times import EventTime
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
+from headrace.payload.event_times import EventTime
 from headrace.ports import Sink, SinkFacts, facts_of
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)

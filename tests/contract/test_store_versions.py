@@ -139,6 +139,7 @@ def test_a_store_of_every_version_can_be_used_at_once(database, store_url, versi
 
 UPGRADE = """
 import sys
+from headrace.store.database import open_database
 from headrace.store.migrations import upgrade
 
 database = open_database(sys.argv[1])

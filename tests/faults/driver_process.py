@@ -10,7 +10,7 @@ import time
 
 import psutil
 
-from headrace.crash_points import GO_ON, VARIABLE
+from headrace.process.crash_points import GO_ON, VARIABLE
 from headrace.testing.resource_checker import Leaks, usage
 
 #: often enough for waits of seconds, and seldom enough not to be what the machine does

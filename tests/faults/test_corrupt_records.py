@@ -25,9 +25,9 @@ from headrace.connectors.kafka import (
 )
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, Parts
-from headrace.event_times import json_time
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, Tenant
+from headrace.payload.event_times import json_time
 from headrace.ports import Connections, Site
 from headrace.sinks import SqlTable
 from headrace.store import SqlPositionsFactory, open_store

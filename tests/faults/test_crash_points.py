@@ -10,7 +10,7 @@ import pytest
 from matrix import SEEDS, SERVICE
 from rig import NAMES, Rig
 
-from headrace.crash_points import STEPS
+from headrace.process.crash_points import STEPS
 
 pytestmark = SERVICE
 #: one inside a task and one in the driver, where there is no time for all

@@ -14,8 +14,8 @@ from matrix import ROW, SEEDS, note
 from rig import NAMES, Rig
 
 from blind_worker import blind_worker
-from headrace.crash_points import VARIABLE
 from headrace.embedded import EmbeddedSparkCluster
+from headrace.process.crash_points import VARIABLE
 
 pytestmark = ROW
 #: three executors that start at once on few cores take their time

@@ -118,6 +118,7 @@ def test_a_topic_of_letters_deleted_meanwhile_is_made_again(topics, letters):
 FORKED = """
 import gc, os, sys
 from headrace.connectors.kafka import KafkaDeadLetters
+from headrace.testing.dead_letters_contract import letter
 
 letters = KafkaDeadLetters({"bootstrap.servers": sys.argv[1]})
 letters.keep([letter(sys.argv[2], 1)])

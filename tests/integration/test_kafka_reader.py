@@ -141,6 +141,7 @@ def test_refused_credentials_are_told_at_once(topics):
 
 FORKED = """
 import gc, os, sys
+from headrace.connectors.kafka import KafkaSliceReader
 from headrace.testing.log_contract import piece, values
 
 reader = KafkaSliceReader({"bootstrap.servers": sys.argv[1]})

@@ -28,6 +28,8 @@ import sys, time
 from contextlib import contextmanager
 import pyarrow as pa
 from headrace.model.streams import LaneId, Slice
+from headrace.ports import Connections, Effect, Site
+from headrace.sinks import SqlTable
 from headrace.store import SqlPositionsFactory
 
 class Stalling:

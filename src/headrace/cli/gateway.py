@@ -25,7 +25,7 @@ from headrace.doors.open_guard import OpenGuard
 from headrace.doors.serving import serve
 from headrace.gateway.opening import gateway_of
 from headrace.ports import Store
-from headrace.process import calm_garbage_collection
+from headrace.process.memory import calm_garbage_collection
 from headrace.settings import Settings
 from headrace.store import open_store
 

@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 from structlog.contextvars import bind_contextvars
 
-from headrace.assembly import Assembly, assembled, refuse_early
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -42,8 +41,9 @@ from headrace.deploying.offer import driver_name
 from headrace.doors.secret import made_secret_file
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from headrace.fleet.health import Pulse, answering
-from headrace.live import LiveTable
-from headrace.process import stopping_on_signals
+from headrace.process.signals import stopping_on_signals
+from headrace.running.assembly import Assembly, assembled, refuse_early
+from headrace.running.live import LiveTable
 from headrace.settings import Settings, read_settings
 
 

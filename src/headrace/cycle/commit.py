@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import structlog
 
 from headrace.board import Board
-from headrace.crash_points import reached
 from headrace.cycle.claims import claims, is_unclear, lost_claims
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.unfinished import over, unfinished
@@ -25,6 +24,7 @@ from headrace.model.records import Failure, Move
 from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, Store, WaveResult
+from headrace.process.crash_points import reached
 from headrace.telemetry.log_fields import of_slice, of_wave
 
 log = structlog.get_logger(__name__)

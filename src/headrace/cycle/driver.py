@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 import structlog
 
 from headrace.board import NO_LIMIT, Board, HeldStream
-from headrace.crash_points import reached
 from headrace.cycle.accounts import Accounts
 from headrace.cycle.apply import Applier
 from headrace.cycle.beside import Threads, one_thread
@@ -61,6 +60,7 @@ from headrace.ports import (
     Store,
     WaveResult,
 )
+from headrace.process.crash_points import reached
 from headrace.telemetry.figures import Figures
 from headrace.telemetry.publishing import Facts, Publisher
 from headrace.telemetry.report import Reporter, Row

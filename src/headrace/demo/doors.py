@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from headrace.assembly import Assembly
 from headrace.console.opening import console_app, console_listening, console_serving, login_link
 from headrace.cycle.clock import SystemClock
 from headrace.demo.poster import POSTED
@@ -29,6 +28,7 @@ from headrace.gateway.opening import gateway_of
 from headrace.model.credentials import Key, Role
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Keys
+from headrace.running.assembly import Assembly
 from headrace.settings import Settings
 
 CONSOLE_PORT = 8600

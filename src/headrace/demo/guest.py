@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.assembly import Assembly
 from headrace.demo.visits import GUEST
 from headrace.model.streams import StreamId
+from headrace.running.assembly import Assembly
 
 _STREAM = StreamId("score", GUEST)
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from headrace.assembly import Assembly, assembled
 from headrace.connectors.kafka import KafkaLog, create_topics
 from headrace.cycle.driver import Driver
 from headrace.demo.doors import doors, sections
@@ -32,8 +31,9 @@ from headrace.demo.visits import GUEST, PARTITIONS, TENANTS, read_visits
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
 from headrace.embedded.addresses import free_ports
 from headrace.errors import VerifyError
-from headrace.live import LiveTable
-from headrace.process import stopping_on_signals
+from headrace.process.signals import stopping_on_signals
+from headrace.running.assembly import Assembly, assembled
+from headrace.running.live import LiveTable
 from headrace.settings import Settings
 
 #: most faults shown of one check

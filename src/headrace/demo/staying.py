@@ -14,14 +14,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from headrace.assembly import assembled
 from headrace.connectors.kafka import make_producer
 from headrace.cycle.driver import Driver
 from headrace.demo.doors import doors
 from headrace.demo.guest import GuestBook
 from headrace.demo.visits import read_visits
-from headrace.live import LiveTable
-from headrace.process import stopping_on_signals
+from headrace.process.signals import stopping_on_signals
+from headrace.running.assembly import assembled
+from headrace.running.live import LiveTable
 from headrace.settings import Settings
 
 RATE_PER_S = 20.0

@@ -15,18 +15,18 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from headrace.assembly import Assembly, assembled
 from headrace.connectors.kafka import KafkaLog, create_topics
 from headrace.cycle.driver import Driver
 from headrace.demo import doors
 from headrace.demo.orders import CALM_S, QUIET, TROUBLE, Order, OrderFeeder, orders
 from headrace.demo.report import Check
-from headrace.live import LiveTable
 from headrace.model.records import Failure
 from headrace.model.streams import Tenant
 from headrace.policies.quarantine import MOST_LETTERS
 from headrace.ports import Store, TopicPartition, WaveResult
-from headrace.process import stopping_on_signals
+from headrace.process.signals import stopping_on_signals
+from headrace.running.assembly import Assembly, assembled
+from headrace.running.live import LiveTable
 from headrace.settings import Settings
 
 #: who must come to the end of their orders, whatever the others do

@@ -1,7 +1,7 @@
 """What the YAML file names, found and deployed: addresses, the driver, the use cases of the module.
 
 Commands that run no driver need these as well, and should not wait for Spark to be imported; so
-they are not where a driver is put together (`assembly.py`).
+they are not where a driver is put together (`running/assembly.py`).
 
 What runs is what was deployed, never what lies in the folder. So deploying checks a version
 (`checking.py`), keeps a copy of its sources (`versions/shelf.py`) and then writes its digest into

@@ -24,7 +24,7 @@ from referencing.jsonschema import DRAFT202012
 
 from headrace.errors import ConfigError
 from headrace.gateway.events import Fault
-from headrace.json_pointers import pointed, pointer_of
+from headrace.payload.json_pointers import pointed, pointer_of
 
 #: what is told of one event; the first few say enough
 _MOST_ERRORS = 10

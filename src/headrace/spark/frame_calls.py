@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headrace.event_times import EventTime
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Wave
+from headrace.payload.event_times import EventTime
 from headrace.ports import Positions, SliceReader
 from headrace.spark.handling import error_of
 from headrace.spark.portions import by_slice

@@ -12,7 +12,7 @@ dropped something; when a handler has filled a cache of its own, some tasks late
 minute, so that what a handler has replaced meanwhile, such as a model, does not stay for good.
 
 What is frozen here is what lives for long whoever owns it. What is kept at all, and what is
-dropped, is decided in `worker_cache.py`. The driver's own heap is settled in `headrace/process.py`.
+dropped, is decided in `worker_cache.py`. The driver's own heap is settled in `process/memory.py`.
 """
 
 from __future__ import annotations

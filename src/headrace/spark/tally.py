@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 import structlog
 
 from headrace.errors import words_of
-from headrace.event_times import EventTime
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import Slice
+from headrace.payload.event_times import EventTime
 from headrace.ports import DeadLetter, Written
 from headrace.spark.portions import Portion
 from headrace.spark.shares import fractions_of, spread, tables_of

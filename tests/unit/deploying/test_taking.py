@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from two_use_cases import deployment_of, settings, write
 
-from headrace.assembly import Assembly
 from headrace.cycle.driver import Driver, Parts
 from headrace.cycle.versions import SPARE_TERMS
 from headrace.deploying.offer import deploy, load, source_of
@@ -17,6 +16,7 @@ from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
+from headrace.running.assembly import Assembly
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory
 from headrace.testing.clock import FakeClock

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.event_times import json_time
 from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
+from headrace.payload.event_times import json_time
 from headrace.ports import DeadLetter, Written
 from headrace.spark.portions import Portion, cut_to, merge, rest_of
 from headrace.spark.tally import Tally, sample_s

@@ -88,6 +88,7 @@ def test_what_never_comes_back_is_left_behind():
 
 NEVER = """
 import threading
+from headrace.spark.wave_threads import WaveThreads
 
 threads = WaveThreads(2)
 threads.submit(threading.Event().wait)

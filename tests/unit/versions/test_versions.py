@@ -206,6 +206,8 @@ def test_spark_forgets_what_goes_by_value_with_the_last_wave_of_its_version(tmp_
 
 
 WITH_TIMED = """\
+from headrace import use_case
+from headrace.sinks import ParquetFiles
 from timing import Timed
 import helper
 

@@ -40,12 +40,12 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.connectors.files.local_paths import is_url
 from headrace.connectors.outcomes import failed, identity
-from headrace.crash_points import reached
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, WrongSchema
-from headrace.local_paths import is_url
 from headrace.model.streams import original
 from headrace.ports import Effect, Site, Written
+from headrace.process.crash_points import reached
 
 _UNFINISHED = "_unfinished"
 #: an unfinished file older than this belongs to nobody: no write takes so long

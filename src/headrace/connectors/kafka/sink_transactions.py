@@ -53,10 +53,10 @@ from headrace.connectors.kafka.sink_transaction_line import (
     line_for,
 )
 from headrace.connectors.outcomes import failed
-from headrace.crash_points import reached
 from headrace.errors import HeadraceError, Permanent, SinkRefused, SinkUnavailable
 from headrace.model.records import Move
 from headrace.ports import Effect, Site, Written
+from headrace.process.crash_points import reached
 
 #: producers that are tried, each new one after the last was shut out or its commit not answered;
 #: parts of one divided wave share a fence, so that they may shut each other out

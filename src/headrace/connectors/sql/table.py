@@ -35,7 +35,6 @@ from headrace.connectors.columns import check_columns
 from headrace.connectors.outcomes import failed
 from headrace.connectors.sql.errors import translated
 from headrace.connectors.sql.statement import TYPES, kept_upsert_sql, rows_of, table_of
-from headrace.crash_points import reached
 from headrace.errors import (
     ConfigError,
     OutcomeUnknown,
@@ -46,6 +45,7 @@ from headrace.errors import (
 )
 from headrace.model.records import Move
 from headrace.ports import Effect, Positions, Site, Written
+from headrace.process.crash_points import reached
 
 _SUPERSEDED = Written(superseded=True)
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,62}")

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from two_use_cases import settings, write
 
-from headrace.assembly import Assembly, assembled, limits_of, slot_limits_of
 from headrace.connectors.kafka import KafkaLog
 from headrace.connectors.kafka.dead_letters import KafkaDeadLetters
 from headrace.cycle.driver import Driver, Parts
@@ -14,6 +13,7 @@ from headrace.deploying.offer import deploy, load, source_of
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.streams import Tenant
 from headrace.ports import Connections
+from headrace.running.assembly import Assembly, assembled, limits_of, slot_limits_of
 from headrace.settings import DriverSettings
 from headrace.spark.engine import SparkEngine
 from headrace.store import SqlPositionsFactory
@@ -51,8 +51,8 @@ class _SessionOf:
 def test_a_cluster_that_only_spark_submit_knows_counts_too(tmp_path, monkeypatch, master, refused):
     write(tmp_path)
     session = _SessionOf(master)
-    monkeypatch.setattr("headrace.assembly.build_session", lambda *_: session)
-    monkeypatch.setattr("headrace.assembly.calm_garbage_collection", lambda: None)
+    monkeypatch.setattr("headrace.running.assembly.build_session", lambda *_: session)
+    monkeypatch.setattr("headrace.running.assembly.calm_garbage_collection", lambda: None)
     given = {"master": None, "database_url": f"sqlite:///{tmp_path}/store.db"}
     if refused:
         with (
@@ -86,15 +86,15 @@ def closed(monkeypatch):
     for kind in (SqlStore, KafkaLog, SparkEngine, KafkaDeadLetters, Driver, _SessionOf):
         method = "stop" if kind is _SessionOf else "close"
         monkeypatch.setattr(kind, method, noted(kind.__name__, getattr(kind, method)))
-    monkeypatch.setattr("headrace.assembly.build_session", lambda *_: session)
-    monkeypatch.setattr("headrace.assembly.calm_garbage_collection", lambda: None)
+    monkeypatch.setattr("headrace.running.assembly.build_session", lambda *_: session)
+    monkeypatch.setattr("headrace.running.assembly.calm_garbage_collection", lambda: None)
     return names
 
 
 @pytest.mark.parametrize("part", ["with_seal_key", "KafkaLog", "build_session", "Driver"])
 def test_a_part_that_cannot_be_made_leaves_none_open(tmp_path, monkeypatch, closed, part):
     write(tmp_path)
-    monkeypatch.setattr(f"headrace.assembly.{part}", _fails)
+    monkeypatch.setattr(f"headrace.running.assembly.{part}", _fails)
     given = settings(master="local[2]", database_url=f"sqlite:///{tmp_path}/store.db")
     with pytest.raises(_Failed), assembled(given, tmp_path):
         pass

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import ConfigError
-from headrace.json_pointers import pointed
+from headrace.payload.json_pointers import pointed
 
 #: of each record of a table, in its order: seconds since 1970, or None where it does not tell
 EventTime = Callable[[pa.Table], Sequence[float | None]]

@@ -43,7 +43,7 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.model.plans import Limits
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Store
-from headrace.process import calm_garbage_collection
+from headrace.process.memory import calm_garbage_collection
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session, elastic_options, on_this_machine

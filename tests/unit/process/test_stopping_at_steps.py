@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from headrace import crash_points
-from headrace.crash_points import GO_ON, VARIABLE, reached
+from headrace.process.crash_points import GO_ON, VARIABLE, reached
+from headrace.process.signals import crash_points
 
 
 @pytest.fixture

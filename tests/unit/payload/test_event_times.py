@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.event_times import json_time
+from headrace.payload.event_times import json_time
 from headrace.testing.records import records
 
 NOON_S = 1_700_049_600.0

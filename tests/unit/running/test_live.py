@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from headrace.live import LiveTable, line_of, table_of
 from headrace.model.streams import StreamId
+from headrace.running.live import LiveTable, line_of, table_of
 from headrace.telemetry.report import Row
 
 

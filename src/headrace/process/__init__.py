@@ -1,0 +1,5 @@
+"""What any long-running process of ours settles with Python and with who stops it.
+
+``signals`` that ask it to end, ``memory`` that stays, and ``crash_points``, at which a test can
+stop it.
+"""
