@@ -146,14 +146,17 @@ class UseCase:
         return made if made.terms == terms else None
 
 
-def use_case(
+def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in one place
     *,
     topic: str,
     sink: Sink | None = None,
     guarantee: str = "at-least-once",
     order: str = "lane",
     form: Literal["slice", "wave"] = "slice",
-    **more: Any,
+    name: str | None = None,
+    output: pa.Schema | None = None,
+    bad_record: str = "suspend",
+    event_time: EventTime | None = None,
 ) -> Callable[[Handler], UseCase]:
     """Make a function a use case.
 
@@ -163,32 +166,32 @@ def use_case(
         guarantee: ``at-most-once``, ``at-least-once`` or ``exactly-once``.
         order: ``lane``, ``stream`` or ``none``.
         form: ``slice`` (Arrow tables, on executors) or ``wave`` (a DataFrame, on the driver).
-        more: ``name`` (else the function's own, with dashes), ``output`` (an Arrow schema that
-            returned tables must have), ``bad_record`` (``suspend``, ``dead-letter`` or ``fail``:
-            what becomes of a record that can not be handled) and ``event_time`` (what tells when
-            activities happened, as ``json_time`` does; else Kafka's timestamps).
+        name: what it is called; without one, as the function, with dashes.
+        output: columns that returned tables must have; checked on every call when given.
+        bad_record: what becomes of a record that cannot be handled: ``suspend``, ``dead-letter``
+            or ``fail``.
+        event_time: what tells when activities happened, as ``json_time`` does; without it, Kafka's
+            timestamps.
 
     Raises:
         ConfigError: the combination makes no sense; the message says which part and why.
     """
 
     def decorate(handler: Handler) -> UseCase:
-        name = str(more.get("name") or getattr(handler, "__name__", "").replace("_", "-"))
+        called = name or getattr(handler, "__name__", "").replace("_", "-")
         made = UseCase(
-            name=name,
+            name=called,
             handler=handler,
             topic=topic,
             sink=sink,
-            guarantee=_choice(Guarantee, guarantee, "guarantee", name),
-            order=_choice(Order, order, "order", name),
+            guarantee=_choice(Guarantee, guarantee, "guarantee", called),
+            order=_choice(Order, order, "order", called),
             form=form,
-            output=more.get("output"),
-            bad_record=_choice(
-                BadRecordPolicy, more.get("bad_record", "suspend"), "bad_record", name
-            ),
-            event_time=_event_time(more.get("event_time"), name),
+            output=output,
+            bad_record=_choice(BadRecordPolicy, bad_record, "bad_record", called),
+            event_time=_event_time(event_time, called),
         )
-        _check(made, set(more) - {"name", "output", "bad_record", "event_time"})
+        _check(made)
         return made
 
     return decorate
@@ -211,11 +214,9 @@ def _event_time(given: Any, name: str) -> EventTime | None:
     return told
 
 
-def _check(made: UseCase, unknown: set[str]) -> None:
+def _check(made: UseCase) -> None:
     problem = None
-    if unknown:
-        problem = f"unknown argument {', '.join(sorted(unknown))}"
-    elif not _NAME.fullmatch(made.name):
+    if not _NAME.fullmatch(made.name):
         problem = "a name is lower-case letters, digits and dashes, starting with a letter"
     elif "{tenant}" not in made.topic:
         problem = f"topic {made.topic!r} needs {{tenant}} in it: each tenant has a topic of its own"

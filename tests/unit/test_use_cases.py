@@ -1,5 +1,7 @@
 """The decorator: what it makes, and which combinations it refuses."""
 
+import inspect
+
 import pytest
 
 from headrace import use_case
@@ -58,7 +60,6 @@ def test_a_dataframe_use_case_is_exactly_once_by_intent():
         ({"topic": TOPIC, "sink": TABLE, "form": "wave"}, "takes no sink"),
         ({"topic": TOPIC, "sink": TABLE, "form": "row"}, "slice, wave"),
         ({"topic": TOPIC, "sink": TABLE, "event_time": "/at"}, "such as json_time"),
-        ({"topic": TOPIC, "sink": TABLE, "nmae": "x"}, "unknown argument nmae"),
         ({"topic": TOPIC, "sink": TABLE, "name": "No Name"}, "lower-case letters"),
         (
             {"topic": TOPIC, "sink": Email(sender="a@b.c"), "guarantee": "exactly-once"},
@@ -74,3 +75,15 @@ def test_what_makes_no_sense_is_refused_with_the_reason(options, told):
     with pytest.raises(ConfigError) as caught:
         use_case(**options)(handler)
     assert told in str(caught.value)
+
+
+def test_a_word_that_it_does_not_know_is_refused_by_name():
+    with pytest.raises(TypeError, match="nmae"):
+        use_case(topic=TOPIC, sink=TABLE, nmae="x")
+
+
+def test_its_signature_names_everything_that_can_be_said():
+    told = inspect.signature(use_case).parameters
+    assert {each.kind for each in told.values()} == {inspect.Parameter.KEYWORD_ONLY}
+    text = inspect.getdoc(use_case)
+    assert [name for name in told if f"    {name}: " not in text] == []
