@@ -9,7 +9,7 @@ A server that was given a mail may take minutes over it (content filters, greyli
 was taken, most likely, and would be taken again each time it is sent. So everything before the
 mail's last byte is waited for seconds, and what is said to it for those minutes.
 
-Mails are made elsewhere (``email.py``), where it is also decided what becomes of one in doubt.
+Mails are made elsewhere (``sink.py``), where it is also decided what becomes of one in doubt.
 """
 
 from __future__ import annotations

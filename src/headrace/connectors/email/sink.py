@@ -7,7 +7,7 @@ mail sent again is the same mail for every server and reader that drops repeats,
 must never send twice chooses at-most-once: the position moves first, and a mail in doubt is lost.
 
 A server that is merely slow must not get each mail again and again: it has minutes to answer to one
-(``smtp_server.py``). When these are over it is asked for nothing more in that call.
+(``server.py``). When these are over it is asked for nothing more in that call.
 
 Columns, all text and none null: ``to`` (one address), ``subject``, ``body`` (plain text), and
 ``id``, unique for each mail within tenant and use case, made from the record, such as

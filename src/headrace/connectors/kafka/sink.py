@@ -10,7 +10,7 @@ acknowledgement is lost, as long as no message is refused meanwhile, and nothing
 twice. At-most-once is had by position first, and by a producer that sends nothing again.
 
 With ``transactional=True`` a use case may say exactly-once: its waves are written down before they
-run, and `kafka_transactions.py` makes a repeat harmless for readers of committed messages.
+run, and `sink_transactions.py` makes a repeat harmless for readers of committed messages.
 
 Columns: ``value`` (bytes or text), and if wanted ``key`` (bytes or text), ``headers`` (as records
 have them) and ``topic`` (text; null means the sink's). Rows of one key keep their order: they are

@@ -4,7 +4,7 @@ The client waits for a topic that is missing, and with it wait all other tenants
 behind. So topics are asked for before anything is sent. Sending waits while the producer's queue is
 full; whether a message has arrived is told to a function that comes with each effect.
 
-Transactions are not here (`kafka_transactions.py`).
+Transactions are not here (`sink_transactions.py`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A transactional id is taken once for each producer, which costs some round trips
 a few producers for the next bins. One that was shut out, or of whose commit nobody knows, is given
 up for good: the next one of its id settles what it left open.
 
-What is sent, and when, is `kafka_transactions.py`'s matter.
+What is sent, and when, is `sink_transactions.py`'s matter.
 """
 
 from __future__ import annotations
