@@ -12,7 +12,7 @@ import time
 import structlog
 
 from headrace.doors.outage import Outage
-from headrace.errors import Temporary
+from headrace.errors import HeadraceError
 from headrace.model.streams import State
 from headrace.ports import Store
 
@@ -41,7 +41,7 @@ class RemovedTenants:
     async def _look_again(self) -> None:
         try:
             self._names = await asyncio.to_thread(self._look)
-        except Temporary as error:
+        except HeadraceError as error:
             if self._outage.begins():
                 log.warning("tenants are not known anew", error=str(error))
         else:

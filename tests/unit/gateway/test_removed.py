@@ -1,11 +1,12 @@
 """A removed tenant is known within seconds, and a store that is away stops nobody."""
 
 import asyncio
+import gc
 
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.errors import StoreUnavailable
+from headrace.errors import ConfigError, StoreTooNew, StoreUnavailable
 from headrace.gateway import removed
 from headrace.gateway.removed import RemovedTenants
 from headrace.model.streams import State, Tenant
@@ -65,13 +66,16 @@ def test_without_the_store_what_it_said_last_holds(store, clock, monkeypatch):
     assert asyncio.run(looked(is_removed))
 
 
-def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(store, clock, monkeypatch):
+@pytest.mark.parametrize("kind", [StoreUnavailable, StoreTooNew, ConfigError])
+def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(store, clock, monkeypatch, kind):
     is_removed = RemovedTenants(store)
 
     def away():
-        raise StoreUnavailable("gone")
+        raise kind("gone")
 
     async def play():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, unheard: nobody_heard.append(unheard))
         with monkeypatch.context() as patch:
             patch.setattr(store, "tenants", away)
             for _ in range(3):
@@ -80,8 +84,11 @@ def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(store, clock, mon
         for _ in range(2):
             clock[0] += 5
             await looked(is_removed)
+        gc.collect()
 
+    nobody_heard = []
     with capture_logs() as logs:
         asyncio.run(play())
     told = [line["event"] for line in logs]
     assert told == ["tenants are not known anew", "tenants are known anew"]
+    assert nobody_heard == []
