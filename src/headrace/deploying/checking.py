@@ -125,10 +125,18 @@ def _died(check: Check, status: int | None, said: Sequence[str], doing: str) -> 
             f"{what}{where}: not done within {check.limit_s:g} s; move what takes long into the "
             "handler, or say deploy_timeout in the YAML file"
         )
-    ended = f"exit code {status}"
-    if status is not None and status < 0:
-        ended = signal.Signals(-status).name
+    ended = _ended(status)
     return f"{what}{where}: the process died ({ended}); try 'python {check.path}' to see why"
+
+
+def _ended(status: int | None) -> str:
+    """The exit code of a process, or the signal that ended it."""
+    if status is None or status >= 0:
+        return f"exit code {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {-status}"
 
 
 def _where(check: Check, said: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """What would hurt a driver is refused where it is deployed: file, use case, line and advice."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,15 @@ def test_what_is_fit_is_told_with_what_a_deployment_needs(check, capfd):
     assert (count.terms.order, count.terms.guarantee) == (Order.STREAM, Guarantee.EXACTLY_ONCE)
     assert "seen" in count.terms.sink
     assert "hello" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(9, "SIGKILL"), (signal.SIGRTMIN, "SIGRTMIN"), (signal.SIGRTMIN + 6, r"signal \d+")],
+)
+def test_a_signal_that_ends_it_is_told_by_name_if_it_has_one(check, number, told):
+    with pytest.raises(ConfigError, match=rf"the process died \({told}\)"):
+        check(top=f"os.kill(os.getpid(), {int(number)})")
 
 
 FORKS = "import time\nif os.fork() == 0:\n    time.sleep(3600)"
