@@ -208,7 +208,7 @@ KILLED = """
 import os, sys
 import headrace.connectors.kafka.redrive
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from headrace.connectors.kafka import clients
+from headrace.connectors.kafka import redrive_line
 from headrace.model.streams import StreamId
 from headrace.ports import Connections
 
@@ -222,7 +222,7 @@ class Dying(Producer):
         if len(times) == 2:
             os._exit(7)
 
-clients.Producer = Dying
+redrive_line.Producer = Dying
 connections = Connections({"bootstrap.servers": sys.argv[1]}, "", seal_key=b"of the store")
 headrace.connectors.kafka.redrive.redrive(connections, StreamId("pages", "acme"), sys.argv[2])
 """

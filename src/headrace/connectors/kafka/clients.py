@@ -1,4 +1,4 @@
-"""How a producer is made, given messages and waited for, whoever sends.
+"""How a client is made, and how a producer is given messages and waited for, whoever sends.
 
 Rooms that talk to Kafka in passing, such as what starts a broker and what feeds the demo, have
 their clients from here as well.
@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from headrace.connectors.kafka.config import producer_config
 from headrace.connectors.kafka.faults import first_error
 from headrace.errors import ConfigError
 
+_Client = TypeVar("_Client", Producer, Consumer, AdminClient)
 #: what a producer that is of no use any more may raise
 BROKEN = (KafkaException, SystemError)
 
@@ -30,18 +31,15 @@ class NotTaken(KafkaException):
     """This message cannot be sent; anything else that ``put`` raises is about no message."""
 
 
-def opened(settings: Mapping[str, object], **heard: Any) -> Producer:
-    """A producer with these settings of ``config``.
-
-    Args:
-        settings: librdkafka's properties.
-        heard: who hears what it says of itself, such as ``error_cb``.
+def opened(kind: type[_Client], settings: Mapping[str, object], **heard: Any) -> _Client:
+    """A client; ``heard`` names who hears what it says of itself, such as ``error_cb``.
 
     Raises:
         ConfigError: librdkafka refuses the settings.
     """
+    made: dict[str, Any] = {**settings, **heard}
     try:
-        return Producer({**settings, **heard})
+        return kind(made)
     except KafkaException as exc:
         raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
 
@@ -54,17 +52,11 @@ def make_producer(config: Mapping[str, str], **more: object) -> Producer:
         more: properties of this producer, with ``_`` for ``.``.
     """
     own = {name.replace("_", "."): value for name, value in more.items()}
-    return opened({**producer_config(config), **own})
+    return opened(Producer, {**producer_config(config), **own})
 
 
 def put(producer: Producer, give_up: Callable[[], bool], *message: Any, **more: Any) -> bool:
-    """Queue a message, once there is room; whether it was queued.
-
-    Args:
-        producer: where.
-        give_up: asked after each try that found no room: whether it was the last.
-        message: what ``Producer.produce`` takes.
-        more: the same.
+    """Queue a message once there is room, unless ``give_up`` says after a try that it was the last.
 
     Raises:
         NotTaken: it cannot be sent.

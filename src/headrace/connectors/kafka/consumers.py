@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import consumer_config
 from headrace.connectors.kafka.faults import Fault, first_error, kind_of
-from headrace.errors import ConfigError
 
 #: How much is fetched ahead. Figures from ``benchmarks/reader.py``.
 PROFILES: Mapping[str, Mapping[str, str]] = {
@@ -45,12 +45,8 @@ class Client:
             **consumer_config(config, PROFILES[profile]),
             # librdkafka wants a group's name even where no group is joined.
             "group.id": f"headrace-reader-{uuid.uuid4().hex}",
-            "error_cb": _listener(self._refusals),
         }
-        try:
-            self.consumer = Consumer(settings)
-        except KafkaException as exc:
-            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+        self.consumer = opened(Consumer, settings, error_cb=_listener(self._refusals))
         _made.add(self)
 
     @property

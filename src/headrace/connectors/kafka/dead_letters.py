@@ -150,7 +150,7 @@ class KafkaDeadLetters:
 
     def _own_producer(self) -> Producer:
         if self._producer is None:
-            self._producer = opened(letters_config(self._config, self._deadline_s))
+            self._producer = opened(Producer, letters_config(self._config, self._deadline_s))
         return self._producer
 
     def _send(self, letter: DeadLetter, failures: list[HeadraceError], give_up_s: float) -> None:

@@ -107,11 +107,6 @@ def kind_of(error: KafkaError) -> Fault:
     return _FAULTS.get(error.code(), Fault.PASSES)
 
 
-def is_unreachable(error: KafkaError) -> bool:
-    """Whether nobody answered."""
-    return kind_of(error) is Fault.UNREACHABLE
-
-
 def of_client(error: KafkaError, config: Mapping[str, object]) -> HeadraceError:
     """The error of a whole client: no broker, or a broker that does not accept us."""
     fault = kind_of(error)

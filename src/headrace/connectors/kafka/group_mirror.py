@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import consumer_config, servers
 from headrace.connectors.kafka.consumers import PROFILES
 from headrace.connectors.kafka.edges import portions
-from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
+from headrace.connectors.kafka.faults import Fault, kind_of, of_client
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.ports import TopicPartition
 
@@ -43,16 +43,12 @@ class _Group:
     def __init__(self, config: Mapping[str, str], group: str) -> None:
         self._answers: list[tuple[KafkaError | None, Sequence[KafkaPartition]]] = []
         answers = self._answers
-        settings: dict[str, Any] = {
-            **consumer_config(config, PROFILES["small"]),
-            "group.id": group,
-            "on_commit": lambda error, partitions: answers.append((error, partitions)),
-        }
         self._waits = False
-        try:
-            self._consumer = Consumer(settings)
-        except KafkaException as exc:
-            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+        self._consumer = opened(
+            Consumer,
+            {**consumer_config(config, PROFILES["small"]), "group.id": group},
+            on_commit=lambda error, partitions: answers.append((error, partitions)),
+        )
 
     def commit(
         self, offsets: Sequence[KafkaPartition], timeout_s: float

@@ -109,7 +109,8 @@ class Clients:
 
     def _opened(self, kind: Kind) -> Client:
         health = Health()
-        return Client(kind, opened(self.settings(kind), error_cb=health.note), health)
+        producer = opened(Producer, self.settings(kind), error_cb=health.note)
+        return Client(kind, producer, health)
 
 
 def _has(clients: Iterable[Client], kind: Kind) -> bool:

@@ -16,15 +16,16 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import ConfigResource as _Resource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
 
+from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config
-from headrace.connectors.kafka.faults import Fault, first_error, is_unreachable, kind_of, of_client
+from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
 from headrace.connectors.kafka.letter_headers import BLOCK_BYTES
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.topics import create_topics
@@ -128,7 +129,7 @@ def _grow(partitions: Mapping[str, int], config: Mapping[str, str], timeout_s: f
         return
     asked = [NewPartitions(name, count) for name, count in partitions.items()]
     # Its futures end with it.
-    admin = _admin(config)
+    admin = opened(AdminClient, admin_config(config))
     futures = admin.create_partitions(asked, request_timeout=timeout_s)
     for name, future in futures.items():
         try:
@@ -138,7 +139,7 @@ def _grow(partitions: Mapping[str, int], config: Mapping[str, str], timeout_s: f
             # Somebody else was faster.
             if kind_of(error) is Fault.BAD_PARTITIONS:
                 continue
-            if is_unreachable(error):
+            if kind_of(error) is Fault.UNREACHABLE:
                 raise of_client(error, config) from exc
             raise ConfigError(
                 f"topic {name} has too few partitions: {error.str()}; "
@@ -154,7 +155,7 @@ def _limits(config: Mapping[str, str], topics: Collection[str], timeout_s: float
         return {}
     asked = [_Resource(_Resource.Type.TOPIC, name) for name in topics]
     limits: dict[str, int] = {}
-    admin = _admin(config)
+    admin = opened(AdminClient, admin_config(config))
     futures = admin.describe_configs(asked, request_timeout=timeout_s)
     for resource, future in futures.items():
         try:
@@ -166,8 +167,3 @@ def _limits(config: Mapping[str, str], topics: Collection[str], timeout_s: float
         except TimeoutError as exc:
             raise of_client(KafkaError(KafkaError._TIMED_OUT), config) from exc
     return limits
-
-
-def _admin(config: Mapping[str, str]) -> AdminClient:
-    settings: dict[str, Any] = {**admin_config(config)}
-    return AdminClient(settings)

@@ -21,10 +21,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config, servers
 from headrace.connectors.kafka.edges import END, START, Edges
-from headrace.connectors.kafka.faults import Fault, first_error, is_unreachable, kind_of, of_client
-from headrace.errors import BrokerUnavailable, ConfigError
+from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
+from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicInfo, TopicPartition
 
 _VALID_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
@@ -53,16 +54,9 @@ class KafkaLog:
         self._unanswered: set[TopicPartition] = set()
         #: the monotonic second from which on they are asked for again
         self._ask_again_s = 0.0
-        settings: dict[str, Any] = {
-            # A connection to a broker that hangs is given up no sooner; 60 s, if not told.
-            "socket.timeout.ms": str(max(1000, round(timeout_s * 1000))),
-            **self._config,
-            "error_cb": self._remember,
-        }
-        try:
-            self._admin = AdminClient(settings)
-        except KafkaException as exc:
-            raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+        # A connection to a broker that hangs is given up no sooner; 60 s, if not told.
+        settings = {"socket.timeout.ms": str(max(1000, round(timeout_s * 1000))), **self._config}
+        self._admin = opened(AdminClient, settings, error_cb=self._remember)
         self._edges = Edges(self._config, timeout_s)
 
     def __repr__(self) -> str:
@@ -130,7 +124,11 @@ class KafkaLog:
             chunk = TopicCollection(names[first : first + _TOPICS_PER_REQUEST])
             futures |= self._admin.describe_topics(chunk, request_timeout=self._timeout_s)
         answers, failures = self._gather(futures)
-        if failures and not answers and all(map(is_unreachable, failures)):
+        if (
+            failures
+            and not answers
+            and all(kind_of(each) is Fault.UNREACHABLE for each in failures)
+        ):
             self._look_for_brokers()
         return answers, failures
 
@@ -168,7 +166,7 @@ class KafkaLog:
         for error in failures:
             if kind_of(error) is Fault.CREDENTIALS:
                 raise of_client(error, self._config)
-        if all(map(is_unreachable, failures)):
+        if all(kind_of(each) is Fault.UNREACHABLE for each in failures):
             raise BrokerUnavailable(
                 f"no Kafka broker answers at {servers(self._config)} "
                 f"within {self._timeout_s:g} s: {failures[0].str()}"

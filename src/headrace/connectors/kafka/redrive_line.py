@@ -60,7 +60,7 @@ class RedriveLine:
         """
         # A stream is one use case on one topic, and so is the place that two would fight for.
         name = f"{self._group}/{self._topic}"
-        self._producer = opened(redrive_config(self._config, _TRANSACTION_S, name))
+        self._producer = opened(Producer, redrive_config(self._config, _TRANSACTION_S, name))
         try:
             self._producer.init_transactions(_REQUEST_S)
         except KafkaException as exc:
@@ -162,14 +162,13 @@ class RedriveLine:
     def _own_consumer(self) -> Consumer:
         """A consumer that only asks and is asked who it is: it reads nothing and joins nothing."""
         if self._consumer is None:
-            self._consumer = Consumer(
-                {
-                    **admin_config(self._config),
-                    "group.id": self._group,
-                    "enable.auto.commit": "false",
-                    "isolation.level": "read_committed",
-                }
-            )
+            settings = {
+                **admin_config(self._config),
+                "group.id": self._group,
+                "enable.auto.commit": "false",
+                "isolation.level": "read_committed",
+            }
+            self._consumer = opened(Consumer, settings)
         return self._consumer
 
     def _fail(

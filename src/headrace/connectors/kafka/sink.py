@@ -35,13 +35,7 @@ from headrace.connectors.kafka.clients import BROKEN
 from headrace.connectors.kafka.config import once_config, sink_config
 from headrace.connectors.kafka.faults import Fault, first_error, kind_of
 from headrace.connectors.kafka.sink_line import Line
-from headrace.connectors.kafka.sink_messages import (
-    MAX_BYTES_DEFAULT,
-    check,
-    own_topic,
-    topics_of,
-    translated,
-)
+from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, sendable, translated
 from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
 from headrace.connectors.outcomes import failed
 from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable
@@ -95,17 +89,10 @@ class KafkaTopicWriter:
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
-        errors: dict[int, HeadraceError] = {}
         line = _line(self._properties, once=not all(each.may_repeat for each in effects))
-        for index, effect in enumerate(effects):
-            try:
-                if effect.output.num_rows or effect.output.num_columns:
-                    check(effect.output, self._topic, self._most_bytes)
-            except HeadraceError as error:
-                errors[index] = error
-        ready = {i: e for i, e in enumerate(effects) if i not in errors and e.output.num_rows}
+        ready, errors = sendable(effects, self._topic, self._most_bytes)
         try:
-            line.learn({t for e in ready.values() for t in topics_of(e, own_topic(e, self._topic))})
+            line.learn(ready.values(), self._topic)
         except SinkUnavailable as error:
             errors.update(dict.fromkeys(ready, error))
             ready = {}

@@ -10,10 +10,10 @@ Transactions are not here (`sink_transactions.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.connectors.kafka.clients import NotTaken, opened, put
 from headrace.connectors.kafka.faults import Fault, first_error, kind_of
@@ -40,11 +40,11 @@ class Line:
     """
 
     def __init__(self, settings: Mapping[str, str], **heard: Any) -> None:
-        self.producer = opened(settings, **heard)
+        self.producer = opened(Producer, settings, **heard)
         self.topics: set[str] = set()
 
-    def learn(self, wanted: set[str]) -> None:
-        """Ask for all topics at once, if one of these is not known yet.
+    def learn(self, effects: Iterable[Effect], pattern: str) -> None:
+        """Ask for all topics at once, if one that these effects go to is not known yet.
 
         A topic just made is not known to every broker at once, so it is asked for again, shortly:
         all other tenants wait with it.
@@ -52,6 +52,7 @@ class Line:
         Raises:
             SinkUnavailable: no broker answers.
         """
+        wanted = {name for each in effects for name in topics_of(each, own_topic(each, pattern))}
         give_up_s = time.monotonic() + _NEW_TOPIC_WAIT_S
         while not self.topics.issuperset(wanted):
             try:

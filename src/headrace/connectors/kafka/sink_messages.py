@@ -7,7 +7,7 @@ is sent from here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +55,24 @@ def check(table: pa.Table, topic: str, most_bytes: int) -> None:
             f"{where}: the message of row {row} has {largest} bytes, message.max.bytes allows "
             f"{most_bytes}"
         )
+
+
+def sendable(
+    effects: Sequence[Effect], topic: str, most_bytes: int
+) -> tuple[dict[int, Effect], dict[int, HeadraceError]]:
+    """The effects that have messages, all of which can be sent, and what is wrong with others."""
+    ready: dict[int, Effect] = {}
+    errors: dict[int, HeadraceError] = {}
+    for index, effect in enumerate(effects):
+        try:
+            if effect.output.num_rows or effect.output.num_columns:
+                check(effect.output, topic, most_bytes)
+        except HeadraceError as error:
+            errors[index] = error
+        else:
+            if effect.output.num_rows:
+                ready[index] = effect
+    return ready, errors
 
 
 def own_topic(effect: Effect, pattern: str) -> str:

@@ -14,7 +14,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka import (
     Consumer,
@@ -23,7 +23,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from headrace.connectors.kafka.clients import BROKEN
+from headrace.connectors.kafka.clients import BROKEN, opened
 from headrace.connectors.kafka.faults import Fault, kind_of
 from headrace.connectors.kafka.sink_line import Line
 from headrace.errors import SinkRefused
@@ -141,11 +141,11 @@ def consumer_for(settings: Mapping[str, str], group: str) -> Consumer:
     Its isolation level makes the broker wait for open transactions before it tells offsets. The
     admin client could ask as well, but version 2.16 of it crashes on a group that is new.
     """
-    plain: dict[str, Any] = {n: value for n, value in settings.items() if n != "transactional.id"}
+    plain = {n: value for n, value in settings.items() if n != "transactional.id"}
     key = (os.getpid(), repr(sorted(plain.items())), group)
     if key not in _consumers:
         ours = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
-        _consumers[key] = Consumer({**plain, **ours, "log_level": "2"})
+        _consumers[key] = opened(Consumer, {**plain, **ours, "log_level": "2"})
     return _consumers[key]
 
 

@@ -38,13 +38,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from headrace.connectors.kafka.clients import settled
 from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.sink_line import OnError
-from headrace.connectors.kafka.sink_messages import (
-    MAX_BYTES_DEFAULT,
-    check,
-    own_topic,
-    topics_of,
-    translated,
-)
+from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, sendable, translated
 from headrace.connectors.kafka.sink_transaction_line import (
     Lost,
     TransactionLine,
@@ -78,18 +72,8 @@ class KafkaTransactionWriter:
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
-        outcomes: Outcomes = {}
-        ready: dict[int, Effect] = {}
-        for index, effect in enumerate(effects):
-            try:
-                if effect.output.num_rows or effect.output.num_columns:
-                    check(effect.output, self._topic, self._most_bytes)
-            except HeadraceError as error:
-                outcomes[index] = failed(error)
-            else:
-                if effect.output.num_rows:
-                    ready[index] = effect
-        outcomes |= self._all(ready)
+        ready, errors = sendable(effects, self._topic, self._most_bytes)
+        outcomes = {index: failed(error) for index, error in errors.items()} | self._all(ready)
         return [outcomes.get(index, Written()) for index in range(len(effects))]
 
     def close(self) -> None:
@@ -162,9 +146,7 @@ class KafkaTransactionWriter:
     def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
         outcomes: Outcomes = {}
         try:
-            line.learn(
-                {t for e in effects.values() for t in topics_of(e, own_topic(e, self._topic))}
-            )
+            line.learn(effects.values(), self._topic)
         except SinkUnavailable as error:
             return dict.fromkeys(effects, failed(error))
         for index, effect in effects.items():

@@ -9,14 +9,14 @@ here: both need a decision about positions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config
-from headrace.connectors.kafka.faults import Fault, first_error, is_unreachable, kind_of, of_client
+from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
 from headrace.errors import ConfigError, HeadraceError
 
 _TOPICS_PER_REQUEST = 250
@@ -74,8 +74,7 @@ def _answers(
     timeout_s: float,
 ) -> Iterator[tuple[str, KafkaError | None]]:
     """What the brokers say to each topic; None: it was made."""
-    settings: dict[str, Any] = {**admin_config(config)}
-    admin = AdminClient(settings)
+    admin = opened(AdminClient, admin_config(config))
     names = list(partitions)
     for first in range(0, len(names), _TOPICS_PER_REQUEST):
         asked = [
@@ -93,6 +92,6 @@ def _answers(
 
 
 def _translated(name: str, error: KafkaError, config: Mapping[str, str]) -> HeadraceError:
-    if is_unreachable(error):
+    if kind_of(error) is Fault.UNREACHABLE:
         return of_client(error, config)
     return ConfigError(f"topic {name} cannot be made: {error.str()}")

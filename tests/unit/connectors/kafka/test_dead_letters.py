@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.connectors.kafka import clients, dead_letters
+from headrace.connectors.kafka import dead_letters
 from headrace.connectors.kafka.dead_letters import KafkaDeadLetters
 from headrace.connectors.kafka.letter_topics import LetterTopic
 from headrace.errors import BrokerUnavailable, ConfigError
@@ -48,7 +48,7 @@ def answered(monkeypatch):
     Answering.made = 0
 
     def make(answer, **how):
-        monkeypatch.setattr(clients, "Producer", lambda _: Answering(answer, **how))
+        monkeypatch.setattr(dead_letters, "Producer", lambda _: Answering(answer, **how))
         monkeypatch.setattr(
             dead_letters,
             "prepared",

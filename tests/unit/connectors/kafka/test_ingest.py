@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.connectors.kafka import clients, ingest, ingest_clients
+from headrace.connectors.kafka import ingest, ingest_clients
 from headrace.connectors.kafka.config import ingest_config
 from headrace.connectors.kafka.ingest import Ingest, Stored
 from headrace.errors import (
@@ -76,7 +76,7 @@ class FakeProducer:
 
 @pytest.fixture
 def opened(monkeypatch):
-    monkeypatch.setattr(clients, "Producer", FakeProducer)
+    monkeypatch.setattr(ingest_clients, "Producer", FakeProducer)
 
     def make(timeout_s=1.0):
         made = Ingest(CONFIG, delivery_timeout_s=timeout_s, most_bytes=1 << 20)

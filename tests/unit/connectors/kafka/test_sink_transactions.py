@@ -109,7 +109,7 @@ class FakeLine(Line):
         broker.taken += 1
         broker_fails(broker, "take")
 
-    def learn(self, wanted):
+    def learn(self, effects, pattern):
         pass
 
     def marks(self, _group, _lanes):
