@@ -155,7 +155,7 @@ class RedriveLine:
         if kind_of(error) is Fault.BROKEN:
             try:
                 self._producer.poll(0)
-            except KafkaException as exc:
+            except BROKEN as exc:
                 return first_error(exc)
         return error
 
