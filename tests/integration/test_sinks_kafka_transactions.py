@@ -108,7 +108,8 @@ def test_for_whom_a_record_was_sent_back_is_not_passed_on(service):
     kind = RECORD_SCHEMA.field("headers").type
     output = pa.table({"value": ["a"], "headers": pa.array(headers, kind)})
     with service.process():
-        service.writer().write([replace(service.effect("a"), output=output)])
+        written = service.writer().write([replace(service.effect("a"), output=output)])
+    assert [each.error for each in written] == [None]
     (message,) = service.topics.messages(service.output)
     assert [name for name, _ in message.headers()] == ["trace", "headrace.slice"]
 
