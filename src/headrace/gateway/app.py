@@ -53,6 +53,7 @@ def gateway_app(
     topics: Topics,
     *,
     is_removed: Callable[[str], bool] = lambda _: False,
+    generation: Callable[[str], Awaitable[int]] | None = None,
     tracing: Tracing | None = None,
 ) -> FastAPI:
     """The application, without the door that has to be put around it (`doors.door`).
@@ -62,6 +63,7 @@ def gateway_app(
         records: where events go; closed when the application ends.
         topics: which topics there are; closed with it.
         is_removed: whether a tenant was removed.
+        generation: which of the tenants of a name there is now; None: there is only ever one.
         tracing: told of requests; closed with the application.
     """
     figures = Figures(rules.room)
@@ -77,10 +79,14 @@ def gateway_app(
                 await asyncio.to_thread(tracing.close)
 
     app = FastAPI(**openapi.DESCRIPTION, lifespan=lifespan)
-    intake = Intake(rules, records, topics)
+    intake = Intake(rules, records, topics, generation or _the_only_one)
     desk = _Desk(intake, rules.room, figures, is_removed, tracing)
     _add_routes(app, desk, figures, Readiness(topics.broker_answers))
     return app
+
+
+async def _the_only_one(_: str) -> int:
+    return 0
 
 
 @dataclass(frozen=True, slots=True)

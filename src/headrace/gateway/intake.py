@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -32,7 +32,14 @@ from headrace.gateway.event_types import EventType
 from headrace.gateway.events import Batch, Event, Fault, Limits, Refused, Request
 from headrace.gateway.rates import Rates, Room
 from headrace.gateway.reading import read
-from headrace.gateway.remembering import Answered, Memory, Sending, Settled, fingerprint_of
+from headrace.gateway.remembering import (
+    Answered,
+    Memory,
+    Scope,
+    Sending,
+    Settled,
+    fingerprint_of,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -104,8 +111,15 @@ class Taken(NamedTuple):
 class Intake:
     """The whole way of a request. For one event loop."""
 
-    def __init__(self, rules: Rules, records: Records, topics: Topics) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        records: Records,
+        topics: Topics,
+        generation: Callable[[str], Awaitable[int]],
+    ) -> None:
         self._rules = rules
+        self._generation = generation
         self._records = records
         self._topics = topics
 
@@ -135,13 +149,12 @@ class Intake:
         if key is None:
             outcomes = await self._stored(kind, topic, batch.items)
             return Taken(batch, topic, outcomes, replayed=False)
-        return await self._once((tenant, kind.name, key), kind, request, batch)
+        generation = await self._generation(tenant)
+        return await self._once((tenant, kind.name, key, generation), kind, request, batch)
 
-    async def _once(
-        self, scope: tuple[str, str, str], kind: EventType, request: Request, batch: Batch
-    ) -> Taken:
+    async def _once(self, scope: Scope, kind: EventType, request: Request, batch: Batch) -> Taken:
         """Store what an earlier request of the same key did not."""
-        tenant, _, key = scope
+        tenant, _, key, _ = scope
         memory, topic = self._rules.memory, kind.topic_of(tenant)
         now_s = time.monotonic()
         entry = memory.begin(scope, fingerprint_of(request), now_s, len(batch.items))

@@ -52,6 +52,7 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
         records,
         topics,
         is_removed=removed,
+        generation=removed.generation,
         tracing=opened("headrace-gateway"),
     )
     bounds = door.Limits(chosen.request_bytes, chosen.body_deadline, chosen.most_requests)

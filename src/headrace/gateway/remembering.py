@@ -32,8 +32,8 @@ _RESULT_BYTES = 200
 _FULL = Fault(
     503, "busy", "too many requests with an Idempotency-Key wait for Kafka; nothing is stored"
 )
-#: tenant, type, key
-Scope = tuple[str, str, str]
+#: tenant, type, key, and which of the tenants of this name it is
+Scope = tuple[str, str, str, int]
 #: what became of an item for good; None: it may be tried again, or nobody knows yet
 Settled = Stored | Fault | None
 

@@ -1,13 +1,18 @@
 """Tenants that were removed, so that their events are refused while their keys may still work.
 
-The store is asked every few seconds while events come, never while one waits. When it does not
-answer, what it said last holds: a gateway goes on without the store for as long as Kafka is there.
+A name may be given to another customer, who must not be answered what the one before was. So it is
+also known which of the tenants of a name there is now.
+
+The store is asked every few seconds while events come, and only one with an Idempotency-Key waits
+for it, a second at most. When it does not answer, what it said last holds: a gateway goes on
+without the store for as long as Kafka is there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from typing import NamedTuple
 
 import structlog
 
@@ -19,6 +24,16 @@ from headrace.ports import Store
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 5.0
+#: a look that takes longer is waited for by nobody
+_PATIENCE_S = 1.0
+
+
+class _Told(NamedTuple):
+    """What the store said."""
+
+    removed: frozenset[str]
+    #: of each name that was given again
+    generations: dict[str, int]
 
 
 class RemovedTenants:
@@ -27,20 +42,33 @@ class RemovedTenants:
     def __init__(self, store: Store) -> None:
         """Look once; ``StoreUnavailable`` if the store does not answer."""
         self._store = store
-        self._names = self._look()
-        self._looked_s = time.monotonic()
+        self._told = self._look()
+        self._looked_s = self._began_s = time.monotonic()
         self._task: asyncio.Task[None] | None = None
         self._outage = Outage()
 
     def __call__(self, tenant: str) -> bool:
         """Whether it was; called on an event loop."""
-        if time.monotonic() - self._looked_s >= _LOOK_EVERY_S and self._task is None:
+        self._begin_if_old()
+        return tenant in self._told.removed
+
+    async def generation(self, tenant: str) -> int:
+        """Which of the tenants of this name it is; another one after it was added again."""
+        self._begin_if_old()
+        left_s = self._began_s + _PATIENCE_S - time.monotonic()
+        if self._task is not None and left_s > 0:
+            await asyncio.wait({self._task}, timeout=left_s)
+        return self._told.generations.get(tenant, 0)
+
+    def _begin_if_old(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= _LOOK_EVERY_S and self._task is None:
+            self._began_s = now_s
             self._task = asyncio.ensure_future(self._look_again())
-        return tenant in self._names
 
     async def _look_again(self) -> None:
         try:
-            self._names = await asyncio.to_thread(self._look)
+            self._told = await asyncio.to_thread(self._look)
         except HeadraceError as error:
             if self._outage.begins():
                 log.warning("tenants are not known anew", error=str(error))
@@ -51,5 +79,9 @@ class RemovedTenants:
             self._looked_s = time.monotonic()
             self._task = None
 
-    def _look(self) -> frozenset[str]:
-        return frozenset(each.name for each in self._store.tenants() if each.state is State.REMOVED)
+    def _look(self) -> _Told:
+        tenants = self._store.tenants()
+        return _Told(
+            frozenset(each.name for each in tenants if each.state is State.REMOVED),
+            {each.name: each.generation for each in tenants if each.generation},
+        )

@@ -9,7 +9,7 @@ from headrace.connectors.kafka.ingest import Stored
 from headrace.gateway.events import Fault, Refused, Request
 from headrace.gateway.remembering import Memory, fingerprint_of
 
-SCOPE = ("acme", "visit", "k1")
+SCOPE = ("acme", "visit", "k1", 0)
 
 
 def refusal(memory, *args):
@@ -38,9 +38,13 @@ def test_another_request_with_the_key_is_refused(memory):
     assert refusal(memory, SCOPE, b"b", 1.0).status == 422
 
 
-def test_a_key_is_of_a_tenant_and_a_type(memory):
+def test_a_key_is_of_a_tenant_a_generation_and_a_type(memory):
     memory.end(SCOPE, memory.begin(SCOPE, b"a", 0.0), [Stored(0, 5)])
-    for other in (("bolt", "visit", "k1"), ("acme", "form", "k1")):
+    for other in (
+        ("bolt", "visit", "k1", 0),
+        ("acme", "form", "k1", 0),
+        ("acme", "visit", "k1", 7),
+    ):
         assert memory.begin(other, b"b", 1.0).results == []
 
 
@@ -57,19 +61,19 @@ def test_a_request_of_which_nothing_is_settled_is_as_if_it_had_not_been(memory):
 
 def test_it_never_grows_beyond_its_size(memory):
     for number in range(1000):
-        scope = ("acme", "visit", str(number))
+        scope = ("acme", "visit", str(number), 0)
         memory.end(scope, memory.begin(scope, b"a", 0.0, 5), [Fault(422, "x", "y")] * 5)
     assert len(memory) <= 10_000 / 1600 + 1
-    assert memory.begin(("acme", "visit", "999"), b"a", 0.0).results
+    assert memory.begin(("acme", "visit", "999", 0), b"a", 0.0).results
 
 
 def test_a_tenant_that_sends_much_takes_no_answer_from_another(memory):
     memory.end(SCOPE, memory.begin(SCOPE, b"a", 0.0), [Stored(0, 1)])
     for number in range(1000):
-        scope = ("bolt", "visit", str(number))
+        scope = ("bolt", "visit", str(number), 0)
         memory.end(scope, memory.begin(scope, b"b", 1.0, 5), [Stored(0, 2)] * 5)
     assert memory.begin(SCOPE, b"a", 2.0).results == [Stored(0, 1)]
-    assert memory.begin(("bolt", "visit", "999"), b"b", 2.0).results
+    assert memory.begin(("bolt", "visit", "999", 0), b"b", 2.0).results
     assert len(memory) <= 10_000 / 1600 + 1
 
 
@@ -107,12 +111,12 @@ def test_a_request_that_goes_on_is_remembered_until_its_fate_is_known(memory):
 def test_when_all_of_it_goes_on_new_keys_are_told_to_come_again(memory):
     for number in range(100):
         try:
-            goes_on(memory, ("acme", "visit", str(number)))
+            goes_on(memory, ("acme", "visit", str(number), 0))
         except Refused as refused:
             fault = refused.fault
     assert len(memory) <= 10_000 / 800 / 4
     assert (fault.status, fault.kind) == (503, "busy")
-    assert memory.begin(("acme", "visit", "0"), b"a", 1.0).is_open
+    assert memory.begin(("acme", "visit", "0", 0), b"a", 1.0).is_open
 
 
 @pytest.mark.parametrize("items", [1, 100])
@@ -122,11 +126,11 @@ def test_tenants_whose_requests_go_on_for_days_cost_the_others_nothing(items):
     for tenant in range(8):
         with suppress(Refused):
             for number in range(2000):
-                goes_on(memory, (f"stuck{tenant}", "visit", str(number)), 1.0, items)
+                goes_on(memory, (f"stuck{tenant}", "visit", str(number), 0), 1.0, items)
     for number in range(2000):
-        scope = ("bolt", "visit", str(number))
+        scope = ("bolt", "visit", str(number), 0)
         memory.end(scope, memory.begin(scope, b"b", 2.0), [Stored(0, 2)])
-    assert memory.begin(("bolt", "visit", "1999"), b"b", 3.0).results == [Stored(0, 2)]
+    assert memory.begin(("bolt", "visit", "1999", 0), b"b", 3.0).results == [Stored(0, 2)]
     assert memory._bytes <= 1_000_000 + 1000
 
 
@@ -135,7 +139,7 @@ def test_a_request_that_goes_on_is_waited_for_once_however_often_it_is_sent_agai
         entry = goes_on(memory, SCOPE)
     assert len(entry.sending.callbacks) == 1
     entry.sending.come_to_an_end()
-    memory.begin(("b", "visit", "k"), b"b", 100.0)
+    memory.begin(("b", "visit", "k", 0), b"b", 100.0)
     assert len(memory) == 1
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 
 import pytest
 from structlog.testing import capture_logs
@@ -47,6 +48,40 @@ def test_a_removed_tenant_is_known_within_seconds(store, clock):
         assert not await looked(is_removed)
 
     asyncio.run(play())
+
+
+def test_a_name_that_was_given_again_is_known_at_once_after_a_pause(store, clock):
+    async def play():
+        tenants = RemovedTenants(store)
+        before = await tenants.generation("acme")
+        store.set_tenant_state("acme", State.REMOVED)
+        store.add_tenant(Tenant("acme"))
+        clock[0] += 300
+        return before, await tenants.generation("acme")
+
+    before, after = asyncio.run(play())
+    assert before == 0 < after
+
+
+def test_a_store_that_hangs_is_waited_for_once_and_not_for_long(store, monkeypatch):
+    tenants, end, looks = RemovedTenants(store), threading.Event(), []
+
+    def hang():
+        looks.append(1)
+        end.wait(10)
+        return []
+
+    monkeypatch.setattr(store, "tenants", hang)
+    monkeypatch.setattr(removed, "_PATIENCE_S", 0.01)
+
+    async def play():
+        tenants._looked_s -= 5
+        for _ in range(3):
+            assert await tenants.generation("acme") == 0
+        end.set()
+
+    asyncio.run(asyncio.wait_for(play(), 5))
+    assert len(looks) == 1
 
 
 def test_one_that_is_suspended_may_send(store):
