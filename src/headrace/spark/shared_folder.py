@@ -12,7 +12,8 @@ folder anew, so a worker looks for a while before it gives up. A folder that is 
 to machine cannot be told from a shared one.
 
 The sentinel is ``<warehouse>/_headrace/shared-<token>``; readers pass over names that start with
-``_``. What dead drivers left is removed when it is a day old.
+``_``. What dead drivers left is removed when it is a day older than what a driver has just written:
+by the times of the file system, whose clock need not be that of this machine.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Sentinel:
         try:
             if not self._is_there():
                 self._write()
-                _remove_abandoned(self.path.parent)
+                self._remove_abandoned()
             os.utime(self.path)
         except OSError as error:
             raise FolderNotShared(
@@ -106,9 +107,9 @@ class Sentinel:
         finally:
             unfinished.unlink(missing_ok=True)
 
-
-def _remove_abandoned(folder: Path) -> None:
-    for path in folder.glob(f"{_PREFIX}*"):
-        with suppress(FileNotFoundError):  # another driver was quicker
-            if time.time() - path.stat().st_mtime > _ABANDONED_AFTER_S:
-                path.unlink()
+    def _remove_abandoned(self) -> None:
+        written_s = self.path.stat().st_mtime
+        for path in self.path.parent.glob(f"{_PREFIX}*"):
+            with suppress(FileNotFoundError):  # another driver was quicker
+                if written_s - path.stat().st_mtime > _ABANDONED_AFTER_S:
+                    path.unlink()

@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+import time
 
 import pytest
 from task_bench import ListSink, with_tenant
@@ -96,6 +97,15 @@ def test_what_a_driver_left_a_day_ago_is_removed_and_that_of_a_living_one_never(
     Sentinel(sentinel.warehouse, "next").keep()
     assert not dead.path.exists()
     alive.look()
+    sentinel.look()
+
+
+def test_a_driver_whose_clock_is_days_ahead_of_the_disk_removes_nobodys(sentinel, monkeypatch):
+    ahead_s = time.time() + 48 * 3600
+    monkeypatch.setattr(time, "time", lambda: ahead_s)
+    ahead = Sentinel(sentinel.warehouse, "ahead")
+    ahead.keep()
+    ahead.look()
     sentinel.look()
 
 
