@@ -53,6 +53,8 @@ _ABANDONED_AFTER_S = 24 * 3600.0
 #: of a disk, of this process, and of a network that a file system is on
 _TEMPORARY = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 _TEMPORARY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+#: what was made a moment ago was removed, as by a driver whose clock is days ahead
+_TEMPORARY |= {errno.ENOENT}
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -164,6 +165,25 @@ def test_prepare_removes_what_was_left_unfinished_a_day_ago(tmp_path):
     os.utime(old, (day_old_s, day_old_s))
     sink.prepare(_site(tmp_path))
     assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_what_a_driver_whose_clock_is_ahead_removes_in_the_writing_is_written_again(
+    writer, tmp_path, monkeypatch
+):
+    whole, ahead_s = parquet._write_synced, time.time() + 48 * 3600
+
+    def meanwhile(table, path):
+        whole(table, path)
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: ahead_s)
+            ParquetFiles("visits").prepare(_site(tmp_path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "_write_synced", meanwhile)
+        error = writer.write([_effect(["a"])])[0].error
+    assert (error.temporary, error.code) == (True, "SinkUnavailable")
+    assert writer.write([_effect(["a"])])[0].error is None
+    assert len(_files(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(
