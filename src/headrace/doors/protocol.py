@@ -6,8 +6,9 @@ one that does not read its answer holds what is left of it for ever, and so does
 answered before its body was whole and sends the rest of it late, and requests that are sent without
 waiting for answers are read without end. So the protocol is uvicorn's, with
 a deadline for the header, a limit of its length, a deadline for the rest of a body that nobody
-reads, one for a write that makes no progress, a limit of connections, and no reading while requests
-wait.
+reads, one for a write that makes no progress, a limit of connections, no reading while requests
+wait, and a limit of how many of what was read at once do. All that are begun or wait are told when
+the connection is gone; uvicorn tells the newest alone.
 
 The clock of a header runs from the first moment a client may send it, which for a kept connection
 is its first byte: the quiet time before is uvicorn's keep-alive. Bodies that are read are bounded
@@ -18,10 +19,17 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import TimerHandle
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from headrace.doors.problems import Problem
 
@@ -42,6 +50,8 @@ class Patience:
     write_s: float = 30.0
     #: connections at once; those beyond are closed unheard
     most_connections: int = 2000
+    #: requests of one connection that wait for answers; the connection ends with the last of them
+    most_waiting: int = 100
 
 
 _TOO_LONG = Problem(431, "header-too-large", "the header of the request is too long")
@@ -50,6 +60,25 @@ _NOT_HTTP = Problem(400, "bad-request", "this is not HTTP")
 
 class _HeaderTooLong(Exception):
     """Ends the parsing of a header."""
+
+
+class _TooManyWait(Exception):
+    """Ends the parsing of requests."""
+
+
+class _Flow(FlowControl):
+    """Reads nothing more while requests wait, though who reads a body asks for more.
+
+    Behind a body there is a request only if the body is whole, so nobody waits for nothing.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
 
 
 class DoorProtocol(HttpToolsProtocol):
@@ -67,10 +96,14 @@ class DoorProtocol(HttpToolsProtocol):
         self._in_header = True
         self._header_bytes = 0
         self._is_too_long = False
+        self._is_full = False
+        #: what is answered now; uvicorn's ``cycle`` is what was read last
+        self._begun: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a header, unless there are too many connections."""
         super().connection_made(transport)
+        self.flow = _Flow(transport, self.pipeline)
         if len(self.connections) > self.patience.most_connections:
             transport.abort()
             return
@@ -81,10 +114,16 @@ class DoorProtocol(HttpToolsProtocol):
         self._stop_header_clock()
         self._stop_rest_clock()
         self._stop_write_clock()
+        self.pipeline.clear()
+        if self._begun is not None and not self._begun.response_complete:
+            self._begun.disconnected = True
+            self._begun.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, and count it if it is still the header."""
+        if self._is_full:
+            return
         if self._in_header:
             if self._header_timer is None:
                 self._await_header()
@@ -96,7 +135,10 @@ class DoorProtocol(HttpToolsProtocol):
         self._await_anything()
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """A request begins, unless too many wait."""
+        if len(self.pipeline) >= self.patience.most_waiting:
+            self._is_full = True
+            raise _TooManyWait
         super().on_message_begin()
         self._in_header = True
 
@@ -118,15 +160,16 @@ class DoorProtocol(HttpToolsProtocol):
         self._header_bytes = 0
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what the parser could not read."""
+        """Refuse what the parser could not read, or was not to."""
+        if self._is_full:
+            # Its answer says so, and a client sends again what was not answered.
+            self.cycle.keep_alive = False
+            return
         self._refuse(_TOO_LONG if self._is_too_long else _NOT_HTTP)
 
     def on_response_complete(self) -> None:
         """Let the client take the rest of the answer, but not for ever."""
         super().on_response_complete()
-        if self.pipeline:
-            # It reads on after each answer, and a chunk may hold thousands of requests.
-            self.flow.pause_reading()
         if self.transport.is_closing():
             self._await_reader()
         elif self.cycle.response_complete and self.cycle.more_body:
@@ -153,6 +196,10 @@ class DoorProtocol(HttpToolsProtocol):
         super().shutdown()
         if self.transport.is_closing():
             self._await_reader()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._begun = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _await_header(self) -> None:
         self._header_timer = self.loop.call_later(self.patience.header_s, self._too_slow)
