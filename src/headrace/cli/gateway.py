@@ -92,4 +92,4 @@ def gateway(
 def _guard(settings: Settings, store: Store, insecure: bool) -> Doorkeeper:
     if insecure:
         return OpenGuard(settings.gateway.host, tenant_from_header=True)
-    return guard_of(settings, store.keys)
+    return guard_of(settings, store.keys, most_requests=settings.gateway.most_requests)

@@ -46,7 +46,13 @@ def console_app(
         ConfigError: the secret is missing, or ``insecure`` on an address that others reach.
     """
     chosen, secret = settings.console, secret_of(settings)
-    guard = OpenGuard(chosen.host) if insecure else guard_of(settings, store.keys, clock.now_s)
+    # A live view is a request that does not end.
+    at_once = chosen.most_clients + chosen.most_requests
+    guard = (
+        OpenGuard(chosen.host)
+        if insecure
+        else guard_of(settings, store.keys, clock.now_s, most_requests=at_once)
+    )
     app = create_app(
         Parts(
             store,
@@ -60,8 +66,6 @@ def console_app(
             most_metric_tenants=chosen.most_metric_tenants,
         )
     )
-    # A live view is a request that does not end.
-    at_once = chosen.most_clients + chosen.most_requests
     limits = Limits(max_body_bytes=_MOST_BODY_BYTES, most_requests=at_once)
     install_door(app, guard, settings.doors, chosen.host, limits)
     return app

@@ -88,18 +88,28 @@ def listening_of(settings: DoorsSettings, host: str, port: int, drain_s: float =
     return Listening(host, port, files, drain_s)
 
 
-def guard_of(settings: Settings, keys: Keys, clock: Callable[[], float] = time.time) -> Guard:
+def guard_of(
+    settings: Settings,
+    keys: Keys,
+    clock: Callable[[], float] = time.time,
+    *,
+    most_requests: int = 1000,
+) -> Guard:
     """Who asks everybody for a key or a token, as the settings say.
 
     Args:
         settings: section ``doors``, and the secret.
         keys: the keys that there are.
         clock: seconds since 1970.
+        most_requests: as the limits of the door have it.
 
     Raises:
         ConfigError: the secret is missing, or an algorithm of tokens is not an asymmetric one.
     """
-    return Guard(keys, secret_of(settings), tokens=token_rules_of(settings.doors), clock=clock)
+    guard = Guard(keys, secret_of(settings), tokens=token_rules_of(settings.doors), clock=clock)
+    # While a store hangs each of them waits, and those who are believed without it need room.
+    guard.most_strangers = max(1, most_requests // 2)
+    return guard
 
 
 def token_rules_of(settings: DoorsSettings) -> TokenRules | None:

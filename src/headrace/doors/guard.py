@@ -83,13 +83,17 @@ class Guard:
         self._attempts = attempts or Attempts()
         self._ring = KeyRing(keys, clock, self._attempts, steady)
         self._renewals = Renewals()
+        #: credentials that were not shown before and are looked up at once
+        self.most_strangers = 500
+        self._strangers = 0
 
     async def of(self, request: Request) -> Caller:
         """Who sends this request; ``request.state.caller`` from then on.
 
         Raises:
             Problem: 401 nobody that is known; 403 a page of another site made the browser send it;
-                429 too many wrong credentials came from there.
+                429 too many wrong credentials came from there; 503 too many credentials that were
+                not shown before are looked up.
         """
         authorization = request.headers.get("authorization")
         cookie = request.cookies.get(SESSION_COOKIE) if authorization is None else None
@@ -116,8 +120,19 @@ class Guard:
         look = partial(self.caller, authorization, cookie, address=address)
         believed = self.known(authorization, cookie, USABLE_S)
         if believed is None:
-            return await run_in_threadpool(look)
+            return await self._of_stranger(look)
         return await self._renewals.renewed(authorization or cookie or "", believed, look)
+
+    async def _of_stranger(self, look: Callable[[], Caller]) -> Caller:
+        """Look up, unless that would leave too little room for those who were let in before."""
+        if self._strangers >= self.most_strangers:
+            busy = "as many credentials as may be looked up at once are; try again"
+            raise Problem(503, "unavailable", busy, headers={"Retry-After": "1"})
+        self._strangers += 1
+        try:
+            return await run_in_threadpool(look)
+        finally:
+            self._strangers -= 1
 
     def known(
         self, authorization: str | None, cookie: str | None = None, within_s: float = REMEMBERED_S

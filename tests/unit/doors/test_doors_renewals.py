@@ -71,6 +71,26 @@ def test_who_was_let_in_does_not_wait_in_a_line_with_strangers(guard, give, keys
     assert asked_for == [key.prefix]
 
 
+def test_beyond_a_number_strangers_are_told_to_come_again(guard, hang):
+    guard.most_strangers = MANY
+
+    async def play():
+        release = hang()
+        made_up = [f"hr_guess{number:03}_" + "a" * 43 for number in range(MANY + 1)]
+        waiting = [asyncio.create_task(asked(guard, text)) for text in made_up[:-1]]
+        await asyncio.sleep(0.1)
+        with pytest.raises(Problem) as refused:
+            await asyncio.wait_for(asked(guard, made_up[-1]), 1)
+        release()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        with pytest.raises(StoreUnavailable):
+            await asked(guard, made_up[-1])
+        return refused.value
+
+    problem = asyncio.run(play())
+    assert (problem.status_code, problem.headers["Retry-After"]) == (503, "1")
+
+
 def test_who_was_let_in_long_ago_waits_for_the_store(guard, give, clock, hang):
     text, _ = give()
     guard.caller(f"Bearer {text}")
