@@ -73,13 +73,22 @@ def checked(check: Check) -> dict[str, Declared]:
         SinkUnavailable: what a sink writes to does not answer.
     """
     status, said = _run(check)
-    answers = [json.loads(line) for line in said if line.startswith("{")]
-    last: dict[str, Any] = answers[-1] if answers else {}
+    last = _last_answer(said)
     if "use_cases" in last:
         return {name: _declared(told) for name, told in last["use_cases"].items()}
     if "temporary" in last:
         raise SinkUnavailable(last["temporary"])
     raise ConfigError(last.get("refused") or _died(check, status, said, last.get("doing", "")))
+
+
+def _last_answer(said: Sequence[str]) -> dict[str, Any]:
+    """What the child told last; a module may have written between its lines."""
+    for line in reversed(said):
+        with suppress(ValueError):
+            told = json.loads(line) if line.startswith("{") else None
+            if isinstance(told, dict):
+                return told
+    return {}
 
 
 def _declared(told: dict[str, Any]) -> Declared:

@@ -107,6 +107,19 @@ def test_what_is_not_is_refused(check, case):
         assert "headrace.deploying.checking_process" not in child.cmdline()
 
 
+def test_what_a_module_writes_between_the_answers_is_none(check):
+    writes = """
+for fd in range(3, 20):
+    try:
+        os.write(fd, b"{no answer\\n")
+    except OSError:
+        pass
+"""
+    assert "count" in check(top=writes)
+    with pytest.raises(ConfigError, match="the process died"):
+        check(top=f"{writes}os._exit(3)")
+
+
 def test_a_process_that_the_module_leaves_behind_is_not_waited_for(check):
     assert list(check(top=FORKS)) == ["count"]
 
