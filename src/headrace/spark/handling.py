@@ -17,7 +17,6 @@ This module reads no records and writes no sink.
 from __future__ import annotations
 
 import math
-import traceback
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +37,7 @@ from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
 from headrace.spark.patience import CallOverdue, bounded
 from headrace.use_cases import SliceContext, UseCase
+from headrace.versions.quoting import traceback_of
 
 #: part of the patience that a call has which searches for the record that hangs
 _SEARCH_PART = 8.0
@@ -280,7 +280,7 @@ def error_of(error: BaseException) -> SliceError:
         temporary=isinstance(error, Temporary),
         code=type(error).__name__ if known else HandlerError.__name__,
         message=message,
-        traceback="".join(traceback.format_exception(error)),
+        traceback=traceback_of(error),
         retry_after_s=error.retry_after_s if isinstance(error, Temporary) else None,
     )
 

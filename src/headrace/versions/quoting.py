@@ -1,0 +1,69 @@
+"""The traceback of an error in a version, with the lines of that version.
+
+Python quotes the file that stands at a frame's path today. That may be edited and not deployed, and
+on an executor it is not there at all. So while a traceback is written, the files of a version hold
+what the version has. It is put in each time anew: after a roll-back a version that was loaded long
+ago runs again.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import threading
+import tokenize
+import traceback
+from collections.abc import Iterator
+
+from headrace.versions.code import LocalModule
+from headrace.versions.loading import version_of
+
+#: what ``linecache`` knows is one list for the process
+_quoting = threading.Lock()
+
+
+def traceback_of(error: BaseException) -> str:
+    """What Python prints of an error, quoting what runs and not what lies in the folder."""
+    own = {file: _entry(module, file) for file, module in _modules(error)}
+    with _quoting:
+        before = {file: linecache.cache.pop(file, None) for file in own}
+        linecache.cache.update(own)
+        try:
+            return "".join(traceback.format_exception(error))
+        finally:
+            for file, entry in before.items():
+                del linecache.cache[file]
+                if entry is not None:
+                    linecache.cache[file] = entry
+
+
+def _modules(error: BaseException) -> Iterator[tuple[str, LocalModule]]:
+    """The modules of versions that an error, and what led to it, came through; with their files."""
+    for each in _led_to(error):
+        for frame, _ in traceback.walk_tb(each.__traceback__):
+            name, file = str(frame.f_globals.get("__name__")), frame.f_code.co_filename
+            version = version_of(name)
+            if version is None or file != frame.f_globals.get("__file__"):
+                continue
+            for module in version[0].modules:
+                if module.name == name.partition(".")[2]:
+                    yield file, module
+
+
+def _led_to(error: BaseException) -> list[BaseException]:
+    found: dict[int, BaseException] = {}
+    left = [error]
+    while left:
+        each = left.pop()
+        if id(each) not in found:
+            found[id(each)] = each
+            within = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+            left += [one for one in (each.__cause__, each.__context__, *within) if one is not None]
+    return list(found.values())
+
+
+def _entry(module: LocalModule, file: str) -> tuple[int, None, list[str], str]:
+    """As ``linecache`` keeps what no file stands behind."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(module.source).readline)
+    text = io.TextIOWrapper(io.BytesIO(module.source), encoding, errors="replace").read()
+    return len(module.source), None, text.splitlines(keepends=True), file
