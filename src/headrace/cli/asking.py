@@ -36,6 +36,11 @@ def show(seeks: Sequence[Seek], config: Path) -> None:
     for seek in seeks:
         for number, shift in sorted(seek.shifts.items()):
             _say(f"{seek.stream} partition {number}: {_told(shift)}")
+    show_consequences(seeks, config)
+
+
+def show_consequences(seeks: Sequence[Seek], config: Path) -> None:
+    """Say in words alone what would come of it."""
     for use_case in sorted({original(seek.stream.use_case) for seek in seeks}):
         ours = [each for each in seeks if original(each.stream.use_case) == use_case]
         _consequences(ours, _loaded(config, use_case) if any(each.again for each in ours) else None)

@@ -1,37 +1,31 @@
 """`headrace rerun`: what was done once is done again, beside what is fresh.
 
-An operator wants to know first how much it would be, then to begin it, and then to forget it. So
-this counts by partition, begins, and says how to watch it and how to end it. What a rerun is, and
-what ends it by itself, is told in `cycle/reruns.py`.
+An operator wants to know first how much it would be and what comes of it, then to begin it, and
+then to forget it. So this counts by partition, asks, begins, and says how to watch and to end it.
+What a rerun is, and what ends it by itself, is told in `cycle/reruns.py`.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headrace.cli.amounts import stream_of
-from headrace.cli.console import (
-    DEFAULT_CONFIG,
-    ConfigOption,
-    out,
-    settings_and_folder,
-    store_of,
-)
-from headrace.connectors.kafka import KafkaLog
+from headrace.cli.asking import YesOption, agree, log_of, show_consequences
+from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, store_of
 from headrace.cycle.reruns import Range, begin, range_of
-from headrace.deploying.offer import connections_of
 from headrace.errors import ConfigError
 from headrace.model.streams import RERUN_MARK, State, StreamId
-from headrace.ports import Log, Store
+from headrace.operating.seeking import Seek, Shift
+from headrace.ports import Store
 
 _PLACE = "earliest, a time such as 2026-05-17T10:05:00+00:00, an offset, or Spark's JSON form."
+_SHARE = 0.2
 
 
-def rerun(
+def rerun(  # noqa: PLR0913, PLR0917 - options of a command
     what: Annotated[
         str, typer.Argument(metavar="TENANT[/USE-CASE]", help="One stream, or all of a tenant.")
     ],
@@ -45,11 +39,14 @@ def rerun(
         typer.Option(
             help="Its part of the task time, where that is short for it and the live one."
         ),
-    ] = 0.2,
+    ] = _SHARE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, begin nothing.")] = False,
+    yes: YesOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Read a range of a stream once more, while fresh records go on as ever.
+
+    Says first how much it is and what comes of it for this sink, and asks.
 
     Effects are made again: what adds or appends does so twice, and only what is keyed by record,
     such as an upsert by partition and offset, is as before. It is a stream of its own, which
@@ -57,25 +54,45 @@ def rerun(
 
     Example: `headrace rerun acme/pages --from 2026-05-17T10:05:00+00:00 --dry-run`
     """
-    with store_of(config) as store, closing(_log_of(config)) as log:
+    with store_of(config) as store, closing(log_of(config)) as log:
         if not 0 < share < 1:
             raise ConfigError(f"a share of {share:g} cannot be; it is above 0 and below 1")
         ranges = [range_of(store, log, each, first, until) for each in _chosen(store, what)]
         for each in ranges:
             _tell(each)
-            if not dry_run:
-                made = begin(store, each, share)
-                out.print(
-                    f"begun as {made}; 'headrace streams list' shows it, and "
-                    f"'headrace streams remove {made.tenant} {made.use_case}' ends it",
-                    highlight=False,
-                    soft_wrap=True,
-                )
+        again = [_again(each) for each in ranges]
+        show_consequences(again, config)
+        if dry_run:
+            return
+        if not yes:
+            agree(again, config, "rerun", *_typed(what, first, until, share))
+        for each in ranges:
+            _begin(store, each, share)
 
 
-def _log_of(config: Path) -> Log:
-    settings, folder = settings_and_folder(config)
-    return KafkaLog(connections_of(settings, folder).kafka)
+def _begin(store: Store, wanted: Range, share: float) -> None:
+    made = begin(store, wanted, share)
+    out.print(
+        f"begun as {made}; 'headrace streams list' shows it, and "
+        f"'headrace streams remove {made.tenant} {made.use_case}' ends it",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _typed(what: str, first: str, until: str | None, share: float) -> list[str]:
+    """What was typed, to be typed again."""
+    more = [] if until is None else ["--until", until]
+    return [what, "--from", first, *more, *(["--share", f"{share:g}"] if share != _SHARE else [])]
+
+
+def _again(wanted: Range) -> Seek:
+    """What comes of it: the same as of a seek from where it ends to where it begins."""
+    shifts = {
+        number: Shift(at=end, to=start, again=end - start, passed=0)
+        for number, (start, end) in wanted.lanes.items()
+    }
+    return Seek(wanted.stream, shifts, wanted.topic_id or "")
 
 
 def _chosen(store: Store, what: str) -> list[StreamId]:

@@ -15,7 +15,7 @@ def log(monkeypatch):
         log.create_topic(f"{tenant}.visits", 2)
         for partition in range(2):
             log.append(f"{tenant}.visits", partition, [Row(b"x")] * 10)
-    monkeypatch.setattr(reruns, "_log_of", lambda config: log)
+    monkeypatch.setattr(reruns, "log_of", lambda config: log)
     return log
 
 
@@ -28,7 +28,7 @@ def test_a_dry_run_counts_and_begins_nothing(headrace, store):
 
 
 def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(headrace, store):
-    told = headrace("rerun", "acme/score", "--from", "1", "--share", "0.5")
+    told = headrace("rerun", "acme/score", "--from", "1", "--share", "0.5", "--yes")
     assert told.exit_code == 0, told.output
     assert "headrace streams remove acme score~1" in told.output
     _, made = store.deployments()
@@ -40,9 +40,54 @@ def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(head
 
 
 def test_all_streams_of_a_tenant_are_meant_by_its_name(headrace, store):
-    assert headrace("rerun", "acme", "--from", "earliest").exit_code == 0
+    assert headrace("rerun", "acme", "--from", "earliest", "--yes").exit_code == 0
     assert [each.use_case for each in store.deployments()] == ["score", "score~1"]
     assert "at most" in headrace("rerun", "acme", "--from", "earliest", "--dry-run").output
+
+
+ADDS = """
+from headrace import use_case
+from headrace.sinks import SqlTable
+
+@use_case(
+    topic="{tenant}.visits",
+    sink=SqlTable("pages", columns={"page": "text", "n": "bigint"}, key=("page",),
+                  update={"n": "pages.n + 1"}),
+    guarantee="exactly-once",
+)
+def score(visits, context):
+    return visits
+"""
+WARNINGS = (
+    "effects of up to 4 records of acme/score are made again; exactly-once guards against kills",
+    "table pages: its update is made a second time to the rows that are there",
+)
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--yes",)])
+def test_what_is_done_a_second_time_is_told(headrace, store, config, more):
+    (config.parent / "use_cases.py").write_text(ADDS)
+    told = " ".join(headrace("rerun", "acme/score", "--from", "1", *more).output.split())
+    assert all(each in told for each in WARNINGS), told
+
+
+def test_where_nobody_can_be_asked_a_rerun_is_begun_with_yes_only(headrace, store, config):
+    words = ("rerun", "acme/score", "--from", "1", "--until", "2", "--share", "0.5")
+    told = headrace(*words)
+    assert told.exit_code == 2
+    assert f"headrace {' '.join(words)} --config {config} --yes" in " ".join(told.output.split())
+    assert len(store.deployments()) == 1
+    assert headrace(*words, "--yes").exit_code == 0
+    assert len(store.deployments()) == 2
+
+
+def test_who_is_asked_may_say_no(headrace, store, monkeypatch):
+    monkeypatch.setattr("headrace.cli.asking._can_be_asked", lambda: True)
+    words = ("rerun", "acme/score", "--from", "1")
+    assert headrace(*words, input="n\n").exit_code == 1
+    assert len(store.deployments()) == 1
+    assert headrace(*words, input="y\n").exit_code == 0
+    assert len(store.deployments()) == 2
 
 
 @pytest.mark.parametrize(
