@@ -28,16 +28,22 @@ class StreamLag:
     ends: Mapping[int, int]
     starts: Mapping[int, int]
     topic: TopicInfo | None
+    #: where a rerun ends, by partition; one that is over ends nowhere, and has nothing to read
+    until: Mapping[int, int] | None = None
 
     @property
     def lag_records(self) -> int | None:
-        """Offsets between positions and ends; None if the topic is not there."""
+        """Offsets between positions and ends, a rerun's own; None if the topic is not there."""
         if self.topic is None:
             return None
         return sum(
-            max(0, end - self.positions.get(number, self.starts.get(number, end)))
+            max(0, self._last(number) - self.positions.get(number, self.starts.get(number, end)))
             for number, end in self.ends.items()
         )
+
+    def _last(self, number: int) -> int:
+        end = self.ends[number]
+        return end if self.until is None else min(end, self.until.get(number, 0))
 
     def faults(self) -> list[str]:
         """What cannot be: each a sentence. Empty when store and Kafka agree."""
@@ -68,6 +74,7 @@ def lags(store: Store, log: Log, tenant: str | None = None) -> list[StreamLag]:
         TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions
     ]
     ends, starts = log.end_offsets(asked), log.start_offsets(asked)
+    until = {each.use_case: each.until for each in store.deployments()}
     positions: dict[StreamId, dict[int, int]] = {}
     for each in store.load_positions():
         positions.setdefault(each.lane.stream, {})[each.lane.partition] = each.next_offset
@@ -79,6 +86,7 @@ def lags(store: Store, log: Log, tenant: str | None = None) -> list[StreamLag]:
             ends=_of_topic(ends, each.topic),
             starts=_of_topic(starts, each.topic),
             topic=known.get(each.topic),
+            until=until.get(each.id.use_case),
         )
         for each in streams
     ]

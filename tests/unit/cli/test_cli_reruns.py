@@ -1,9 +1,12 @@
 """What an operator is told before records are read again, and what it begins."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
-from headrace.cli import reruns
-from headrace.model.streams import LaneId
+from headrace.cli import reruns, streams
+from headrace.model.streams import LaneId, State, StreamId
 from headrace.testing.log_twin import LogTwin, Row
 
 
@@ -15,7 +18,8 @@ def log(monkeypatch):
         log.create_topic(f"{tenant}.visits", 2)
         for partition in range(2):
             log.append(f"{tenant}.visits", partition, [Row(b"x")] * 10)
-    monkeypatch.setattr(reruns, "log_of", lambda config: log)
+    for module in (reruns, streams):
+        monkeypatch.setattr(module, "log_of", lambda config: log)
     return log
 
 
@@ -105,3 +109,25 @@ def test_what_cannot_be_rerun_is_told_and_nothing_begins(headrace, store, words,
     assert told.exit_code == 2
     assert why in " ".join(told.output.split())
     assert len(store.deployments()) == 1
+
+
+def lags_of(headrace):
+    rows = json.loads(headrace("streams", "list", "--json").output)
+    return {(each["tenant"], each["use_case"]): each["lag_records"] for each in rows}
+
+
+def test_the_lag_of_a_rerun_is_to_its_end_and_nothing_when_it_is_over(headrace, store, log):
+    assert headrace("rerun", "acme/score", "--from", "1", "--yes").exit_code == 0
+    assert lags_of(headrace) == {
+        ("acme", "score"): 14,
+        ("acme", "score~1"): 4,
+        ("bolt", "score"): 14,
+    }
+    made = next(each for each in store.deployments() if each.use_case == "score~1")
+    store.set_stream_state(
+        StreamId("score~1", "acme"), State.REMOVED, "the rerun has come to its end"
+    )
+    store.deploy(replace(made, until={}))
+    log.append("acme.visits", 0, [Row(b"x")] * 5)
+    assert lags_of(headrace)["acme", "score~1"] == 0
+    assert lags_of(headrace)["acme", "score"] == 19
