@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -60,23 +60,25 @@ def _exit_code(error: HeadraceError) -> int:
 
 
 def settings_and_folder(config: Path) -> tuple[Settings, Path]:
-    """The settings, completed by what `up` started, and the folder that their paths start from."""
+    """The settings, completed by what `up` started, and the folder that their paths start from.
+
+    Raises:
+        StoreUnavailable: `up` starts for the first time, and has no store yet.
+    """
     folder = config.resolve().parent
-    return completed(read_settings(config), folder), folder
+    settings = completed(read_settings(config), folder)
+    if not settings.names_a_store() and holder(folder_of(folder)) is not None:
+        raise StoreUnavailable(f"the store is not there yet\n{about_up(folder)}")
+    return settings, folder
 
 
 @contextmanager
 def store_of(config: Path) -> Iterator[Store]:
     """The store that the YAML file names, with errors shown."""
-    with shown_errors(), told_of_up(config):
-        settings, folder = settings_and_folder(config)
-        if not settings.names_a_store() and holder(folder_of(folder)) is not None:
-            raise StoreUnavailable("the store is not there yet")
-        store = open_store(settings.store_url())
-        try:
+    with shown_errors():
+        settings, _ = settings_and_folder(config)
+        with told_of_up(config), closing(open_store(settings.store_url())) as store:
             yield store
-        finally:
-            store.close()
 
 
 @contextmanager

@@ -29,7 +29,6 @@ from headrace.cli.options import DeployAnew, HealthHost, HealthPort, Master, Nam
 from headrace.cli.servers import (
     folder_of,
     port_before,
-    refuse_second_up,
     remember,
     the_only_up,
     with_addresses,
@@ -113,10 +112,10 @@ def up(  # noqa: PLR0913 - options of a command
     configure_logs(log_level, log_format)
     with shown_errors(), ExitStack() as stack:
         settings, base = read_settings(config), config.resolve().parent
-        refuse_second_up(folder_of(base))
+        # First: what is refused early takes a while to be checked, and other commands look here.
+        stack.enter_context(the_only_up(folder_of(base)))
         settings = _with_options(settings, master, name)
         refuse_early(settings, base, _store_to_be(settings, folder_of(base), store))
-        stack.enter_context(the_only_up(folder_of(base)))
         settings = _with_servers(settings, folder_of(base), store, stack)
         if with_console:
             stack.enter_context(consoled(settings, base))

@@ -44,11 +44,11 @@ def the_only_up(folder: Path) -> FolderLock:
     Raises:
         ServerError: another one does; two would want the same files.
     """
-    refuse_second_up(folder)
+    _refuse_second_up(folder)
     return FolderLock(folder)
 
 
-def refuse_second_up(folder: Path) -> None:
+def _refuse_second_up(folder: Path) -> None:
     """Look, and leave nothing behind.
 
     Raises:

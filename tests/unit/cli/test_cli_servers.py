@@ -114,11 +114,26 @@ def test_while_up_is_stopped_a_command_that_needs_it_says_so_and_what_to_do(yaml
     assert "no Kafka broker answers\n'headrace up' does not run here now: start it" in told.output
 
 
-def test_while_up_starts_a_command_says_to_try_again(yaml):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("streams", "list"),
+        ("use-cases", "deploy"),
+        ("gateway",),
+        ("console",),
+        ("run",),
+        ("keys", "create", "--role", "operator"),
+        ("store", "version"),
+    ],
+)
+def test_while_up_starts_a_command_says_to_try_again(yaml, words):
     with FolderLock(folder_of(yaml)):
-        told = headrace(yaml, "streams", "list")
-    assert told.exit_code == 75
-    assert "'headrace up' runs here and may still be starting: try again" in told.output
+        told = headrace(yaml, *words)
+    assert told.exit_code == 75, told.output
+    assert told.output.count("'headrace up' runs here and may still be starting: try again") == 1
+
+
+def test_without_an_up_a_command_says_that_no_store_is_named(yaml):
     told = headrace(yaml, "streams", "list")
     assert told.exit_code == 2
     assert "no store is named" in told.output

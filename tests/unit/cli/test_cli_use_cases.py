@@ -2,11 +2,16 @@
 
 import io
 import json
+import os
 import threading
 
 import pytest
 from rich.console import Console
 
+from headrace.cli import running
+from headrace.cli.servers import folder_of
+from headrace.embedded.folder_lock import holder
+from headrace.errors import ConfigError
 from headrace.model.records import Answer, FailureState
 from headrace.model.streams import BadRecordPolicy, State, StreamId
 from headrace.store import open_store
@@ -257,6 +262,18 @@ STARTS = {
 }
 
 
+def test_up_is_known_while_it_checks_what_it_is_to_run(headrace, config, monkeypatch):
+    found = []
+
+    def check(_settings, folder, _store):
+        found.append(holder(folder_of(folder)))
+        raise ConfigError("seen enough")
+
+    monkeypatch.setattr(running, "refuse_early", check)
+    assert headrace("up").exit_code == 2
+    assert found == [os.getpid()]
+
+
 @pytest.mark.parametrize("yaml", STARTS)
 def test_up_starts_no_server_for_what_cannot_run(headrace, config, yaml, monkeypatch):
     monkeypatch.delenv("SMTP_URL", raising=False)
@@ -266,4 +283,5 @@ def test_up_starts_no_server_for_what_cannot_run(headrace, config, yaml, monkeyp
     assert result.exit_code == 2
     assert STARTS[yaml] in result.output
     assert "console" not in result.output
-    assert not (config.parent / ".headrace" / "up").exists()
+    left = (config.parent / ".headrace" / "up").iterdir()
+    assert [each.name for each in left] == [".headrace.lock"]
