@@ -76,6 +76,8 @@ def test_the_guides_use_case_does_what_it_says():
     done = handle(pages, records([b'{"page": "/a"}', b"{"]), context)
     assert done.output.to_pydict() == {"tenant": ["acme"], "page": ["/a"], "visits": [1]}
     assert (done.error.code, done.error.offset) == ("BadRecord", 1)
+    for other in (b"7", b"null", None):
+        assert handle(pages, records([other]), context).error.code == "BadRecord"
 
 
 def test_the_guides_tests_pass_beside_its_use_case(tmp_path):
