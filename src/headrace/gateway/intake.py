@@ -127,7 +127,10 @@ class Intake:
         """The type of this name; ``Refused`` if there is none."""
         found = self._rules.types.get(name)
         if found is None:
-            raise Refused(Fault(404, "unknown-type", "there is no such type of event"))
+            known = ", ".join(sorted(self._rules.types)) or "none"
+            raise Refused(
+                Fault(404, "unknown-type", f"there is no such type of event; known: {known}")
+            )
         return found
 
     async def take(self, tenant: str, kind: EventType, request: Request) -> Taken:

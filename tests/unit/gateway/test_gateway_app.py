@@ -128,6 +128,8 @@ async def test_a_sender_is_told_what_it_is_not_given():
         no_kafka = await client.post(VISITS, json={})
         wrong = await client.get(VISITS)
     assert (unknown.status_code, kind(unknown)) == (404, "unknown-type")
+    known = ", ".join(sorted(rules.types))
+    assert unknown.json()["detail"] == f"there is no such type of event; known: {known}"
     assert form.status_code == 415
     assert "application/x-ndjson" in form.headers["Accept-Post"]
     assert (no_topic.status_code, kind(no_topic)) == (404, "unknown-topic")
