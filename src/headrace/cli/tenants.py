@@ -170,7 +170,7 @@ def throttle(
         chosen = _throttle(records_per_s, bytes_per_s, burst_s)
         store.set_throttle(name, chosen)
         limits = [
-            f"{limit:g} {unit} a second"
+            f"{limit:g} {unit if limit != 1 else unit.removesuffix('s')} a second"
             for limit, unit in ((records_per_s, "records"), (bytes_per_s, "bytes"))
             if limit is not None
         ]
@@ -192,7 +192,7 @@ def _throttle(
 def _said(name: str, weight: float, throttle: Throttle) -> list[str]:
     """What was typed to add it."""
     limits = {"--records": throttle.records_per_s, "--bytes": throttle.bytes_per_s}
-    words = [name, "--weight", f"{weight:g}"]
+    words = [name] if weight == 1.0 else [name, "--weight", f"{weight:g}"]
     for option, limit in limits.items():
         if limit is not None:
             words += [option, f"{limit:.15g}"]

@@ -94,7 +94,11 @@ def _as_told(tenant: Tenant, figures: StreamFigures, stopped: Sequence[Failure])
 
 def _limit(throttle: Throttle) -> str:
     limits = ((throttle.records_per_s, "records"), (throttle.bytes_per_s, "bytes"))
-    shown = [f"{limit:g} {unit} a second" for limit, unit in limits if limit is not None]
+    shown = [
+        f"{limit:g} {unit if limit != 1 else unit.removesuffix('s')} a second"
+        for limit, unit in limits
+        if limit is not None
+    ]
     if not shown:
         return "a limit on its rate holds it back"
     return f"its tenant may read {' and '.join(shown)}"

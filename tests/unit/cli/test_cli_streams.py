@@ -252,7 +252,7 @@ def test_to_add_what_was_removed_counts_what_is_read_again_and_asks(headrace, st
     result = headrace(what, "add", *words)
     assert result.exit_code == 2
     assert "effects of up to 6 records of acme/score are made again" in result.output
-    assert f"headrace {what} add acme " in result.output
+    assert f"headrace {what} add {' '.join(words)} --config" in result.output
     assert "--yes" in result.output
     assert next(each.state for each in store.streams() if each.id == ACME) is State.REMOVED
     assert headrace(what, "add", *words, "--yes").exit_code == 0

@@ -64,6 +64,10 @@ def test_a_throttle_is_named():
     limited = replace(TENANT, throttle=Throttle(10.0, 2_000.0))
     found = how(tenant=limited, word=told("throttled"))
     assert found.reason == "its tenant may read 10 records a second and 2000 bytes a second"
+    slow = replace(TENANT, throttle=Throttle(1.0))
+    assert (
+        how(tenant=slow, word=told("throttled")).reason == "its tenant may read 1 record a second"
+    )
     assert how(word=told("throttled")).reason == "a limit on its rate holds it back"
 
 
