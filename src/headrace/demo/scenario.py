@@ -54,7 +54,10 @@ EVENTS = (
 def opening() -> list[str]:
     """What is told before the visits are sent, so that the numbers that follow are understood."""
     act = f"First act: 10,000 real visits of {len(TENANTS)} tenants, and yours as {GUEST}"
-    delays = "the first delays are those of visits that waited for Spark to start"
+    delays = (
+        "the first delays are those of visits that waited for Spark to start, and those after "
+        f"{SUSPENDED} is resumed of its visits that waited meanwhile"
+    )
     return [
         f"{act}; each has three streams, for scores, mails and files",
         f"{delays}; delays are shown over the last minute",

@@ -78,6 +78,12 @@ def run_troubles(
     settings = _settings(folder, bootstrap_servers, master, keys)
     create_topics(settings.kafka, {f"{name}.orders": 1 for name in (*QUIET, *TROUBLE)})
     console.print("\nSecond act: eight quiet tenants, and trouble with five others")
+    console.print(
+        "delays are shown over the last minute: the first ones are of orders that waited while "
+        "Spark became warm; the report leaves those out",
+        highlight=False,
+        soft_wrap=True,
+    )
     with assembled(settings, folder, "headrace demo, second act") as made:
         for name in (*QUIET, *TROUBLE):
             made.store.add_tenant(Tenant(name))
