@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.connectors.sql.guests import in_sql
 from headrace.demo.visits import GUEST
 from headrace.model.streams import StreamId
 from headrace.running.assembly import Assembly
@@ -26,7 +27,7 @@ class GuestBook:
         if meter is None or meter.records_total == self._seen:
             return
         self._seen = meter.records_total
-        with self.made.store.positions.begin() as connection:
+        with in_sql(self.made.store.positions).begin() as connection:
             rows = connection.exec_driver_sql(
                 "SELECT lead, score, visits FROM scores WHERE tenant = 'guest' ORDER BY lead"
             ).all()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from headrace.connectors.sql.guests import in_sql
 from headrace.demo.expected import Expected, expected
 from headrace.demo.scenario import REMOVED
 from headrace.demo.visits import GUEST, LANES, Visit
@@ -67,7 +68,7 @@ def collect(store: Store, log: Log, mails: list[EmailMessage], warehouse: Path) 
         (each.topic.removesuffix(".visits"), each.partition): offset
         for each, offset in log.end_offsets(LANES).items()
     }
-    with store.positions.begin() as connection:
+    with in_sql(store.positions).begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, lead, score, visits FROM scores")
         scores = {(row[0], row[1]): (row[2], row[3]) for row in rows if row[0] != GUEST}
     files = sorted((warehouse / "visits").rglob("*.parquet"))

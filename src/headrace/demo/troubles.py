@@ -16,6 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from headrace.connectors.kafka import KafkaLog, create_topics
+from headrace.connectors.sql.guests import in_sql
 from headrace.cycle.driver import Driver
 from headrace.demo import doors
 from headrace.demo.orders import CALM_S, QUIET, TROUBLE, Order, OrderFeeder, orders
@@ -170,7 +171,7 @@ def _settled(driver: Driver) -> bool:
 
 def checks(sent: list[Order], store: Store, letters: int, delays: Delays) -> list[Check]:
     """Account for every order."""
-    with store.positions.begin() as connection:
+    with in_sql(store.positions).begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, number, times FROM orders")
         found = {(row[0], row[1]): row[2] for row in rows}
     failures = {each.slice.lane.tenant: each for each in store.failures(only_open=True)}

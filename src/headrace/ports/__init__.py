@@ -11,7 +11,12 @@ from headrace.ports.engine import Engine, WaveResult
 from headrace.ports.keys import Audit, Keys
 from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
 from headrace.ports.mirror import PositionsMirror
-from headrace.ports.positions import Positions, PositionsFactory
+from headrace.ports.positions import (
+    HostPositions,
+    Positions,
+    PositionsFactory,
+    advance_groups,
+)
 from headrace.ports.reading import (
     RECORD_SCHEMA,
     REDRIVE_HEADERS,
@@ -44,6 +49,7 @@ __all__ = [
     "Effect",
     "Engine",
     "Finished",
+    "HostPositions",
     "Keys",
     "Log",
     "Positions",
@@ -62,6 +68,7 @@ __all__ = [
     "TopicPartition",
     "WaveResult",
     "Written",
+    "advance_groups",
     "facts_of",
     "needs_shared_folder",
 ]

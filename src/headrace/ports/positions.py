@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from itertools import chain, compress
+from typing import Protocol, TypeVar
 
 from headrace.model.records import Move
 from headrace.ports.connections import Connections
 
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
+_C = TypeVar("_C")
 
 
 class Positions(Protocol):
@@ -20,14 +20,28 @@ class Positions(Protocol):
     ``epoch``; otherwise it changes nothing and is reported as False, never as an error.
     """
 
-    def begin(self) -> AbstractContextManager[Connection]:
-        """A write transaction of the store: commits on leaving, rolls back on an exception."""
-
-    def advance_in(self, connection: Connection, moves: Sequence[Move]) -> list[bool]:
-        """Move positions in the caller's transaction; one answer for each move, in order."""
-
     def advance(self, moves: Sequence[Move]) -> list[bool]:
         """Move positions in a transaction of its own; durable on return."""
+
+    def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
+        """Move positions in one transaction, those of a group all or none; durable on return.
+
+        One answer for each group, in order.
+        """
+
+
+class HostPositions(Positions, Protocol[_C]):
+    """Positions that have guests: who has rows beside them moves both in one transaction.
+
+    What a transaction is, ``_C``, is between the store and its guests: a SQL sink gets the
+    connection to a database. Nobody else has to know.
+    """
+
+    def begin(self) -> AbstractContextManager[_C]:
+        """A write transaction of the store: commits on leaving, rolls back on an exception."""
+
+    def advance_in(self, connection: _C, moves: Sequence[Move]) -> list[bool]:
+        """Move positions in the guest's transaction; one answer for each move, in order."""
 
 
 class PositionsFactory(Protocol):
@@ -35,3 +49,13 @@ class PositionsFactory(Protocol):
 
     def open(self, connections: Connections) -> Positions:
         """Called at most once per worker for equal connections."""
+
+
+def advance_groups(positions: HostPositions[_C], groups: Sequence[Sequence[Move]]) -> list[bool]:
+    """Do as ``Positions.advance_groups`` says: what was moved of a broken group is moved back."""
+    with positions.begin() as connection:
+        moved = iter(positions.advance_in(connection, list(chain(*groups))))
+        answers = [[next(moved) for _ in group] for group in groups]
+        partly = [compress(*each) for each in zip(groups, answers, strict=True) if not all(each[1])]
+        positions.advance_in(connection, [each.undone() for each in chain(*partly)])
+    return [all(each) for each in answers]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress
 
 from headrace.errors import HandlerSlow, HeadraceError, Temporary, WorkerKilled
 from headrace.model.receipts import SliceError
@@ -79,7 +78,8 @@ class BinRun:
     def _claim(self, portions: list[Portion]) -> list[Portion]:
         """Move the positions first; keep only the portions whose positions were ours to move."""
         try:
-            ours = self._moved([_moves(portion) for portion in portions])
+            # Slices of one call go together or not at all.
+            ours = self.positions.advance_groups([_moves(portion) for portion in portions])
         except HeadraceError as error:
             # They may have moved all the same: then nobody handles these records, as promised.
             for portion in portions:
@@ -88,18 +88,6 @@ class BinRun:
         for portion, mine in zip(portions, ours, strict=True):
             self.tally.claimed(portion, mine)
         return [portion for portion, mine in zip(portions, ours, strict=True) if mine]
-
-    def _moved(self, moves: list[tuple[Move, ...]]) -> list[bool]:
-        """Make all moves of a portion or none; whether they were made, portion by portion."""
-        with self.positions.begin() as transaction:
-            moved = iter(self.positions.advance_in(transaction, list(chain(*moves))))
-            answers = [[next(moved) for _ in each] for each in moves]
-            # Slices of one call go together or not at all.
-            partly = [
-                compress(*each) for each in zip(moves, answers, strict=True) if not all(each[1])
-            ]
-            self.positions.advance_in(transaction, [each.undone() for each in chain(*partly)])
-        return [all(each) for each in answers]
 
     def _handle(self, portion: Portion) -> tuple[Portion, Effect | None]:
         first = portion.planned[0]

@@ -30,7 +30,7 @@ from sqlalchemy import Connection
 
 from headrace.model.records import Move
 from headrace.model.streams import LaneId
-from headrace.ports import Connections
+from headrace.ports import Connections, advance_groups
 from headrace.store.database import Database, open_database
 from headrace.store.faults import translated
 
@@ -60,7 +60,7 @@ RETURNING m.number
 
 
 class SqlPositions:
-    """``headrace.ports.Positions`` on one database."""
+    """``headrace.ports.HostPositions`` on one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -96,6 +96,15 @@ class SqlPositions:
             return []
         with self._database.write() as connection:
             return advance(connection, moves)
+
+    def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
+        """Move positions in one transaction, those of a group all or none.
+
+        Raises:
+            StoreUnavailable: nothing was moved.
+            OutcomeUnknown: as with ``advance``.
+        """
+        return advance_groups(self, groups)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from headrace.errors import ConfigError
 from headrace.model.records import Deployment, LaneStart, Move
 from headrace.model.streams import LaneId, Position, State, StreamId, Tenant
-from headrace.ports import Store
+from headrace.ports import HostPositions, Store
 
 SCORE = Deployment("score", "cases/score.py", "ab12", "{tenant}.visits")
 ACME = StreamId("score", "acme")
@@ -45,6 +46,11 @@ def started(store: Store, *at: int) -> int:
     store.add_tenant(Tenant("bolt"))
     store.start_lanes([LaneStart(ACME, "id-1", dict(enumerate(at)))])
     return store.hold([ACME])[ACME]
+
+
+def hosting(store: Store) -> HostPositions[object]:
+    """The positions of a store, as those have them who are guests in its transactions."""
+    return cast("HostPositions[object]", store.positions)
 
 
 class PositionsContract:
@@ -88,24 +94,35 @@ class PositionsContract:
 
     def test_no_moves_are_no_answers(self, store: Store) -> None:
         assert store.positions.advance([]) == []
-        with store.positions.begin() as transaction:
-            assert store.positions.advance_in(transaction, []) == []
+        with hosting(store).begin() as transaction:
+            assert hosting(store).advance_in(transaction, []) == []
+        assert store.positions.advance_groups([]) == []
 
     def test_moves_in_the_callers_transaction_share_its_fate(self, store: Store) -> None:
         epoch = started(store, 0, 0)
         there = [Move(lane(0), 0, 5, epoch), Move(lane(1), 0, 5, epoch)]
 
         def fail_after_moving() -> None:
-            with store.positions.begin() as transaction:
-                assert store.positions.advance_in(transaction, there) == [True, True]
+            with hosting(store).begin() as transaction:
+                assert hosting(store).advance_in(transaction, there) == [True, True]
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
             fail_after_moving()
         assert offsets(store) == {0: 0, 1: 0}
-        with store.positions.begin() as transaction:
-            assert store.positions.advance_in(transaction, there[:1]) == [True]
+        with hosting(store).begin() as transaction:
+            assert hosting(store).advance_in(transaction, there[:1]) == [True]
         assert offsets(store) == {0: 5, 1: 0}
+
+    def test_the_moves_of_a_group_are_all_made_or_none(self, store: Store) -> None:
+        epoch = started(store, 0, 0, 0, 0)
+        groups = [
+            [Move(lane(0), 0, 5, epoch), Move(lane(1), 0, 5, epoch)],
+            [Move(lane(2), 0, 5, epoch), Move(lane(3), 1, 5, epoch)],
+            [Move(lane(3), 0, 9, epoch)],
+        ]
+        assert store.positions.advance_groups(groups) == [True, False, True]
+        assert offsets(store) == {0: 5, 1: 5, 2: 0, 3: 9}
 
     def test_a_move_to_where_it_is_tells_whether_a_lane_is_there_and_changes_nothing(
         self, store: Store

@@ -20,6 +20,7 @@ from headrace.model.credentials import CHANGES_KEPT, Change, Key
 from headrace.model.records import Answer, Deployment, Move, Peer
 from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant
 from headrace.model.waves import Wave
+from headrace.ports import advance_groups
 from headrace.testing.statistics_twin import Told
 from headrace.testing.store_twin_failures import FailuresTwin
 
@@ -62,13 +63,13 @@ class Data:
 
 
 class PositionsTwin:
-    """``headrace.ports.Positions`` on the dictionaries of a twin."""
+    """``headrace.ports.HostPositions`` on the dictionaries of a twin."""
 
     def __init__(self, data: Data) -> None:
         self._data = data
 
     @contextmanager
-    def begin(self) -> Iterator[Any]:
+    def begin(self) -> Iterator[TwinTransaction]:
         """A ``TwinTransaction``; nobody else does anything before it ends."""
         with self._data.lock:
             transaction = TwinTransaction()
@@ -81,7 +82,7 @@ class PositionsTwin:
             for table, row in transaction.rows:
                 self._data.tables.setdefault(table, []).append(row)
 
-    def advance_in(self, connection: Any, moves: Sequence[Move]) -> list[bool]:
+    def advance_in(self, connection: TwinTransaction, moves: Sequence[Move]) -> list[bool]:
         """Move positions in the caller's transaction."""
         return [self._move(connection, each) for each in moves]
 
@@ -89,6 +90,10 @@ class PositionsTwin:
         """Move positions."""
         with self.begin() as transaction:
             return self.advance_in(transaction, moves)
+
+    def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
+        """Move positions, those of a group all or none."""
+        return advance_groups(self, groups)
 
     def matches(self, position: Position, move: Move) -> bool:
         """The compare of the compare-and-set."""

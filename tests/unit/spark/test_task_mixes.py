@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.errors import BrokerUnavailable, LeaderUnknown, SinkRefused, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin
-from headrace.ports import Connections, SliceBatch, Written
+from headrace.ports import Connections, SliceBatch, Written, advance_groups
 from headrace.spark.handling import error_of
 from headrace.spark.task import Kept, Work, run_bin
 from headrace.testing.records import records
@@ -39,6 +39,9 @@ class Lanes:
 
     def advance(self, moves):
         return [self._advance(each) for each in moves]
+
+    def advance_groups(self, groups):
+        return advance_groups(self, groups)
 
     def _advance(self, move):
         ours = self.at.get(move.lane, 0) == move.from_offset and move.epoch == EPOCH

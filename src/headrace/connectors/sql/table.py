@@ -34,6 +34,7 @@ from sqlalchemy.schema import CreateTable
 from headrace.connectors.columns import check_columns
 from headrace.connectors.outcomes import failed
 from headrace.connectors.sql.errors import translated
+from headrace.connectors.sql.guests import in_sql
 from headrace.connectors.sql.statement import TYPES, kept_upsert_sql, rows_of, table_of
 from headrace.errors import (
     ConfigError,
@@ -44,7 +45,7 @@ from headrace.errors import (
     WrongSchema,
 )
 from headrace.model.records import Move
-from headrace.ports import Effect, Positions, Site, Written
+from headrace.ports import Effect, HostPositions, Site, Written
 from headrace.process.crash_points import reached
 
 _SUPERSEDED = Written(superseded=True)
@@ -98,7 +99,7 @@ class SqlTable:
             SinkUnavailable: the database does not answer.
         """
         table = table_of(self.name, self.columns, self.key)
-        with _transaction(site.positions, self._where) as connection:
+        with _transaction(in_sql(site.positions), self._where) as connection:
             connection.execute(CreateTable(table, if_not_exists=True))
             found = inspect(connection)
             names = {column["name"] for column in found.get_columns(self.name)}
@@ -118,7 +119,7 @@ class SqlTable:
 
     def open(self, site: Site) -> SqlTableWriter:
         """Open the writer of a bin; contacts nobody yet."""
-        return SqlTableWriter(self, site.positions)
+        return SqlTableWriter(self, in_sql(site.positions))
 
     @property
     def _where(self) -> str:
@@ -128,7 +129,7 @@ class SqlTable:
 class SqlTableWriter:
     """Writes groups of effects, a transaction for each group."""
 
-    def __init__(self, sink: SqlTable, positions: Positions) -> None:
+    def __init__(self, sink: SqlTable, positions: HostPositions[Connection]) -> None:
         self._sink = sink
         self._positions = positions
         self._where = f"table {sink.name}"
@@ -247,7 +248,7 @@ class _PartlyMovedError(Exception):
 
 
 @contextmanager
-def _transaction(positions: Positions, where: str) -> Iterator[Connection]:
+def _transaction(positions: HostPositions[Connection], where: str) -> Iterator[Connection]:
     try:
         with positions.begin() as connection:
             yield connection

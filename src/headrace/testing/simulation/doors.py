@@ -18,7 +18,7 @@ from headrace.errors import BrokerUnavailable, EngineStopped, OutcomeUnknown, St
 from headrace.model.records import Move
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
-from headrace.ports import DeadLetter, SliceBatch
+from headrace.ports import DeadLetter, SliceBatch, advance_groups
 from headrace.testing.simulation.actors import Actor, Killed, Stage
 
 #: what a driver decides about lanes as a whole
@@ -139,6 +139,10 @@ class PositionsDoor(StoreDoor):
             elif made:
                 self._moves.append(move)
         return answers
+
+    def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
+        """As the store's, step by step."""
+        return advance_groups(self, groups)
 
     def step(self, what: str) -> None:
         """A sink without transactions says where it is."""

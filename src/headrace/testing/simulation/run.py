@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 from sqlalchemy import text
 
+from headrace.connectors.sql.guests import in_sql
 from headrace.ports import Store
 from headrace.sinks import SqlTable
 from headrace.spark import task
@@ -72,7 +73,7 @@ def on_sqlite(folder: Path) -> Make:
         return open_store(f"sqlite:///{path}")
 
     def rows(store: Store, name: str) -> Sequence[Any]:
-        with store.positions.begin() as connection:
+        with in_sql(store.positions).begin() as connection:
             return connection.execute(text(f"SELECT * FROM {name}")).mappings().all()  # noqa: S608
 
     return Make(opened, lambda name: SqlTable(name, COLUMNS), rows)
