@@ -86,7 +86,7 @@ class Parts:
 
     store: Store
     log: Log
-    engine: Engine
+    engine: Engine[UseCase]
     dead_letters: DeadLetters
     clock: Clock
     #: where positions are shown to other tools; None is nowhere

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 def end_overdue(
     board: Board,
-    engine: Engine,
+    engine: Engine[UseCase],
     version_of: Callable[[Wave], tuple[UseCase, Deployment]],
     now_s: float,
 ) -> None:

@@ -41,7 +41,7 @@ class Version(NamedTuple):
 class Versions:
     """The versions that a driver can run."""
 
-    engine: Engine
+    engine: Engine[UseCase]
     newest: dict[str, Version] = field(default_factory=dict)
     #: by use case and terms, those taken last at the end
     _under: dict[tuple[str, Terms], Version] = field(default_factory=dict)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment
 from headrace.model.waves import Terms, Wave
+
+#: what a use case is; the room that knows, ``headrace.use_cases``, is above this one
+_UseCase_contra = TypeVar("_UseCase_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,8 @@ class WaveResult:
     error: SliceError | None = None
 
 
-class Engine(Protocol):
-    """Runs waves on executors.
+class Engine(Protocol[_UseCase_contra]):
+    """Runs waves of use cases on executors.
 
     ``start`` never blocks; each started wave appears exactly once in ``finished``, whatever
     happens to it, and only when none of its tasks runs any more. Waves run at the same time.
@@ -47,7 +50,7 @@ class Engine(Protocol):
     def ui_url(self) -> str:
         """Address of the engine's own pages; empty if it has none."""
 
-    def packed(self, use_case: Any) -> bytes:
+    def packed(self, use_case: _UseCase_contra) -> bytes:
         """What executors need of a use case, for ``take``: slow, and runs code of the use case.
 
         Safe in any thread, beside everything else.
@@ -57,14 +60,16 @@ class Engine(Protocol):
                 anything else.
         """
 
-    def take(self, use_case: Any, deployment: Deployment, code: bytes | None = None) -> None:
+    def take(
+        self, use_case: _UseCase_contra, deployment: Deployment, code: bytes | None = None
+    ) -> None:
         """Take a use case, or a new version of one, for the waves started from now on.
 
         A wave runs as the version taken last of those with its terms; one without terms as the
         version taken last of all. Waves that were started before end with the version they had.
 
         Args:
-            use_case: a ``headrace.use_cases.UseCase``; that room is above this one.
+            use_case: the one whose name the waves have.
             deployment: its options, retries and time limit.
             code: what ``packed`` made of it; the call is then quick, and none of its code runs.
                 None: that of the version taken last, if this is the same one under other terms;

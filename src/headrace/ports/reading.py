@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from headrace.model.streams import Slice
 from headrace.ports.connections import Connections
 
 _HEADER: pa.DataType = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-_COLUMNS: list[pa.Field[Any]] = [
+_COLUMNS: list[pa.Field[pa.DataType]] = [
     pa.field("topic", pa.string(), nullable=False),
     pa.field("partition", pa.int32(), nullable=False),
     pa.field("offset", pa.int64(), nullable=False),

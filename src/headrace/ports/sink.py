@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Final, Literal, Protocol
+from dataclasses import Field, dataclass, fields, is_dataclass
+from typing import Final, Literal, Protocol
 
 import pyarrow as pa
 
@@ -147,7 +147,7 @@ def _where(sink: Sink) -> str:
     They say where effects go, such as a folder or a topic, and are the same in another process. How
     effects look, such as a schema, may change meanwhile. What ``repr`` is not to show is left out.
     """
-    known: Any = fields(sink) if is_dataclass(sink) else ()
+    known: tuple[Field[object], ...] = fields(sink) if is_dataclass(sink) else ()
     shown = [each.name for each in known if each.repr]
     values = {name: getattr(sink, name) for name in shown}
     plain = [f"{name}={value!r}" for name, value in values.items() if isinstance(value, _PLAIN)]

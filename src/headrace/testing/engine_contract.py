@@ -5,7 +5,7 @@ for ever; one that comes back while a task of it still runs breaks the order of 
 laws here. Derive a class whose name starts with ``Test`` and say how an engine is made::
 
     class TestMyEngine(RunningEngineContract):
-        def new_engine(self, folder) -> Engine: ...
+        def new_engine(self, folder) -> Engine[UseCase]: ...
 
 ``EngineContract`` is for every engine, also one that runs waves only when it is asked for results.
 ``RunningEngineContract`` adds what holds where waves run by themselves, in processes of this
@@ -57,7 +57,7 @@ class _Noted:
         return bool, (1,)
 
 
-def take(engine: Engine, handler: Handler, order: str = "lane", **more: Any) -> UseCase:
+def take(engine: Engine[UseCase], handler: Handler, order: str = "lane", **more: Any) -> UseCase:
     """Give the engine ``handler`` as use case ``quick``."""
     made = use_case(topic=_TOPIC, sink=ParquetFiles("out"), name="quick", order=order)(handler)
     limits = {"handler_timeout_s": _HANG_S, **more}
@@ -74,7 +74,7 @@ def wave(name: str, *tenants: str) -> Wave:
     return Wave(name, "quick", tuple(Bin((each,), 1.0) for each in slices), _HANG_S)
 
 
-def results(engine: Engine, count: int) -> list[WaveResult]:
+def results(engine: Engine[UseCase], count: int) -> list[WaveResult]:
     """The next ``count`` waves that come back, and those that came with the last of them."""
     found: list[WaveResult] = []
     end_s = time.monotonic() + _DEADLINE_S
@@ -106,16 +106,16 @@ class EngineContract(ABC):
     """What every engine promises. ``new_engine`` gives one that can run two tasks at once."""
 
     @abstractmethod
-    def new_engine(self, folder: Path) -> Engine:
+    def new_engine(self, folder: Path) -> Engine[UseCase]:
         """An engine with a ``NumbersReader``, a warehouse in ``folder`` and nothing else to do."""
 
     @pytest.fixture
-    def engine(self, tmp_path: Path) -> Iterator[Engine]:
+    def engine(self, tmp_path: Path) -> Iterator[Engine[UseCase]]:
         made = self.new_engine(tmp_path)
         yield made
         made.close()
 
-    def deadly(self, engine: Engine) -> Handler:
+    def deadly(self, engine: Engine[UseCase]) -> Handler:
         """A handler that takes its worker with it; a twin may plan an accident instead."""
         del engine
 
@@ -124,7 +124,9 @@ class EngineContract(ABC):
 
         return handler
 
-    def test_a_wave_comes_back_once_with_a_receipt_for_each_slice(self, engine: Engine) -> None:
+    def test_a_wave_comes_back_once_with_a_receipt_for_each_slice(
+        self, engine: Engine[UseCase]
+    ) -> None:
         take(engine, _answer)
         engine.start(wave("w1", "acme", "bolt"))
         (result,) = results(engine, 1)
@@ -135,12 +137,12 @@ class EngineContract(ABC):
         assert engine.finished(0.0) == []
 
     def test_it_says_how_many_executors_it_has_and_where_its_pages_are(
-        self, engine: Engine
+        self, engine: Engine[UseCase]
     ) -> None:
         assert engine.executors >= 1
         assert engine.ui_url == "" or engine.ui_url.startswith("http")
 
-    def test_more_waves_than_slots_all_come_back_once(self, engine: Engine) -> None:
+    def test_more_waves_than_slots_all_come_back_once(self, engine: Engine[UseCase]) -> None:
         take(engine, _answer)
         names = [f"w{number}" for number in range(4 * engine.slots)]
         for name in names:
@@ -148,13 +150,15 @@ class EngineContract(ABC):
         assert sorted(each.wave.id for each in results(engine, len(names))) == sorted(names)
         assert engine.finished(0.0) == []
 
-    def test_there_is_always_a_slot_to_start_with(self, engine: Engine) -> None:
+    def test_there_is_always_a_slot_to_start_with(self, engine: Engine[UseCase]) -> None:
         assert engine.slots >= 1
 
-    def test_nothing_comes_back_where_nothing_was_started(self, engine: Engine) -> None:
+    def test_nothing_comes_back_where_nothing_was_started(self, engine: Engine[UseCase]) -> None:
         assert engine.finished(0.0) == []
 
-    def test_a_handler_that_raises_fails_its_slice_and_not_the_wave(self, engine: Engine) -> None:
+    def test_a_handler_that_raises_fails_its_slice_and_not_the_wave(
+        self, engine: Engine[UseCase]
+    ) -> None:
         def handler(table: pa.Table, context: SliceContext) -> pa.Table:
             if context.tenant == "acme":
                 raise ValueError("not acme")
@@ -168,7 +172,9 @@ class EngineContract(ABC):
         assert failed["acme"] is not None
         assert failed["bolt"] is None
 
-    def test_a_new_version_runs_from_the_next_wave_on(self, engine: Engine, tmp_path: Path) -> None:
+    def test_a_new_version_runs_from_the_next_wave_on(
+        self, engine: Engine[UseCase], tmp_path: Path
+    ) -> None:
         def version(number: int) -> Handler:
             marks = str(tmp_path)
 
@@ -187,7 +193,7 @@ class EngineContract(ABC):
         assert (tmp_path / "bolt.2").exists()
 
     def test_a_wave_runs_as_the_version_with_its_terms(
-        self, engine: Engine, tmp_path: Path
+        self, engine: Engine[UseCase], tmp_path: Path
     ) -> None:
         versions = []
         for number, order in enumerate(("lane", "stream", "lane")):
@@ -203,7 +209,7 @@ class EngineContract(ABC):
         assert sorted(each.name for each in tmp_path.glob("?.*")) == ["1.bolt", "2.acme", "2.cove"]
 
     def test_what_was_packed_is_taken_under_any_terms_without_a_look_at_it(
-        self, engine: Engine, tmp_path: Path
+        self, engine: Engine[UseCase], tmp_path: Path
     ) -> None:
         looks: list[int] = []
         note, marks = _Noted(looks), str(tmp_path)
@@ -224,7 +230,7 @@ class EngineContract(ABC):
         assert [result.error for result in results(engine, 2)] == [None, None]
         assert {each.name.partition(".")[0] for each in tmp_path.glob("*.True")} == {"acme", "bolt"}
 
-    def test_what_is_forgotten_is_let_go_and_nothing_else(self, engine: Engine) -> None:
+    def test_what_is_forgotten_is_let_go_and_nothing_else(self, engine: Engine[UseCase]) -> None:
         first, second = take(engine, _answer), take(engine, _answer, order="stream")
         engine.start(replace(wave("w1", "acme"), terms=first.terms))
         engine.forget("quick", first.terms)
@@ -237,7 +243,7 @@ class EngineContract(ABC):
             engine.start(replace(wave("w4", "dune"), terms=first.terms))
         assert engine.finished(0.0) == []
 
-    def test_modules_are_those_of_what_runs_or_may_run(self, engine: Engine) -> None:
+    def test_modules_are_those_of_what_runs_or_may_run(self, engine: Engine[UseCase]) -> None:
         def version(module: str, order: str) -> UseCase:
             made = use_case(topic=_TOPIC, sink=ParquetFiles("out"), name="quick", order=order)
             found = replace(made(_answer), module=module)
@@ -259,7 +265,7 @@ class EngineContract(ABC):
             engine.forget("quick", terms)
         assert engine.modules() == frozenset()
 
-    def test_an_engine_survives_a_worker_that_dies(self, engine: Engine) -> None:
+    def test_an_engine_survives_a_worker_that_dies(self, engine: Engine[UseCase]) -> None:
         take(engine, self.deadly(engine))
         engine.start(wave("w1"))
         (result,) = results(engine, 1)
@@ -270,7 +276,9 @@ class EngineContract(ABC):
         assert result.error is None
         assert [each.error for each in result.receipts] == [None]
 
-    def test_to_cancel_what_is_over_or_was_never_there_is_nothing(self, engine: Engine) -> None:
+    def test_to_cancel_what_is_over_or_was_never_there_is_nothing(
+        self, engine: Engine[UseCase]
+    ) -> None:
         take(engine, _answer)
         engine.start(wave("w1"))
         results(engine, 1)
@@ -281,14 +289,14 @@ class EngineContract(ABC):
         assert result.error is None
         assert engine.finished(0.0) == []
 
-    def test_a_wave_that_is_not_there_has_not_begun(self, engine: Engine) -> None:
+    def test_a_wave_that_is_not_there_has_not_begun(self, engine: Engine[UseCase]) -> None:
         take(engine, _answer)
         engine.start(wave("w1"))
         results(engine, 1)
         assert not engine.began("w1")
         assert not engine.began("w2")
 
-    def test_a_cancelled_wave_may_run_again_under_its_own_id(self, engine: Engine) -> None:
+    def test_a_cancelled_wave_may_run_again_under_its_own_id(self, engine: Engine[UseCase]) -> None:
         take(engine, _hangs)
         engine.start(wave("w1"))
         engine.cancel("w1")
@@ -302,7 +310,9 @@ class EngineContract(ABC):
         assert result.error is None
         assert [each.reached for each in result.receipts] == [10]
 
-    def test_what_runs_comes_to_its_end_when_fewer_slots_are_wanted(self, engine: Engine) -> None:
+    def test_what_runs_comes_to_its_end_when_fewer_slots_are_wanted(
+        self, engine: Engine[UseCase]
+    ) -> None:
         take(engine, _answer)
         names = [f"w{number}" for number in range(2 * engine.slots)]
         for name in names:
@@ -357,7 +367,9 @@ class RunningEngineContract(EngineContract):
         yield path
         path.touch()
 
-    def test_a_straggler_does_not_hold_back_another_wave(self, engine: Engine, gate: Path) -> None:
+    def test_a_straggler_does_not_hold_back_another_wave(
+        self, engine: Engine[UseCase], gate: Path
+    ) -> None:
         take(engine, _waiting_for(gate))
         engine.start(wave("slow"))
         take(engine, _answer)
@@ -367,7 +379,7 @@ class RunningEngineContract(EngineContract):
         assert [each.wave.id for each in results(engine, 1)] == ["slow"]
 
     def test_a_wave_has_begun_when_a_task_runs_and_not_while_it_queues(
-        self, engine: Engine, gate: Path
+        self, engine: Engine[UseCase], gate: Path
     ) -> None:
         take(engine, _waiting_for(gate))
         running = [f"w{number}" for number in range(engine.slots)]
@@ -381,7 +393,7 @@ class RunningEngineContract(EngineContract):
         assert len(results(engine, len(running) + 1)) == len(running) + 1
 
     def test_a_queued_wave_can_be_cancelled_while_others_run(
-        self, engine: Engine, gate: Path
+        self, engine: Engine[UseCase], gate: Path
     ) -> None:
         take(engine, _waiting_for(gate))
         for number in range(engine.slots):
@@ -397,7 +409,7 @@ class RunningEngineContract(EngineContract):
         "hang", [_sleep_in_c, _sleep_in_c_with_the_lock, _swallow_everything, _deaf_to_signals]
     )
     def test_a_cancelled_wave_comes_back_when_its_worker_is_dead(
-        self, engine: Engine, gate: Path, hang: Handler
+        self, engine: Engine[UseCase], gate: Path, hang: Handler
     ) -> None:
         take(engine, _waiting_for(gate, hang))
         engine.start(wave("w1"))

@@ -18,13 +18,13 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Order, StreamId
 from headrace.model.waves import Terms, Wave
 from headrace.ports import Engine, WaveResult
 from headrace.testing.findings import Report
+from headrace.use_cases import UseCase
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class FlightChecker:
             wave is; from ``finished``, if a wave comes back that is not in flight.
     """
 
-    engine: Engine
+    engine: Engine[UseCase]
     most_waves: int = 0
     _orders: dict[str, Order] = field(default_factory=dict)
     _flights: dict[str, Wave] = field(default_factory=dict)
@@ -63,11 +63,11 @@ class FlightChecker:
         """That of the engine."""
         return self.engine.ui_url
 
-    def packed(self, use_case: Any) -> bytes:
+    def packed(self, use_case: UseCase) -> bytes:
         """As the engine packs it."""
         return self.engine.packed(use_case)
 
-    def take(self, use_case: Any, deployment: Deployment, code: bytes | None = None) -> None:
+    def take(self, use_case: UseCase, deployment: Deployment, code: bytes | None = None) -> None:
         """Take a use case; what runs keeps to the order it was started under."""
         self._orders[deployment.use_case] = deployment.order
         self.engine.take(use_case, deployment, code)
