@@ -170,7 +170,7 @@ class _Judged:
         if elapsed_s > self._looked_s + 0.5:
             self._looked_s = elapsed_s
             meters = self._bench.driver.reporter.meters
-            stopped = {each.slice.lane.stream for each in self._bench.store.failures()}
+            stopped = {each.slice.lane.stream for each in self._bench.store.failures.every()}
             self._waits = any(
                 stream not in stopped and not (stream in meters and meters[stream].dead_letters)
                 for stream in self._hopeless
@@ -187,10 +187,10 @@ def _accounted(
 ) -> dict[str, Any]:
     """Every record of a bad tenant below its position is a row or a dead letter, or it is a bug."""
     told_of: dict[str, Any] = {}
-    failures = bench.store.failures(only_open=True)
+    failures = bench.store.failures.every(only_open=True)
     for tenant in bad:
         stream, topic = StreamId("keep", tenant), f"{tenant}.visits"
-        position = bench.store.load_positions([stream])[0].next_offset
+        position = bench.store.progress.load_positions([stream])[0].next_offset
         total = seen.totals.get(topic)
         rows = total.distinct if total else 0
         letters = _letters(config, f"{topic}.dlq", position)

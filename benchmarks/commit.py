@@ -104,17 +104,19 @@ def _measure(url: str, lanes: int, rounds: int) -> dict[str, Any]:
 
 
 def _prepare(store: SqlStore, name: str, lanes: int) -> dict[LaneId, int]:
-    store.deploy(Deployment(name, "bench.py", "0" * 64, "{tenant}.visits", all_tenants=False))
+    store.registry.deploy(
+        Deployment(name, "bench.py", "0" * 64, "{tenant}.visits", all_tenants=False)
+    )
     streams = [StreamId(name, f"tenant-{n:05}") for n in range(lanes // LANES_OF_A_STREAM)]
-    known = {each.name for each in store.tenants()}
+    known = {each.name for each in store.registry.tenants()}
     for each in streams:
         if each.tenant not in known:
-            store.add_tenant(Tenant(each.tenant))
-        store.add_stream(each)
-    store.start_lanes(
+            store.registry.add_tenant(Tenant(each.tenant))
+        store.registry.add_stream(each)
+    store.progress.start_lanes(
         [LaneStart(s, "id", dict.fromkeys(range(LANES_OF_A_STREAM), 0)) for s in streams]
     )
-    held = store.hold(streams)
+    held = store.membership.hold(streams)
     return {LaneId(*s, p): held[s] for s in streams for p in range(LANES_OF_A_STREAM)}
 
 

@@ -111,11 +111,11 @@ def service() -> Iterator[str]:
 
 def fill(store: Store) -> None:
     """A use case and its tenants."""
-    store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+    store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
     for number in range(TENANTS):
-        store.add_tenant(Tenant(f"tenant-{number:04d}"))
+        store.registry.add_tenant(Tenant(f"tenant-{number:04d}"))
     streams = [StreamId("score", f"tenant-{number:04d}") for number in range(TENANTS)]
-    store.start_lanes([LaneStart(each, "id", {0: 3}) for each in streams])
+    store.progress.start_lanes([LaneStart(each, "id", {0: 3}) for each in streams])
 
 
 @contextmanager

@@ -245,7 +245,7 @@ def _gateway(config: dict[str, str]) -> Iterator[tuple[int, str, subprocess.Pope
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         url = f"sqlite:///{folder}/store.db"
         store = open_store(url)
-        store.add_tenant(Tenant(TENANT))
+        store.registry.add_tenant(Tenant(TENANT))
         text, key = new_key(Role.SENDER, TENANT, "benchmark", secret.encode(), time.time())
         store.keys.add(key)
         store.close()

@@ -183,11 +183,11 @@ class Bench:
 
     def rewind(self) -> None:
         """Send every stream back to the beginning of its one lane."""
-        begun = {each.lane.stream for each in self.store.load_positions()}
-        for stream in self.store.streams():
+        begun = {each.lane.stream for each in self.store.progress.load_positions()}
+        for stream in self.store.registry.streams():
             if stream.id in begun:
                 # As 'streams seek' does it: in the same topic what records cost stays known.
-                self.store.seek(stream.id, {0: 0}, stream.topic_id)
+                self.store.progress.seek(stream.id, {0: 0}, stream.topic_id)
 
     @property
     def done(self) -> int:
@@ -218,9 +218,9 @@ def driver_of(
             bad_record=use_case.bad_record,
             **settings,
         )
-        store.deploy(deployment)
+        store.registry.deploy(deployment)
         for name in tenants:
-            store.add_tenant(Tenant(name))
+            store.registry.add_tenant(Tenant(name))
         letters = KafkaDeadLettersFactory()
         tools = Tools(connections, KafkaReaderFactory(), SqlPositionsFactory(), letters)
         engine = SparkEngine(spark, tools)

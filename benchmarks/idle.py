@@ -96,7 +96,7 @@ def _twice(spark: Any, config: dict[str, str], tenants: Sequence[str]) -> Iterat
     other = replace(one, name="other")
     with driver_of(spark, config, one, tenants) as bench:
         deployment = replace(bench.driver.deployed[one.name], use_case=other.name)
-        bench.store.deploy(deployment)
+        bench.store.registry.deploy(deployment)
         bench.engine.take(other, deployment)
         bench.driver.take(other, deployment)
         yield bench

@@ -190,9 +190,9 @@ def _ours(folder: Path, config: Mapping[str, str], tenants: int) -> list[str]:
     }
     (folder / "headrace.yaml").write_text(json.dumps(settings))
     store = open_store(url)
-    store.deploy(Deployment("keep", "use_cases.py", "0" * 64, "{tenant}.visits"))
+    store.registry.deploy(Deployment("keep", "use_cases.py", "0" * 64, "{tenant}.visits"))
     for number in range(tenants):
-        store.add_tenant(Tenant(f"r{number}"))
+        store.registry.add_tenant(Tenant(f"r{number}"))
     store.close()
     return [sys.executable, "-m", "headrace", "run", "-c", "headrace.yaml"]
 

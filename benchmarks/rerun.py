@@ -77,7 +77,7 @@ def _run(
     beside = prefix.startswith("beside")
     kept = _kept(names[0], older)
     with driver_of(spark, config, kept, tenants) as bench:
-        bench.store.seek(StreamId("keep", tenants[0]), {0: older})
+        bench.store.progress.seek(StreamId("keep", tenants[0]), {0: older})
         turn = _turning(bench, kept, tenants[0] if beside else None)
         seen = watched(bench.path, load, lambda: turn)
     verify(seen, load.unwatched)
@@ -128,7 +128,9 @@ def _turning(bench: Bench, kept: UseCase, again: str | None) -> Callable[[], Non
 def _begin(bench: Bench, kept: UseCase, stream: StreamId) -> None:
     with closing(KafkaLog(bench.connections.kafka)) as log:
         made = begin(bench.store, range_of(bench.store, log, stream, "earliest", None), SHARE)
-    again = next(each for each in bench.store.deployments() if each.use_case == made.use_case)
+    again = next(
+        each for each in bench.store.registry.deployments() if each.use_case == made.use_case
+    )
     renamed = replace(kept, name=made.use_case)
     bench.engine.take(renamed, again)
     bench.driver.take(renamed, again)

@@ -1,9 +1,9 @@
 """What it costs a driver with 1,000 tenants to tell how it fares.
 
-Two drivers on twins, one that tells and one that does not, take turns with the same load: 500
-records a second over 1,000 streams, ten turns a second. Kafka and Spark are replaced by twins that
+Two drivers on fakes, one that tells and one that does not, take turns with the same load: 500
+records a second over 1,000 streams, ten turns a second. Kafka and Spark are replaced by fakes that
 do nearly nothing, so what is counted is the driver alone: CPU seconds of this process, its thread
-that writes to the store included, for each second that passes in the twins' time. The store is a
+that writes to the store included, for each second that passes in the fakes' time. The store is a
 SQLite file, as in a driver on one machine.
 
 Taken are the CPU share of a core and the share of what the driver uses. A core has as many seconds
@@ -37,8 +37,8 @@ from headrace.process.memory import calm_garbage_collection
 from headrace.sinks import ParquetFiles
 from headrace.store import open_store
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.log_twin import LogTwin, Row
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.log_fake import MemoryLog, Row
 from headrace.use_cases import SliceContext, use_case
 
 STREAMS = 1_000
@@ -115,7 +115,7 @@ class Contender:
 
     driver: Driver
     clock: FakeClock
-    log: LogTwin
+    log: MemoryLog
     told: Counted | None
     sent: int = 0
     #: of this process, while it was turned
@@ -148,15 +148,15 @@ class Contender:
 @contextmanager
 def contender(folder: Path, *, tells: bool) -> Iterator[Contender]:
     """A driver of 1,000 tenants that has caught up."""
-    store, clock, log = open_store(f"sqlite:///{folder}/store.db"), FakeClock(), LogTwin()
+    store, clock, log = open_store(f"sqlite:///{folder}/store.db"), FakeClock(), MemoryLog()
     told = Counted(store.statistics) if tells else None
-    parts: Any = (store, log, Echo(clock), DeadLettersTwin(), clock, None, told)
+    parts: Any = (store, log, Echo(clock), MemoryDeadLetters(), clock, None, told)
     driver = Driver(Parts(*parts), "run")
     deployment = Deployment("pass", "m.py", "0" * 64, "{tenant}.visits")
-    store.deploy(deployment)
+    store.registry.deploy(deployment)
     for number in range(STREAMS):
         log.create_topic(f"t{number:04}.visits", 1)
-        store.add_tenant(Tenant(f"t{number:04}"))
+        store.registry.add_tenant(Tenant(f"t{number:04}"))
     driver.take(_passing(), deployment)
     made = Contender(driver, clock, log, told)
     made.run(65.0)
@@ -195,7 +195,7 @@ def main(args: list[str]) -> None:
         write("statistics", result)
     cost = result["of_a_core"]
     print(f"telling takes {100 * cost:.2f} % of a core (target < {100 * TARGET:.0f} %)")
-    print(f"and {100 * result['of_the_driver']:.1f} % of what a driver on twins uses")
+    print(f"and {100 * result['of_the_driver']:.1f} % of what a driver on fakes uses")
 
 
 def _result(silent: Contender, tells: Contender) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class GatewayProcess:
         store = open_store(url)
         try:
             for name in self.tenants:
-                store.add_tenant(Tenant(name))
+                store.registry.add_tenant(Tenant(name))
             for role, tenant in owners:
                 text, key = new_key(role, tenant, "test", SECRET.encode(), time.time())
                 store.keys.add(key)

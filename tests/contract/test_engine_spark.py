@@ -5,7 +5,7 @@ import pytest
 from headrace.ports import Connections
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_contract import RunningEngineContract
 from headrace.testing.numbers_reader import NumbersReader
 
@@ -21,5 +21,5 @@ class TestSparkEngine(RunningEngineContract):
         url = f"sqlite:///{folder / 'store.db'}"
         open_store(url).close()
         connections = Connections({}, url, warehouse=str(folder / "files"))
-        tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+        tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
         return SparkEngine(self.spark, tools)

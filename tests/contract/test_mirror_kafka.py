@@ -14,7 +14,7 @@ from headrace.embedded.java import find_java
 from headrace.errors import ConfigError, Temporary
 from headrace.ports import TopicPartition
 from headrace.testing.kafka_topics import KafkaTopics, until
-from headrace.testing.log_twin import Row
+from headrace.testing.log_fake import Row
 from headrace.testing.mirror_contract import MirrorContract
 
 pytestmark = pytest.mark.kafka

@@ -46,7 +46,7 @@ class TestSqlTable(SinkContract):
         self.url = store_url
         self.store: SqlStore = open_store(self.url)
         self.positions = Unanswered(self.store.positions)
-        self.store.deploy(Deployment(USE_CASE, "contract.py", "0", "{tenant}.visits"))
+        self.store.registry.deploy(Deployment(USE_CASE, "contract.py", "0", "{tenant}.visits"))
         yield
         self.store.close()
 
@@ -80,12 +80,12 @@ class TestSqlTable(SinkContract):
 
     def place(self, effect: Effect) -> None:
         lane = effect.slices[0].lane
-        if lane.tenant not in {tenant.name for tenant in self.store.tenants()}:
-            self.store.add_tenant(Tenant(lane.tenant))
-            self.store.hold([lane.stream])
-        if lane not in {each.lane for each in self.store.load_positions()}:
-            self.store.start_lanes([LaneStart(lane.stream, "id", {lane.partition: 0})])
-        (held,) = {e.epoch for e in self.store.load_positions() if e.lane == lane}
+        if lane.tenant not in {tenant.name for tenant in self.store.registry.tenants()}:
+            self.store.registry.add_tenant(Tenant(lane.tenant))
+            self.store.membership.hold([lane.stream])
+        if lane not in {each.lane for each in self.store.progress.load_positions()}:
+            self.store.progress.start_lanes([LaneStart(lane.stream, "id", {lane.partition: 0})])
+        (held,) = {e.epoch for e in self.store.progress.load_positions() if e.lane == lane}
         assert held == effect.slices[0].epoch, "the suite takes the first epoch to be 1"
 
 

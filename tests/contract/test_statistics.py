@@ -1,4 +1,4 @@
-"""The promises about statistics, kept by each store and by the twin."""
+"""The promises about statistics, kept by each store and by the fake."""
 
 import json
 import zlib
@@ -9,6 +9,7 @@ from sqlalchemy import insert, select, update
 
 from headrace.store import open_store
 from headrace.store.schema import points, reports
+from headrace.testing.memory_store import MemoryStore
 from headrace.testing.statistics_contract import (
     ACME,
     HOUR_S,
@@ -17,7 +18,6 @@ from headrace.testing.statistics_contract import (
     point_of,
     report_of,
 )
-from headrace.testing.store_twin import StoreTwin
 
 
 class _OnDatabases(StatisticsContract):
@@ -90,10 +90,10 @@ class TestPostgresStatistics(_OnDatabases):
         return postgres_url
 
 
-class TestStatisticsTwin(StatisticsContract):
+class TestMemoryStatistics(StatisticsContract):
     @pytest.fixture
     def store(self):
-        return StoreTwin()
+        return MemoryStore()
 
     @pytest.fixture
     def statistics(self, store):
@@ -101,4 +101,4 @@ class TestStatisticsTwin(StatisticsContract):
 
     @pytest.fixture
     def open_again(self, store):
-        return lambda: StoreTwin(store.data).statistics
+        return lambda: MemoryStore(store.data).statistics

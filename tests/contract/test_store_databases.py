@@ -63,11 +63,11 @@ def test_the_migrations_make_the_tables_that_the_code_uses(database):
 
 def test_a_task_that_waits_too_long_for_a_lane_is_told_that_the_store_is_busy(store_url, database):
     store = open_store(store_url)
-    store.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
-    store.add_tenant(Tenant("acme"))
+    store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
+    store.registry.add_tenant(Tenant("acme"))
     stream = StreamId("score", "acme")
-    store.start_lanes([LaneStart(stream, "id", {0: 0, 1: 0})])
-    epoch = store.hold([stream])[stream]
+    store.progress.start_lanes([LaneStart(stream, "id", {0: 0, 1: 0})])
+    epoch = store.membership.hold([stream])[stream]
     moves = [Move(LaneId(*stream, p), 0, 1, epoch) for p in (0, 1)]
     with database.write() as other:
         other.execute(text("UPDATE headrace_positions SET next_offset = 0"))
@@ -81,8 +81,8 @@ def test_names_sort_by_code_point(store_url):
     store = open_store(store_url)
     names = ["a-b", "ab", "a", "a0", "b", "a-c"]
     for name in names:
-        store.add_tenant(Tenant(name))
-    assert [tenant.name for tenant in store.tenants()] == sorted(names)
+        store.registry.add_tenant(Tenant(name))
+    assert [tenant.name for tenant in store.registry.tenants()] == sorted(names)
     store.close()
 
 
@@ -165,15 +165,15 @@ def store_of_version_1(store_url, database):
 
 def test_what_version_1_held_goes_on_with_the_defaults(store_of_version_1):
     store = open_store(store_of_version_1)
-    assert store.tenants() == [Tenant("acme"), Tenant("bolt")]
-    assert store.deployments() == [Deployment("score", "m.py", "00", "{tenant}.visits")]
-    failures = store.failures()
+    assert store.registry.tenants() == [Tenant("acme"), Tenant("bolt")]
+    assert store.registry.deployments() == [Deployment("score", "m.py", "00", "{tenant}.visits")]
+    failures = store.failures.every()
     assert {(each.attempts, each.error.code) for each in failures} == {(1, "X")}
     still = [each for each in failures if each.state is FailureState.OPEN]
     assert [(each.slice.lane, each.slice.until_offset) for each in still] == [
         (LaneId("score", "acme", 0), 9)
     ]
-    states = {each.id.tenant: each.state for each in store.streams()}
+    states = {each.id.tenant: each.state for each in store.registry.streams()}
     assert states == {"acme": State.SUSPENDED, "bolt": State.ACTIVE}
     store.close()
 
@@ -183,19 +183,19 @@ def test_a_way_back_to_version_1_and_up_keeps_failures_and_stops_their_streams(
 ):
     store = open_store(store_of_version_1)
     acme = StreamId("score", "acme")
-    store.skip_failure(store.failures(only_open=True)[0].id)
-    store.set_stream_state(acme, State.ACTIVE)
+    store.failures.skip(store.failures.every(only_open=True)[0].id)
+    store.registry.set_stream_state(acme, State.ACTIVE)
     error = SliceError(False, "BadRecord", "bad", offset=50, raw_headers=(("a", b"1"),))
-    number = store.keep_failure(Failure(Slice(LaneId(*acme, 1), "t", 50, 60, 1), error, 2.0, 4))
-    before = _numbers(store.failures())
+    number = store.failures.keep(Failure(Slice(LaneId(*acme, 1), "t", 50, 60, 1), error, 2.0, 4))
+    before = _numbers(store.failures.every())
     downgrade(database, "0001")
     with database.read() as connection:
         states = connection.execute(text("SELECT tenant, state FROM headrace_streams")).all()
         assert sorted(map(tuple, states)) == [("acme", "suspended"), ("bolt", "active")]
     upgrade(database)
-    assert _numbers(store.failures()) == before
-    assert _numbers(store.failures(only_open=True)) == [number]
-    assert store.failure(number).error == error
+    assert _numbers(store.failures.every()) == before
+    assert _numbers(store.failures.every(only_open=True)) == [number]
+    assert store.failures.one(number).error == error
     store.close()
 
 

@@ -3,16 +3,16 @@
 import pytest
 
 from headrace.store import open_store
-from headrace.testing.store_contract import StoreContract
+from headrace.testing.store_contract import *  # noqa: F403 - the suites
 
 
-class TestPostgresStore(StoreContract):
-    @pytest.fixture
-    def open_again(self, postgres_url):
-        return lambda: open_store(postgres_url)
+@pytest.fixture
+def open_again(postgres_url):
+    return lambda: open_store(postgres_url)
 
-    @pytest.fixture
-    def store(self, open_again):
-        store = open_again()
-        yield store
-        store.close()
+
+@pytest.fixture
+def store(open_again):
+    store = open_again()
+    yield store
+    store.close()

@@ -54,9 +54,9 @@ store.close()
 @pytest.fixture
 def store(store_url):
     store = open_store(store_url)
-    store.deploy(Deployment("score", "cases/score.py", "ab12", "{tenant}.visits"))
-    store.add_tenant(Tenant("acme"))
-    store.start_lanes([LaneStart(STREAM, "id", dict.fromkeys(range(LANES), 0))])
+    store.registry.deploy(Deployment("score", "cases/score.py", "ab12", "{tenant}.visits"))
+    store.registry.add_tenant(Tenant("acme"))
+    store.progress.start_lanes([LaneStart(STREAM, "id", dict.fromkeys(range(LANES), 0))])
     yield store
     store.close()
 
@@ -84,11 +84,11 @@ def spawn(store_url):
 
 
 def offsets(store):
-    return [each.next_offset for each in store.load_positions()]
+    return [each.next_offset for each in store.progress.load_positions()]
 
 
 def test_of_processes_that_advance_the_same_lanes_one_wins_each_move(store, spawn):
-    epoch = store.hold([STREAM])[STREAM]
+    epoch = store.membership.hold([STREAM])[STREAM]
     rivals = [spawn(RACE, epoch) for _ in range(3)]
     outputs = []
     for rival in rivals:
@@ -107,7 +107,7 @@ def test_of_processes_that_advance_the_same_lanes_one_wins_each_move(store, spaw
 
 
 def test_a_process_killed_inside_a_transaction_leaves_nothing_behind(store, spawn):
-    epoch = store.hold([STREAM])[STREAM]
+    epoch = store.membership.hold([STREAM])[STREAM]
     victim = spawn(STALL, epoch)
     assert offsets(store) == [0] * LANES
     os.kill(victim.pid, signal.SIGKILL)
@@ -119,8 +119,8 @@ def test_a_process_killed_inside_a_transaction_leaves_nothing_behind(store, spaw
 
 
 def test_a_holder_fences_a_process_that_still_believes_it_holds(store, spawn):
-    zombie = spawn(RACE, store.hold([STREAM])[STREAM])
-    store.hold([STREAM])
+    zombie = spawn(RACE, store.membership.hold([STREAM])[STREAM])
+    store.membership.hold([STREAM])
     answers, _ = zombie.communicate("\n")
     assert set(answers.split()) == {"0"}
     assert offsets(store) == [0] * LANES

@@ -128,11 +128,11 @@ def test_rows_of_every_version_are_there_after_the_way_up_and_after_the_way_down
 def test_a_store_of_every_version_can_be_used_at_once(database, store_url, version):
     fill(database, version)
     with closing(open_store(store_url)) as store:
-        assert [each.name for each in store.tenants()] == ["name-1", "name-2"]
-        assert len(store.streams()) == len(store.deployments()) == 2
-        assert [each.next_offset for each in store.load_positions()] == [1, 2]
-        assert len(store.failures()) == 2
-        assert store.hold([each.id for each in store.streams()])
+        assert [each.name for each in store.registry.tenants()] == ["name-1", "name-2"]
+        assert len(store.registry.streams()) == len(store.registry.deployments()) == 2
+        assert [each.next_offset for each in store.progress.load_positions()] == [1, 2]
+        assert len(store.failures.every()) == 2
+        assert store.membership.hold([each.id for each in store.registry.streams()])
         new = VERSIONS.index(version) < VERSIONS.index("0005")
         assert len(store.keys.every()) == len(store.audit.changes()) == (0 if new else 2)
 

@@ -1,4 +1,4 @@
-"""The console whole: a browser, the doors, the control API and a real store; Kafka is a twin.
+"""The console whole: a browser, the doors, the control API and a real store; Kafka is a fake.
 
 What a person does on a page is looked for where it matters: in the store, in the dead letters, in
 the audit log.
@@ -34,8 +34,8 @@ from headrace.model.streams import LaneId, Slice, State, StreamId, Tenant
 from headrace.settings import Settings
 from headrace.settings.console import ConsoleSettings
 from headrace.store import open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.log_twin import LogTwin, Row
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.log_fake import MemoryLog, Row
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -48,7 +48,7 @@ class Tools:
     """Kafka in memory."""
 
     def __init__(self):
-        self.kafka, self.kept = LogTwin(), DeadLettersTwin()
+        self.kafka, self.kept = MemoryLog(), MemoryDeadLetters()
         for tenant in ("acme", "bolt"):
             self.kafka.create_topic(f"{tenant}.visits", 2)
             for partition in (0, 1):
@@ -102,16 +102,17 @@ class Service:
         piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, 1)
         given = {"code": "BadRecord", "message": "no JSON", "offset": 3, "raw_value": b"\xff{"}
         wrong = SliceError(temporary=False, **given | error)
-        return self.store.keep_failure(Failure(piece, wrong, time.time(), 4))
+        return self.store.failures.keep(Failure(piece, wrong, time.time(), 4))
 
     def positions(self):
         stream = StreamId("score", "acme")
         return {
-            each.lane.partition: each.next_offset for each in self.store.load_positions([stream])
+            each.lane.partition: each.next_offset
+            for each in self.store.progress.load_positions([stream])
         }
 
     def tenant(self, name):
-        return next(each for each in self.store.tenants() if each.name == name)
+        return next(each for each in self.store.registry.tenants() if each.name == name)
 
 
 @pytest.fixture
@@ -123,10 +124,12 @@ def service(tmp_path, monkeypatch):
     )
     tools = Tools()
     with closing(open_store(database)) as store:
-        store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+        store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
         for tenant, topic_id in (("acme", "topic-1"), ("bolt", "topic-2")):
-            store.add_tenant(Tenant(tenant))
-            store.start_lanes([LaneStart(StreamId("score", tenant), topic_id, {0: 3, 1: 3})])
+            store.registry.add_tenant(Tenant(tenant))
+            store.progress.start_lanes(
+                [LaneStart(StreamId("score", tenant), topic_id, {0: 3, 1: 3})]
+            )
         app = console_app(settings, store, tools, SystemClock())
         with console_serving(app, console_listening(settings)) as url:
             made = Service(store, tools, url)
@@ -211,14 +214,14 @@ def test_a_skipped_record_is_in_the_dead_letters_and_its_lane_goes_on(service, o
     dialog.get_by_text("The lane goes on at offset 4").wait_for()
     assert service.positions() == {0: 4, 1: 3}
     assert [each.error.offset for each in service.tools.kept.letters] == [3]
-    assert service.store.failure(number).state is FailureState.SKIPPED
+    assert service.store.failures.one(number).state is FailureState.SKIPPED
 
 
 def test_a_retried_record_is_read_again(service, operator):
     number = service.fail()
     operator.go("tenants/acme")
     press(operator, "Retry…", "Retry").get_by_text("The lane goes on at offset 3").wait_for()
-    assert service.store.failure(number).state is FailureState.RETRIED
+    assert service.store.failures.one(number).state is FailureState.RETRIED
     assert service.positions() == {0: 3, 1: 3}
 
 
@@ -226,7 +229,7 @@ def test_a_refusal_of_the_store_reaches_the_person(service, operator):
     number = service.fail()
     operator.go("tenants/acme")
     operator.page.get_by_role("button", name="Skip…").click()
-    service.store.retry_failure(number)
+    service.store.failures.retry(number)
     dialog = operator.page.get_by_role("dialog")
     dialog.get_by_role("button", name="Skip").click()
     dialog.get_by_text("is not open any more").wait_for()

@@ -10,9 +10,9 @@ DEADLINE_S = 60
 
 
 def prepare(store):
-    store.deploy(Deployment("keep", "m.py", "00", "{tenant}.visits"))
-    store.add_tenant(Tenant("acme"))
-    store.start_lanes([LaneStart(ACME, "id", dict.fromkeys(range(LANES), 0))])
+    store.registry.deploy(Deployment("keep", "m.py", "00", "{tenant}.visits"))
+    store.registry.add_tenant(Tenant("acme"))
+    store.progress.start_lanes([LaneStart(ACME, "id", dict.fromkeys(range(LANES), 0))])
 
 
 def moves(epoch, start=0, end=10):
@@ -20,4 +20,4 @@ def moves(epoch, start=0, end=10):
 
 
 def offsets(store):
-    return {each.next_offset for each in store.load_positions()}
+    return {each.next_offset for each in store.progress.load_positions()}

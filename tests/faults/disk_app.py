@@ -20,9 +20,9 @@ from headrace.sinks import SqlTable
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.at_once import at_once
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import InProcessEngine
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.engine_fake import InProcessEngine
+from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory, Row
 from headrace.use_cases import use_case
 
 TENANTS = ("acme", "bolt", "corp")
@@ -43,7 +43,7 @@ def places(table, context):
 
 def main(folder, mode):
     url = f"sqlite:///{folder}/store.db"
-    store, log, clock = open_store(url), LogTwin(), FakeClock()
+    store, log, clock = open_store(url), MemoryLog(), FakeClock()
     made = use_case(
         topic="{tenant}.visits",
         sink=SqlTable("seen", columns=COLUMNS),
@@ -52,14 +52,14 @@ def main(folder, mode):
     )(places)
     connections = Connections({}, url, warehouse=str(folder))
     engine = InProcessEngine(
-        connections, ReaderTwinFactory(log), SqlPositionsFactory(), DeadLettersTwin()
+        connections, MemoryReaderFactory(log), SqlPositionsFactory(), MemoryDeadLetters()
     )
     deployment = Deployment("keep", "m.py", "0" * 64, "{tenant}.visits")
-    store.deploy(deployment)
+    store.registry.deploy(deployment)
     for tenant in TENANTS:
         log.create_topic(f"{tenant}.visits", 1)
-        store.add_tenant(Tenant(tenant))
-    driver = Driver(Parts(store, log, engine, DeadLettersTwin(), clock), "run", threads=at_once)
+        store.registry.add_tenant(Tenant(tenant))
+    driver = Driver(Parts(store, log, engine, MemoryDeadLetters(), clock), "run", threads=at_once)
     made.sink.prepare(Site(connections, store.positions))
     engine.take(made, deployment)
     driver.take(made, deployment)
@@ -108,7 +108,9 @@ def fill(path):
 
 
 def seen(store):
-    positions = sorted([each.lane.tenant, each.next_offset] for each in store.load_positions())
+    positions = sorted(
+        [each.lane.tenant, each.next_offset] for each in store.progress.load_positions()
+    )
     with store.positions.begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, record FROM seen ORDER BY rowid")
         return {"positions": positions, "rows": [list(row) for row in rows]}

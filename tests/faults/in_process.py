@@ -1,4 +1,4 @@
-"""A driver in this process, on twins but for its store and its sink.
+"""A driver in this process, on fakes but for its store and its sink.
 
 What befalls one commit or one mail needs no processes to be killed, so such rows take seconds.
 """
@@ -17,10 +17,10 @@ from headrace.ports import Connections, Site
 from headrace.store import SqlPositionsFactory
 from headrace.testing.at_once import at_once
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.ledger import Found, Ledger, Place
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
+from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory, Row
 from headrace.use_cases import use_case
 
 TENANTS = ("acme", "bolt", "cove")
@@ -52,7 +52,7 @@ class World:
     ):
         #: the driver's store, and the same one by a way that nobody cuts
         self.store, self.watch = store, watch
-        self.log, self.clock, self.letters = LogTwin(), FakeClock(), DeadLettersTwin()
+        self.log, self.clock, self.letters = MemoryLog(), FakeClock(), MemoryDeadLetters()
         url = store._database.address.url.render_as_string(hide_password=False)
         connections = Connections({}, url, smtp_url=smtp_url, warehouse=str(folder))
         limits = Limits(slice_records=rules.pop("slice_records", SLICE_RECORDS), bins_per_wave=2)
@@ -65,15 +65,15 @@ class World:
             bad_record=policy.value,
         )(handler)
         deployment = Deployment("keep", "m.py", "00", "{tenant}.visits", bad_record=policy, **rules)
-        store.deploy(deployment)
+        store.registry.deploy(deployment)
         for name in TENANTS:
             self.log.create_topic(f"{name}.visits", 1)
-            store.add_tenant(Tenant(name))
+            store.registry.add_tenant(Tenant(name))
             rows = [Row(b"%d" % offset, timestamp_ms=0) for offset in range(RECORDS)]
             self.log.append(f"{name}.visits", 0, rows)
         sink.prepare(Site(connections, store.positions))
         engine = InProcessEngine(
-            connections, ReaderTwinFactory(self.log), SqlPositionsFactory(), self.letters
+            connections, MemoryReaderFactory(self.log), SqlPositionsFactory(), self.letters
         )
         parts = Parts(store, self.log, engine, self.letters, self.clock)
         self.driver = Driver(parts, "run", limits, threads=at_once)
@@ -91,7 +91,7 @@ class World:
             assert time.monotonic() < deadline_s, [row.note for row in self.driver.rows()]
 
     def positions(self):
-        return {each.lane.tenant: each.next_offset for each in self.watch.load_positions()}
+        return {each.lane.tenant: each.next_offset for each in self.watch.progress.load_positions()}
 
     @property
     def done(self):

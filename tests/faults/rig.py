@@ -222,9 +222,9 @@ class Rig:
                 (each.lane.use_case, self.topic(each.lane.tenant), each.lane.partition): (
                     each.next_offset
                 )
-                for each in store.load_positions()
+                for each in store.progress.load_positions()
             }
-            pending = len(store.pending_intents())
+            pending = len(store.progress.pending_intents())
         ends = self.ends
         late = [
             (use_case, *lane)

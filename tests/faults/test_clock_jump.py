@@ -84,7 +84,7 @@ class Member:
 def streams(rig):
     """Who holds each stream, and under which epoch."""
     with rig.store() as store:
-        return {each.id: (each.holder, each.epoch) for each in store.streams()}
+        return {each.id: (each.holder, each.epoch) for each in store.registry.streams()}
 
 
 def lives(rig):

@@ -1,6 +1,6 @@
 """A hundred thousand records of rubbish: each is done, or kept as a dead letter, bytes and all.
 
-Real Kafka, the real reader and the real task code; the engine is the twin. A record in a
+Real Kafka, the real reader and the real task code; the engine is the fake. A record in a
 hundred is one that the handler has to give up, the others are any bytes at all in key, value and
 headers. The handler decodes each as JSON, and event times are looked for in each.
 """
@@ -31,7 +31,7 @@ from headrace.payload.event_times import json_time
 from headrace.ports import Connections, Site
 from headrace.sinks import SqlTable
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.ledger import Found, Ledger, Place
 from headrace.use_cases import use_case
 
@@ -146,15 +146,15 @@ def test_rubbish_is_done_or_kept_to_the_last_byte(kafka, tmp_path):
         "keep", "m.py", "0" * 64, made.topic, bad_record=BadRecordPolicy.DEAD_LETTER
     )
     sink.prepare(Site(connections, store.positions))
-    store.deploy(deployment)
-    store.add_tenant(Tenant("acme"))
+    store.registry.deploy(deployment)
+    store.registry.add_tenant(Tenant("acme"))
     engine = InProcessEngine(connections, KafkaReaderFactory(), SqlPositionsFactory(), factory)
     dead_letters = factory.open(connections)
     driver = Driver(Parts(store, log, engine, dead_letters, SystemClock()), "run")
     engine.take(made, deployment)
     driver.take(made, deployment)
     deadline_s = time.monotonic() + 500
-    while sum(each.next_offset for each in store.load_positions()) < RECORDS:
+    while sum(each.next_offset for each in store.progress.load_positions()) < RECORDS:
         assert time.monotonic() < deadline_s, [(row.state, row.note) for row in driver.rows()]
         driver.turn()
     with store.positions.begin() as connection:

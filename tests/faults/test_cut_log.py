@@ -66,7 +66,9 @@ class CutRig(Rig):
 
         def are():
             with self.store() as store:
-                found = store.load_positions([StreamId(name, "acme") for name in use_cases])
+                found = store.progress.load_positions(
+                    [StreamId(name, "acme") for name in use_cases]
+                )
             return sorted((each.lane.use_case, each.next_offset) for each in found)
 
         wanted = sorted((name, each) for name in use_cases for each in positions)
@@ -78,14 +80,14 @@ class CutRig(Rig):
 
     def streams(self):
         with self.store() as store:
-            return {each.id: each for each in store.streams()}
+            return {each.id: each for each in store.registry.streams()}
 
     def failures(self):
         """Streams that have any, with the offsets and what became of them."""
         with self.store() as store:
             return {
                 (each.slice.lane, each.slice.from_offset, each.slice.until_offset, each.state)
-                for each in store.failures()
+                for each in store.failures.every()
             }
 
     def offsets(self, use_case):

@@ -38,7 +38,7 @@ def store(proxied_url):
 
 @pytest.mark.parametrize(("lost", "moved"), [("request", False), ("answer", True)])
 def test_positions_tell_what_became_of_a_commit_that_was_cut(store, proxy, lost, moved):
-    epoch = store.hold([ACME])[ACME]
+    epoch = store.membership.hold([ACME])[ACME]
     proxy.fates.append(lost)
     with pytest.raises(OutcomeUnknown, match="may have happened or not"):
         store.positions.advance(moves(epoch))
@@ -49,20 +49,20 @@ def test_positions_tell_what_became_of_a_commit_that_was_cut(store, proxy, lost,
 
 @pytest.mark.parametrize(("lost", "moved"), [("request", False), ("answer", True)])
 def test_an_intent_is_finished_once_though_its_commit_was_cut(store, proxy, lost, moved):
-    epoch = store.hold([ACME])[ACME]
+    epoch = store.membership.hold([ACME])[ACME]
     slices = tuple(Slice(LaneId(*ACME, p), "acme.visits", 0, 10, epoch) for p in range(LANES))
     wave = Wave("w-1", "keep", (Bin(slices, 1.0),), 1.0)
     proxy.fates.append(lost)
     with pytest.raises(OutcomeUnknown):
-        store.record_intent(wave)
-    store.record_intent(wave)
-    assert store.pending_intents() == [wave]
+        store.progress.record_intent(wave)
+    store.progress.record_intent(wave)
+    assert store.progress.pending_intents() == [wave]
     proxy.fates.append(lost)
     with pytest.raises(OutcomeUnknown):
-        store.finish_intent("w-1", moves(epoch))
+        store.progress.finish_intent("w-1", moves(epoch))
     assert proxy.cuts == 2
-    assert store.finish_intent("w-1", moves(epoch)).moved == [not moved] * LANES
-    assert store.pending_intents() == []
+    assert store.progress.finish_intent("w-1", moves(epoch)).moved == [not moved] * LANES
+    assert store.progress.pending_intents() == []
     assert offsets(store) == {10}
 
 
@@ -87,7 +87,7 @@ def places(url):
 @pytest.mark.parametrize("lost", ["request", "answer"])
 def test_a_sql_sink_finds_out_what_became_of_its_commit(store, proxy, straight_url, lost):
     SEEN.prepare(Site(Connections({}, straight_url), store.positions))
-    epoch = store.hold([ACME])[ACME]
+    epoch = store.membership.hold([ACME])[ACME]
     writer = SEEN.open(Site(Connections({}, straight_url), store.positions))
     proxy.fates.append(lost)
     written = writer.write(effects(epoch))
@@ -101,10 +101,10 @@ def test_a_sql_sink_finds_out_what_became_of_its_commit(store, proxy, straight_u
 
 def test_a_sql_sink_that_was_fenced_meanwhile_does_not_call_it_its_own(store, proxy, straight_url):
     SEEN.prepare(Site(Connections({}, straight_url), store.positions))
-    epoch = store.hold([ACME])[ACME]
+    epoch = store.membership.hold([ACME])[ACME]
     writer = SEEN.open(Site(Connections({}, straight_url), store.positions))
     with closing(open_store(straight_url)) as rival:
-        rival.hold([ACME])
+        rival.membership.hold([ACME])
     proxy.fates.append("answer")
     written = writer.write(effects(epoch))
     assert proxy.cuts == 1
@@ -134,8 +134,8 @@ def test_a_driver_goes_on_over_commits_that_are_cut(world, proxy, tmp_path, guar
     made.turn()
     made.turn()
     assert proxy.cuts > 5
-    assert made.watch.failures() == []
-    assert made.watch.pending_intents() == []
+    assert made.watch.failures.every() == []
+    assert made.watch.progress.pending_intents() == []
     assert {row.note for row in made.driver.rows()} <= {None, ""}
     found = ds.dataset(tmp_path / "out", partitioning="hive").to_table().to_pylist()
     assert sorted((row["tenant"], row["place"]) for row in found) == ALL_ROWS
@@ -149,7 +149,7 @@ def test_rows_and_positions_stay_together_over_commits_that_are_cut(world, proxy
     proxy.fates.clear()
     made.turn()
     assert proxy.cuts > 5
-    assert made.watch.failures() == []
+    assert made.watch.failures.every() == []
     with psycopg.connect(straight_url) as connection:
         rows = connection.execute("SELECT tenant, place FROM seen").fetchall()
     assert sorted(rows) == ALL_ROWS
@@ -176,7 +176,7 @@ def test_a_driver_waits_for_a_lock_that_is_held_too_long_and_goes_on(
                 made.turn()
             assert made.positions() == before
         made.until_done()
-        assert watch.failures() == []
+        assert watch.failures.every() == []
         assert made.done == len(ALL_ROWS)
 
 
@@ -196,7 +196,7 @@ def test_a_session_that_sleeps_within_a_transaction_loses_its_locks(straight_url
     monkeypatch.setattr("headrace.store.database._IDLE_WAIT_S", 0.5)
     with closing(open_store(straight_url)) as store:
         prepare(store)
-        epoch = store.hold([ACME])[ACME]
+        epoch = store.membership.hold([ACME])[ACME]
         with pytest.raises(StoreUnavailable):
             lock_and_sleep(store._database, straight_url)
         assert store.positions.advance(moves(epoch)) == [True] * LANES

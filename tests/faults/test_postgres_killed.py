@@ -35,7 +35,7 @@ def own_server(open_folder):
 def test_a_server_that_was_restarted_is_not_noticed_between_transactions(own_server):
     with closing(open_store(own_server.url)) as store:
         prepare(store)
-        epoch = store.hold([ACME])[ACME]
+        epoch = store.membership.hold([ACME])[ACME]
         own_server.stop()
         with pytest.raises(StoreUnavailable, match="does not answer"):
             store.revision()
@@ -52,7 +52,7 @@ def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
     kills, ends, unknown = 0, {}, []
     with closing(open_store(own_server.url)) as store:
         prepare(store)
-        epoch = store.hold([ACME])[ACME]
+        epoch = store.membership.hold([ACME])[ACME]
         with store.positions.begin() as connection:
             connection.execute(text("CREATE TABLE steps (lane int, place int)"))
         over = threading.Event()
@@ -77,7 +77,7 @@ def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
         over.set()
         for each in writers:
             each.join(DEADLINE_S)
-        final = {each.lane.partition: each.next_offset for each in store.load_positions()}
+        final = {each.lane.partition: each.next_offset for each in store.progress.load_positions()}
         with store._database.read() as connection:
             rows = connection.execute(text("SELECT lane, place FROM steps")).all()
     ledger = Ledger()

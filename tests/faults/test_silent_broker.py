@@ -2,7 +2,7 @@
 
 Each partition has one copy, on a broker of its own. The broker with the oldest record is stopped in
 the middle of a run: first it hangs, and when its session is over its partition has no leader. The
-engine is the twin, which runs the real task code with the real reader; there is no Spark here.
+engine is the fake, which runs the real task code with the real reader; there is no Spark here.
 """
 
 import os
@@ -28,8 +28,8 @@ from headrace.model.streams import Order, Tenant
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.ledger import Found, Ledger, Place
 from headrace.use_cases import use_case
 
@@ -52,10 +52,10 @@ class Service:
             Connections(self.config, url, warehouse=str(folder)),
             KafkaReaderFactory(Patience(idle_s=3.0, look_s=0.2)),
             SqlPositionsFactory(),
-            DeadLettersTwin(),
+            MemoryDeadLetters(),
         )
         self.producer = Producer(producer_config(self.config))
-        parts = Parts(self.store, self.log, self.engine, DeadLettersTwin(), SystemClock())
+        parts = Parts(self.store, self.log, self.engine, MemoryDeadLetters(), SystemClock())
         self.driver = Driver(parts, "run1", Limits())
         self._deploy()
 
@@ -74,8 +74,8 @@ class Service:
             order="stream",
         )(self.note)
         deployment = Deployment("merge", "m.py", "0" * 64, merge.topic, order=Order.STREAM)
-        self.store.deploy(deployment)
-        self.store.add_tenant(Tenant("acme"))
+        self.store.registry.deploy(deployment)
+        self.store.registry.add_tenant(Tenant("acme"))
         self.engine.take(merge, deployment)
         self.driver.take(merge, deployment)
 

@@ -24,16 +24,21 @@ from headrace.policies.data_loss import Loss, lost_range
 from headrace.spark import frame_calls, handling, portions, task
 from headrace.spark.bin_run import BinRun
 from headrace.spark.handling import name_record
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.log_twin import ReaderTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.log_fake import MemoryReader
+from headrace.testing.memory_store import (
+    Data,
+    MemoryProgress,
+    MemoryRegistry,
+    MemoryStore,
+    recorded,
+)
 from headrace.testing.simulation import simulate, world
 from headrace.testing.simulation.cluster import Engine
 from headrace.testing.simulation.many import Asked
 from headrace.testing.simulation.odds import Odds
-from headrace.testing.simulation.run import on_twins, silent
+from headrace.testing.simulation.run import in_memory, silent
 from headrace.testing.simulation.sinks import Notebook, TableWriter
-from headrace.testing.store_twin import StoreTwin
-from headrace.testing.store_twin_positions import PositionsTwin
 
 #: seeds in which each planted fault has to be found
 ENOUGH = 60
@@ -102,33 +107,42 @@ def test_what_is_lost_and_not_told_is_found(monkeypatch):
     assert first_wrong(how="untold", seeds=400)
 
 
+def storing(**parts):
+    """Parts of a run whose store has others in the place of some of its own."""
+
+    def made():
+        store = MemoryStore()
+        for name, part in parts.items():
+            setattr(store, name, part(store.data))
+        return store
+
+    return replace(in_memory(), store=made)
+
+
 def test_a_compare_and_set_that_ignores_the_epoch_is_found():
-    class Careless(PositionsTwin):
+    class Careless(Data):
         def matches(self, position, move):
             return position.next_offset == move.from_offset
 
-    class CarelessStore(StoreTwin):
-        def __init__(self):
-            super().__init__()
-            self.positions = Careless(self.data)
-
+    class Unasked(MemoryProgress):
         def record_intent(self, wave, driver=None):
             return super().record_intent(wave)
 
-    assert first_wrong(replace(on_twins(), store=CarelessStore), seeds=600)
+    def made():
+        store = MemoryStore(Careless())
+        store.progress = Unasked(store.data)
+        return store
+
+    assert first_wrong(replace(in_memory(), store=made), seeds=600)
 
 
 def test_a_compare_and_set_that_ignores_the_offset_is_found():
-    class Careless(PositionsTwin):
+    class Careless(Data):
         def matches(self, position, move):
             return position.epoch == move.epoch
 
-    class CarelessStore(StoreTwin):
-        def __init__(self):
-            super().__init__()
-            self.positions = Careless(self.data)
-
-    assert first_wrong(replace(on_twins(), store=CarelessStore), how="broken chain")
+    made = replace(in_memory(), store=lambda: MemoryStore(Careless()))
+    assert first_wrong(made, how="broken chain")
 
 
 def test_an_engine_that_forgets_a_wave_is_found():
@@ -137,7 +151,7 @@ def test_an_engine_that_forgets_a_wave_is_found():
             if not wave.id.endswith("7-0"):
                 Engine.start(self, wave)
 
-    assert first_wrong(replace(on_twins(), engine=Forgetful), how="does not come to rest")
+    assert first_wrong(replace(in_memory(), engine=Forgetful), how="does not come to rest")
 
 
 def test_an_engine_that_brings_a_wave_twice_is_found():
@@ -145,7 +159,7 @@ def test_an_engine_that_brings_a_wave_twice_is_found():
         def finished(self, timeout_s):
             return 2 * Engine.finished(self, timeout_s)
 
-    assert first_wrong(replace(on_twins(), engine=Eager))
+    assert first_wrong(replace(in_memory(), engine=Eager))
 
 
 def test_a_driver_that_does_not_read_positions_back_is_found(monkeypatch):
@@ -164,13 +178,13 @@ def test_a_driver_that_forgets_what_it_wrote_down_is_found(monkeypatch):
 
 
 def test_a_reader_that_loses_a_record_is_found(monkeypatch):
-    read = ReaderTwin.read
+    read = MemoryReader.read
 
     def short(self, slices, batch_records):
         for batch in read(self, slices, batch_records):
             yield replace(batch, records=batch.records.slice(0, 2))
 
-    monkeypatch.setattr(ReaderTwin, "read", short)
+    monkeypatch.setattr(MemoryReader, "read", short)
     assert first_wrong(how="lost")
 
 
@@ -187,61 +201,65 @@ def test_a_task_that_mixes_tenants_up_is_found(monkeypatch):
     assert first_wrong(how="foreign effects")
 
 
-def test_a_seek_that_leaves_the_recorded_wave_alive_is_found():
-    class Keeping(StoreTwin):
-        def __init__(self):
-            super().__init__()
-            self.kept = set()
+def test_a_seek_that_leaves_the_recorded_wave_alive_is_found(monkeypatch):
+    kept, is_due = set(), recorded.is_due
 
+    class Keeping(MemoryProgress):
         def seek(self, stream, offsets, topic_id=None):
-            recorded = (piece for wave, _ in self.data.intents.values() for piece in wave.slices)
-            self.kept |= {piece.begin for piece in recorded if piece.lane.stream == stream}
+            waves = (wave for wave, _ in self.data.intents.values())
+            pieces = (piece for wave in waves for piece in wave.slices)
+            kept.update(piece.begin for piece in pieces if piece.lane.stream == stream)
             super().seek(stream, offsets, topic_id)
 
-        def _is_due(self, piece, nothing):
-            return piece.begin in self.kept or super()._is_due(piece, nothing)
+    def due(data, piece, nothing):
+        return piece.begin in kept or is_due(data, piece, nothing)
 
-    found = first_wrong(replace(on_twins(), store=Keeping), seeds=300)
+    def progress(data):
+        kept.clear()
+        return Keeping(data)
+
+    monkeypatch.setattr(recorded, "is_due", due)
+    found = first_wrong(storing(progress=progress), seeds=300)
     assert "does not come to rest: intents ['" in found
 
 
 def test_a_seek_that_forgets_which_topic_it_was_for_is_found(monkeypatch):
-    class Forgetful(StoreTwin):
+    class Forgetful(MemoryProgress):
         def seek(self, stream, offsets, topic_id=None):
             super().seek(stream, offsets)
 
     only(monkeypatch, seeks=1.0, deletes=1.0)
-    assert first_wrong(replace(on_twins(), store=Forgetful), seeds=300, how="as if it were")
+    assert first_wrong(storing(progress=Forgetful), seeds=300, how="as if it were")
 
 
 def test_a_seek_that_moves_only_some_lanes_is_found():
-    class Lazy(StoreTwin):
+    class Lazy(MemoryProgress):
         def seek(self, stream, offsets, topic_id=None):
             super().seek(stream, dict(list(offsets.items())[:1]), topic_id)
 
-    assert first_wrong(replace(on_twins(), store=Lazy), seeds=300)
+    assert first_wrong(storing(progress=Lazy), seeds=300)
 
 
 def test_a_stream_that_is_added_again_and_keeps_its_positions_is_found():
-    class Hoarding(StoreTwin):
+    class Hoarding(MemoryRegistry):
         def _begin(self, stream, template):
             before = self.data.positions.get(stream, {})
             super()._begin(stream, template)
-            self._put(stream, {lane: at.next_offset for lane, at in before.items()})
+            self.data.put(stream, {lane: at.next_offset for lane, at in before.items()})
 
-    found = first_wrong(replace(on_twins(), store=Hoarding), seeds=300)
+    found = first_wrong(storing(registry=Hoarding), seeds=300)
     assert "nowhere yet" in found or "led to None" in found
 
 
 def test_a_stream_that_is_added_again_under_its_old_epoch_is_found():
-    class Careless(StoreTwin):
+    class Careless(MemoryRegistry):
         def _begin(self, stream, template):
             before = self.data.streams.get(stream)
             super()._begin(stream, template)
             if before is not None:
-                self._set_stream(stream, epoch=before.epoch, holder=before.holder)
+                self.data.set_stream(stream, epoch=before.epoch, holder=before.holder)
 
-    assert first_wrong(replace(on_twins(), store=Careless), seeds=600)
+    assert first_wrong(storing(registry=Careless), seeds=600)
 
 
 def test_a_topic_made_again_that_nobody_notices_is_found(monkeypatch):
@@ -295,7 +313,7 @@ def only(monkeypatch, **odds):
 
 def test_dead_letters_that_are_not_kept_are_found(monkeypatch):
     only(monkeypatch, bad=0.02, refused=0.02)
-    monkeypatch.setattr(DeadLettersTwin, "keep", lambda self, letters: None)
+    monkeypatch.setattr(MemoryDeadLetters, "keep", lambda self, letters: None)
     assert first_wrong(seeds=300, how="lost: ")
 
 
@@ -373,15 +391,15 @@ def test_a_cut_that_nobody_notices_is_found(monkeypatch):
 
 
 def test_a_rerun_that_moves_the_live_stream_is_found(monkeypatch):
-    class Wrong(StoreTwin):
+    class Wrong(MemoryProgress):
         def seek(self, stream, offsets, topic_id=None):
             super().seek(stream, offsets, topic_id)
             live = stream._replace(use_case=original(stream.use_case))
             if live != stream:
-                self._put(live, offsets)
+                self.data.put(live, offsets)
 
     only(monkeypatch, reruns=1.0)
-    assert first_wrong(replace(on_twins(), store=Wrong), seeds=300, how="broken chain")
+    assert first_wrong(storing(progress=Wrong), seeds=300, how="broken chain")
 
 
 def test_a_rerun_that_ends_too_early_is_found(monkeypatch):
@@ -463,14 +481,14 @@ def test_tokens_that_are_given_back_twice_are_found(monkeypatch):
 
 
 def test_a_seek_that_keeps_the_epoch_is_found(monkeypatch):
-    class Keeping(StoreTwin):
+    class Keeping(MemoryProgress):
         def seek(self, stream, offsets, topic_id=None):
-            epoch = self._stream(stream).epoch
+            epoch = self.data.stream(stream).epoch
             super().seek(stream, offsets, topic_id)
-            self._turn_to(stream, self._stream(stream).topic_id, epoch)
+            self._turn_to(stream, self.data.stream(stream).topic_id, epoch)
 
     only(monkeypatch, seeks=1.0, task_paused=0.03, driver_paused=0.004)
-    assert first_wrong(replace(on_twins(), store=Keeping), seeds=300)
+    assert first_wrong(storing(progress=Keeping), seeds=300)
 
 
 def test_settings_of_tasks_are_as_before():
@@ -480,7 +498,7 @@ def test_settings_of_tasks_are_as_before():
 
 
 def test_a_failing_seed_is_replayed_by_one_command(monkeypatch):
-    monkeypatch.setattr(ReaderTwin, "read", lambda self, slices, batch_records: iter(()))
+    monkeypatch.setattr(MemoryReader, "read", lambda self, slices, batch_records: iter(()))
     outcome = next(each for each in map(simulate, range(ENOUGH)) if each.wrong)
     assert outcome.command == (
         f"python -m headrace.testing.simulation --seed {outcome.seed} --trace"

@@ -48,14 +48,14 @@ def done(rig):
     """How many records each of the rig's own use cases is over."""
     found = Counter()
     with rig.store() as store:
-        for each in store.load_positions():
+        for each in store.progress.load_positions():
             found[each.lane.use_case] += each.next_offset
     return [found[name] for name in NAMES]
 
 
 def states_of(rig):
     with rig.store() as store:
-        return {each.state.value for each in store.streams()}
+        return {each.state.value for each in store.registry.streams()}
 
 
 def test_a_mail_server_that_is_down_holds_up_mails_alone(kafka, server, tmp_path):

@@ -24,7 +24,7 @@ from headrace.sinks import ParquetFiles
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.session import build_session, elastic_options
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -43,7 +43,7 @@ def engine_on(master, folder):
     open_store(url).close()
     session = build_session("cluster app", master, OPTIONS, {"quick": 1, "gold": 3})
     connections = Connections({}, url, warehouse=str(folder / "files"))
-    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
     engine = SparkEngine(session, tools)
     try:
         yield engine
@@ -285,7 +285,7 @@ def apart(engine, folder):
         found = []
         until(lambda: found.extend(engine.finished(0.5)) or len(found) == len(waves))
         results = {each.wave.id: each for each in found}
-        positions = {each.lane: each.next_offset for each in store.load_positions()}
+        positions = {each.lane: each.next_offset for each in store.progress.load_positions()}
         for each in waves:
             result = results[each.id]
             (receipt,) = result.receipts
@@ -305,12 +305,12 @@ def apart(engine, folder):
         return [replace(each, id=f"{each.use_case} {each.id}") for each in made]
 
     with closing(open_store(engine.tools.connections.database_url)) as store:
-        store.deploy(Deployment("gold", "m.py", "0" * 64, TOPIC))
+        store.registry.deploy(Deployment("gold", "m.py", "0" * 64, TOPIC))
         streams = [StreamId("gold", f"tenant{number}") for number in (*lanes, last)]
         for stream in streams:
-            store.add_tenant(Tenant(stream.tenant))
-        store.hold(streams)
-        store.start_lanes([LaneStart(each, "id", {0: 0}) for each in streams])
+            store.registry.add_tenant(Tenant(stream.tenant))
+        store.membership.hold(streams)
+        store.progress.start_lanes([LaneStart(each, "id", {0: 0}) for each in streams])
         files.mkdir()
         take(engine, handler)
         take(engine, handler, "gold", "at-most-once")

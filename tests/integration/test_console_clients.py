@@ -23,7 +23,7 @@ from headrace.doors.serving import Listening
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
 from headrace.settings.doors import DoorsSettings
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 pytestmark = pytest.mark.slow
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -33,9 +33,9 @@ PLACES = 500
 
 @pytest.fixture
 def store():
-    store = StoreTwin()
+    store = MemoryStore()
     for number in range(TENANTS):
-        store.add_tenant(Tenant(f"tenant-{number:04}"))
+        store.registry.add_tenant(Tenant(f"tenant-{number:04}"))
     return store
 
 
@@ -102,7 +102,7 @@ def test_views_that_nobody_reads_take_little_memory_and_others_are_answered(serv
             for weight in range(1, 21):
                 # All rows change, and each view would have to get all of them.
                 for number in range(0, TENANTS, 7):
-                    store.set_weight(f"tenant-{number:04}", float(weight))
+                    store.registry.set_weight(f"tenant-{number:04}", float(weight))
                 begun = time.monotonic()
                 assert api.get("/v1/tenants?limit=1000").status_code == 200
                 took.append(time.monotonic() - begun)
@@ -131,8 +131,8 @@ def test_a_view_that_takes_nothing_is_cut_off_and_its_place_is_free(
         weight = 1.0
         while not stop.wait(0.05):
             weight += 1
-            for each in store.tenants():
-                store.set_weight(each.name, weight)
+            for each in store.registry.tenants():
+                store.registry.set_weight(each.name, weight)
 
     changing = threading.Thread(target=change)
     changing.start()

@@ -43,10 +43,10 @@ def asked():
 @pytest.fixture
 def store(tmp_path, asked):
     with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
-        store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+        store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
         for tenant in ("acme", "bolt"):
-            store.add_tenant(Tenant(tenant))
-            store.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3})])
+            store.registry.add_tenant(Tenant(tenant))
+            store.progress.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3})])
         yield store
 
 
@@ -62,7 +62,7 @@ def keep_failure(store):
         traceback="line\n" * 200,
     )
     piece = Slice(LaneId("score", "bolt", 0), "bolt.visits", 3, 9, 1)
-    return store.keep_failure(Failure(piece, error, 5.0))
+    return store.failures.keep(Failure(piece, error, 5.0))
 
 
 @pytest.fixture
@@ -104,6 +104,6 @@ def test_what_is_another_tenants_costs_as_much_as_what_is_nobodys(store, work_of
 
 
 def test_what_the_database_does_is_seen(store, work_of, asked):
-    store.failure(keep_failure(store))
+    store.failures.one(keep_failure(store))
     assert "row" in asked
     assert any("FROM headrace_failures" in each for each in work_of("/v1/failures/99"))

@@ -23,7 +23,7 @@ from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.operating.tools import KafkaTools
 from headrace.ports import Connections
 from headrace.store import open_store
-from headrace.testing.log_twin import Row
+from headrace.testing.log_fake import Row
 
 pytestmark = pytest.mark.kafka
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -41,9 +41,9 @@ def tenant(topics):
 @pytest.fixture
 def store(tenant, tmp_path):
     with closing(open_store(f"sqlite:///{tmp_path}/store.db")) as store:
-        store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
-        store.add_tenant(Tenant(tenant))
-        store.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3})])
+        store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+        store.registry.add_tenant(Tenant(tenant))
+        store.progress.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3})])
         yield store
 
 
@@ -65,11 +65,11 @@ def failed(store, tenant):
     error = SliceError(False, "HandlerError", "no", offset=3, raw_value=b"3", raw_key=b"k")
     error = replace(error, timestamp_ms=1_700_000_000_123)
     piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 3, 5, 1)
-    return store.keep_failure(Failure(piece, error, 5.0))
+    return store.failures.keep(Failure(piece, error, 5.0))
 
 
 def position(store, tenant):
-    (found,) = store.load_positions([StreamId("score", tenant)])
+    (found,) = store.progress.load_positions([StreamId("score", tenant)])
     return found.next_offset
 
 

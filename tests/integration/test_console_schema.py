@@ -23,9 +23,9 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.store import open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.log_twin import LogTwin, Row
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.log_fake import MemoryLog, Row
+from headrace.testing.memory_store import MemoryStore
 
 pytestmark = pytest.mark.slow
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -37,7 +37,7 @@ class Tools:
     """Kafka in memory; nothing to send back."""
 
     def __init__(self):
-        self.kafka = LogTwin()
+        self.kafka = MemoryLog()
         self.kafka.create_topic("acme.visits", 2)
         for partition in (0, 1):
             self.kafka.append("acme.visits", partition, [Row(b"{}")] * 9)
@@ -46,20 +46,20 @@ class Tools:
         return nullcontext(self.kafka)
 
     def letters(self):
-        return nullcontext(DeadLettersTwin())
+        return nullcontext(MemoryDeadLetters())
 
     def send_back(self, stream, topic, *, generation, limit, dry_run):
         return Redriven(0, (), 0)
 
 
 def filled(store):
-    store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+    store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
     for tenant in ("acme", "bolt"):
-        store.add_tenant(Tenant(tenant))
-        store.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
+        store.registry.add_tenant(Tenant(tenant))
+        store.progress.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
         error = SliceError(False, "HandlerError", "no JSON", offset=3, raw_value=b"\xff\0")
         piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 3, 9, 1)
-        store.keep_failure(Failure(piece, error, 5.0))
+        store.failures.keep(Failure(piece, error, 5.0))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def service(tmp_path_factory):
 def document():
     """What an app says of itself; it needs no store to say it."""
     guard = Guard(None, SECRET)
-    return create_app(Parts(StoreTwin(), Tools(), guard, SECRET, SystemClock())).openapi()
+    return create_app(Parts(MemoryStore(), Tools(), guard, SECRET, SystemClock())).openapi()
 
 
 schema = schemathesis.openapi.from_dict(document()).exclude(path=ENDLESS)

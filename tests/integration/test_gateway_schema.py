@@ -1,4 +1,4 @@
-"""What the gateway's OpenAPI says is what it does: schemathesis over all of it, on twins of Kafka.
+"""What the gateway's OpenAPI says is what it does: schemathesis over all of it, on fakes of Kafka.
 
 The records go nowhere, since what becomes of them is tested elsewhere; the HTTP server, the door
 and the guard are the real ones.
@@ -33,7 +33,7 @@ from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
 from headrace.settings.doors import DoorsSettings
 from headrace.settings.gateway import GatewaySettings
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 CHECKS = (
     not_a_server_error,
@@ -96,8 +96,8 @@ class AllTopics:
 @pytest.fixture(scope="module")
 def gateway():
     """Address, and a key of a tenant."""
-    store = StoreTwin()
-    store.add_tenant(Tenant("acme"))
+    store = MemoryStore()
+    store.registry.add_tenant(Tenant("acme"))
     text, key = new_key(Role.SENDER, "acme", "test", SECRET, time.time())
     store.keys.add(key)
     app = gateway_app(rules_of(GATEWAY), Nowhere(), AllTopics())

@@ -35,7 +35,7 @@ from headrace.settings.gateway import GatewaySettings
 from headrace.sinks import SqlTable
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.telemetry.spans import Spans
-from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.engine_fake import InProcessEngine
 
 pytestmark = pytest.mark.kafka
 SECRET = b"s" * 40
@@ -54,7 +54,7 @@ def told():
 @pytest.fixture
 def store(tmp_path):
     made = open_store(f"sqlite:///{tmp_path}/store.db")
-    made.add_tenant(Tenant("acme"))
+    made.registry.add_tenant(Tenant("acme"))
     yield made
     made.close()
 
@@ -104,7 +104,7 @@ def driver(kafka, store, name, tmp_path, told):
     )
     log = KafkaLog(connections.kafka)
     deployment = Deployment("seen", "m.py", "0" * 64, seen.topic)
-    store.deploy(deployment)
+    store.registry.deploy(deployment)
     made = Driver(Parts(store, log, engine, letters.open(connections), SystemClock()), "run")
     made.reporter.tracing = told[0]
     seen.sink.prepare(Site(connections, store.positions))

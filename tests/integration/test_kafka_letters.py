@@ -29,8 +29,8 @@ from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_contract import letter
-from headrace.testing.engine_twin import InProcessEngine
-from headrace.testing.log_twin import Row
+from headrace.testing.engine_fake import InProcessEngine
+from headrace.testing.log_fake import Row
 from headrace.use_cases import use_case
 
 pytestmark = pytest.mark.kafka
@@ -163,13 +163,13 @@ def test_a_letter_of_the_driver_is_the_record_as_it_came(topics, letters, tmp_pa
         connections, KafkaReaderFactory(), SqlPositionsFactory(), KafkaDeadLettersFactory()
     )
     with closing(open_store(url)) as store, closing(KafkaLog(topics.config)) as log:
-        store.deploy(deployment)
-        store.add_tenant(Tenant("acme"))
+        store.registry.deploy(deployment)
+        store.registry.add_tenant(Tenant("acme"))
         driver = Driver(Parts(store, log, engine, letters, SystemClock()), "run1", Limits())
         engine.take(keep, deployment)
         driver.take(keep, deployment)
         give_up_s = time.monotonic() + 40
-        while [each.next_offset for each in store.load_positions()] != [1]:
+        while [each.next_offset for each in store.progress.load_positions()] != [1]:
             assert time.monotonic() < give_up_s, driver.rows()
             driver.turn()
         engine.close()

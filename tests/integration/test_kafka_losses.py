@@ -1,6 +1,6 @@
 """Records that a real Kafka lost, under a driver that runs: told exactly, and nobody else's matter.
 
-The engine is the twin, which runs the real task code with the real reader; there is no Spark here.
+The engine is the fake, which runs the real task code with the real reader; there is no Spark here.
 """
 
 import time
@@ -19,8 +19,8 @@ from headrace.model.streams import DataLossPolicy, StreamId, Tenant
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.log_contract import numbered
 from headrace.use_cases import use_case
@@ -45,7 +45,7 @@ class Service:
             connections,
             KafkaReaderFactory(Patience(idle_s=3.0, look_s=0.2)),
             SqlPositionsFactory(),
-            DeadLettersTwin(),
+            MemoryDeadLetters(),
         )
         keep = use_case(
             topic=f"{{tenant}}.{self.name}",
@@ -54,11 +54,11 @@ class Service:
             guarantee="at-least-once",
         )(self.note)
         deployment = Deployment("keep", "m.py", "0" * 64, keep.topic, data_loss=policy)
-        self.store.deploy(deployment)
+        self.store.registry.deploy(deployment)
         for tenant in self.seen:
             topics.make_named(self.topic(tenant))
-            self.store.add_tenant(Tenant(tenant))
-        parts = Parts(self.store, self.log, self.engine, DeadLettersTwin(), SystemClock())
+            self.store.registry.add_tenant(Tenant(tenant))
+        parts = Parts(self.store, self.log, self.engine, MemoryDeadLetters(), SystemClock())
         self.driver = Driver(parts, "run1", Limits())
         self.engine.take(keep, deployment)
         self.driver.take(keep, deployment)
@@ -82,12 +82,12 @@ class Service:
             self.driver.turn()
 
     def stream(self):
-        return next(each for each in self.store.streams() if each.id == ACME)
+        return next(each for each in self.store.registry.streams() if each.id == ACME)
 
     def notes(self):
         return [
             (each.slice.lane.partition, each.slice.from_offset, each.slice.until_offset)
-            for each in self.store.failures(ACME)
+            for each in self.store.failures.every(ACME)
             if each.state is FailureState.SKIPPED
         ]
 
@@ -106,7 +106,7 @@ class Service:
         self.send("bolt", 2)
         self.until(lambda: len(self.seen["bolt"]) == sent + 2)
         assert self.seen["bolt"] == [(0, offset) for offset in range(sent + 2)]
-        assert self.store.failures(StreamId("keep", "bolt")) == []
+        assert self.store.failures.every(StreamId("keep", "bolt")) == []
 
     def close(self):
         self.engine.close()
@@ -193,7 +193,7 @@ def test_a_topic_deleted_under_a_task_is_waited_for_alone(service, policy):
     running.until(
         lambda: any(row.stream == ACME and row.state == "waiting" for row in running.driver.rows())
     )
-    assert running.store.failures(only_open=True) == []
+    assert running.store.failures.every(only_open=True) == []
     running.bolt_is_undisturbed()
 
 

@@ -12,7 +12,7 @@ from headrace.connectors.kafka import KafkaSliceReader
 from headrace.connectors.kafka.rounds import Patience
 from headrace.testing.kafka_topics import until
 from headrace.testing.log_contract import failure, numbered, piece, values
-from headrace.testing.log_twin import Row
+from headrace.testing.log_fake import Row
 
 pytestmark = pytest.mark.kafka
 HASTY = Patience(idle_s=1.0, look_s=0.2)

@@ -55,10 +55,10 @@ sink.open(site).write([Effect((piece,), (1,), pa.table({"lead": ["a"], "score": 
 @pytest.fixture
 def store(tmp_path):
     made = open_store(f"sqlite:///{tmp_path}/store.db")
-    made.deploy(Deployment("score", "score.py", "0", "{tenant}.visits"))
-    made.add_tenant(Tenant("acme"))
-    made.hold([_STREAM])
-    made.start_lanes([LaneStart(_STREAM, "id", {0: 0})])
+    made.registry.deploy(Deployment("score", "score.py", "0", "{tenant}.visits"))
+    made.registry.add_tenant(Tenant("acme"))
+    made.membership.hold([_STREAM])
+    made.progress.start_lanes([LaneStart(_STREAM, "id", {0: 0})])
     yield made
     made.close()
 
@@ -92,13 +92,13 @@ def test_a_task_killed_before_its_commit_leaves_nothing_and_its_slice_can_run_ag
         assert task.stdout.readline() == "written\n"
         task.send_signal(signal.SIGKILL)
     assert _rows(site) == []
-    assert [each.next_offset for each in store.load_positions()] == [0]
+    assert [each.next_offset for each in store.progress.load_positions()] == [0]
     assert _SINK.open(site).write([_effect()])[0].committed
     assert _rows(site) == [("a", 5)]
 
 
 def test_a_zombie_writes_nothing_once_another_driver_holds_the_stream(site, store):
-    epoch = store.hold([_STREAM])[_STREAM]
+    epoch = store.membership.hold([_STREAM])[_STREAM]
     assert _SINK.open(site).write([_effect(epoch=1)])[0].superseded
     assert _rows(site) == []
     assert _SINK.open(site).write([_effect(epoch)])[0].committed

@@ -21,7 +21,7 @@ from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -34,12 +34,12 @@ TOPIC = "{tenant}.visits"
 def site(tmp_path):
     url = f"sqlite:///{tmp_path / 'store.db'}"
     store = open_store(url)
-    store.deploy(Deployment("quick", "m.py", "0" * 64, TOPIC))
+    store.registry.deploy(Deployment("quick", "m.py", "0" * 64, TOPIC))
     for name in ("acme", "bolt"):
-        store.add_tenant(Tenant(name))
-    epochs = store.hold([StreamId("quick", name) for name in ("acme", "bolt")])
+        store.registry.add_tenant(Tenant(name))
+    epochs = store.membership.hold([StreamId("quick", name) for name in ("acme", "bolt")])
     for stream in epochs:
-        store.start_lanes([LaneStart(stream, "id", {0: 0})])
+        store.progress.start_lanes([LaneStart(stream, "id", {0: 0})])
     connections = Connections({"sasl.password": SECRET}, url, warehouse=str(tmp_path / "files"))
     yield store, connections, epochs
     store.close()
@@ -48,7 +48,7 @@ def site(tmp_path):
 @pytest.fixture
 def engine(spark, site):
     _, connections, _ = site
-    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
     made = SparkEngine(spark, tools)
     yield made
     made.close()
@@ -100,7 +100,7 @@ def test_at_most_once_survives_a_worker_killed_after_its_claim(engine, site, tmp
     (receipt,) = results(engine, 1)["w1"].receipts
     assert receipt.superseded
     assert receipt.error is None
-    position = store.load_positions([StreamId("quick", "acme")])[0]
+    position = store.progress.load_positions([StreamId("quick", "acme")])[0]
     assert position.next_offset == 10
     assert not list((tmp_path / "files").rglob("*.parquet"))
 
@@ -194,7 +194,7 @@ def test_a_dataframe_handler_at_most_once_moves_positions_first(engine, site):
 
     def looks(frame, _wave):
         at_call["records"] = frame.count()
-        at_call["positions"] = {each.next_offset for each in store.load_positions()}
+        at_call["positions"] = {each.next_offset for each in store.progress.load_positions()}
 
     take(engine, of_form_wave(looks, guarantee="at-most-once"))
     engine.start(wave(1, "acme", "bolt"))

@@ -16,7 +16,7 @@ from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -29,7 +29,7 @@ def engine(spark, tmp_path):
     url = f"sqlite:///{tmp_path / 'store.db'}"
     open_store(url).close()
     connections = Connections({}, url, warehouse=str(tmp_path / "files"))
-    letters = DeadLettersTwin()
+    letters = MemoryDeadLetters()
     tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), letters)
     made = SparkEngine(spark, tools)
     yield made

@@ -23,7 +23,7 @@ from headrace.sinks import ParquetFiles
 from headrace.spark.engine import SparkEngine, Tools
 from headrace.spark.heap import MOST_LOOSE
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -36,7 +36,7 @@ def tools(tmp_path):
     url = f"sqlite:///{tmp_path / 'store.db'}"
     open_store(url).close()
     connections = Connections({}, url, warehouse=str(tmp_path / "files"))
-    return Tools(connections, NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    return Tools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A driver on twins: real store, real planner, real task code; no Kafka, no Spark, no waiting."""
+"""A driver on in-memory fakes: real store, planner and task code; no Kafka, Spark or waiting."""
 
 from dataclasses import dataclass, field
 
@@ -14,9 +14,9 @@ from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.at_once import at_once
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import InProcessEngine
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.engine_fake import InProcessEngine
+from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory, Row
 from headrace.use_cases import use_case
 
 TOPIC = "{tenant}.visits"
@@ -27,7 +27,7 @@ class World:
     """Everything that outlives a driver, and the driver of the moment."""
 
     folder: object
-    log: LogTwin = field(default_factory=LogTwin)
+    log: MemoryLog = field(default_factory=MemoryLog)
     clock: FakeClock = field(default_factory=FakeClock)
     lives: int = 0
     #: (tenant, offset) in the order in which handlers saw them
@@ -41,7 +41,7 @@ class World:
         )
         self.use_cases = [self.make()]
         self.driver = None
-        self.dead_letters = DeadLettersTwin()
+        self.dead_letters = MemoryDeadLetters()
         self.mirror = None
         self.statistics = None
 
@@ -57,7 +57,7 @@ class World:
 
     def tenant(self, name, records=0, partitions=1):
         self.log.create_topic(f"{name}.visits", partitions)
-        self.store.add_tenant(Tenant(name))
+        self.store.registry.add_tenant(Tenant(name))
         self.send(name, records)
 
     def send(self, name, records, partition=0):
@@ -67,7 +67,7 @@ class World:
 
     def deploy(self, **options):
         for each in self.use_cases:
-            self.store.deploy(
+            self.store.registry.deploy(
                 Deployment(
                     each.name,
                     "m.py",
@@ -84,7 +84,7 @@ class World:
         self.lives += 1
         self.engine = InProcessEngine(
             self.connections,
-            ReaderTwinFactory(self.log),
+            MemoryReaderFactory(self.log),
             SqlPositionsFactory(),
             self.dead_letters,
         )
@@ -101,7 +101,9 @@ class World:
         self.driver = Driver(parts, f"run{self.lives}", Limits(), **chosen)
         self.driver.failing.chance = lambda: 0.5
         for each in self.use_cases:
-            deployment = next(d for d in self.store.deployments() if d.use_case == each.name)
+            deployment = next(
+                d for d in self.store.registry.deployments() if d.use_case == each.name
+            )
             self.engine.take(each, deployment)
             self.driver.take(each, deployment)
         return self.driver
@@ -122,7 +124,7 @@ class World:
 
     def positions(self, use_case_name="keep"):
         found = {}
-        for each in self.store.load_positions():
+        for each in self.store.progress.load_positions():
             if each.lane.use_case == use_case_name:
                 found[each.lane.tenant, each.lane.partition] = each.next_offset
         return found

@@ -29,7 +29,7 @@ def settings(**more):
 
 
 def deployment_of(store, name="one"):
-    return next(each for each in store.deployments() if each.use_case == name)
+    return next(each for each in store.registry.deployments() if each.use_case == name)
 
 
 def answers(store, folder, name="one", **more):
@@ -40,7 +40,7 @@ def answers(store, folder, name="one", **more):
 
 def after_look(monkeypatch, store, number, happens):
     """Let something happen right after the deployments were read so often."""
-    looks, look = [], store.deployments
+    looks, look = [], store.registry.deployments
 
     def looked():
         found = look()
@@ -49,4 +49,4 @@ def after_look(monkeypatch, store, number, happens):
             happens()
         return found
 
-    monkeypatch.setattr(store, "deployments", looked)
+    monkeypatch.setattr(store.registry, "deployments", looked)

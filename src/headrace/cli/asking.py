@@ -109,7 +109,7 @@ def ask_again(
         ConfigError: nobody can be asked.
         BrokerUnavailable: nobody knows how much it is, and nobody has said yes.
     """
-    removed = {each.id for each in store.streams() if each.state is State.REMOVED}
+    removed = {each.id for each in store.registry.streams() if each.state is State.REMOVED}
     if not removed & set(streams):
         return
     try:

@@ -111,7 +111,7 @@ def consoled(settings: Settings, folder: Path) -> Iterator[str]:
 
 def tell(settings: Settings, store: Store, url: str, *, insecure: bool) -> None:
     """Say where the console is, with a link that logs in if there was no key of an operator yet."""
-    key = None if insecure else first_key(store, secret_of(settings), SystemClock().now_s())
+    key = None if insecure else first_key(store.keys, secret_of(settings), SystemClock().now_s())
     if key is None:
         err.print(f"console  {url}", markup=False, highlight=False, soft_wrap=True)
         return

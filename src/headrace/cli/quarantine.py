@@ -46,7 +46,7 @@ from headrace.operating.quarantine import (
 )
 from headrace.operating.quarantine import retry as go_on
 from headrace.operating.quarantine import skip as go_on_behind
-from headrace.ports import Connections, DeadLetters, Store
+from headrace.ports import Connections, DeadLetters, Failures, Registry
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -77,11 +77,11 @@ def list_(
     """
     with store_of(config) as store:
         wanted = None if stream is None else stream_of(stream)
-        found = store.failures(wanted, only_open=not every, with_records=False)
+        found = store.failures.every(wanted, only_open=not every, with_records=False)
         if not found:
             out.print("no lane is stopped by a failure" if not every else "nothing ever failed")
             return
-        generations = {each.name: each.generation for each in store.tenants()}
+        generations = {each.name: each.generation for each in store.registry.tenants()}
         print_table(_table(found, generations if every else None))
 
 
@@ -127,8 +127,8 @@ def show(
     Example: `headrace quarantine show 7 --full`
     """
     with store_of(config) as store:
-        failure = store.failure(number)
-        if failure.slice.epoch < generation_of(store, failure.slice.lane.tenant):
+        failure = store.failures.one(number)
+        if failure.slice.epoch < generation_of(store.registry, failure.slice.lane.tenant):
             _say(f"{'tenant':<10} an earlier one of this name, which was removed")
         for heading, text in paragraphs(failure, full=full):
             first, *more = text.split("\n")
@@ -152,13 +152,13 @@ def retry(
     Example: `headrace quarantine retry 7 8`, or `headrace quarantine retry --stream acme/score`
     """
     with store_of(config) as store:
-        chosen = _chosen(store, numbers or [], stream, every=every)
-        _each(chosen, lambda failure: _retry_one(store, failure))
-        _tell_suspended(store, chosen)
+        chosen = _chosen(store.failures, numbers or [], stream, every=every)
+        _each(chosen, lambda failure: _retry_one(store.failures, failure))
+        _tell_suspended(store.registry, chosen)
 
 
-def _retry_one(store: Store, failure: Failure) -> None:
-    go_on(store, failure)
+def _retry_one(failures: Failures, failure: Failure) -> None:
+    go_on(failures, failure)
     _say(f"failure {failure.id}: {failure.slice.lane} goes on at offset {offsets(failure)}")
 
 
@@ -180,7 +180,7 @@ def skip(
     Example: `headrace quarantine skip 7 --yes`
     """
     with store_of(config) as store:
-        chosen = _chosen(store, numbers, None, every=False)
+        chosen = _chosen(store.failures, numbers, None, every=False)
         for failure in chosen:
             check_skip(store, failure, whole_slice=whole_slice)
             _say(consequence(failure))
@@ -188,12 +188,12 @@ def skip(
             words = ["--whole-slice"] if whole_slice else []
             confirm(config, "quarantine", "skip", *map(str, numbers), *words)
         with closing(_dead_letters(config)) as letters:
-            _each(chosen, lambda failure: _skip_one(store, letters, failure))
-        _tell_suspended(store, chosen)
+            _each(chosen, lambda failure: _skip_one(store.failures, letters, failure))
+        _tell_suspended(store.registry, chosen)
 
 
-def _skip_one(store: Store, letters: DeadLetters, failure: Failure) -> None:
-    go_on_behind(store, letters, failure)
+def _skip_one(failures: Failures, letters: DeadLetters, failure: Failure) -> None:
+    go_on_behind(failures, letters, failure)
     _say(f"failure {failure.id}: {failure.slice.lane} goes on behind offset {offsets(failure)}")
 
 
@@ -214,9 +214,9 @@ def redrive(
     Example: `headrace quarantine redrive acme/score --limit 100 --dry-run`
     """
     with store_of(config) as store:
-        found = live_stream(store, stream_of(stream))
+        found = live_stream(store.registry, stream_of(stream))
         connections = with_seal_key(_connections(config), store)
-        generation = generation_of(store, found.id.tenant)
+        generation = generation_of(store.registry, found.id.tenant)
         send = partial(send_back, connections, found.id, found.topic, generation=generation)
         if not (yes or dry_run):
             limit = _agreed(send(limit=limit, dry_run=True).sent, limit, found.id, config)
@@ -250,14 +250,14 @@ def _dead_letters(config: Path) -> DeadLetters:
 
 
 def _chosen(
-    store: Store, numbers: Sequence[int], stream: str | None, *, every: bool
+    failures: Failures, numbers: Sequence[int], stream: str | None, *, every: bool
 ) -> list[Failure]:
     """The failures a person means; all of them are looked up before anything is done."""
     if sum((bool(numbers), stream is not None, every)) != 1:
         raise ConfigError("name failures by their ids, or by --stream, or all of them by --all")
     if numbers:
-        return [store.failure(number) for number in dict.fromkeys(numbers)]
-    return store.failures(None if stream is None else stream_of(stream), only_open=True)
+        return [failures.one(number) for number in dict.fromkeys(numbers)]
+    return failures.every(None if stream is None else stream_of(stream), only_open=True)
 
 
 def _each(chosen: Sequence[Failure], do: Callable[[Failure], None]) -> None:
@@ -274,8 +274,8 @@ def _each(chosen: Sequence[Failure], do: Callable[[Failure], None]) -> None:
         raise ConfigError("\n".join(str(each) for each in refused))
 
 
-def _tell_suspended(store: Store, chosen: Sequence[Failure]) -> None:
-    for stream in suspended(store, chosen):
+def _tell_suspended(registry: Registry, chosen: Sequence[Failure]) -> None:
+    for stream in suspended(registry, chosen):
         why = f" ({stream.reason})" if stream.reason else ""
         tenant, use_case = stream.id.tenant, stream.id.use_case
         _say(

@@ -100,7 +100,7 @@ def _chosen(store: Store, what: str) -> list[StreamId]:
         return [stream_of(what)]
     found = [
         each.id
-        for each in store.streams()
+        for each in store.registry.streams()
         if each.id.tenant == what
         and each.state is not State.REMOVED
         and RERUN_MARK not in each.id.use_case

@@ -96,11 +96,11 @@ class _Listed:
 
 def _listed(store: Store, log: Log, now_s: float) -> Iterator[_Listed]:
     told, stopped = newest(store.statistics.reports()), defaultdict[StreamId, list[Failure]](list)
-    for failure in store.failures(only_open=True, with_records=False):
+    for failure in store.failures.every(only_open=True, with_records=False):
         stopped[failure.slice.lane.stream].append(failure)
     found = lags(store, log)
     # After the streams: somebody may just now be added.
-    tenants = {tenant.name: tenant for tenant in store.tenants()}
+    tenants = {tenant.name: tenant for tenant in store.registry.tenants()}
     for lag in found:
         name = lag.stream.id
         word = told.get(name)
@@ -124,7 +124,7 @@ def add(
     with store_of(config) as store:
         stream = StreamId(use_case, tenant)
         ask_again(store, [stream], config, yes, "streams", "add", tenant, use_case)
-        store.add_stream(stream)
+        store.registry.add_stream(stream)
         out.print(f"stream {tenant}/{use_case} added")
 
 
@@ -145,8 +145,11 @@ def resume(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT
     """
     stream = StreamId(use_case, tenant)
     with store_of(config) as store:
-        store.set_stream_state(stream, State.ACTIVE)
-        if any(each.name == tenant and each.state is State.SUSPENDED for each in store.tenants()):
+        store.registry.set_stream_state(stream, State.ACTIVE)
+        if any(
+            each.name == tenant and each.state is State.SUSPENDED
+            for each in store.registry.tenants()
+        ):
             out.print(
                 f"stream {stream} may go on, but its tenant {tenant} is suspended: nothing of it "
                 f"runs before 'headrace tenants resume {tenant}'",
@@ -201,12 +204,12 @@ def seek(
             if not yes:
                 words = ("streams", "seek", tenant, use_case, "--to", to)
                 agree_to(plan, lambda: planned(store, log, stream, plan.offsets), config, *words)
-        carry_out(store, plan)
+        carry_out(store.progress, plan)
         shown = ", ".join(f"{number}:{offset}" for number, offset in sorted(plan.offsets.items()))
         out.print(f"stream {stream} reads next at {shown}")
 
 
 def _set_state(config: Path, stream: StreamId, state: State) -> None:
     with store_of(config) as store:
-        store.set_stream_state(stream, state)
+        store.registry.set_stream_state(stream, state)
         out.print(f"stream {stream} is {state.value}")

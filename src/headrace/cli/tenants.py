@@ -51,7 +51,7 @@ def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """
     with store_of(config) as store:
         table = Table("tenant", "state", "weight", "records/s", "bytes/s", "burst", box=None)
-        for each in store.tenants():
+        for each in store.registry.tenants():
             table.add_row(
                 each.name,
                 each.state.value,
@@ -82,11 +82,13 @@ def add(  # noqa: PLR0913, PLR0917 - options of a command
     """
     with store_of(config) as store:
         throttle = _throttle(records_per_s, bytes_per_s, burst_s)
-        for_all = [each.use_case for each in store.deployments() if each.all_tenants]
+        for_all = [each.use_case for each in store.registry.deployments() if each.all_tenants]
         begin = [StreamId(each, name) for each in for_all]
-        if any(each.name == name and each.state is State.REMOVED for each in store.tenants()):
+        if any(
+            each.name == name and each.state is State.REMOVED for each in store.registry.tenants()
+        ):
             ask_again(store, begin, config, yes, "tenants", "add", *_said(name, weight, throttle))
-        store.add_tenant(Tenant(name, weight=weight, throttle=throttle))
+        store.registry.add_tenant(Tenant(name, weight=weight, throttle=throttle))
         out.print(f"tenant {name} added")
 
 
@@ -97,7 +99,7 @@ def suspend(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
     Example: `headrace tenants suspend acme`
     """
     with store_of(config) as store:
-        store.set_tenant_state(name, State.SUSPENDED)
+        store.registry.set_tenant_state(name, State.SUSPENDED)
         out.print(f"tenant {name} is suspended")
 
 
@@ -108,9 +110,9 @@ def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
     Example: `headrace tenants resume acme`
     """
     with store_of(config) as store:
-        store.set_tenant_state(name, State.ACTIVE)
+        store.registry.set_tenant_state(name, State.ACTIVE)
         out.print(f"tenant {name} is active")
-        for each in store.streams():
+        for each in store.registry.streams():
             if each.id.tenant == name and each.state is State.SUSPENDED:
                 why = f" ({each.reason})" if each.reason else ""
                 more = f"'headrace streams resume {name} {each.id.use_case}'"
@@ -129,10 +131,10 @@ def remove(name: Name, yes: YesOption = False, config: ConfigOption = DEFAULT_CO
     Example: `headrace tenants remove acme`
     """
     with store_of(config) as store:
-        known = [tenant for tenant in store.tenants() if tenant.name == name]
+        known = [tenant for tenant in store.registry.tenants() if tenant.name == name]
         if not yes and known and known[0].state is not State.REMOVED:
             ask_removal(store, name, config, "tenants", "remove", name)
-        store.set_tenant_state(name, State.REMOVED)
+        store.registry.set_tenant_state(name, State.REMOVED)
         out.print(f"tenant {name} is removed")
 
 
@@ -147,7 +149,7 @@ def weigh(
     Example: `headrace tenants weigh acme 3`
     """
     with store_of(config) as store:
-        store.set_weight(name, weight)
+        store.registry.set_weight(name, weight)
         out.print(f"tenant {name} has weight {weight:g}")
 
 
@@ -168,7 +170,7 @@ def throttle(
     """
     with store_of(config) as store:
         chosen = _throttle(records_per_s, bytes_per_s, burst_s)
-        store.set_throttle(name, chosen)
+        store.registry.set_throttle(name, chosen)
         limits = [
             f"{limit:g} {unit if limit != 1 else unit.removesuffix('s')} a second"
             for limit, unit in ((records_per_s, "records"), (bytes_per_s, "bytes"))

@@ -49,7 +49,7 @@ def list_(as_json: JsonOption = False, config: ConfigOption = DEFAULT_CONFIG) ->
     Example: `headrace use-cases list`
     """
     with store_of(config) as store:
-        deployments = store.deployments()
+        deployments = store.registry.deployments()
         found = standings_now(store, deployments, time.time())
         if as_json:
             print_json([_row(deployment, found[deployment.use_case]) for deployment in deployments])
@@ -104,12 +104,12 @@ def resume(
     Example: `headrace use-cases resume score`
     """
     with store_of(config) as store:
-        if name not in {deployment.use_case for deployment in store.deployments()}:
+        if name not in {deployment.use_case for deployment in store.registry.deployments()}:
             raise UnknownName(f"there is no use case {name}; 'headrace use-cases list' shows them")
         count = 0
-        for stream in store.streams():
+        for stream in store.registry.streams():
             if stream.id.use_case == name and Stopper.FAILURE in stream.stopped_by:
-                store.set_stream_state(stream.id, State.ACTIVE, by=Stopper.FAILURE)
+                store.registry.set_stream_state(stream.id, State.ACTIVE, by=Stopper.FAILURE)
                 # Who had stopped its stream by hand besides has to resume it too.
                 count += stream.stopped_by == {Stopper.FAILURE}
         out.print(f"streams of {name} resumed: {count}", highlight=False)
@@ -142,9 +142,11 @@ def deploy(
     with store_of(config) as store:
         settings, folder = settings_and_folder(config)
         offer = check(settings, folder, only=name)
-        changed = {deployment.use_case for deployment in deploy_into(settings, offer, store, name)}
+        changed = {
+            deployment.use_case for deployment in deploy_into(settings, offer, store.registry, name)
+        }
         names = list(offer.use_cases) if name is None else [name]
-        deployments = asked_again(store, names, names if no_wait else changed)
+        deployments = asked_again(store.registry, names, names if no_wait else changed)
         found = (
             standings_now(store, deployments, time.time())
             if no_wait

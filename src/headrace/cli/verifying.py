@@ -35,7 +35,7 @@ def verify(config: ConfigOption = DEFAULT_CONFIG) -> None:
         for stream, fault in faults:
             err.print(f"{stream}: {fault}", markup=False, highlight=False)
         lanes = sum(len(each.positions) for each in rows)
-        pending = len(store.pending_intents())
+        pending = len(store.progress.pending_intents())
         out.print(
             f"{counted(len(rows), 'stream')}, {counted(lanes, 'lane')}, "
             f"{counted(pending, 'recorded wave')} to run again, {counted(len(faults), 'fault')}",

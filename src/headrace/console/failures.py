@@ -29,7 +29,7 @@ from headrace.operating.quarantine import (
     skip,
     suspended,
 )
-from headrace.ports import Store
+from headrace.ports import Failures
 
 router = APIRouter(route_class=GuardedRoute, tags=["failures"])
 
@@ -62,9 +62,11 @@ def list_failures(
         part = _Part(first, only_open=only_open, current=caller.tenant is not None)
         # Of one tenant there are few, and those of all others need not be read to find them.
         found = (
-            _every(desk.store, None, part)
+            _every(desk.store.failures, None, part)
             if of_tenant is None
-            else merge(*(_every(desk.store, each, part) for each in streams), key=number_of)
+            else merge(
+                *(_every(desk.store.failures, each, part) for each in streams), key=number_of
+            )
         )
         for each in found:
             lane = each.slice.lane
@@ -85,11 +87,11 @@ class _Part:
     current: bool
 
 
-def _every(store: Store, stream: StreamId | None, part: _Part) -> Iterator[Failure]:
+def _every(failures: Failures, stream: StreamId | None, part: _Part) -> Iterator[Failure]:
     """Failures behind an id, without records, as many at a time as anybody wants at once."""
     after = part.after
     while True:
-        found = store.failures(
+        found = failures.every(
             stream,
             only_open=part.only_open,
             with_records=False,
@@ -120,7 +122,7 @@ def retry_failure(
 ) -> Response:
     """Let its lane go on at the record, once the cause is mended."""
     failure = _own(request, desk, caller, number)
-    retry(desk.store, failure)
+    retry(desk.store.failures, failure)
     return _decided(desk, failure)
 
 
@@ -139,7 +141,7 @@ async def skip_failure(
         failure = _own(request, desk, caller, number)
         check_skip(desk.store, failure, whole_slice=whole_slice)
         with desk.tools.letters() as letters:
-            skip(desk.store, letters, failure)
+            skip(desk.store.failures, letters, failure)
         return _decided(desk, failure)
 
     return await desk.at_kafka.decide(caller, decide)
@@ -154,7 +156,7 @@ def _own(request: Request, desk: Desk, caller: Caller, number: int) -> Failure:
     """The failure, if the caller may know that it is there."""
     try:
         # One of another tenant takes no longer to refuse than one that never was.
-        failure = desk.store.failure(number, caller.tenant)
+        failure = desk.store.failures.one(number, caller.tenant)
     except UnknownName:
         raise not_there("failure", number) from None
     if not sees(caller, failure.slice.lane.tenant):
@@ -165,13 +167,13 @@ def _own(request: Request, desk: Desk, caller: Caller, number: int) -> Failure:
 
 def _decided(desk: Desk, before: Failure) -> Response:
     seen = desk.watcher.changed()
-    failure = desk.store.failure(number_of(before))
-    stopped = next(suspended(desk.store, [failure]), None)
+    failure = desk.store.failures.one(number_of(before))
+    stopped = next(suspended(desk.store.registry, [failure]), None)
     why = None if stopped is None else stopped.reason or "it was suspended"
     return answer(
         {
             "failure": _row(seen, failure),
-            "next_offset": next_offset(desk.store, failure),
+            "next_offset": next_offset(desk.store.progress, failure),
             "suspended": why,
         }
     )

@@ -23,7 +23,7 @@ from headrace.doors.secret import secret_of
 from headrace.doors.serving import Listening, serving
 from headrace.model.credentials import Role
 from headrace.operating.tools import Tools
-from headrace.ports import Clock, Store
+from headrace.ports import Clock, Keys, Store
 from headrace.settings import Settings
 
 #: seeks name a few offsets, keys a label; nothing here is longer
@@ -96,12 +96,12 @@ def console_serving(app: FastAPI, listening: Listening) -> Iterator[str]:
             view.end()
 
 
-def first_key(store: Store, secret: bytes, now_s: float) -> str | None:
+def first_key(keys: Keys, secret: bytes, now_s: float) -> str | None:
     """A key of an operator if none works, to be shown once; None if there is one."""
-    if any(each.role is Role.OPERATOR and each.works(now_s) for each in store.keys.every()):
+    if any(each.role is Role.OPERATOR and each.works(now_s) for each in keys.every()):
         return None
     text, key = new_key(Role.OPERATOR, None, "made at the first start", secret, now_s)
-    store.keys.add(key)
+    keys.add(key)
     return text
 
 

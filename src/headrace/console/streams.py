@@ -91,7 +91,7 @@ def put_stream(
     current = _known(desk, stream)
     check_match(etag_of(_changeable(current)), if_match, None)
     if current.state is not state or (current.stopped_by and by not in current.stopped_by):
-        desk.store.set_stream_state(stream, state, by=by)
+        desk.store.registry.set_stream_state(stream, state, by=by)
     return _shown(desk, desk.watcher.changed(), stream)
 
 
@@ -132,11 +132,11 @@ async def put_positions(
     wanted = {int(number): offset for number, offset in asked.offsets.items()}
 
     def decide() -> Response:
-        live_stream(desk.store, _known(desk, stream).id)
+        live_stream(desk.store.registry, _known(desk, stream).id)
         with desk.tools.log() as log:
             plan = planned(desk.store, log, stream, wanted)
         if not asked.dry_run:
-            carry_out(desk.store, plan)
+            carry_out(desk.store.progress, plan)
             desk.watcher.changed()
         return answer(_sought(plan))
 
@@ -158,11 +158,11 @@ async def redrive_stream(
     how = asked or RedriveAsked()
 
     def decide() -> Response:
-        found = live_stream(desk.store, _known(desk, StreamId(use_case, tenant)).id)
+        found = live_stream(desk.store.registry, _known(desk, StreamId(use_case, tenant)).id)
         done = desk.tools.send_back(
             found.id,
             found.topic,
-            generation=generation_of(desk.store, tenant),
+            generation=generation_of(desk.store.registry, tenant),
             limit=how.limit,
             dry_run=how.dry_run,
         )
@@ -173,7 +173,7 @@ async def redrive_stream(
 
 def _set_state(desk: Desk, caller: Caller, stream: StreamId, state: State) -> Response:
     _known(desk, stream)
-    desk.store.set_stream_state(stream, state, by=stopper_of(caller))
+    desk.store.registry.set_stream_state(stream, state, by=stopper_of(caller))
     return _shown(desk, desk.watcher.changed(), stream)
 
 
@@ -187,7 +187,7 @@ def _sought(plan: Seek) -> Values:
 
 
 def _known(desk: Desk, stream: StreamId) -> Stream:
-    found = next((each for each in desk.store.streams() if each.id == stream), None)
+    found = next((each for each in desk.store.registry.streams() if each.id == stream), None)
     if found is None:
         raise not_there("stream", stream)
     return found
@@ -208,7 +208,7 @@ def _shown(desk: Desk, snapshot: Snapshot, wanted: StreamId) -> Response:
         raise not_there("stream", wanted)
     figures = snapshot.figures.get(wanted)
     ends = {} if figures is None else {each.partition: each.end for each in figures.lanes}
-    still = desk.store.failures(wanted, only_open=True, with_records=False)
+    still = desk.store.failures.every(wanted, only_open=True, with_records=False)
     stopped = {each.slice.lane.partition: each.id for each in still}
     lanes = [
         {
@@ -217,7 +217,7 @@ def _shown(desk: Desk, snapshot: Snapshot, wanted: StreamId) -> Response:
             "end": end if (end := ends.get(each.lane.partition, -1)) >= 0 else None,
             "failure": stopped.get(each.lane.partition),
         }
-        for each in desk.store.load_positions([wanted])
+        for each in desk.store.progress.load_positions([wanted])
     ]
     row = {**snapshot.stream_row(stream), "lanes": lanes}
     return answer(row, etag=etag_of(_changeable(stream)))

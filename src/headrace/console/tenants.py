@@ -91,10 +91,10 @@ def put_tenant(
         if before is None or not there:
             # Two that add it at once: the second is refused with 409, and may read it then.
             added = _as_asked(Tenant(tenant), asked)
-            desk.store.add_tenant(added, at_s=desk.clock.now_s())
+            desk.store.registry.add_tenant(added, at_s=desk.clock.now_s())
             return _shown(desk.watcher.changed(), tenant, 201)
         after = _as_asked(before, asked)
-        if after == before or desk.store.change_tenant(before, after):
+        if after == before or desk.store.registry.change_tenant(before, after):
             return _shown(desk.watcher.changed(), tenant)
     raise Problem(409, "conflict", f"tenant {tenant} is being changed by others; try again")
 
@@ -107,7 +107,7 @@ def delete_tenant(desk: AtDesk, tenant: TenantName, if_match: IfMatch = None) ->
         if before.state is State.REMOVED:
             return Response(status_code=204)
         check_match(etag_of(changeable(before)), if_match, None)
-        if desk.store.change_tenant(before, replace(before, state=State.REMOVED)):
+        if desk.store.registry.change_tenant(before, replace(before, state=State.REMOVED)):
             desk.watcher.changed()
             return Response(status_code=204)
     raise Problem(409, "conflict", f"tenant {tenant} is being changed by others; try again")
@@ -129,7 +129,7 @@ def resume_tenant(desk: AtDesk, caller: Entered, tenant: TenantName) -> Response
 
 
 def _set_state(desk: Desk, caller: Caller, tenant: str, state: State) -> Response:
-    desk.store.set_tenant_state(_known(desk, tenant).name, state, by=stopper_of(caller))
+    desk.store.registry.set_tenant_state(_known(desk, tenant).name, state, by=stopper_of(caller))
     return _shown(desk.watcher.changed(), tenant)
 
 
@@ -164,4 +164,4 @@ def _known(desk: Desk, name: str) -> Tenant:
 
 def _find(desk: Desk, name: str) -> Tenant | None:
     """The tenant as it is now; a snapshot may be a second old."""
-    return next((each for each in desk.store.tenants() if each.name == name), None)
+    return next((each for each in desk.store.registry.tenants() if each.name == name), None)

@@ -239,13 +239,16 @@ class Watcher:
         version, revision, began_s = self._version, store.revision(), self._clock.monotonic_s()
         moved = before is None or revision != before.revision
         if before is None or moved:
-            tenants, deployments = _by_name(store.tenants()), tuple(store.deployments())
-            failures: Sequence[Failure] = store.failures(only_open=True, with_records=False)
+            tenants, deployments = (
+                _by_name(store.registry.tenants()),
+                tuple(store.registry.deployments()),
+            )
+            failures: Sequence[Failure] = store.failures.every(only_open=True, with_records=False)
         else:
             tenants, deployments = before.snapshot.tenants, before.snapshot.deployments
             failures = before.snapshot.failures
         if before is None or moved or began_s >= before.holders_until_s:
-            streams, holders_until_s = _in_order(store.streams()), began_s + HOLDERS_S
+            streams, holders_until_s = _in_order(store.registry.streams()), began_s + HOLDERS_S
         else:
             streams, holders_until_s = before.snapshot.streams, before.holders_until_s
         reports = tuple(store.statistics.reports())

@@ -122,11 +122,11 @@ class Committer:
         if not claims(result):
             return ()
         streams = {piece.lane.stream for piece in result.wave.slices}
-        known = self.store.load_positions(streams) if is_unclear(result) else []
+        known = self.store.progress.load_positions(streams) if is_unclear(result) else []
         at = {position.lane: position for position in known}
         found = lost_claims(result, at, self.clock.now_s())
         if found:
-            self.store.note_failures(found)
+            self.store.failures.note(found)
         for failure in found:
             log.warning(
                 "records may be lost", **of_slice(failure.slice), error=failure.error.message

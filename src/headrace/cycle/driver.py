@@ -144,13 +144,21 @@ class Driver:
         store, clock = self.parts.store, self.parts.clock
         self.versions = Versions(self.parts.engine)
         self.reach = Reach(clock)
-        self.leases = Leases(store, self.name, self.lease_s)
-        losses = Losses(store, self.board, self.reporter, clock)
+        self.leases = Leases(store.membership, self.name, self.lease_s)
+        losses = Losses(store.registry, store.progress, self.board, self.reporter, clock)
         asking = self.threads("log")
         self.observer = Observer(store, self.board, self.leases, losses, self.parts.log, asking)
         letters = Letters(self.parts.dead_letters, self.threads("letters"))
-        self.failing = Failing(store, letters, self.board, self.reporter, clock)
-        self.recorded = RecordedWaves(store, self.board, clock, self.name)
+        self.failing = Failing(
+            store.failures,
+            store.positions,
+            store.progress,
+            letters,
+            self.board,
+            self.reporter,
+            clock,
+        )
+        self.recorded = RecordedWaves(store.progress, self.board, clock, self.name)
         self.committer = Committer(store, self.board, self.recorded, clock)
         self.applier = Applier(
             self.board,
@@ -317,7 +325,7 @@ class Driver:
                 raise
         if self.versions.crowded:
             flying = [flight.wave for flight in self.board.flights.values()]
-            recorded = self.parts.store.pending_intents()
+            recorded = self.parts.store.progress.pending_intents()
             self.versions.keep([*flying, *recorded], self.board.streams)
         self.reach.asks(Server.KAFKA)
         self.observer.topics(now_s)

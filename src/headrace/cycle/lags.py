@@ -12,7 +12,7 @@ from datetime import datetime
 
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.streams import State, Stream, StreamId
-from headrace.ports import Log, Store, TopicInfo, TopicPartition
+from headrace.ports import Log, Registry, Store, TopicInfo, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,16 @@ class StreamLag:
 
 def lags(store: Store, log: Log, tenant: str | None = None) -> list[StreamLag]:
     """Every stream, or those of one tenant, with what Kafka says of its topic now."""
-    states = {each.name: each.state for each in store.tenants()}
-    streams = [stream for stream in store.streams() if tenant in (None, stream.id.tenant)]
+    states = {each.name: each.state for each in store.registry.tenants()}
+    streams = [stream for stream in store.registry.streams() if tenant in (None, stream.id.tenant)]
     known = log.topics({each.topic for each in streams})
     asked = [
         TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions
     ]
     ends, starts = log.end_offsets(asked), log.start_offsets(asked)
-    until = {each.use_case: each.until for each in store.deployments()}
+    until = {each.use_case: each.until for each in store.registry.deployments()}
     positions: dict[StreamId, dict[int, int]] = {}
-    for each in store.load_positions():
+    for each in store.progress.load_positions():
         positions.setdefault(each.lane.stream, {})[each.lane.partition] = each.next_offset
     return [
         StreamLag(
@@ -112,13 +112,13 @@ class StreamLog:
     ends: dict[int, int]
 
 
-def stream_log(store: Store, log: Log, stream: StreamId) -> StreamLog:
+def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
     """The topic of a stream, and where it starts and ends.
 
     Raises:
         UnknownName: there is no such stream.
     """
-    found = next((each for each in store.streams() if each.id == stream), None)
+    found = next((each for each in registry.streams() if each.id == stream), None)
     if found is None:
         raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
     # The topic first: of one that is made again meanwhile the id is not that of the offsets.

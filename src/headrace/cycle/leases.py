@@ -19,7 +19,7 @@ import structlog
 
 from headrace.model.streams import State, Stream
 from headrace.policies.leases import Share, Watched, dead, may_inherit, share, watched
-from headrace.ports import Store
+from headrace.ports import Membership
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +31,7 @@ BEATS = 5
 class Leases:
     """A driver's membership."""
 
-    store: Store
+    membership: Membership
     #: unique among the drivers of a store; the next one of this name replaces this one
     name: str
     #: silence after which a driver is taken for dead
@@ -71,7 +71,7 @@ class Leases:
             StoreUnavailable: it is done in the next turn.
         """
         if self._number is not None and self._is_time(now_s):
-            self.store.beat(self.name, self._number)
+            self.membership.beat(self.name, self._number)
             self._beat_at_s = now_s
 
     def _is_time(self, now_s: float) -> bool:
@@ -79,7 +79,7 @@ class Leases:
 
     def confirm(self, now_s: float) -> None:
         """Beat at once, and look at the others; what that tells, the next ``look`` says."""
-        peers = self.store.beat(self.name, self.number)
+        peers = self.membership.beat(self.name, self.number)
         if not peers:
             log.warning("this driver was given up for dead; it joins again", driver=self.name)
             self._number, self._seen = None, {}
@@ -93,7 +93,7 @@ class Leases:
 
     def _join(self, loaded: frozenset[str], now_s: float) -> None:
         self._news = True
-        self._number = self.store.join(self.name, loaded)
+        self._number = self.membership.join(self.name, loaded)
         self._loaded = loaded
         self.confirm(now_s)
 
@@ -116,7 +116,7 @@ class Leases:
     def leave(self) -> None:
         """Give everything back; for a driver that has drained."""
         if self._number is not None:
-            self.store.leave(self.name, self._number)
+            self.membership.leave(self.name, self._number)
             self._number = None
 
     def _inherit(self) -> None:
@@ -130,7 +130,7 @@ class Leases:
                 continue
             # Should the answer be lost, it may be the heir all the same.
             self._news = True
-            if self.store.adopt(self.name, self.number, peer):
+            if self.membership.adopt(self.name, self.number, peer):
                 log.warning("driver is dead; its streams are taken over", driver=peer.name)
                 del self._seen[peer.name]
 

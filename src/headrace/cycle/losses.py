@@ -39,7 +39,7 @@ from headrace.policies.data_loss import (
     lost_topic,
     seen_short,
 )
-from headrace.ports import Clock, Log, Store, TopicInfo, TopicPartition
+from headrace.ports import Clock, Log, Progress, Registry, TopicInfo, TopicPartition
 from headrace.telemetry.log_fields import of_stream
 from headrace.telemetry.report import Reporter
 
@@ -62,7 +62,8 @@ class Edges:
 class Losses:
     """Finds what Kafka lost of the streams on a board, and does what was decided about it."""
 
-    store: Store
+    registry: Registry
+    progress: Progress
     board: Board
     reporter: Reporter
     clock: Clock
@@ -176,7 +177,7 @@ class Losses:
             log.error("stream suspended", **of_stream(held.stream.id), why=_shown(each))
         more = f" (and {len(errors) - 1} more partitions)" if len(errors) > 1 else ""
         reason = f"{_shown(errors[0])}{more}"
-        self.store.set_stream_state(held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE)
+        self.registry.set_stream_state(held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE)
         return reason
 
     def _skip(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str | None:
@@ -190,9 +191,9 @@ class Losses:
             moves.append(Move(lane, held.lanes[number].position, each.go_on_at, held.epoch))
             fact = f"{_fact(held, number, each, info)}; skipped, goes on at {each.go_on_at}"
             failures.append(self._over(piece, _error(each, fact)))
-        epoch = self.store.skip_lost(stream, moves, failures, info.topic_id)
+        epoch = self.progress.skip_lost(stream, moves, failures, info.topic_id)
         if epoch is None:
-            self.board.fill(self.store.load_positions([stream]))
+            self.board.fill(self.progress.load_positions([stream]))
             return _MOVED
         held.epoch = epoch
         if held.stream.topic_id != info.topic_id:

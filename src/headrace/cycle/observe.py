@@ -64,8 +64,8 @@ class Observer:
         self._about_topics = Asker(self.log, self.thread)
         self._about_ends = Asker(self.log, self.thread)
         self._ends = Ends(self.board)
-        self._reruns = Reruns(self.store, self.board)
-        self._topics = Topics(self.store, self.board, self._ends, self.losses)
+        self._reruns = Reruns(self.store.registry, self.board)
+        self._topics = Topics(self.store.progress, self.board, self._ends, self.losses)
 
     def control(self, deployments: Collection[Deployment], now_s: float) -> bool:
         """Take over what operators changed; True if anything did.
@@ -79,9 +79,9 @@ class Observer:
         if revision == self._revision:
             return False
         loaded = {each.use_case: each for each in deployments}
-        streams = [each for each in self.store.streams() if each.id.use_case in loaded]
+        streams = [each for each in self.store.registry.streams() if each.id.use_case in loaded]
         # After the streams: somebody may just now be added, and a tenant never goes away.
-        tenants = {each.name: each for each in self.store.tenants()}
+        tenants = {each.name: each for each in self.store.registry.tenants()}
         self._unsettled.clear()
         share = self.leases.share(streams)
         given = self._give(share.give)
@@ -109,7 +109,7 @@ class Observer:
 
     def load_positions(self, streams: Collection[StreamId]) -> None:
         """Take over where the store has these streams now."""
-        self.board.fill(self.store.load_positions(streams))
+        self.board.fill(self.store.progress.load_positions(streams))
 
     def topics(self, now_s: float) -> None:
         """Learn ids and partitions; give new lanes their first position."""
@@ -188,7 +188,7 @@ class Observer:
             return {}
         # Somebody of our name may hold them by now.
         self.leases.confirm(now_s)
-        return self.store.hold(new, self.leases.name, self.leases.number)
+        return self.store.membership.hold(new, self.leases.name, self.leases.number)
 
     def _give(self, surplus: Collection[StreamId]) -> set[StreamId]:
         """Make streams free for other drivers, each as soon as nothing of it runs."""
@@ -200,7 +200,7 @@ class Observer:
             ):
                 given.add(name)
         if given:
-            self.store.release(self.leases.name, self.leases.number, given)
+            self.store.membership.release(self.leases.name, self.leases.number, given)
             log.info("streams given back to be shared", streams=len(given))
         return given
 
@@ -270,7 +270,7 @@ class Observer:
 
     def _find_lost(self, streams: Collection[StreamId]) -> None:
         asked = set(streams)
-        for each in self.store.streams():
+        for each in self.store.registry.streams():
             held = self.board.streams.get(each.id)
             if each.id in asked and held is not None and held.epoch != each.epoch:
                 self.forget_revision()  # the next turn decides: added again, or taken over

@@ -30,7 +30,7 @@ from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.policies.quarantine import HURTS_NEIGHBOURS, divided
-from headrace.ports import Clock, Finished, Store
+from headrace.ports import Clock, Finished, Progress
 from headrace.telemetry.log_fields import of_stream, of_wave
 
 log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ class Again(NamedTuple):
 class RecordedWaves:
     """The recorded waves of one driver."""
 
-    store: Store
+    progress: Progress
     board: Board
     clock: Clock
     #: the name that they are written down in
@@ -94,7 +94,7 @@ class RecordedWaves:
         others = [flight.wave for flight in self.board.flights.values()]
         others += [waiting for _, waiting in self.waiting]
         self._unsure = wave = self._fences.given(wave, others, slots)
-        recorded = self.store.record_intent(wave, self.driver)
+        recorded = self.progress.record_intent(wave, self.driver)
         self._unsure = None
         return wave if recorded else None
 
@@ -107,10 +107,10 @@ class RecordedWaves:
         it. To write it down again waits for that, and changes nothing if it was done.
         """
         if self._unsure is not None:
-            self.store.record_intent(self._unsure, self.driver)
+            self.progress.record_intent(self._unsure, self.driver)
             self._unsure = None
         now_s = self.clock.monotonic_s()
-        pending = self.store.pending_intents(self.driver)
+        pending = self.progress.pending_intents(self.driver)
         due_s = {wave.id: at_s for at_s, wave in self.waiting}
         for _, wave in self.waiting:
             self.board.ended(wave)
@@ -138,7 +138,7 @@ class RecordedWaves:
             StoreUnavailable: call again with the same.
         """
         parts = [part for part in rest if part.id != wave.id]
-        return self.store.finish_intent(wave.id, moves, self.driver, over=over, parts=parts)
+        return self.progress.finish_intent(wave.id, moves, self.driver, over=over, parts=parts)
 
     def came_back(self, wave: Wave, left: Collection[Wave]) -> None:
         """A wave's job came back; nothing is remembered of it but what is left."""
@@ -230,18 +230,18 @@ class RecordedWaves:
         """Write a wave down in parts, a part for each label; what is left to run of it."""
         parts = parts_of(wave, labels)
         self._times_lost.pop(wave.id, None)
-        return self.store.finish_intent(wave.id, [], self.driver, parts=parts).left
+        return self.progress.finish_intent(wave.id, [], self.driver, parts=parts).left
 
     def _give_up(self, wave: Wave, slices: Collection[Slice]) -> list[Wave]:
         """Forget slices of a wave that can never run again; what is left to run of it."""
-        left = self.store.finish_intent(wave.id, [], self.driver, over=slices).left
+        left = self.progress.finish_intent(wave.id, [], self.driver, over=slices).left
         self.board.ended(wave)
         log.warning("recorded slices given up: their logs lost some of them", **of_wave(wave))
         return left
 
     def _forget(self, wave: Wave) -> list[Wave]:
         """A wave of which nothing is due here is over, but for what is left to run."""
-        left = self.store.finish_intent(wave.id, [], self.driver).left
+        left = self.progress.finish_intent(wave.id, [], self.driver).left
         if not left:
             self._times_lost.pop(wave.id, None)
             self._tried.discard(wave.id)

@@ -31,7 +31,7 @@ from headrace.model.streams import (
     StreamId,
     original,
 )
-from headrace.ports import Log, Store
+from headrace.ports import Log, Registry, Store
 from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
@@ -71,9 +71,11 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     """
     if RERUN_MARK in stream.use_case:
         raise ConfigError(f"{stream} is a rerun itself; name the stream that it is of")
-    of = stream_log(store, log, stream)
+    of = stream_log(store.registry, log, stream)
     starts = seek_target(log, of, first)
-    here = {each.lane.partition: each.next_offset for each in store.load_positions([stream])}
+    here = {
+        each.lane.partition: each.next_offset for each in store.progress.load_positions([stream])
+    }
     ends = here if last is None else seek_target(log, of, last)
     found = {
         number: (starts[number], min(ends.get(number, 0), position))
@@ -99,7 +101,7 @@ def begin(store: Store, wanted: Range, share: float) -> StreamId:
         the stream that does it, which can be suspended and removed.
     """
     stream = wanted.stream
-    deployments = {each.use_case: each for each in store.deployments()}
+    deployments = {each.use_case: each for each in store.registry.deployments()}
     if stream.use_case not in deployments:
         raise UnknownName(f"there is no use case {stream.use_case}; deploy it first")
     made = replace(
@@ -113,14 +115,16 @@ def begin(store: Store, wanted: Range, share: float) -> StreamId:
     # Somebody else may begin one at the same time, and then each has a name of its own.
     for number in count(sum(original(name) == stream.use_case for name in deployments)):
         made = replace(made, use_case=f"{stream.use_case}{RERUN_MARK}{number}")
-        if store.deploy(made, anew=True):
+        if store.registry.deploy(made, anew=True):
             break
     rerun = StreamId(made.use_case, stream.tenant)
-    store.add_stream(rerun)
+    store.registry.add_stream(rerun)
     starts = {number: start for number, (start, _) in wanted.lanes.items()}
     # Should the topic be made again before a driver looks, these offsets mean nothing in it.
-    store.seek(rerun, starts, wanted.topic_id)
-    store.deploy(replace(made, until={number: end for number, (_, end) in wanted.lanes.items()}))
+    store.progress.seek(rerun, starts, wanted.topic_id)
+    store.registry.deploy(
+        replace(made, until={number: end for number, (_, end) in wanted.lanes.items()})
+    )
     return rerun
 
 
@@ -144,7 +148,7 @@ def renewed_by(deployment: Deployment, rerun: Deployment) -> Deployment:
 class Reruns:
     """Ends the reruns on a board."""
 
-    store: Store
+    registry: Registry
     board: Board
     _running: list[StreamId] = field(default_factory=list)
 
@@ -166,7 +170,7 @@ class Reruns:
             held = self.board.streams.get(name)
             if held is None or held.finished:
                 if held is not None:
-                    self.store.set_stream_state(name, State.REMOVED, _DONE)
-                    self.store.deploy(replace(held.deployment, until={}))
+                    self.registry.set_stream_state(name, State.REMOVED, _DONE)
+                    self.registry.deploy(replace(held.deployment, until={}))
                     log.info("rerun done", **of_stream(name))
                 self._running.remove(name)

@@ -32,7 +32,7 @@ from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.records import LaneStart
 from headrace.model.streams import Order, State, StreamId
-from headrace.ports import Log, Store, TopicInfo, TopicPartition
+from headrace.ports import Log, Progress, TopicInfo, TopicPartition
 from headrace.telemetry.log_fields import of_stream
 
 log = structlog.get_logger(__name__)
@@ -65,7 +65,7 @@ class Fresh(NamedTuple):
 class Topics:
     """Keeps ids, partitions and first positions on a board true."""
 
-    store: Store
+    progress: Progress
     board: Board
     #: told which streams' lanes are to be asked, and which not
     ends: Ends
@@ -256,8 +256,8 @@ class Topics:
         ]
         if not starts:
             return
-        self.store.start_lanes(starts)
-        self.board.fill(self.store.load_positions([each.stream for each in starts]))
+        self.progress.start_lanes(starts)
+        self.board.fill(self.progress.load_positions([each.stream for each in starts]))
         for held, info, _ in started:
             held.stream = replace(held.stream, topic_id=info.topic_id)
 

@@ -74,7 +74,7 @@ def collect(store: Store, log: Log, mails: list[EmailMessage], warehouse: Path) 
     files = sorted((warehouse / "visits").rglob("*.parquet"))
     return Found(
         ends,
-        _by_use_case(each for each in store.load_positions() if each.lane.tenant != GUEST),
+        _by_use_case(each for each in store.progress.load_positions() if each.lane.tenant != GUEST),
         scores,
         [each for each in mails if f"@{GUEST}." not in str(each["To"])],
         [each for each in files if each.parent.name != f"tenant={GUEST}"],

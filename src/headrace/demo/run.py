@@ -220,7 +220,7 @@ def _suspended(driver: Driver) -> list[str]:
 
 def _act(made: Assembly, journal: Journal, share: float, tell: Callable[[str], None]) -> None:
     for event in due(share, journal.done):
-        apply(event, made.store)
+        apply(event, made.store.registry)
         journal.done.append(event.name)
         journal.write()
         if event.at_share:

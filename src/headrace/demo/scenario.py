@@ -17,7 +17,7 @@ from typing import Literal
 from headrace.demo.visits import GUEST, TENANTS
 from headrace.errors import ConfigError
 from headrace.model.streams import State, Tenant
-from headrace.ports import Store
+from headrace.ports import Registry
 
 Action = Literal["add", "suspend", "resume", "remove"]
 
@@ -69,16 +69,16 @@ def due(share: float, done: Collection[str]) -> list[Event]:
     return [each for each in EVENTS if each.at_share <= share and each.name not in done]
 
 
-def apply(event: Event, store: Store) -> None:
+def apply(event: Event, registry: Registry) -> None:
     """Do what the event says; nothing if a demo that was killed had done it already."""
-    states = {each.name: each.state for each in store.tenants()}
+    states = {each.name: each.state for each in registry.tenants()}
     if event.action == "add":
         if event.tenant not in states:
-            store.add_tenant(Tenant(event.tenant))
+            registry.add_tenant(Tenant(event.tenant))
         return
     wanted = {"suspend": State.SUSPENDED, "resume": State.ACTIVE, "remove": State.REMOVED}
     if states[event.tenant] is not wanted[event.action]:
-        store.set_tenant_state(event.tenant, wanted[event.action])
+        registry.set_tenant_state(event.tenant, wanted[event.action])
 
 
 @dataclass(slots=True)

@@ -87,7 +87,7 @@ def run_troubles(
     )
     with assembled(settings, folder, "headrace demo, second act") as made:
         for name in (*QUIET, *TROUBLE):
-            made.store.add_tenant(Tenant(name))
+            made.store.registry.add_tenant(Tenant(name))
         with doors.console(made, settings, keys):
             delays = _drive(made, settings, console)
         if delays is None:
@@ -174,7 +174,7 @@ def checks(sent: list[Order], store: Store, letters: int, delays: Delays) -> lis
     with in_sql(store.positions).begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, number, times FROM orders")
         found = {(row[0], row[1]): row[2] for row in rows}
-    failures = {each.slice.lane.tenant: each for each in store.failures(only_open=True)}
+    failures = {each.slice.lane.tenant: each for each in store.failures.every(only_open=True)}
     return [
         *(_delivered(name, names, sent, found) for name, names in _GROUPS.items()),
         _dead_letters(sent, letters),

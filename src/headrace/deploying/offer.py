@@ -23,7 +23,7 @@ from headrace.deploying.checking import Check, Declared, checked
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import original
-from headrace.ports import Connections, Store
+from headrace.ports import Connections, Registry, Store
 from headrace.settings import Settings
 from headrace.store.addresses import parse
 from headrace.use_cases import UseCase
@@ -192,7 +192,7 @@ def check_without_servers(settings: Settings, folder: Path) -> None:
 
 
 def deploy(
-    settings: Settings, offer: Offer[Any], store: Store, only: str | None = None
+    settings: Settings, offer: Offer[Any], registry: Registry, only: str | None = None
 ) -> list[Deployment]:
     """Write the use cases into the store, where running drivers find them; return what changed.
 
@@ -203,7 +203,7 @@ def deploy(
     if only is not None and only not in offer.use_cases:
         known = ", ".join(sorted(offer.use_cases))
         raise UnknownName(f"{offer.path} has no use case {only}; it has {known}")
-    before = store.deployments()
+    before = registry.deployments()
     keep(settings, offer)
     changed = []
     for name in sorted(offer.use_cases) if only is None else [only]:
@@ -220,16 +220,18 @@ def deploy(
             **_chosen(settings, name),
         )
         if wanted not in before:
-            _put(store, wanted)
+            _put(registry, wanted)
             changed.append(wanted)
-    offer.shelf.sweep({deployment.digest for deployment in store.deployments()}, _mark_of(settings))
+    offer.shelf.sweep(
+        {deployment.digest for deployment in registry.deployments()}, _mark_of(settings)
+    )
     return changed
 
 
-def configure(settings: Settings, store: Store, names: Collection[str]) -> None:
+def configure(settings: Settings, registry: Registry, names: Collection[str]) -> None:
     """Let what is deployed at this moment be run as the YAML file says now."""
     for name in names:
-        while not _configured(settings, store, name):
+        while not _configured(settings, registry, name):
             pass  # somebody deployed meanwhile, and that is what is deployed now
 
 
@@ -264,23 +266,23 @@ def driver_name(settings: Settings) -> str:
     return settings.driver.name or f"{socket.gethostname()}/{settings.module}"
 
 
-def _configured(settings: Settings, store: Store, name: str) -> bool:
+def _configured(settings: Settings, registry: Registry, name: str) -> bool:
     """Whether it is now as the YAML file says, or not deployed at all."""
-    for deployment in store.deployments():
+    for deployment in registry.deployments():
         if deployment.use_case == name:
             wanted = replace(deployment, **_chosen(settings, name))
-            return wanted == deployment or _put(store, wanted, over=deployment)
+            return wanted == deployment or _put(registry, wanted, over=deployment)
     return True
 
 
-def _put(store: Store, wanted: Deployment, over: Deployment | None = None) -> bool:
+def _put(registry: Registry, wanted: Deployment, over: Deployment | None = None) -> bool:
     """Deploy it and its reruns; ``over`` as the store has it."""
-    if not store.deploy(wanted, over=over):
+    if not registry.deploy(wanted, over=over):
         return False
-    for deployment in store.deployments():
+    for deployment in registry.deployments():
         if deployment.until and original(deployment.use_case) == wanted.use_case:
             # One that has ended by then is not to begin again.
-            store.deploy(renewed_by(wanted, deployment), over=deployment)
+            registry.deploy(renewed_by(wanted, deployment), over=deployment)
     return True
 
 

@@ -18,7 +18,7 @@ import structlog
 from headrace.deploying.offer import Offer, check, configure, deploy, keep, load, source_of
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 from headrace.model.records import Deployment
-from headrace.ports import Store
+from headrace.ports import Registry, Store
 from headrace.settings import Settings
 from headrace.versions import places_of
 
@@ -45,7 +45,7 @@ def begin(
         ConfigError: what has to be deployed cannot be, and not ``stay``.
         SinkUnavailable: what a sink writes to does not answer, and not ``stay``.
     """
-    deployed = _deployed(store)
+    deployed = _deployed(store.registry)
     try:
         offer = _beginning(settings, folder, frozenset() if anew else frozenset(deployed))
     except (ConfigError, SinkUnavailable) as error:
@@ -60,25 +60,27 @@ def begin(
             _tell_not_deployed(error, ours)
         else:
             raise
-        configure(settings, store, sorted(ours))
+        configure(settings, store.registry, sorted(ours))
         return frozenset(ours)
-    deployed = _deployed(store)  # to check may take a minute, and somebody may deploy meanwhile
+    deployed = _deployed(
+        store.registry
+    )  # to check may take a minute, and somebody may deploy meanwhile
     new = [name for name in sorted(offer.use_cases) if anew or name not in deployed]
     for name in new:
-        deploy(settings, offer, store, name)
+        deploy(settings, offer, store.registry, name)
     old = [deployed[name] for name in sorted(offer.use_cases) if name not in new]
-    configure(settings, store, [deployment.use_case for deployment in old])
+    configure(settings, store.registry, [deployment.use_case for deployment in old])
     _tell_apart(offer, old)
     if any(deployment.digest == offer.digest for deployment in old):
         _keep_again(settings, offer)
     return frozenset(offer.use_cases)
 
 
-def _deployed(store: Store) -> dict[str, Deployment]:
+def _deployed(registry: Registry) -> dict[str, Deployment]:
     """What is deployed, but for reruns."""
     return {
         deployment.use_case: deployment
-        for deployment in store.deployments()
+        for deployment in registry.deployments()
         if deployment.until is None
     }
 

@@ -159,7 +159,7 @@ class Taking:
         # A rerun that is over, or not begun yet, is nobody's to run.
         return [
             deployment
-            for deployment in self.driver.parts.store.deployments()
+            for deployment in self.driver.parts.store.registry.deployments()
             if deployment.until != {}
         ]
 
@@ -283,7 +283,7 @@ class Taking:
         answers = [answer for answer in map(self._answer, wanted) if answer is not None]
         if number is None or self._told == (number, answers):
             return
-        if self.driver.parts.store.answer(self.driver.name, number, answers):
+        if self.driver.parts.store.membership.answer(self.driver.name, number, answers):
             self._told = (number, answers)
 
     def _answer(self, deployment: Deployment) -> Answer | None:

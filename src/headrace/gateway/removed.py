@@ -19,7 +19,7 @@ import structlog
 from headrace.doors.outage import Outage
 from headrace.errors import HeadraceError
 from headrace.model.streams import State
-from headrace.ports import Store
+from headrace.ports import Registry
 
 log = structlog.get_logger(__name__)
 
@@ -39,9 +39,9 @@ class _Told(NamedTuple):
 class RemovedTenants:
     """Whether a tenant was removed, as the store said at most some seconds ago."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, registry: Registry) -> None:
         """Look once; ``StoreUnavailable`` if the store does not answer."""
-        self._store = store
+        self._registry = registry
         self._told = self._look()
         self._looked_s = self._began_s = time.monotonic()
         self._task: asyncio.Task[None] | None = None
@@ -80,7 +80,7 @@ class RemovedTenants:
             self._task = None
 
     def _look(self) -> _Told:
-        tenants = self._store.tenants()
+        tenants = self._registry.tenants()
         return _Told(
             frozenset(each.name for each in tenants if each.state is State.REMOVED),
             {each.name: each.generation for each in tenants if each.generation},

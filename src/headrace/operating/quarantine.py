@@ -15,16 +15,16 @@ from collections.abc import Collection, Iterator
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import State, Stream, StreamId
-from headrace.ports import DeadLetter, DeadLetters, Store
+from headrace.ports import DeadLetter, DeadLetters, Failures, Progress, Registry, Store
 
 
-def retry(store: Store, failure: Failure) -> None:
+def retry(failures: Failures, failure: Failure) -> None:
     """Let the lane go on at the record.
 
     Raises:
         ConfigError: the failure is not open any more.
     """
-    store.retry_failure(number_of(failure))
+    failures.retry(number_of(failure))
 
 
 def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
@@ -53,7 +53,7 @@ def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
             f"offsets of {piece}; add --whole-slice if you mean that"
         )
     _check_kept(failure)
-    at = next_offset(store, failure)
+    at = next_offset(store.progress, failure)
     if at not in failure.skipped_from:
         raise ConfigError(
             f"failure {failure.id}: lane {piece.lane} reads next at {at}, "
@@ -62,7 +62,7 @@ def check_skip(store: Store, failure: Failure, *, whole_slice: bool) -> None:
         )
 
 
-def skip(store: Store, letters: DeadLetters, failure: Failure) -> None:
+def skip(failures: Failures, letters: DeadLetters, failure: Failure) -> None:
     """Keep the record in the dead letters as it came, then let its lane go on behind it.
 
     Raises:
@@ -73,7 +73,7 @@ def skip(store: Store, letters: DeadLetters, failure: Failure) -> None:
     _check_kept(failure)
     if failure.error.offset is not None:
         letters.keep([DeadLetter(failure.slice, failure.error, failure.attempts)])
-    store.skip_failure(number_of(failure))
+    failures.skip(number_of(failure))
 
 
 def _check_kept(failure: Failure) -> None:
@@ -102,14 +102,14 @@ def consequence(failure: Failure) -> str:
     )
 
 
-def live_stream(store: Store, wanted: StreamId) -> Stream:
+def live_stream(registry: Registry, wanted: StreamId) -> Stream:
     """The stream, if anything of it can go on.
 
     Raises:
         UnknownName: nobody added it.
         ConfigError: it was removed.
     """
-    found = next((each for each in store.streams() if each.id == wanted), None)
+    found = next((each for each in registry.streams() if each.id == wanted), None)
     if found is None:
         raise UnknownName(f"there is no stream {wanted}; 'headrace streams list' shows them")
     if found.state is State.REMOVED:
@@ -117,23 +117,23 @@ def live_stream(store: Store, wanted: StreamId) -> Stream:
     return found
 
 
-def generation_of(store: Store, tenant: str) -> int:
+def generation_of(registry: Registry, tenant: str) -> int:
     """The epoch below which letters and failures are of an earlier tenant of this name."""
-    return next((each.generation for each in store.tenants() if each.name == tenant), 0)
+    return next((each.generation for each in registry.tenants() if each.name == tenant), 0)
 
 
-def suspended(store: Store, failures: Collection[Failure]) -> Iterator[Stream]:
+def suspended(registry: Registry, failures: Collection[Failure]) -> Iterator[Stream]:
     """The streams of these failures that stand still, whatever was decided about a failure."""
     wanted = {each.slice.lane.stream for each in failures}
-    for each in store.streams():
+    for each in registry.streams():
         if each.id in wanted and each.state is State.SUSPENDED:
             yield each
 
 
-def next_offset(store: Store, failure: Failure) -> int | None:
+def next_offset(progress: Progress, failure: Failure) -> int | None:
     """Where the lane of a failure reads next; None if it has no position."""
     lane = failure.slice.lane
-    found = (each for each in store.load_positions([lane.stream]) if each.lane == lane)
+    found = (each for each in progress.load_positions([lane.stream]) if each.lane == lane)
     return next((each.next_offset for each in found), None)
 
 

@@ -15,7 +15,7 @@ from headrace.model.records import Deployment, Peer
 from headrace.model.streams import Stopper
 from headrace.policies.leases import Watched, dead, watched
 from headrace.policies.rollout import Stand, Standing, standings
-from headrace.ports import Store
+from headrace.ports import Membership, Registry, Store
 from headrace.telemetry.told import LOST_AFTER_S
 
 LOOK_EVERY_S = 0.2
@@ -54,7 +54,7 @@ class Rollout:
         began_s = before_s = time.monotonic()
         while True:
             now_s = time.monotonic()
-            seen = watched(seen, self.store.drivers(), now_s - before_s)
+            seen = watched(seen, self.store.membership.drivers(), now_s - before_s)
             before_s = now_s
             found = self._look(seen)
             on_look(found)
@@ -66,24 +66,24 @@ class Rollout:
     def _look(self, seen: Mapping[str, Watched]) -> Standings:
         silent = {driver.name for driver in dead("", seen, self.lease_s)}
         peers = [driver.peer for driver in seen.values()]
-        return _found(self.store, self.deployments, peers, silent)
+        return _found(self.store.membership, self.deployments, peers, silent)
 
 
 def standings_now(store: Store, deployments: Collection[Deployment], now_s: float) -> Standings:
     """Where drivers are at this moment; who has told nothing for long gives no sign of life."""
     reports = store.statistics.reports()
     silent = {report.driver for report in reports if now_s - report.at_s > LOST_AFTER_S}
-    return _found(store, deployments, store.drivers(), silent)
+    return _found(store.membership, deployments, store.membership.drivers(), silent)
 
 
 def _found(
-    store: Store,
+    membership: Membership,
     deployments: Collection[Deployment],
     peers: Collection[Peer],
     silent: Collection[str],
 ) -> Standings:
     # A name that lost streams were found in is no driver: it never beats.
-    drivers, answers = [peer.name for peer in peers if peer.beats], store.answers()
+    drivers, answers = [peer.name for peer in peers if peer.beats], membership.answers()
     # Of a rerun that is over, or not begun yet, nobody runs anything.
     return {
         deployment.use_case: standings(
@@ -93,21 +93,23 @@ def _found(
     }
 
 
-def asked_again(store: Store, names: Collection[str], changed: Collection[str]) -> list[Deployment]:
+def asked_again(
+    registry: Registry, names: Collection[str], changed: Collection[str]
+) -> list[Deployment]:
     """The deployments of these names, each with a revision that drivers have not answered yet.
 
     What was not changed is deployed once more as it is: who refused it tries again, and who runs it
     says so now, and not some time ago. What somebody else has deployed meanwhile stays.
     """
-    for deployment in store.deployments():
+    for deployment in registry.deployments():
         if deployment.use_case in names and deployment.use_case not in changed:
-            store.deploy(deployment, over=deployment)
-    return [deployment for deployment in store.deployments() if deployment.use_case in names]
+            registry.deploy(deployment, over=deployment)
+    return [deployment for deployment in registry.deployments() if deployment.use_case in names]
 
 
 def stopped(store: Store, use_case: str) -> Stopped:
     """What of a use case goes on only when somebody says so."""
-    failures = store.failures(only_open=True, with_records=False)
+    failures = store.failures.every(only_open=True, with_records=False)
     lanes = sum(failure.slice.lane.use_case == use_case for failure in failures)
-    streams = [stream for stream in store.streams() if stream.id.use_case == use_case]
+    streams = [stream for stream in store.registry.streams() if stream.id.use_case == use_case]
     return Stopped(lanes, sum(Stopper.FAILURE in stream.stopped_by for stream in streams))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from headrace.cycle.lags import StreamLog, seek_offsets, seek_target, stream_log
 from headrace.errors import ConfigError
 from headrace.model.streams import RERUN_MARK, State, Stream, StreamId
-from headrace.ports import Log, Store, TopicInfo
+from headrace.ports import Log, Progress, Store, TopicInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,13 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int
         ConfigError: ``to`` cannot be understood, the log does not hold it, or the stream's topic
             was made again and not all of it is sought, or it is a rerun of the old one.
     """
-    of = stream_log(store, log, stream)
+    of = stream_log(store.registry, log, stream)
     offsets = seek_target(log, of, to) if isinstance(to, str) else seek_offsets(of, to)
     if not offsets or of.topic is None:
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
-    lanes = {each.lane.partition: each.next_offset for each in store.load_positions([stream])}
+    lanes = {
+        each.lane.partition: each.next_offset for each in store.progress.load_positions([stream])
+    }
     _check_not_rerun(of.stream, of.topic)
     _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.partitions) - set(offsets))
     gone = frozenset(lanes.keys() - set(of.topic.partitions))
@@ -93,13 +95,13 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int
     return Seek(stream, shifts, of.topic.topic_id, gone, runs)
 
 
-def carry_out(store: Store, seek: Seek) -> None:
+def carry_out(progress: Progress, seek: Seek) -> None:
     """Do what was planned, under a new epoch.
 
     Raises:
         ConfigError: the stream was removed.
     """
-    store.seek(seek.stream, dict.fromkeys(seek.gone, 0) | seek.offsets, seek.topic_id)
+    progress.seek(seek.stream, dict.fromkeys(seek.gone, 0) | seek.offsets, seek.topic_id)
 
 
 def seek(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int]) -> dict[int, int]:
@@ -109,7 +111,7 @@ def seek(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int]) 
         UnknownName, ConfigError: as ``planned`` and ``carry_out``.
     """
     plan = planned(store, log, stream, to)
-    carry_out(store, plan)
+    carry_out(store.progress, plan)
     return plan.offsets
 
 
@@ -119,13 +121,17 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
     Raises:
         BrokerUnavailable: nobody knows.
     """
-    starts_late = {each.use_case: each.starting_offsets == "latest" for each in store.deployments()}
+    starts_late = {
+        each.use_case: each.starting_offsets == "latest" for each in store.registry.deployments()
+    }
     found = []
-    for each in store.streams():
+    for each in store.registry.streams():
         if each.id not in streams or each.state is not State.REMOVED:
             continue
-        lanes = {one.lane.partition: one.next_offset for one in store.load_positions([each.id])}
-        of = stream_log(store, log, each.id)
+        lanes = {
+            one.lane.partition: one.next_offset for one in store.progress.load_positions([each.id])
+        }
+        of = stream_log(store.registry, log, each.id)
         if of.topic is not None and lanes:
             to = of.ends if starts_late[each.id.use_case] else of.starts
             found.append(Seek(each.id, _shifts(of, of.topic, lanes, to), of.topic.topic_id))

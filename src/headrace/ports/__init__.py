@@ -1,15 +1,17 @@
 """Every place where a part can be exchanged, as a promise.
 
 The cycle knows only these Protocols, so it runs the same on real Kafka, Spark and PostgreSQL and
-on the twins in ``headrace.testing``. Each has one contract suite there, which the twin and the
+on the fakes in ``headrace.testing``. Each has one contract suite there, which the fake and the
 real thing both pass. Arrow tables cross these lines inside tasks; none reaches the driver.
 """
 
 from headrace.ports.connections import Connections
 from headrace.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersFactory
 from headrace.ports.engine import Engine, WaveResult
+from headrace.ports.failures import Failures
 from headrace.ports.keys import Audit, Keys
 from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
+from headrace.ports.membership import Membership
 from headrace.ports.mirror import PositionsMirror
 from headrace.ports.positions import (
     HostPositions,
@@ -17,6 +19,7 @@ from headrace.ports.positions import (
     PositionsFactory,
     advance_groups,
 )
+from headrace.ports.progress import Finished, Progress
 from headrace.ports.reading import (
     RECORD_SCHEMA,
     REDRIVE_HEADERS,
@@ -24,6 +27,7 @@ from headrace.ports.reading import (
     SliceBatch,
     SliceReader,
 )
+from headrace.ports.registry import Registry
 from headrace.ports.sink import (
     Effect,
     Sink,
@@ -35,7 +39,7 @@ from headrace.ports.sink import (
     needs_shared_folder,
 )
 from headrace.ports.statistics import Statistics
-from headrace.ports.store import Finished, Store
+from headrace.ports.store import Store
 
 __all__ = [
     "RECORD_SCHEMA",
@@ -48,14 +52,18 @@ __all__ = [
     "DeadLettersFactory",
     "Effect",
     "Engine",
+    "Failures",
     "Finished",
     "HostPositions",
     "Keys",
     "Log",
+    "Membership",
     "Positions",
     "PositionsFactory",
     "PositionsMirror",
+    "Progress",
     "ReaderFactory",
+    "Registry",
     "Sink",
     "SinkFacts",
     "SinkWriter",

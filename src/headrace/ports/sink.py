@@ -62,6 +62,7 @@ class Site:
     """What a sink finds where it works."""
 
     connections: Connections
+    #: the store's; a sink with rows in its database knows them to be ``HostPositions``
     positions: Positions
     #: the recorded wave that runs; empty where waves are not written down
     wave_id: str = ""

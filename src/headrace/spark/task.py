@@ -139,7 +139,7 @@ def run_bin(
         planned: the bin.
         budget_s: seconds of handling and writing after which it yields. Reading does not count:
             what took long to read would be thrown away, and read again by the next wave.
-        clients: those of this worker unless a twin brings its own.
+        clients: those of this worker unless a fake brings its own.
         crumbs: where earlier attempts of this task died; None where a task has one attempt only.
         wave_id: the wave that the bin is of.
     """

@@ -2,7 +2,7 @@
 
 Kafka keeps the records and Spark does the work; the little that decides whether a record is lost
 or done twice is kept here, in SQLite on one machine or PostgreSQL on many. Both pass the same
-contract suite, ``headrace.testing.store_contract``.
+contract suites, those of ``headrace.testing.store_contract``.
 
 Start at ``open_store``. The driver holds the whole ``SqlStore``; a task gets only its positions,
 through ``SqlPositionsFactory``. Records are not kept here, save those that failed.

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, insert, select, update
 from headrace.errors import ConfigError
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, DataLossPolicy, Order, State, StreamId
-from headrace.store import streams
-from headrace.store.schema import deployments, revisions, tenants
+from headrace.store import revision, streams
+from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
 
 
@@ -56,8 +56,7 @@ def deploy(
 ) -> bool:
     """Add or replace a use case; add the streams that tenants lack if it is for all."""
     streams.topic_of(deployment.topic, "tenant")
-    # It was raised for this.
-    values = _row(deployment) | {"revision": connection.scalar(select(revisions.c.revision))}
+    values = _row(deployment) | {"revision": revision.current(connection)}
     ours = deployments.c.use_case == deployment.use_case
     known = connection.execute(select(deployments).where(ours)).one_or_none()
     if over is not None and (known is None or known.revision != over.revision):

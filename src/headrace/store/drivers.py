@@ -22,10 +22,10 @@ from sqlalchemy import Connection, Select, delete, insert, select, update
 from headrace.errors import Fenced
 from headrace.model.records import Peer
 from headrace.model.streams import State, StreamId
-from headrace.store import answers
+from headrace.store import answers, revision
 from headrace.store.intents import from_json
 from headrace.store.pairs import matching
-from headrace.store.schema import drivers, intents, revisions, streams
+from headrace.store.schema import drivers, intents, streams
 
 
 def every(connection: Connection) -> list[Peer]:
@@ -41,9 +41,9 @@ def join(connection: Connection, name: str, use_cases: Collection[str]) -> int:
 
     Waves that nameless drivers of an older Headrace wrote down become its own.
     """
-    # The revision was raised for this and never comes again. A count of its own would begin anew
-    # once the row was given up, and two drivers could be the same one.
-    number = int(connection.scalars(select(revisions.c.revision)).one())
+    # It never comes again. A count of its own would begin anew once the row was given up, and two
+    # drivers could be the same one.
+    number = revision.current(connection)
     row = {"number": number, "use_cases": json.dumps(sorted(use_cases))}
     answers.forget(connection, name)
     if not connection.execute(update(drivers).where(drivers.c.name == name).values(row)).rowcount:

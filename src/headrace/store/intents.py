@@ -55,7 +55,7 @@ def finish(
     over: Collection[Slice] = (),
     parts: Sequence[Wave] = (),
 ) -> Finished:
-    """Move positions, and keep what is still to do of the wave; see ``Store.finish_intent``."""
+    """Move positions, and keep what is still to do of the wave; see ``Progress.finish_intent``."""
     moved = advance(connection, moves)
     named = intents.c.wave_id == wave_id
     asked = select(intents.c.wave).where(named, _of(driver)).with_for_update()

@@ -1,4 +1,4 @@
-"""What users and our own tests share: twins of the real parts and one contract suite per port.
+"""What users and our own tests share: fakes of the real parts and one contract suite per port.
 
 The suites need pytest and hypothesis: ``pip install headrace[testing]``. Nothing in production
 imports it.

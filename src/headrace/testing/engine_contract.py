@@ -116,7 +116,7 @@ class EngineContract(ABC):
         made.close()
 
     def deadly(self, engine: Engine[UseCase]) -> Handler:
-        """A handler that takes its worker with it; a twin may plan an accident instead."""
+        """A handler that takes its worker with it; a fake may plan an accident instead."""
         del engine
 
         def handler(_table: pa.Table, _context: SliceContext) -> None:

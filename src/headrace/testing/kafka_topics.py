@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewPartitions
 from headrace.connectors.kafka import KafkaLog, create_topics, make_producer
 from headrace.connectors.kafka.config import admin_config, consumer_config
 from headrace.ports import TopicPartition as Lane
-from headrace.testing.log_twin import Row
+from headrace.testing.log_fake import Row
 
 _DEADLINE_S = 30.0
 

@@ -2,7 +2,7 @@
 
 Offsets are easy to get wrong by one, and gaps, tombstones and deleted topics are rare enough that
 nobody notices for months. So the promises of ``headrace.ports.Log`` and ``SliceReader`` are tests
-here, run on the twin and on real Kafka alike. Derive a class whose name starts with ``Test``
+here, run on the fake and on real Kafka alike. Derive a class whose name starts with ``Test``
 and say how to write to the log::
 
     class TestMyReader(ReaderContract):
@@ -50,7 +50,7 @@ from headrace.ports import (
     SliceReader,
     TopicPartition,
 )
-from headrace.testing.log_twin import Row
+from headrace.testing.log_fake import Row
 
 #: of the store that a reader under test belongs to
 SEAL_KEY = b"the key of this store"

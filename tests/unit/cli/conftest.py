@@ -34,10 +34,10 @@ def config(tmp_path, monkeypatch):
 def store(tmp_path, config):
     """Tenants acme and bolt with a stream of two lanes each, in the use case score."""
     store = open_store(f"sqlite:///{tmp_path}/store.db")
-    store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+    store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
     for tenant in ("acme", "bolt"):
-        store.add_tenant(Tenant(tenant))
-        store.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
+        store.registry.add_tenant(Tenant(tenant))
+        store.progress.start_lanes([LaneStart(StreamId("score", tenant), "id", {0: 3, 1: 3})])
     yield store
     store.close()
 
@@ -61,6 +61,6 @@ def fail(store):
         piece = Slice(lane, f"{tenant}.visits", 3, until, 1)
         given = {"code": "HandlerError", "message": "no JSON", "offset": 3, **error}
         failure = Failure(piece, SliceError(temporary=False, **given), 1_790_000_000.0, 4)
-        return store.keep_failure(failure, stop_use_case=stop_use_case)
+        return store.failures.keep(failure, stop_use_case=stop_use_case)
 
     return keep

@@ -53,9 +53,9 @@ def test_a_key_is_made_if_none_of_an_operator_works_any_more(store):
     for role in (Role.VIEWER, Role.OPERATOR):
         _, key = new_key(role, None, "", secret, 5.0)
         store.keys.add(key)
-    assert first_key(store, secret, 6.0) is None
+    assert first_key(store.keys, secret, 6.0) is None
     store.keys.revoke(key.prefix, 7.0)
-    assert first_key(store, secret, 8.0) is not None
+    assert first_key(store.keys, secret, 8.0) is not None
 
 
 def test_what_is_typed_goes_before_the_file(headrace, served, config):

@@ -36,11 +36,13 @@ def letters(store, monkeypatch):
 
 
 def offsets(store, stream=ACME):
-    return {each.lane.partition: each.next_offset for each in store.load_positions([stream])}
+    return {
+        each.lane.partition: each.next_offset for each in store.progress.load_positions([stream])
+    }
 
 
 def states(store):
-    return {each.id: each.state for each in store.failures()}
+    return {each.id: each.state for each in store.failures.every()}
 
 
 # --- list and show ---------------------------------------------------------------------------
@@ -49,7 +51,7 @@ def states(store):
 def test_the_list_has_one_line_for_each_open_failure(headrace, fail, store):
     first = fail(message="no\n JSON \x1b[31m")
     second = fail("bolt", 1, offset=None)
-    store.retry_failure(fail("bolt", 0))
+    store.failures.retry(fail("bolt", 0))
     lines = headrace("quarantine", "list").output.splitlines()
     assert len(lines) == 3
     assert lines[1].split()[:5] == [str(first), "acme/score", "0", "3", "4"]
@@ -58,7 +60,7 @@ def test_the_list_has_one_line_for_each_open_failure(headrace, fail, store):
 
 
 def test_the_list_tells_tries_and_how_often_it_came_again(headrace, fail, store):
-    store.retry_failure(fail())
+    store.failures.retry(fail())
     fail()
     names, line = headrace("quarantine", "list").output.splitlines()
     assert names.split()[4:6] == ["attempts", "times"]
@@ -68,12 +70,12 @@ def test_the_list_tells_tries_and_how_often_it_came_again(headrace, fail, store)
 def test_what_kafka_had_lost_was_never_tried(headrace, store):
     piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, 1)
     gone = SliceError(temporary=False, code="RecordsLost", message="gone")
-    store.keep_failure(Failure(piece, gone, 1_790_000_000.0, attempts=0))
+    store.failures.keep(Failure(piece, gone, 1_790_000_000.0, attempts=0))
     assert headrace("quarantine", "list").output.splitlines()[1].split()[4:6] == ["-", "1"]
 
 
 def test_the_list_has_what_is_over_if_asked_and_one_stream_if_asked(headrace, fail, store):
-    store.retry_failure(fail())
+    store.failures.retry(fail())
     fail("bolt")
     shown = headrace("quarantine", "list", "--all").output
     assert "retried" in shown
@@ -141,7 +143,7 @@ def test_show_shortens_unless_asked_not_to(headrace, fail):
 
 def test_show_says_when_no_record_is_named(headrace, fail, store):
     number = fail(offset=None)
-    store.retry_failure(number)
+    store.failures.retry(number)
     shown = headrace("quarantine", "show", str(number)).output
     assert "none is named" in shown
     assert "retried" in shown
@@ -151,11 +153,11 @@ def test_show_says_when_no_record_is_named(headrace, fail, store):
 @pytest.mark.parametrize(("until", "shown"), [(9, "3..9"), (3, "3.. ")])
 def test_what_kafka_lost_is_listed_with_its_range_and_stops_nothing(headrace, store, until, shown):
     lane = LaneId("score", "acme", 0)
-    (epoch,) = store.hold([ACME]).values()
+    (epoch,) = store.membership.hold([ACME]).values()
     message = "acme.visits[0] lost offsets 3 to 8 to retention before they were read"
     error = SliceError(False, "OffsetOutOfRange", message)
     note = Failure(Slice(lane, "acme.visits", 3, until, epoch), error, 1.0, 0, FailureState.SKIPPED)
-    store.skip_lost(ACME, [Move(lane, 3, 9, epoch)], [note], "id")
+    store.progress.skip_lost(ACME, [Move(lane, 3, 9, epoch)], [note], "id")
     assert "no lane is stopped" in headrace("quarantine", "list").output
     listed = headrace("quarantine", "list", "--all").output
     assert "skipped" in listed
@@ -181,10 +183,10 @@ def test_an_unknown_id_is_told_and_nothing_is_done(headrace, fail, store, letter
 
 
 def test_what_an_earlier_tenant_of_the_name_left_is_told_apart(headrace, fail, store):
-    store.hold([ACME])
+    store.membership.hold([ACME])
     number = fail()
-    store.set_tenant_state("acme", State.REMOVED)
-    store.add_tenant(Tenant("acme"))
+    store.registry.set_tenant_state("acme", State.REMOVED)
+    store.registry.add_tenant(Tenant("acme"))
     assert "no lane is stopped" in headrace("quarantine", "list").output
     assert "retried, earlier tenant" in headrace("quarantine", "list", "--all").output
     shown = headrace("quarantine", "show", str(number)).output
@@ -194,12 +196,12 @@ def test_what_an_earlier_tenant_of_the_name_left_is_told_apart(headrace, fail, s
 def test_retry_takes_ids_a_stream_or_all(headrace, fail, store):
     numbers = [fail(), fail(partition=1), fail("bolt", 0), fail("bolt", 1)]
     assert headrace("quarantine", "retry", str(numbers[0])).exit_code == 0
-    still = {each.id for each in store.failures(only_open=True)}
+    still = {each.id for each in store.failures.every(only_open=True)}
     assert still == set(numbers[1:])
     assert headrace("quarantine", "retry", "--stream", "acme/score").exit_code == 0
-    assert {each.id for each in store.failures(only_open=True)} == set(numbers[2:])
+    assert {each.id for each in store.failures.every(only_open=True)} == set(numbers[2:])
     shown = headrace("quarantine", "retry", "--all").output
-    assert store.failures(only_open=True) == []
+    assert store.failures.every(only_open=True) == []
     assert f"failure {numbers[2]}: bolt/score/0 goes on at offset 3" in shown
     assert "no lane is stopped" in headrace("quarantine", "retry", "--all").output
     assert offsets(store) == {0: 3, 1: 3}
@@ -214,7 +216,7 @@ def test_retry_wants_to_know_exactly_which(headrace, words):
 
 def test_one_that_is_not_open_any_more_keeps_no_other_from_being_retried(headrace, fail, store):
     over, still = fail(), fail(partition=1)
-    store.retry_failure(over)
+    store.failures.retry(over)
     result = headrace("quarantine", "retry", str(over), str(still))
     assert result.exit_code == 2
     assert f"failure {over} of lane acme/score/0 is not open any more" in result.output
@@ -291,7 +293,7 @@ def test_what_was_claimed_and_lost_is_told_before_its_lane_goes_on(headrace, fai
 def test_a_failure_that_came_again_says_how_often(headrace, fail, store):
     number = fail()
     assert "times" not in headrace("quarantine", "show", str(number)).output
-    store.retry_failure(number)
+    store.failures.retry(number)
     assert fail() == number
     shown = headrace("quarantine", "show", str(number)).output
     assert "times      2: it was retried, and failed again" in shown
@@ -311,7 +313,7 @@ def test_a_failure_without_room_for_its_record_is_not_skipped_and_says_what_to_d
     assert result.exit_code == 2
     assert "decide about older failures" in " ".join(result.output.split())
     assert (letters.kept, offsets(store)) == ([], {0: 3, 1: 3})
-    store.retry_failure(number)
+    store.failures.retry(number)
     assert fail(raw_value=bytes(200)) == number
     assert headrace("quarantine", "skip", str(number), "--yes").exit_code == 0
     assert len(letters.kept) == 1
@@ -328,11 +330,11 @@ def test_a_record_that_cannot_be_kept_is_not_skipped(headrace, fail, store, lett
 
 def test_a_skip_that_cannot_be_leaves_nothing_in_the_dead_letters(headrace, fail, store, letters):
     over, moved = fail(partition=1), fail()
-    store.retry_failure(over)
+    store.failures.retry(over)
     result = headrace("quarantine", "skip", str(over), "--yes")
     assert result.exit_code == 2
     assert "not open any more: it was retried" in " ".join(result.output.split())
-    store.seek(ACME, {0: 7})
+    store.progress.seek(ACME, {0: 7})
     again = fail()
     result = headrace("quarantine", "skip", str(again), "--yes")
     assert result.exit_code == 2
@@ -351,7 +353,7 @@ def test_a_record_of_another_lane_is_not_skipped(headrace, fail, letters):
 @pytest.mark.parametrize("whole", [False, True], ids=["a record", "a slice"])
 def test_what_stops_a_removed_stream_is_skipped_too(headrace, fail, store, letters, whole):
     number = fail(offset=None) if whole else fail()
-    store.set_stream_state(ACME, State.REMOVED)
+    store.registry.set_stream_state(ACME, State.REMOVED)
     words = ["--whole-slice"] if whole else []
     result = headrace("quarantine", "skip", str(number), *words, "--yes")
     assert result.exit_code == 0, result.output
@@ -411,7 +413,7 @@ def test_a_dry_redrive_says_what_would_be(headrace, redriven):
 
 
 def test_nothing_is_sent_back_to_a_removed_stream(headrace, redriven, store):
-    store.set_stream_state(ACME, State.REMOVED)
+    store.registry.set_stream_state(ACME, State.REMOVED)
     result = headrace("quarantine", "redrive", "acme/score")
     assert result.exit_code == 2
     assert "was removed" in result.output

@@ -7,13 +7,13 @@ import pytest
 
 from headrace.cli import reruns, streams
 from headrace.model.streams import LaneId, State, StreamId
-from headrace.testing.log_twin import LogTwin, Row
+from headrace.testing.log_fake import MemoryLog, Row
 
 
 @pytest.fixture(autouse=True)
 def log(monkeypatch):
     """Ten records in each partition, of which the streams have read three."""
-    log = LogTwin()
+    log = MemoryLog()
     for tenant in ("acme", "bolt"):
         log.create_topic(f"{tenant}.visits", 2)
         for partition in range(2):
@@ -28,16 +28,16 @@ def test_a_dry_run_counts_and_begins_nothing(headrace, store):
     assert told.exit_code == 0, told.output
     assert "acme/score partition 0: offsets 1 to 2, at most 2 records" in told.output
     assert "acme/score: at most 4 records" in told.output
-    assert len(store.deployments()) == 1
+    assert len(store.registry.deployments()) == 1
 
 
 def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(headrace, store):
     told = headrace("rerun", "acme/score", "--from", "1", "--share", "0.5", "--yes")
     assert told.exit_code == 0, told.output
     assert "headrace streams remove acme score~1" in told.output
-    _, made = store.deployments()
+    _, made = store.registry.deployments()
     assert (made.use_case, made.until, made.share) == ("score~1", {0: 3, 1: 3}, 1.0)
-    at = {each.lane: each.next_offset for each in store.load_positions()}
+    at = {each.lane: each.next_offset for each in store.progress.load_positions()}
     assert at[LaneId("score~1", "acme", 0)] == 1
     assert at[LaneId("score", "acme", 0)] == 3
     assert headrace("streams", "remove", "acme", "score~1").exit_code == 0
@@ -45,7 +45,7 @@ def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(head
 
 def test_all_streams_of_a_tenant_are_meant_by_its_name(headrace, store):
     assert headrace("rerun", "acme", "--from", "earliest", "--yes").exit_code == 0
-    assert [each.use_case for each in store.deployments()] == ["score", "score~1"]
+    assert [each.use_case for each in store.registry.deployments()] == ["score", "score~1"]
     assert "at most" in headrace("rerun", "acme", "--from", "earliest", "--dry-run").output
 
 
@@ -80,18 +80,18 @@ def test_where_nobody_can_be_asked_a_rerun_is_begun_with_yes_only(headrace, stor
     told = headrace(*words)
     assert told.exit_code == 2
     assert f"headrace {' '.join(words)} --config {config} --yes" in " ".join(told.output.split())
-    assert len(store.deployments()) == 1
+    assert len(store.registry.deployments()) == 1
     assert headrace(*words, "--yes").exit_code == 0
-    assert len(store.deployments()) == 2
+    assert len(store.registry.deployments()) == 2
 
 
 def test_who_is_asked_may_say_no(headrace, store, monkeypatch):
     monkeypatch.setattr("headrace.cli.asking._can_be_asked", lambda: True)
     words = ("rerun", "acme/score", "--from", "1")
     assert headrace(*words, input="n\n").exit_code == 1
-    assert len(store.deployments()) == 1
+    assert len(store.registry.deployments()) == 1
     assert headrace(*words, input="y\n").exit_code == 0
-    assert len(store.deployments()) == 2
+    assert len(store.registry.deployments()) == 2
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_cannot_be_rerun_is_told_and_nothing_begins(headrace, store, words,
     told = headrace("rerun", *words)
     assert told.exit_code == 2
     assert why in " ".join(told.output.split())
-    assert len(store.deployments()) == 1
+    assert len(store.registry.deployments()) == 1
 
 
 def lags_of(headrace):
@@ -123,11 +123,11 @@ def test_the_lag_of_a_rerun_is_to_its_end_and_nothing_when_it_is_over(headrace, 
         ("acme", "score~1"): 4,
         ("bolt", "score"): 14,
     }
-    made = next(each for each in store.deployments() if each.use_case == "score~1")
-    store.set_stream_state(
+    made = next(each for each in store.registry.deployments() if each.use_case == "score~1")
+    store.registry.set_stream_state(
         StreamId("score~1", "acme"), State.REMOVED, "the rerun has come to its end"
     )
-    store.deploy(replace(made, until={}))
+    store.registry.deploy(replace(made, until={}))
     log.append("acme.visits", 0, [Row(b"x")] * 5)
     assert lags_of(headrace)["acme", "score~1"] == 0
     assert lags_of(headrace)["acme", "score"] == 19

@@ -11,7 +11,7 @@ from headrace.cli.failure_text import when
 from headrace.model.records import Deployment, Move
 from headrace.model.statistics import LaneFigures
 from headrace.model.streams import LaneId, State, StreamId
-from headrace.testing.log_twin import LogTwin, Row
+from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.statistics_contract import report_of
 
 ACME, BOLT = StreamId("score", "acme"), StreamId("score", "bolt")
@@ -20,7 +20,7 @@ SEEK = ("streams", "seek", "acme", "score", "--to")
 
 @pytest.fixture(autouse=True)
 def log(monkeypatch):
-    log = LogTwin()
+    log = MemoryLog()
     for module in (streams, asking):
         monkeypatch.setattr(module, "log_of", lambda config: log)
     return log
@@ -32,7 +32,7 @@ def visits(log, store):
     log.create_topic("acme.visits", 2)
     for partition in (0, 1):
         log.append("acme.visits", partition, [Row(b"{}")] * 9)
-    store.seek(ACME, {0: 3, 1: 3}, log.topics(["acme.visits"])["acme.visits"].topic_id)
+    store.progress.seek(ACME, {0: 3, 1: 3}, log.topics(["acme.visits"])["acme.visits"].topic_id)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def terminal(monkeypatch):
 
 
 def offsets(store):
-    return {each.lane.partition: each.next_offset for each in store.load_positions([ACME])}
+    return {each.lane.partition: each.next_offset for each in store.progress.load_positions([ACME])}
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def tell(store):
     """A driver holds both streams and tells of them, a while ago; what it says of acme's."""
 
     def publish(ago_s=0.0, **told):
-        store.hold([ACME, BOLT], "one", store.join("one", ["score"]))
+        store.membership.hold([ACME, BOLT], "one", store.membership.join("one", ["score"]))
         report = report_of("one", time.time() - ago_s, ACME, BOLT)
         well = {"state": "active", "note": "", "lanes": (LaneFigures(0, 3, 9),), "retry_at_s": None}
         of_acme, of_bolt = (replace(each, **well) for each in report.streams)
@@ -187,7 +187,7 @@ def test_a_seek_that_is_more_when_it_is_agreed_to_is_counted_and_asked_about_ane
 
     def meanwhile(*words):
         confirmed(*words)
-        epoch = store.load_positions([ACME])[0].epoch
+        epoch = store.progress.load_positions([ACME])[0].epoch
         store.positions.advance([Move(LaneId(*ACME, 0), 3, 9, epoch)])
 
     monkeypatch.setattr(asking, "confirm", meanwhile)
@@ -226,7 +226,7 @@ def test_a_seek_to_where_it_stands_is_no_question(headrace, store, fail):
     result = headrace(*SEEK, "3")
     assert result.exit_code == 0, result.output
     assert "nothing read again" in result.output
-    assert store.failures(only_open=True) == []
+    assert store.failures.every(only_open=True) == []
 
 
 @pytest.mark.usefixtures("visits")
@@ -254,7 +254,7 @@ def test_to_add_what_was_removed_counts_what_is_read_again_and_asks(headrace, st
     assert "effects of up to 6 records of acme/score are made again" in result.output
     assert f"headrace {what} add {' '.join(words)} --config" in result.output
     assert "--yes" in result.output
-    assert next(each.state for each in store.streams() if each.id == ACME) is State.REMOVED
+    assert next(each.state for each in store.registry.streams() if each.id == ACME) is State.REMOVED
     assert headrace(what, "add", *words, "--yes").exit_code == 0
     assert offsets(store) == {}
 
@@ -266,7 +266,7 @@ def test_the_command_that_is_told_adds_the_tenant_as_it_was_typed(headrace, stor
     told = headrace("tenants", "add", "acme", *typed).output
     command = told[told.index("headrace tenants add") :].split()[1:]
     assert headrace(*command[: command.index("--config")], "--yes").exit_code == 0
-    acme = store.tenants()[0]
+    acme = store.registry.tenants()[0]
     assert (acme.weight, acme.throttle.bytes_per_s, acme.throttle.burst_s) == (2.0, 65536.0, 0.25)
 
 
@@ -284,9 +284,9 @@ def test_a_tenant_is_removed_when_somebody_agrees_to_what_is_lost_and_left_unrea
     assert "12 records of acme/score not read yet" in refused.output
     assert "lost: the positions, weight, throttle and API keys of acme" in refused.output
     assert "kept: its topics" in refused.output
-    assert store.tenants()[0].state is State.ACTIVE
+    assert store.registry.tenants()[0].state is State.ACTIVE
     assert "acme is removed" in headrace("tenants", "remove", "acme", input="y\n").output
-    assert store.tenants()[0].state is State.REMOVED
+    assert store.registry.tenants()[0].state is State.REMOVED
     again = headrace("tenants", "remove", "acme")
     assert (again.exit_code, "lost" in again.output) == (0, False)
 
@@ -297,12 +297,12 @@ def test_where_nobody_can_be_asked_a_tenant_is_removed_with_yes_only(headrace, l
     assert refused.exit_code == 2
     assert "Kafka does not answer" in refused.output
     assert "headrace tenants remove acme" in refused.output
-    assert store.tenants()[0].state is State.ACTIVE
+    assert store.registry.tenants()[0].state is State.ACTIVE
     assert headrace("tenants", "remove", "acme", "--yes").exit_code == 0
-    assert store.tenants()[0].state is State.REMOVED
+    assert store.registry.tenants()[0].state is State.REMOVED
     assert headrace("tenants", "remove", "nobody").exit_code == 2
 
 
 def test_a_topic_is_shown_as_it_is(headrace, store):
-    store.deploy(Deployment("keep", "keep.py", "ab12", "[/x].{tenant}"))
+    store.registry.deploy(Deployment("keep", "keep.py", "ab12", "[/x].{tenant}"))
     assert "[/x].acme" in headrace("streams", "list").output

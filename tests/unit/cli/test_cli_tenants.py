@@ -6,7 +6,7 @@ from headrace.model.streams import Throttle
 
 
 def throttle_of(store):
-    return store.tenants()[0].throttle
+    return store.registry.tenants()[0].throttle
 
 
 def test_a_throttle_takes_records_bytes_and_burst(headrace, store):
@@ -51,7 +51,7 @@ def test_a_throttle_that_means_nothing_is_refused(headrace, store, words, told):
 
 def test_a_weight_and_a_limit_reach_as_far_down_as_the_store_has_them(headrace, store):
     assert headrace("tenants", "weigh", "acme", "0.000001").exit_code == 0
-    assert store.tenants()[0].weight == 1e-6
+    assert store.registry.tenants()[0].weight == 1e-6
     assert headrace("tenants", "throttle", "acme", "--records", "0.0005").exit_code == 0
     assert throttle_of(store).records_per_s == 0.0005
 

@@ -33,13 +33,13 @@ use_cases:
 def test_a_use_case_stopped_by_a_failure_is_resumed_for_all_but_those_suspended_by_hand(
     headrace, fail, store
 ):
-    store.set_stream_state(StreamId("score", "bolt"), State.SUSPENDED)
+    store.registry.set_stream_state(StreamId("score", "bolt"), State.SUSPENDED)
     number = fail(stop_use_case=True)
-    assert {each.state for each in store.streams()} == {State.SUSPENDED}
+    assert {each.state for each in store.registry.streams()} == {State.SUSPENDED}
     assert "streams of score resumed: 1" in headrace("use-cases", "resume", "score").output
-    states = {each.id.tenant: each.state for each in store.streams()}
+    states = {each.id.tenant: each.state for each in store.registry.streams()}
     assert states == {"acme": State.ACTIVE, "bolt": State.SUSPENDED}
-    assert store.failure(number).state is FailureState.RETRIED
+    assert store.failures.one(number).state is FailureState.RETRIED
 
 
 def test_an_unknown_use_case_is_told(headrace):
@@ -53,7 +53,7 @@ def test_what_decorator_and_yaml_say_about_failures_is_deployed(headrace, config
     config.write_text(config.read_text() + SETTINGS)
     result = headrace("use-cases", "deploy")
     assert result.exit_code == 0, result.output
-    (pages,) = [each for each in store.deployments() if each.use_case == "pages"]
+    (pages,) = [each for each in store.registry.deployments() if each.use_case == "pages"]
     assert pages.bad_record is BadRecordPolicy.FAIL
     assert (pages.retries, pages.handler_timeout_s, pages.max_rate_per_lane) == (0, 0.5, 2.5)
     assert pages.data_loss == "skip"
@@ -63,7 +63,7 @@ def test_what_decorator_and_yaml_say_about_failures_is_deployed(headrace, config
 def test_a_url_in_place_of_a_folder_is_refused_at_deploy_and_nothing_is_deployed(
     headrace, config, store
 ):
-    before = store.deployments()
+    before = store.registry.deployments()
     (config.parent / "use_cases.py").write_text(SOURCE.replace('"p"', '"s3a://bucket/p"'))
     result = headrace("use-cases", "deploy")
     assert result.exit_code == 2
@@ -73,7 +73,7 @@ def test_a_url_in_place_of_a_folder_is_refused_at_deploy_and_nothing_is_deployed
     result = headrace("use-cases", "deploy")
     assert result.exit_code == 2
     assert f"line {len(config.read_text().splitlines())}: warehouse: a URL" in result.output
-    assert store.deployments() == before
+    assert store.registry.deployments() == before
 
 
 # --- drivers ---------------------------------------------------------------------------------
@@ -89,11 +89,11 @@ class Stander:
 
     def _run(self):
         store = open_store(self.url)
-        number = store.join(self.name, ["pages"])
+        number = store.membership.join(self.name, ["pages"])
         while not self.ended.wait(0.05):
-            store.beat(self.name, number)
-            given = [self._answer(each) for each in store.deployments()]
-            store.answer(self.name, number, given)
+            store.membership.beat(self.name, number)
+            given = [self._answer(each) for each in store.registry.deployments()]
+            store.membership.answer(self.name, number, given)
             self.answered.set()
         store.close()
 
@@ -167,8 +167,8 @@ def test_a_driver_that_refuses_is_named_with_its_reason_also_when_nothing_change
 
 
 def test_a_driver_that_does_not_answer_in_time_is_named(headrace, store, pages):
-    number = store.join("d1", ["pages"])
-    store.beat("d1", number)
+    number = store.membership.join("d1", ["pages"])
+    store.membership.beat("d1", number)
     result = headrace("use-cases", "deploy", "--wait-s", "0")
     assert result.exit_code == 1
     assert "d1 has not answered yet\n" in result.output
@@ -177,20 +177,20 @@ def test_a_driver_that_does_not_answer_in_time_is_named(headrace, store, pages):
 def test_a_terminal_shows_who_is_waited_for(headrace, store, pages, monkeypatch):
     terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
     monkeypatch.setattr("headrace.cli.rollouts.err", terminal)
-    store.beat("d1", store.join("d1", ["pages"]))
+    store.membership.beat("d1", store.membership.join("d1", ["pages"]))
     headrace("use-cases", "deploy", "--wait-s", "0.5")
     assert "waiting for d1 ..." in terminal.file.getvalue()
 
 
 def test_nobody_has_to_wait(headrace, store, pages):
-    number = store.join("d1", ["pages"])
-    store.beat("d1", number)
+    number = store.membership.join("d1", ["pages"])
+    store.membership.beat("d1", number)
     result = headrace("use-cases", "deploy", "--no-wait")
     assert result.exit_code == 0
     assert "d1 has not answered yet" in result.output
-    (before,) = [each for each in store.deployments() if each.use_case == "pages"]
+    (before,) = [each for each in store.registry.deployments() if each.use_case == "pages"]
     assert "nothing changed" not in headrace("use-cases", "deploy", "--no-wait").output
-    (after,) = [each for each in store.deployments() if each.use_case == "pages"]
+    (after,) = [each for each in store.registry.deployments() if each.use_case == "pages"]
     assert after.revision == before.revision
 
 
@@ -244,13 +244,13 @@ def test_the_list_shows_where_effects_go_and_who_runs_what(headrace, pages, driv
 def test_what_would_hurt_a_driver_is_refused_at_deploy_and_nothing_is_deployed(
     headrace, config, store
 ):
-    before = store.deployments()
+    before = store.registry.deployments()
     path = config.parent / "use_cases.py"
     path.write_text(SOURCE + "raise SystemExit\n")
     result = headrace("use-cases", "deploy")
     assert result.exit_code == 2
     assert f"{path}, line 7, ends the process when it is imported" in result.output
-    assert store.deployments() == before
+    assert store.registry.deployments() == before
     assert not (config.parent / ".headrace" / "versions").exists()
 
 

@@ -17,9 +17,9 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Deployment, Failure, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.log_twin import LogTwin, Row
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.log_fake import MemoryLog, Row
+from headrace.testing.memory_store import MemoryStore
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 
@@ -42,20 +42,20 @@ def clock():
 @pytest.fixture
 def store(clock):
     """Tenants acme and bolt, each with a stream of two lanes at offset 3 in the use case score."""
-    store = StoreTwin()
-    store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+    store = MemoryStore()
+    store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
     for tenant, topic_id in (("acme", "topic-1"), ("bolt", "topic-2")):
-        store.add_tenant(Tenant(tenant))
-        store.start_lanes([LaneStart(StreamId("score", tenant), topic_id, {0: 3, 1: 3})])
+        store.registry.add_tenant(Tenant(tenant))
+        store.progress.start_lanes([LaneStart(StreamId("score", tenant), topic_id, {0: 3, 1: 3})])
     return store
 
 
-class ToolsTwin:
+class FakeTools:
     """Kafka in memory; redrives are noted."""
 
     def __init__(self):
-        self.kafka = LogTwin()
-        self.kept = DeadLettersTwin()
+        self.kafka = MemoryLog()
+        self.kept = MemoryDeadLetters()
         self.redriven = []
         self.down = False
 
@@ -74,7 +74,7 @@ class ToolsTwin:
 
 @pytest.fixture
 def tools():
-    made = ToolsTwin()
+    made = FakeTools()
     for tenant in ("acme", "bolt"):
         made.kafka.create_topic(f"{tenant}.visits", 2)
         for partition in (0, 1):
@@ -127,8 +127,8 @@ def parts(store, tools, clock):
 @pytest.fixture(scope="session")
 def built():
     """One app for all tests, since to build it takes longer than most of them."""
-    store = StoreTwin()
-    return create_app(Parts(store, ToolsTwin(), Guard(store.keys, SECRET), SECRET, FakeClock()))
+    store = MemoryStore()
+    return create_app(Parts(store, FakeTools(), Guard(store.keys, SECRET), SECRET, FakeClock()))
 
 
 @pytest.fixture
@@ -159,6 +159,6 @@ def fail(store):
             **error,
         }
         piece = Slice(lane, f"{tenant}.visits", 3, until, 1)
-        return store.keep_failure(Failure(piece, SliceError(temporary=False, **given), 5.0, 4))
+        return store.failures.keep(Failure(piece, SliceError(temporary=False, **given), 5.0, 4))
 
     return keep

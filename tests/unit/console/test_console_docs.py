@@ -51,8 +51,8 @@ def read(command):
 @pytest.fixture
 def pages(store):
     """The stream that the page speaks of."""
-    store.deploy(Deployment("pages", "pages.py", "ab12", "{tenant}.visits"))
-    store.start_lanes([LaneStart(StreamId("pages", "acme"), "topic-1", {0: 3, 1: 3})])
+    store.registry.deploy(Deployment("pages", "pages.py", "ab12", "{tenant}.visits"))
+    store.progress.start_lanes([LaneStart(StreamId("pages", "acme"), "topic-1", {0: 3, 1: 3})])
 
 
 @pytest.mark.usefixtures("pages")
@@ -62,7 +62,7 @@ def test_an_example_is_answered_with_a_yes(api, fail, command):
         number = fail(offset=offset)
         if number == 7:
             break
-        api.app.state.desk.store.retry_failure(number)
+        api.app.state.desk.store.failures.retry(number)
     method, path, body = read(command)
     if path == "/v1/live":
         assert live_view.__name__ in str(api.app.openapi()["paths"][path]["get"]["operationId"])

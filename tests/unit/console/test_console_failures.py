@@ -14,11 +14,11 @@ ACME = StreamId("score", "acme")
 
 
 def state(store, number):
-    return store.failure(number).state
+    return store.failures.one(number).state
 
 
 def at(store, partition=0):
-    found = store.load_positions([ACME])
+    found = store.progress.load_positions([ACME])
     return next(each.next_offset for each in found if each.lane.partition == partition)
 
 
@@ -68,7 +68,7 @@ def test_a_foreign_failure_reads_like_one_that_is_not_there(api, fail):
 
 def test_a_list_goes_on_behind_its_cursor_and_knows_states(api, store, fail):
     first, second = fail(), fail("bolt")
-    store.retry_failure(first)
+    store.failures.retry(first)
     third = fail(offset=4)
     page = api.get("/v1/failures?limit=2").json()
     assert [each["id"] for each in page["items"]] == [first, second]
@@ -102,14 +102,14 @@ def test_a_cursor_with_a_number_that_no_database_has_is_refused(api, path):
 
 def test_failures_of_others_are_not_read_to_find_those_of_one_tenant(api, store, fail, monkeypatch):
     numbers = [fail(), fail("bolt"), fail(partition=1)]
-    asked, real = [], store.failures
+    asked, real = [], store.failures.every
 
     def noted(stream=None, **more):
         asked.append(stream)
         return real(stream, **more)
 
     api.items("/v1/tenants")
-    monkeypatch.setattr(store, "failures", noted)
+    monkeypatch.setattr(store.failures, "every", noted)
     listed = [each["id"] for each in api.items("/v1/failures", "tenant")]
     assert listed == [numbers[0], numbers[2]]
     assert api.items("/v1/failures?tenant=bolt", "tenant") == []
@@ -121,7 +121,7 @@ def test_a_long_list_is_read_in_parts(api, store, fail, monkeypatch):
     numbers = []
     for offset in range(3, 8):
         numbers.append(fail(offset=offset))
-        store.retry_failure(numbers[-1])
+        store.failures.retry(numbers[-1])
     assert [each["id"] for each in api.items("/v1/failures")] == numbers
 
 
@@ -148,7 +148,7 @@ def test_a_skip_keeps_the_record_first_and_then_moves_the_lane(api, store, tools
 @pytest.mark.parametrize("role", ["operator", "tenant"])
 def test_what_stops_a_removed_stream_is_listed_and_skipped_too(api, store, tools, fail, role):
     number = fail()
-    store.set_stream_state(ACME, State.REMOVED)
+    store.registry.set_stream_state(ACME, State.REMOVED)
     assert [each["id"] for each in api.items("/v1/failures?state=open", role)] == [number]
     answer = api("POST", f"/v1/failures/{number}/skip", role).json()
     assert answer["next_offset"] == at(store) == 4
@@ -183,7 +183,7 @@ def test_a_skip_from_elsewhere_leaves_nothing_behind(api, store, tools, fail):
 
 def test_who_goes_on_is_told_that_the_stream_stands_still_all_the_same(api, store, fail):
     number = fail()
-    store.set_stream_state(ACME, State.SUSPENDED, "use case stopped")
+    store.registry.set_stream_state(ACME, State.SUSPENDED, "use case stopped")
     answer = api("POST", f"/v1/failures/{number}/retry").json()
     assert answer["suspended"] == "use case stopped"
 

@@ -54,7 +54,7 @@ def test_who_is_up_to_date_gets_the_summary_alone(step):
 
 def test_only_rows_that_changed_are_sent_again(step, store):
     step()
-    store.set_weight("bolt", 2.0)
+    store.registry.set_weight("bolt", 2.0)
     feed = step()
     found = events(feed.since(feed.number - 1, None))
     assert named(found["tenants"]) == ["bolt"]
@@ -63,9 +63,9 @@ def test_only_rows_that_changed_are_sent_again(step, store):
 
 def test_who_was_slow_skips_states_and_misses_no_row(step, store):
     known = step().number
-    store.set_weight("acme", 2.0)
+    store.registry.set_weight("acme", 2.0)
     step()
-    store.set_weight("bolt", 3.0)
+    store.registry.set_weight("bolt", 3.0)
     feed = step()
     found = events(feed.since(known, None))["tenants"]
     assert sorted(named(found)) == ["acme", "bolt"]
@@ -73,12 +73,12 @@ def test_who_was_slow_skips_states_and_misses_no_row(step, store):
 
 def test_what_is_gone_is_named_until_it_comes_back(step, store):
     known = step().number
-    store.set_tenant_state("acme", State.REMOVED)
+    store.registry.set_tenant_state("acme", State.REMOVED)
     feed = step()
     assert events(feed.since(known, None))["tenants"] == {
         "whole": False, "items": [], "gone": ["acme"],
     }  # fmt: skip
-    store.add_tenant(Tenant("acme"))
+    store.registry.add_tenant(Tenant("acme"))
     found = events(step().since(known, None))["tenants"]
     assert (named(found), found["gone"]) == (["acme"], [])
 
@@ -98,13 +98,13 @@ def test_a_tenant_gets_its_own_rows_and_nothing_else(step, store, fail, clock):
     assert list(found) == ["tenants", "alerts"]
     assert named(found["tenants"]) == ["acme"]
     assert [each["tenant"] for each in found["alerts"]["items"]] == ["acme"]
-    store.set_weight("bolt", 2.0)
+    store.registry.set_weight("bolt", 2.0)
     feed = step()
     assert feed.since(feed.number - 1, "acme") == b""
-    store.set_weight("acme", 2.0)
+    store.registry.set_weight("acme", 2.0)
     feed = step()
     assert named(events(feed.since(feed.number - 1, "acme"))["tenants"]) == ["acme"]
-    store.set_tenant_state("acme", State.REMOVED)
+    store.registry.set_tenant_state("acme", State.REMOVED)
     feed = step()
     assert events(feed.since(feed.number - 1, "acme"))["tenants"]["gone"] == ["acme"]
 
@@ -113,7 +113,7 @@ def test_what_many_need_is_encoded_once(step, store):
     feed = step()
     assert feed.since(NOTHING, None) is feed.since(NOTHING, None)
     first = feed.since(NOTHING, None)
-    store.set_weight("acme", 2.0)
+    store.registry.set_weight("acme", 2.0)
     assert step().since(NOTHING, None) is not first
 
 

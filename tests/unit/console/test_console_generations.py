@@ -19,18 +19,18 @@ def point(from_s, tenant="acme"):
 
 
 def generation(store):
-    return next(each.generation for each in store.tenants() if each.name == "acme")
+    return next(each.generation for each in store.registry.tenants() if each.name == "acme")
 
 
 @pytest.fixture
 def again(api, store, clock, fail):
     """Acme failed twice, once for good, was removed and added again; gives what it left."""
-    store.hold([ACME])
+    store.membership.hold([ACME])
     minute = clock.wall_s = clock.now_s() // 60 * 60
     store.statistics.keep([point(minute - 120), point(minute - 60)])
     store.statistics.publish(report(figures(note="acme sent rubbish"), at_s=clock.now_s()))
     open_one, retried = fail(), fail(partition=1)
-    store.retry_failure(retried)
+    store.failures.retry(retried)
     clock.move(1)
     assert api("DELETE", "/v1/tenants/acme").status_code == 204
     assert api("PUT", "/v1/tenants/acme", json={}).status_code == 201
@@ -63,9 +63,9 @@ def test_its_failures_are_operators_to_see(api, again):
 
 
 def test_what_fails_from_now_on_is_its_own(api, store, again):
-    epoch = store.hold([ACME])[ACME]
+    epoch = store.membership.hold([ACME])[ACME]
     piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, epoch)
-    number = store.keep_failure(Failure(piece, SliceError(False, "X", "no"), 5.0))
+    number = store.failures.keep(Failure(piece, SliceError(False, "X", "no"), 5.0))
     shown = api.items("/v1/failures", "tenant")
     assert [(each["id"], each["earlier_tenant"]) for each in shown] == [(number, False)]
     assert api.get(f"/v1/failures/{number}", "tenant").status_code == 200

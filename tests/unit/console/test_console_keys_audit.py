@@ -188,7 +188,7 @@ def test_what_the_end_of_the_server_cuts_off_is_noted(api, store, tools):
 
 
 def test_what_breaks_inside_is_noted_too(api, store, monkeypatch):
-    monkeypatch.setattr(store, "set_tenant_state", lambda name, state: 1 // 0)
+    monkeypatch.setattr(store.registry, "set_tenant_state", lambda name, state: 1 // 0)
     assert api("POST", "/v1/tenants/acme/suspend").status_code == 500
     assert noted(store) == [("POST /v1/tenants/acme/suspend", "acme", 500)]
 

@@ -63,7 +63,7 @@ def test_a_client_gets_everything_and_then_what_changes(store):
         events = live.events(None, fine)
         first = await next_with(events, b'"whole":true')
         assert b"acme" in first
-        store.set_weight("bolt", 2.5)
+        store.registry.set_weight("bolt", 2.5)
         changed = await next_with(events, b"event: tenants")
         assert b"bolt" in changed
         assert b"acme" not in changed
@@ -150,7 +150,7 @@ def test_who_comes_after_a_quiet_time_sees_how_it_is_now(store):
         live.leave_place(None)
         while live._fresh:  # until the task comes to rest
             await asyncio.sleep(0)
-        store.set_weight("acme", 7.5)
+        store.registry.set_weight("acme", 7.5)
         live._watcher.changed()
         live.take_place(None)
         first = await next_with(live.events(None, fine), b"event: tenants")
@@ -174,7 +174,7 @@ def test_a_store_that_is_away_for_a_while_ends_no_view(store):
         while len(asked) < 2:
             await asyncio.sleep(0)
         store.revision = real
-        store.set_weight("bolt", 2.5)
+        store.registry.set_weight("bolt", 2.5)
         await next_with(events, b"bolt")
 
     played(store, play)

@@ -18,9 +18,9 @@ from headrace.console.api import Parts, create_app
 from headrace.doors.guard import SESSION_COOKIE, Guard
 from headrace.model.credentials import Role
 from headrace.testing.clock import FakeClock
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
-STORE = StoreTwin()
+STORE = MemoryStore()
 SECRET = b"0123456789abcdef0123456789abcdef"
 ROUTES = sorted(
     routes_of(create_app(Parts(STORE, None, Guard(STORE.keys, SECRET), SECRET, FakeClock())))

@@ -10,7 +10,7 @@ from headrace.console.static import read_pages
 from headrace.errors import StoreUnavailable
 from headrace.model.statistics import Point
 from headrace.model.streams import StreamId
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 
 def point(from_s, tenant="acme", use_case="score", **more):
@@ -124,7 +124,7 @@ def test_a_spark_line_has_a_value_a_minute_and_the_worst_of_streams(store, clock
 
 
 def test_spark_lines_move_on_and_read_only_what_is_new(clock):
-    store = StoreTwin()
+    store = MemoryStore()
     asked = []
     real = store.statistics.history
 

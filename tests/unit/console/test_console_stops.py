@@ -30,15 +30,15 @@ STREAM_WAYS = {
 
 def stop_for_all(store):
     piece = Slice(LaneId("score", "bolt", 0), "bolt.visits", 3, 9, 1)
-    store.keep_failure(Failure(piece, SliceError(False, "X", "no"), 5.0), stop_use_case=True)
+    store.failures.keep(Failure(piece, SliceError(False, "X", "no"), 5.0), stop_use_case=True)
 
 
 def stream(store):
-    return next(each for each in store.streams() if each.id == ACME)
+    return next(each for each in store.registry.streams() if each.id == ACME)
 
 
 def tenant(store):
-    return next(each for each in store.tenants() if each.name == "acme")
+    return next(each for each in store.registry.tenants() if each.name == "acme")
 
 
 @pytest.mark.parametrize(("by", "may"), TABLE, ids=["+".join(by) for by, _ in TABLE])

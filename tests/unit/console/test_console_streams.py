@@ -14,11 +14,11 @@ PATH = "/v1/streams/acme/score"
 
 
 def state(store):
-    return next(each.state for each in store.streams() if each.id == ACME)
+    return next(each.state for each in store.registry.streams() if each.id == ACME)
 
 
 def offsets(store):
-    return {each.lane.partition: each.next_offset for each in store.load_positions([ACME])}
+    return {each.lane.partition: each.next_offset for each in store.progress.load_positions([ACME])}
 
 
 def test_a_stream_is_shown_with_its_lanes_and_what_stops_them(api, store, clock, fail):
@@ -39,7 +39,7 @@ def test_how_a_stream_stands_is_told_with_why(api, store, clock):
     clock.move(1)
     expected = {"state": "retrying", "reason": "nobody there", "retry_at_s": clock.now_s() + 6}
     assert api.items("/v1/streams", "tenant")[0]["condition"] == expected
-    store.set_tenant_state("acme", State.SUSPENDED)
+    store.registry.set_tenant_state("acme", State.SUSPENDED)
     how = api("POST", f"{PATH}/resume").json()["condition"]
     assert how["state"] == "suspended"
     assert "headrace tenants resume acme" in how["reason"]
@@ -54,7 +54,7 @@ def test_streams_come_in_pages_by_tenant_and_use_case(api, store):
 
 
 def test_a_stream_of_a_suspended_tenant_is_suspended(api, store):
-    store.set_tenant_state("acme", State.SUSPENDED)
+    store.registry.set_tenant_state("acme", State.SUSPENDED)
     assert [each["tenant"] for each in api.items("/v1/streams?state=suspended")] == ["acme"]
     assert [each["tenant"] for each in api.items("/v1/streams?tenant=bolt")] == ["bolt"]
     assert api.items("/v1/streams?use_case=none") == []
@@ -64,14 +64,14 @@ def test_suspend_and_resume_are_done_to_the_stream_alone(api, store):
     for _ in range(2):
         assert api("POST", f"{PATH}/suspend", "tenant").json()["state"] == "suspended"
     assert state(store) is State.SUSPENDED
-    assert {each.state for each in store.tenants()} == {State.ACTIVE}
+    assert {each.state for each in store.registry.tenants()} == {State.ACTIVE}
     assert api("POST", f"{PATH}/resume", "tenant").json()["state"] == "active"
 
 
 def test_to_resume_retries_what_failed(api, store, fail):
     fail()
     api("POST", f"{PATH}/resume")
-    assert store.failures(only_open=True) == []
+    assert store.failures.every(only_open=True) == []
 
 
 def test_the_state_can_be_put_and_the_same_again_changes_nothing(api, store, fail):
@@ -107,7 +107,7 @@ def test_a_dry_run_of_a_seek_counts_says_what_it_means_and_moves_nothing(api, st
 def test_a_seek_lets_a_stopped_lane_go_on(api, store, fail):
     fail()
     api("PUT", f"{PATH}/positions", json={"offsets": {"0": 3}})
-    assert store.failures(only_open=True) == []
+    assert store.failures.every(only_open=True) == []
 
 
 @pytest.mark.parametrize("wanted", [{"0": 10}, {"7": 0}, {"0": 1, "1": 99}])
@@ -193,7 +193,7 @@ def test_a_decision_that_needs_kafka_has_a_place(api, meanwhile, places, runs, a
 
 
 def test_nothing_of_a_removed_stream_goes_on(api, store):
-    store.set_stream_state(ACME, State.REMOVED)
+    store.registry.set_stream_state(ACME, State.REMOVED)
     assert api("POST", f"{PATH}/redrive").status_code == 409
     assert api("PUT", f"{PATH}/positions", json={"offsets": {"0": 7}}).status_code == 409
     assert api("POST", f"{PATH}/resume").status_code == 409
@@ -217,7 +217,7 @@ def test_a_store_that_does_not_answer_is_503(api, store, monkeypatch):
     def down():
         raise BrokerUnavailable("10.0.0.7 is down")
 
-    monkeypatch.setattr(store, "streams", down)
+    monkeypatch.setattr(store.registry, "streams", down)
     answer = api.get(PATH)
     assert answer.status_code == 503
     assert "10.0.0.7" not in answer.text

@@ -13,7 +13,7 @@ def names(answer):
 
 
 def of(store, name):
-    return next(each for each in store.tenants() if each.name == name)
+    return next(each for each in store.registry.tenants() if each.name == name)
 
 
 # --- lists -------------------------------------------------------------------------------------
@@ -31,12 +31,12 @@ def test_a_tenant_is_shown_with_the_figures_of_its_streams(api, store, clock):
 
 def test_pages_follow_each_other_though_tenants_come_and_go_between(api, store, clock):
     for each in ("c", "e", "g"):
-        store.add_tenant(Tenant(each))
+        store.registry.add_tenant(Tenant(each))
     first = api.get("/v1/tenants?limit=3").json()
     assert names(first) == ["acme", "bolt", "c"]
-    store.add_tenant(Tenant("b"))  # before the cursor
-    store.add_tenant(Tenant("d"))  # behind it
-    store.set_tenant_state("c", State.REMOVED)  # the one it names
+    store.registry.add_tenant(Tenant("b"))  # before the cursor
+    store.registry.add_tenant(Tenant("d"))  # behind it
+    store.registry.set_tenant_state("c", State.REMOVED)  # the one it names
     clock.move(2)
     second = api.get(f"/v1/tenants?limit=3&cursor={first['next']}").json()
     assert names(second) == ["d", "e", "g"]
@@ -49,8 +49,8 @@ def test_a_cursor_that_is_none_of_ours_is_refused(api, cursor):
 
 
 def test_a_list_is_cut_down_by_state_and_by_a_part_of_the_name(api, store):
-    store.set_tenant_state("acme", State.SUSPENDED)
-    store.set_tenant_state("bolt", State.REMOVED)
+    store.registry.set_tenant_state("acme", State.SUSPENDED)
+    store.registry.set_tenant_state("bolt", State.REMOVED)
     assert names(api.get("/v1/tenants").json()) == ["acme"]
     assert names(api.get("/v1/tenants?state=suspended").json()) == ["acme"]
     assert names(api.get("/v1/tenants?state=removed").json()) == ["bolt"]
@@ -62,7 +62,7 @@ def test_a_list_is_cut_down_by_state_and_by_a_part_of_the_name(api, store):
 
 
 def test_what_is_left_out_of_a_change_stays_as_it_is(api, store):
-    store.set_weight("acme", 3.0)
+    store.registry.set_weight("acme", 3.0)
     answer = api("PUT", "/v1/tenants/acme", json={"throttle": {"records_per_s": 5}})
     assert answer.status_code == 200
     assert of(store, "acme") == Tenant("acme", weight=3.0, throttle=Throttle(5.0))
@@ -94,7 +94,7 @@ def test_a_tenant_that_is_not_there_is_added_with_its_streams(api, store):
 
 def test_a_change_meant_for_an_older_version_is_refused(api, store):
     etag = api.get("/v1/tenants/acme").headers["etag"]
-    store.set_weight("acme", 5.0)
+    store.registry.set_weight("acme", 5.0)
     for method in ("PUT", "DELETE"):
         body = {"json": {"weight": 2}} if method == "PUT" else {}
         answer = api(method, "/v1/tenants/acme", headers={"If-Match": etag}, **body)
@@ -125,20 +125,20 @@ def test_what_is_to_be_made_only_if_it_is_not_there_is_not_overwritten(api, stor
 
 
 def test_of_two_changes_at_once_neither_is_lost(api, store, monkeypatch):
-    real = store.change_tenant
+    real = store.registry.change_tenant
 
     def late(before, after):
-        monkeypatch.setattr(store, "change_tenant", real)
-        store.set_weight("acme", 4.0)  # somebody else, in between
+        monkeypatch.setattr(store.registry, "change_tenant", real)
+        store.registry.set_weight("acme", 4.0)  # somebody else, in between
         return real(before, after)
 
-    monkeypatch.setattr(store, "change_tenant", late)
+    monkeypatch.setattr(store.registry, "change_tenant", late)
     assert api("PUT", "/v1/tenants/acme", json={"state": "suspended"}).status_code == 200
     assert of(store, "acme") == Tenant("acme", State.SUSPENDED, 4.0, stopped_by=BY_OPERATOR)
 
 
 def test_a_change_that_others_always_come_before_is_refused_in_the_end(api, store, monkeypatch):
-    monkeypatch.setattr(store, "change_tenant", lambda before, after: False)
+    monkeypatch.setattr(store.registry, "change_tenant", lambda before, after: False)
     assert api("PUT", "/v1/tenants/acme", json={"weight": 2}).status_code == 409
     assert api("DELETE", "/v1/tenants/acme").status_code == 409
 
@@ -173,11 +173,11 @@ def test_suspend_and_resume_are_seen_in_the_store_and_in_the_answer(api, store):
     ],
 )
 def test_what_makes_no_sense_is_refused_by_its_place(api, store, body):
-    before = store.tenants()
+    before = store.registry.tenants()
     answer = api("PUT", "/v1/tenants/acme", json=body)
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
-    assert store.tenants() == before
+    assert store.registry.tenants() == before
 
 
 def test_nobody_added_is_404_whatever_is_asked(api):

@@ -12,7 +12,7 @@ from headrace.errors import StoreUnavailable
 from headrace.model.statistics import LaneFigures
 from headrace.model.streams import StreamId
 from headrace.testing.statistics_contract import report_of
-from headrace.testing.statistics_twin import StatisticsTwin
+from headrace.testing.statistics_fake import MemoryStatistics
 
 ROOT = Path(__file__).parents[3]
 ACME, BOLT, CORE = (StreamId("score", name) for name in ("acme", "bolt", "core"))
@@ -22,7 +22,7 @@ LABELS = {each.name: each.labels for each in METRICS}
 
 def scraped(*reports, now_s=NOW_S, metrics=None, **options):
     """Samples by name and labels."""
-    told = StatisticsTwin()
+    told = MemoryStatistics()
     for each in reports:
         told.publish(each)
     metrics = metrics or Metrics(told, now_s=lambda: now_s, **options)
@@ -57,7 +57,7 @@ def test_a_scrape_shows_every_declared_metric_with_its_labels_and_nothing_else()
 
 
 def scraped_text(*reports, **options):
-    statistics = StatisticsTwin()
+    statistics = MemoryStatistics()
     for each in reports:
         statistics.publish(each)
     return Metrics(statistics, now_s=lambda: NOW_S, **options).exposition()
@@ -110,7 +110,7 @@ def test_tenants_beyond_the_cap_are_summed_up_and_a_metric_says_how_many():
 
 
 def test_a_summed_counter_does_not_fall_when_one_of_its_streams_begins_at_0_again():
-    statistics, clock = StatisticsTwin(), [NOW_S]
+    statistics, clock = MemoryStatistics(), [NOW_S]
     metrics = Metrics(statistics, most_tenants=1, now_s=lambda: clock[0])
     totals = []
     for bolt, core in ((10, 5), (2, 7), (4, 7)):
@@ -128,7 +128,7 @@ def test_a_summed_counter_does_not_fall_when_one_of_its_streams_begins_at_0_agai
 
 
 def test_who_has_series_keeps_them_when_others_come():
-    statistics, clock = StatisticsTwin(), [NOW_S]
+    statistics, clock = MemoryStatistics(), [NOW_S]
     metrics = Metrics(statistics, most_tenants=1, now_s=lambda: clock[0])
     for streams in ((BOLT,), (ACME, BOLT)):
         statistics.publish(told(NOW_S, *streams))
@@ -145,7 +145,7 @@ def test_a_driver_that_is_silent_is_not_up(age_s, up):
 
 
 def test_a_store_that_does_not_answer_is_told_and_the_scrape_succeeds():
-    class Down(StatisticsTwin):
+    class Down(MemoryStatistics):
         def reports(self):
             raise StoreUnavailable("nobody there")
 
@@ -154,7 +154,7 @@ def test_a_store_that_does_not_answer_is_told_and_the_scrape_succeeds():
 
 
 def test_many_scrapes_within_a_second_read_the_store_once():
-    class Counting(StatisticsTwin):
+    class Counting(MemoryStatistics):
         asked = 0
 
         def reports(self):

@@ -1,4 +1,4 @@
-"""A driver on twins (`driver_world.py`)."""
+"""A driver on in-memory fakes (`driver_world.py`)."""
 
 from driver_world import world
 

@@ -24,10 +24,10 @@ from headrace.spark.handling import error_of
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.at_once import at_once
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.flight_checker import FlightChecker, OrderChecker
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
+from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory, Row
 from headrace.use_cases import use_case
 
 TOPIC = "{tenant}.visits"
@@ -125,12 +125,10 @@ class Unsteady:
     def __init__(self, whole, stage):
         self._whole, self._stage = whole, stage
 
-    @property
-    def positions(self):
-        return Unsteady(self._whole.positions, self._stage)
-
     def __getattr__(self, name):
         method = getattr(self._whole, name)
+        if not callable(method):
+            return Unsteady(method, self._stage)
 
         def called(*args, **options):
             fault = self._stage.fault()
@@ -150,7 +148,7 @@ class Stage:
     def __init__(self, folder, guarantee, order, bad_record, lanes):
         self.connections = Connections({}, f"sqlite:///{folder}/store.db", warehouse=str(folder))
         self.folder, self.guarantee, self.order = folder, guarantee, order
-        self.log, self.clock, self.letters = LogTwin(), FakeClock(), DeadLettersTwin()
+        self.log, self.clock, self.letters = MemoryLog(), FakeClock(), MemoryDeadLetters()
         self.store = open_store(self.connections.database_url)
         self.fates, self.faults = [], []
         self.order_checker, self.counts = OrderChecker(), Counter()
@@ -176,14 +174,14 @@ class Stage:
             bad_record=bad_record,
         )(self.handle)
         made = self.use_case
-        self.store.deploy(
+        self.store.registry.deploy(
             Deployment(
                 "keep", "m.py", "0" * 64, TOPIC, order=made.order, bad_record=made.bad_record
             )
         )
         for name, count in zip(TENANTS, lanes, strict=True):
             self.log.create_topic(f"{name}.visits", count)
-            self.store.add_tenant(Tenant(name))
+            self.store.registry.add_tenant(Tenant(name))
             for partition in range(count):
                 self.ways[LaneId("keep", name, partition)] = [[0, -1]]
         self.start()
@@ -195,7 +193,7 @@ class Stage:
         self.lives += 1
         self.engine = Hazards(
             self.connections,
-            ReaderTwinFactory(self.log),
+            MemoryReaderFactory(self.log),
             SqlPositionsFactory(),
             self.letters,
             slots=3,
@@ -208,7 +206,7 @@ class Stage:
         limits = Limits(slice_records=6, bins_per_wave=2, min_bin_s=0.001)
         self.driver = Driver(parts, f"run{self.lives}", limits, threads=at_once)
         self.driver.failing.chance = lambda: 0.5
-        (deployment,) = self.store.deployments()
+        (deployment,) = self.store.registry.deployments()
         self.checker.take(self.use_case, deployment)
         self.driver.take(self.use_case, deployment)
 
@@ -295,7 +293,10 @@ class Stage:
     # what people do
 
     def position(self, lane):
-        found = {each.lane: each.next_offset for each in self.store.load_positions([lane.stream])}
+        found = {
+            each.lane: each.next_offset
+            for each in self.store.progress.load_positions([lane.stream])
+        }
         return found.get(lane)
 
     def sent(self, lane, before, after):
@@ -318,13 +319,13 @@ class Stage:
         self.fates, self.faults, self.log.down = [], [], False
         self.letters.accidents.clear()
         for name in TENANTS:
-            tenant = next(each for each in self.store.tenants() if each.name == name)
+            tenant = next(each for each in self.store.registry.tenants() if each.name == name)
             if tenant.state is State.SUSPENDED:
-                self.store.set_tenant_state(name, State.ACTIVE)
-            self.store.set_throttle(name, Throttle())
-        for each in self.store.streams():
+                self.store.registry.set_tenant_state(name, State.ACTIVE)
+            self.store.registry.set_throttle(name, Throttle())
+        for each in self.store.registry.streams():
             if each.state is State.SUSPENDED:
-                self.store.set_stream_state(each.id, State.ACTIVE)
+                self.store.registry.set_stream_state(each.id, State.ACTIVE)
         self.clock.move(1000.0)
         rested = 0
         for _ in range(400):
@@ -344,7 +345,7 @@ class Stage:
 
     def balance(self):
         self.look()
-        stopped = {each.slice.lane: each for each in self.store.failures(only_open=True)}
+        stopped = {each.slice.lane: each for each in self.store.failures.every(only_open=True)}
         letters = {(each.slice.lane, each.error.offset) for each in self.letters.letters}
         halted = {lane.stream for lane in stopped} if self.order == "stream" else set()
         all_halt = stopped and self.use_case.bad_record == "fail"
@@ -356,7 +357,7 @@ class Stage:
             self.balance_lane(lane, ways, letters)
         for each in stopped.values():
             self.decidable(each)
-        assert stopped or self.store.pending_intents() == []
+        assert stopped or self.store.progress.pending_intents() == []
 
     def balance_lane(self, lane, ways, letters):
         whole = Slice(lane, f"{lane.tenant}.visits", 0, self.end_of(lane), 0)

@@ -51,7 +51,7 @@ def test_a_recorded_wave_is_divided_once_however_the_store_stumbles(stage_of, as
     turns(stage, 3)
     stage.heal()
     stage.balance()
-    (failure,) = stage.store.failures(only_open=True)
+    (failure,) = stage.store.failures.every(only_open=True)
     assert failure.slice.lane.tenant == "bolt"
 
 
@@ -62,7 +62,7 @@ def test_a_driver_killed_while_it_divides_a_recorded_wave_runs_no_lane_twice(sta
     turns(stage, 1)
     stage.faults = [None, None, None, "before"]
     stage.driver.turn()
-    assert len(stage.store.pending_intents()) > 1
+    assert len(stage.store.progress.pending_intents()) > 1
     stage.start()
     turns(stage, 3)
     stage.heal()
@@ -76,14 +76,14 @@ def test_replays_that_wait_are_not_forgotten_when_the_store_stumbles(stage_of):
     put(stage, "bolt", b"good")
     stage.fates = ["stays"] * 9
     turns(stage, 2, 0.1)
-    first, _ = stage.store.pending_intents()
+    first, _ = stage.store.progress.pending_intents()
     assert {piece.lane.tenant for piece in first.slices} == {"acme"}
     # It was done, but the driver was killed before it could forget the record of it.
     stage.store.positions.advance([Move(A0, 0, 1, next(first.slices).epoch)])
     stage.start()
-    stage.store.finish_intent = failing_once(stage.store.finish_intent)
+    stage.store.progress.finish_intent = failing_once(stage.store.progress.finish_intent)
     turns(stage, 12)
-    assert stage.store.pending_intents() == []
+    assert stage.store.progress.pending_intents() == []
     assert stage.position(LaneId("keep", "bolt", 0)) == 1
 
 
@@ -106,11 +106,11 @@ def test_a_lane_sought_past_a_bad_record_is_not_stopped_by_a_slice_from_before(s
     put(stage, "acme", b"bad:inf", b"good", b"good")
     stage.turn()
     stage.fates = ["stays"]
-    stage.store.seek(StreamId("keep", "acme"), {0: 1})
+    stage.store.progress.seek(StreamId("keep", "acme"), {0: 1})
     stage.sent(A0, 0, 1)
     stage.turn()
     turns(stage, 6)
-    assert stage.store.failures() == []
+    assert stage.store.failures.every() == []
     assert stage.position(A0) == 3
 
 
@@ -141,7 +141,7 @@ def test_by_intent_a_handler_that_raises_stops_exactly_at_its_record(stage_of):
     put(stage, "acme", *[b"good"] * 4, b"raises:inf", b"good")
     stage.heal()
     stage.balance()
-    (failure,) = stage.store.failures()
+    (failure,) = stage.store.failures.every()
     assert (failure.error.offset, stage.position(A0), failure.attempts) == (4, 4, 4)
 
 
@@ -150,9 +150,9 @@ def test_a_failure_counts_once_however_the_store_stumbles(stage_of):
     put(stage, "acme", b"raises:inf")
     put(stage, "bolt", b"bad:inf")
     stage.turn()
-    stage.store.keep_failure = failing_once(stage.store.keep_failure, times=2)
+    stage.store.failures.keep = failing_once(stage.store.failures.keep, times=2)
     turns(stage, 5, 0.05)
-    assert len(stage.store.failures()) == 1
+    assert len(stage.store.failures.every()) == 1
     lane = stage.driver.board.lane(A0)
     tried = sum(piece.lane == A0 for wave in stage.engine.started for piece in wave.slices)
     assert lane.attempts <= tried
@@ -160,7 +160,7 @@ def test_a_failure_counts_once_however_the_store_stumbles(stage_of):
 
 def test_tokens_of_a_lost_wave_are_given_back(stage_of):
     stage = stage_of("at-least-once")
-    stage.store.set_throttle("acme", Throttle(records_per_s=0.001, burst_s=5000.0))
+    stage.store.registry.set_throttle("acme", Throttle(records_per_s=0.001, burst_s=5000.0))
     put(stage, "acme", *[b"good"] * 5)
     stage.turn(0.0)
     stage.fates = ["lost before"]

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from with_parts import WithParts
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.accounts import Accounts
@@ -205,7 +206,7 @@ def throttled(world, handler, throttle):
     world.use_cases = [down, world.make(name="other")]
     world.deploy()
     world.tenant("a", 1000)
-    world.store.set_throttle("a", throttle)
+    world.store.registry.set_throttle("a", throttle)
     world.start()
 
 
@@ -239,14 +240,14 @@ def test_a_wave_that_runs_again_makes_no_credit(world):
 
 
 class Refusing:
-    """A store in which somebody else has every stream as soon as a wave is written down."""
+    """Progress of a store in which somebody else has each stream before a wave is written down."""
 
-    def __init__(self, store):
-        self._store = store
+    def __init__(self, progress):
+        self._progress = progress
         self.refused = 0
 
     def __getattr__(self, name):
-        return getattr(self._store, name)
+        return getattr(self._progress, name)
 
     def record_intent(self, _wave, _driver):
         self.refused += 1
@@ -254,10 +255,10 @@ class Refusing:
 
 
 def test_a_wave_that_does_not_start_pays_nothing(world):
-    world.store = Refusing(world.store)
+    world.store = WithParts(world.store, progress=Refusing(world.store.progress))
     throttled(world, None, Throttle(records_per_s=10.0))
     world.turns(5, 0.0)
-    assert world.store.refused > 1
+    assert world.store.progress.refused > 1
     done = world.positions("other")["a", 0]
     gate = world.driver.gates.gates[GateId("tenant", "a")]
     assert gate.records.tokens == pytest.approx(10.0 - done)

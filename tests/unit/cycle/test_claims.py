@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pytest
+from with_parts import WithParts
 
 from headrace.errors import OutcomeUnknown, SinkUnavailable, TaskLost
 from headrace.model.records import FailureState
@@ -9,7 +10,7 @@ from headrace.model.streams import StreamId
 from headrace.ports import WaveResult
 from headrace.spark.handling import error_of
 from headrace.spark.task import opened
-from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.simulation.frames import run_wave
 from headrace.use_cases import use_case
 
@@ -25,7 +26,7 @@ def begun(world, handler):
 
 def told(world, tenant="a"):
     """Ranges that are told as lost, each with why."""
-    kept = world.store.failures(StreamId("keep", tenant))
+    kept = world.store.failures.every(StreamId("keep", tenant))
     assert all(each.state is FailureState.SKIPPED for each in kept)
     return [(each.slice.from_offset, each.slice.until_offset, each.error.code) for each in kept]
 
@@ -47,7 +48,7 @@ def test_what_was_claimed_and_not_done_is_told_exactly(world, capsys):
     world.turns(20, 1.0)
     assert told(world) == [(0, 5, "SinkUnavailable")]
     assert told(world, "b") == []
-    (kept,) = world.store.failures()
+    (kept,) = world.store.failures.every()
     assert "offsets 0 to 4 of a.visits[0] were claimed and may have no effect" in kept.error.message
     assert capsys.readouterr().out.count("records may be lost") == 1
     assert world.positions() == {("a", 0): 5, ("b", 0): 5}
@@ -82,7 +83,7 @@ def test_what_somebody_else_came_past_is_not_told(world, monkeypatch):
     def run(engine, wave):
         result = whole(engine, wave)
         if not sought:
-            sought.append(world.store.seek(StreamId("keep", "a"), {0: 3}))
+            sought.append(world.store.progress.seek(StreamId("keep", "a"), {0: 3}))
             return WaveResult(wave, (), 0.0, error_of(TaskLost("its executor died")))
         return result
 
@@ -94,13 +95,13 @@ def test_what_somebody_else_came_past_is_not_told(world, monkeypatch):
 
 
 class Forgetful:
-    """A store whose answers to one method are lost for a while."""
+    """Failures of which the answers to one method are lost for a while."""
 
-    def __init__(self, store, name):
-        self._store, self._name, self.lost = store, name, 3
+    def __init__(self, failures, name):
+        self._failures, self._name, self.lost = failures, name, 3
 
     def __getattr__(self, name):
-        whole = getattr(self._store, name)
+        whole = getattr(self._failures, name)
         if name != self._name:
             return whole
 
@@ -114,21 +115,21 @@ class Forgetful:
         return called
 
 
-@pytest.mark.parametrize("method", ["keep_failure", "note_failures"])
+@pytest.mark.parametrize("method", ["keep", "note"])
 def test_it_is_told_once_though_the_commit_is_repeated(world, method):
     def handler(table, context):
         if context.tenant == "a":
             raise context.bad_record(0, "bad")
         return pa.table({"offset": table["offset"]})
 
-    world.store = Forgetful(world.store, method)
+    world.store = WithParts(world.store, failures=Forgetful(world.store.failures, method))
     begun(world, handler)
     world.turns(20, 1.0)
-    assert world.store.lost == 0
-    kept = world.store.failures(StreamId("keep", "a"))
+    assert world.store.failures.lost == 0
+    kept = world.store.failures.every(StreamId("keep", "a"))
     lost = [each.slice for each in kept if each.state is FailureState.SKIPPED]
     # What the store did though it gave no answer is done again.
-    assert len(lost) == (1 if method == "keep_failure" else 4)
+    assert len(lost) == (1 if method == "keep" else 4)
     assert {(each.from_offset, each.until_offset) for each in lost} == {(0, 5)}
     assert len(kept) == len(lost) + 1
 

@@ -51,7 +51,7 @@ def test_it_is_shown_on_its_streams_and_others_go_on(world, lacking):
         assert world.row(name, "other").state == "active"
     assert set(world.positions().values()) == {0}
     assert set(world.positions("other").values()) == {5}
-    assert world.store.failures() == []
+    assert world.store.failures.every() == []
 
 
 def test_it_is_tried_with_growing_waits_and_not_without_end(world, lacking):
@@ -68,7 +68,7 @@ def test_once_executors_can_load_it_nothing_else_has_to_be_done(world, lacking):
     assert set(world.positions().values()) == {5}
     of_both = [(name, at) for name in "ab" for at in range(5)] * 2
     assert sorted(world.seen) == sorted(of_both)
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_job_that_could_not_begin_for_it_is_shown_as_well(world, monkeypatch):

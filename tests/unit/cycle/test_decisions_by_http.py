@@ -13,7 +13,7 @@ from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.model.credentials import Role
 from headrace.ports import TopicPartition
-from headrace.testing.log_twin import Row
+from headrace.testing.log_fake import Row
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 STREAM = "/v1/streams/acme/keep"

@@ -1,4 +1,4 @@
-"""The loop, turn by turn, on twins."""
+"""The loop, turn by turn, on fakes."""
 
 import pyarrow as pa
 import pytest
@@ -47,22 +47,22 @@ def test_a_tenant_added_while_it_runs_begins_without_a_restart(running):
 
 
 def test_a_tenant_that_is_added_while_the_driver_looks_is_no_surprise(running):
-    tenants = running.store.tenants
+    tenants = running.store.registry.tenants
 
     def just_before():
         found = tenants()
-        running.store.tenants = tenants
+        running.store.registry.tenants = tenants
         running.tenant("late", 2)
         return found
 
-    running.store.tenants = just_before
-    running.store.set_weight("acme", 2.0)
+    running.store.registry.tenants = just_before
+    running.store.registry.set_weight("acme", 2.0)
     running.turns()
     assert running.positions()["late", 0] == 2
 
 
 def test_a_tenant_whose_topic_comes_later_waits_for_it_alone(running):
-    running.store.add_tenant(Tenant("late"))
+    running.store.registry.add_tenant(Tenant("late"))
     running.turns()
     assert running.row("late").state == "waiting"
     assert "late.visits is not there" in running.row("late").note
@@ -76,13 +76,13 @@ def test_a_tenant_whose_topic_comes_later_waits_for_it_alone(running):
 
 def test_a_suspended_tenant_stands_still_and_goes_on_where_it_stopped(running):
     running.turns()
-    running.store.set_tenant_state("acme", State.SUSPENDED)
+    running.store.registry.set_tenant_state("acme", State.SUSPENDED)
     running.send("acme", 5)
     running.send("bolt", 5)
     running.turns()
     assert running.positions() == {("acme", 0): 5, ("bolt", 0): 8}
     assert running.row("acme").state == "suspended"
-    running.store.set_tenant_state("acme", State.ACTIVE)
+    running.store.registry.set_tenant_state("acme", State.ACTIVE)
     running.turns()
     assert running.positions()["acme", 0] == 10
     assert [offset for tenant, offset in running.seen if tenant == "acme"] == list(range(10))
@@ -90,11 +90,11 @@ def test_a_suspended_tenant_stands_still_and_goes_on_where_it_stopped(running):
 
 def test_a_removed_tenant_stops_and_added_again_starts_afresh(running):
     running.turns()
-    running.store.set_tenant_state("acme", State.REMOVED)
+    running.store.registry.set_tenant_state("acme", State.REMOVED)
     running.send("acme", 5)
     running.turns()
     assert running.positions()["acme", 0] == 5
-    running.store.add_tenant(Tenant("acme"))
+    running.store.registry.add_tenant(Tenant("acme"))
     running.turns(8)
     assert running.positions()["acme", 0] == 10
     assert [offset for tenant, offset in running.seen if tenant == "acme"] == [
@@ -105,15 +105,15 @@ def test_a_removed_tenant_stops_and_added_again_starts_afresh(running):
 
 def test_removed_and_added_between_two_turns_is_not_mistaken_for_a_rival(running):
     running.turns()
-    running.store.set_tenant_state("acme", State.REMOVED)
-    running.store.add_tenant(Tenant("acme"))
+    running.store.registry.set_tenant_state("acme", State.REMOVED)
+    running.store.registry.add_tenant(Tenant("acme"))
     running.turns(8)
     assert running.positions()["acme", 0] == 5
     assert set(running.driver.board.streams) == {ACME, BOLT}
 
 
 def test_a_throttled_tenant_takes_no_more_than_its_rate(running):
-    running.store.set_throttle("acme", Throttle(records_per_s=2))
+    running.store.registry.set_throttle("acme", Throttle(records_per_s=2))
     running.send("acme", 95)
     running.turns(20, seconds=0.5)
     assert 5 + 0 <= running.positions()["acme", 0] <= 2 + 20 * 0.5 * 2
@@ -121,8 +121,8 @@ def test_a_throttled_tenant_takes_no_more_than_its_rate(running):
 
 
 def test_a_driver_that_may_start_nothing_does_not_spin(running):
-    running.store.set_tenant_state("bolt", State.SUSPENDED)
-    running.store.set_throttle("acme", Throttle(records_per_s=1))
+    running.store.registry.set_tenant_state("bolt", State.SUSPENDED)
+    running.store.registry.set_throttle("acme", Throttle(records_per_s=1))
     running.turns(3, seconds=0.0)
     waits = []
     running.engine.on_wait = waits.append
@@ -133,7 +133,7 @@ def test_a_driver_that_may_start_nothing_does_not_spin(running):
 
 def test_a_seek_is_followed_while_it_runs(running):
     running.turns()
-    running.store.seek(ACME, {0: 2})
+    running.store.progress.seek(ACME, {0: 2})
     running.turns()
     assert [offset for tenant, offset in running.seen if tenant == "acme"] == [
         0, 1, 2, 3, 4, 2, 3, 4,
@@ -164,7 +164,7 @@ def test_a_slice_that_runs_while_its_lane_is_sought_to_its_beginning_commits_not
 
     def handler(table, _context):
         if not sought:
-            sought.append(world.store.seek(ACME, {0: 0}))
+            sought.append(world.store.progress.seek(ACME, {0: 0}))
         seen.append(table["offset"].to_pylist())
         return pa.table({})
 
@@ -207,24 +207,24 @@ def test_a_topic_made_again_stops_its_stream_until_a_seek_decides(running):
     assert running.row("acme").state == "suspended"
     assert "TopicRecreated" in running.row("acme").note
     assert running.positions() == {("acme", 0): 5, ("bolt", 0): 3}
-    running.store.seek(ACME, {0: 0})
-    running.store.set_stream_state(ACME, State.ACTIVE)
+    running.store.progress.seek(ACME, {0: 0})
+    running.store.registry.set_stream_state(ACME, State.ACTIVE)
     running.turns()
     assert running.positions()["acme", 0] == 9
 
 
 def test_what_retention_removed_is_told_by_its_offsets_and_nothing_is_skipped(running):
     running.log.expire("acme.visits", 0, 3)
-    running.store.set_tenant_state("acme", State.SUSPENDED)
+    running.store.registry.set_tenant_state("acme", State.SUSPENDED)
     running.turns()
-    running.store.set_tenant_state("acme", State.ACTIVE)
+    running.store.registry.set_tenant_state("acme", State.ACTIVE)
     running.turns()
     assert running.positions()["acme", 0] == 5  # it began where the log begins: nothing lost
     running.send("acme", 10)
-    running.store.set_tenant_state("acme", State.SUSPENDED)
+    running.store.registry.set_tenant_state("acme", State.SUSPENDED)
     running.turns(2)
     running.log.expire("acme.visits", 0, 9)
-    running.store.set_tenant_state("acme", State.ACTIVE)
+    running.store.registry.set_tenant_state("acme", State.ACTIVE)
     running.turns(6, seconds=2.0)
     note = running.row("acme").note
     assert running.row("acme").state == "suspended"
@@ -256,13 +256,13 @@ def test_a_bad_record_suspends_its_stream_alone_and_is_kept(world):
     world.start()
     world.turns()
     assert world.positions() == {("acme", 0): 2, ("bolt", 0): 3}
-    (failure,) = world.store.failures()
+    (failure,) = world.store.failures.every()
     assert (failure.error.offset, failure.error.raw_value) == (2, b"x")
     assert failure.slice.lane == world.lane("acme")
     assert world.row("acme").state == "suspended"
     assert "cannot read this" in world.row("acme").note
-    world.store.seek(ACME, {0: 3})
-    world.store.set_stream_state(ACME, State.ACTIVE)
+    world.store.progress.seek(ACME, {0: 3})
+    world.store.registry.set_stream_state(ACME, State.ACTIVE)
     world.turns()
     assert world.positions()["acme", 0] == 5
 
@@ -316,7 +316,7 @@ def test_by_intent_a_lost_wave_runs_again_with_the_very_same_slices(world, accid
     assert cuts[0] == cuts[1] == (0, 5)
     assert cuts[2] == (5, 12)
     assert world.positions()["acme", 0] == 12
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 @pytest.mark.parametrize("life", ["the same", "the next"])
@@ -342,7 +342,7 @@ def test_by_intent_trouble_that_passes_leaves_the_slices_as_they_were(world, lif
     cuts = [(piece.from_offset, piece.until_offset) for wave in started for piece in wave.slices]
     assert set(cuts) == {(0, 5), (5, 12)}
     assert world.positions()["acme", 0] == 12
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_after_a_kill_recorded_waves_run_again_unchanged_before_anything_is_planned(world):
@@ -351,7 +351,7 @@ def test_after_a_kill_recorded_waves_run_again_unchanged_before_anything_is_plan
     world.tenant("acme", 5)
     world.start()
     world.driver.turn()
-    assert len(world.store.pending_intents()) == 1
+    assert len(world.store.progress.pending_intents()) == 1
     world.send("acme", 7)
     world.start()
     world.turns()
@@ -362,7 +362,7 @@ def test_after_a_kill_recorded_waves_run_again_unchanged_before_anything_is_plan
     ]
     assert cuts == [(0, 5), (5, 12)]
     assert world.positions()["acme", 0] == 12
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_recorded_wave_of_a_tenant_removed_meanwhile_still_comes_to_its_end(world):
@@ -371,12 +371,12 @@ def test_a_recorded_wave_of_a_tenant_removed_meanwhile_still_comes_to_its_end(wo
     world.tenant("acme", 5)
     world.start()
     world.driver.turn()
-    world.store.set_tenant_state("acme", State.REMOVED)
+    world.store.registry.set_tenant_state("acme", State.REMOVED)
     world.send("acme", 7)
     world.start()
     world.turns()
     assert world.positions()["acme", 0] == 5
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_drain_plans_nothing_more_and_commits_what_runs(running):

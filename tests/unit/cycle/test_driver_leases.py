@@ -43,7 +43,7 @@ def recorded_by_one_that_dies(world):
     world.drivers = {"a": world.start(name="a", lease_s=LEASE_S)}
     world.engine.accidents = ["after"] * 99
     turns(world, "a", 2, seconds=0.0)
-    return world.store.pending_intents()
+    return world.store.progress.pending_intents()
 
 
 def test_a_driver_that_joins_gets_its_share_and_nothing_runs_twice(pair):
@@ -118,7 +118,7 @@ def test_recorded_waves_of_a_dead_driver_run_again_unchanged_at_its_heir(world):
         for waves in (recorded, again)
     ]
     assert cuts[0] == cuts[1]
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
     assert set(world.positions().values()) == {5}
 
 
@@ -137,7 +137,9 @@ def test_a_driver_that_drains_for_longer_than_its_lease_is_not_taken_for_dead(pa
     before = held(pair, "a")
     pair.drivers["a"].drain()
     turns(pair, seconds=LEASE_S / 3)
-    assert {each.id.tenant for each in pair.store.streams() if each.holder == "a"} == before
+    assert {
+        each.id.tenant for each in pair.store.registry.streams() if each.holder == "a"
+    } == before
     turns(pair, "b", seconds=LEASE_S / 3)
     assert held(pair, "b") == set(TENANTS)
 
@@ -163,7 +165,7 @@ def test_a_tenant_added_later_goes_to_one_of_them(pair):
 
 def test_a_tenant_removed_is_left_by_whoever_has_it(pair):
     turns(pair)
-    pair.store.set_tenant_state("t0", State.REMOVED)
+    pair.store.registry.set_tenant_state("t0", State.REMOVED)
     pair.send("t0", 5)
     turns(pair)
     assert handled(pair, "t0") == [0, 1, 2]
@@ -206,17 +208,17 @@ def test_a_driver_learns_who_left_whichever_beat_told_it(pair):
 def test_an_heir_that_did_not_hear_that_it_inherits_finds_the_recorded_waves(world):
     recorded = {wave.id for wave in recorded_by_one_that_dies(world)}
     heir = world.drivers["b"] = world.start(name="b", lease_s=LEASE_S)
-    adopt = world.store.adopt
+    adopt = world.store.membership.adopt
 
     def unheard(name, number, dead):
-        heir.leases.store.adopt = adopt
+        heir.leases.membership.adopt = adopt
         adopt(name, number, dead)
         raise OutcomeUnknown("lost")
 
-    world.store.adopt = unheard
+    world.store.membership.adopt = unheard
     turns(world, "b", 40)
     assert recorded <= {wave.id for wave in world.engine.started}
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_driver_that_was_replaced_while_it_slept_writes_no_wave_down(world):
@@ -225,15 +227,15 @@ def test_a_driver_that_was_replaced_while_it_slept_writes_no_wave_down(world):
     world.tenant("acme")
     sleeper = world.start(name="a", lease_s=LEASE_S)
     world.turns(3)
-    record = world.store.record_intent
+    record = world.store.progress.record_intent
 
     def asleep(wave, driver):
-        world.store.record_intent = record
+        world.store.progress.record_intent = record
         world.start(name="a", lease_s=LEASE_S)
         world.turns(3)
         return record(wave, driver)
 
-    world.store.record_intent = asleep
+    world.store.progress.record_intent = asleep
     world.send("acme", 5)
     engine = sleeper.parts.engine
     sleeper.turn()
@@ -250,36 +252,38 @@ def test_a_driver_that_was_replaced_does_not_forget_its_successors_waves(world):
     successor = world.start(name="a", lease_s=LEASE_S)
     successor.parts.engine.paused = True
     successor.turn()
-    assert [wave.id for wave in world.store.pending_intents()]
+    assert [wave.id for wave in world.store.progress.pending_intents()]
     with pytest.raises(Fenced):
         sleeper.turn()
-    assert len(world.store.pending_intents()) == 1
+    assert len(world.store.progress.pending_intents()) == 1
     successor.parts.engine.paused = False
     world.turns(6)
     assert world.positions() == {("acme", 0): 5}
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_an_heir_that_was_replaced_in_the_same_moment_inherits_nothing(pair):
     turns(pair)
-    theirs, adopt = held(pair, "a"), pair.store.adopt
+    theirs, adopt = held(pair, "a"), pair.store.membership.adopt
 
     def replaced(name, number, dead):
-        pair.store.adopt = adopt
-        pair.store.join("b", ["of another version"])
+        pair.store.membership.adopt = adopt
+        pair.store.membership.join("b", ["of another version"])
         return adopt(name, number, dead)
 
-    pair.store.adopt = replaced
+    pair.store.membership.adopt = replaced
     with pytest.raises(Fenced):
         turns(pair, "b", 40)
-    assert {each.id.tenant for each in pair.store.streams() if each.holder == "a"} == theirs
+    assert {
+        each.id.tenant for each in pair.store.registry.streams() if each.holder == "a"
+    } == theirs
 
 
 def test_streams_in_the_name_of_no_driver_are_served_after_a_lease(world):
     world.deploy()
     for name in TENANTS:
         world.tenant(name, 3)
-    world.store.hold([StreamId("keep", name) for name in TENANTS[:4]], "lost")
+    world.store.membership.hold([StreamId("keep", name) for name in TENANTS[:4]], "lost")
     world.drivers = {name: world.start(name=name, lease_s=LEASE_S) for name in "ab"}
     turns(world, "ab", 4)
     assert held(world, "a") | held(world, "b") == set(TENANTS[4:]), "and nobody gives its own away"

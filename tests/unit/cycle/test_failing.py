@@ -7,7 +7,7 @@ from headrace.model.records import FailureState
 from headrace.model.streams import State, StreamId, Tenant, Throttle
 from headrace.ports import WaveResult
 from headrace.spark.handling import error_of
-from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.engine_fake import InProcessEngine
 
 ACME = StreamId("keep", "acme")
 
@@ -52,7 +52,7 @@ def begin(world, handler, *, partitions=1, tenants=("acme", "bolt"), records=5, 
 
 
 def open_failures(world):
-    return world.store.failures(only_open=True)
+    return world.store.failures.every(only_open=True)
 
 
 # --- retrying and suspended ------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_a_driver_that_starts_anew_leaves_the_lane_stopped(world):
     world.start()
     world.turns()
     assert world.positions()["acme", 0] == 2
-    assert len(world.store.failures()) == 1
+    assert len(world.store.failures.every()) == 1
 
 
 # --- what a person decides -------------------------------------------------------------------
@@ -136,9 +136,9 @@ def test_who_retries_a_record_again_and_again_adds_no_row(world):
     world.turns()
     (failure,) = open_failures(world)
     for _ in range(20):
-        world.store.retry_failure(failure.id)
+        world.store.failures.retry(failure.id)
         world.turns(3)
-    (kept,) = world.store.failures()
+    (kept,) = world.store.failures.every()
     assert (kept.id, kept.times, kept.state) == (failure.id, 21, FailureState.OPEN)
 
 
@@ -147,8 +147,8 @@ def test_after_a_change_nothing_is_read_of_failures_but_own_stopped_lanes(world,
     world.turns()
     world.start()  # it is told once what others have stopped
     world.turns()
-    monkeypatch.setattr(world.store, "failures", None)
-    world.store.set_weight("bolt", 2.0)
+    monkeypatch.setattr(world.store.failures, "every", None)
+    world.store.registry.set_weight("bolt", 2.0)
     world.send("acme", 1)
     world.turns()
     assert world.row("acme").state == "suspended"
@@ -163,12 +163,12 @@ def test_retried_the_lane_goes_on_at_the_record(world):
     begin(world, handler)
     world.turns()
     (failure,) = open_failures(world)
-    world.store.retry_failure(failure.id)
+    world.store.failures.retry(failure.id)
     world.turns()
     (again,) = open_failures(world)
     assert (again.id, again.times) == (failure.id, 2)
     bad.clear()
-    world.store.retry_failure(again.id)
+    world.store.failures.retry(again.id)
     world.turns()
     assert world.positions()["acme", 0] == 5
     assert world.row("acme").state == "active"
@@ -178,18 +178,20 @@ def test_skipped_the_lane_goes_on_behind_the_record(world):
     begin(world, raises_at(2, error=None))
     world.turns()
     (failure,) = open_failures(world)
-    world.store.skip_failure(failure.id)
+    world.store.failures.skip(failure.id)
     world.turns()
     assert world.positions()["acme", 0] == 5
-    assert world.store.failure(failure.id).state is FailureState.SKIPPED
+    assert world.store.failures.one(failure.id).state is FailureState.SKIPPED
 
 
 def test_a_resumed_stream_tries_its_failures_again(world):
     begin(world, raises_at(2, error=None))
     world.turns()
-    world.store.set_stream_state(ACME, State.ACTIVE)
+    world.store.registry.set_stream_state(ACME, State.ACTIVE)
     world.turns()
-    assert [(each.state, each.times) for each in world.store.failures()] == [(FailureState.OPEN, 2)]
+    assert [(each.state, each.times) for each in world.store.failures.every()] == [
+        (FailureState.OPEN, 2)
+    ]
 
 
 # --- dead letters ----------------------------------------------------------------------------
@@ -248,7 +250,7 @@ def test_by_intent_too_a_record_is_set_aside_and_the_slice_is_one_effect(world):
     world.turns()
     assert world.positions()["acme", 0] == 5
     assert len(world.dead_letters.letters) == 1
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 # --- fail ------------------------------------------------------------------------------------
@@ -329,7 +331,7 @@ def test_a_stream_that_was_too_slow_for_company_runs_apart_until_it_is_through(w
 def replace_engine(world, kind):
     engine = world.engine
     made = kind(engine.connections, engine.reader, engine.positions, engine.dead_letters)
-    made.take(world.use_cases[0], world.store.deployments()[0])
+    made.take(world.use_cases[0], world.store.registry.deployments()[0])
     object.__setattr__(world.driver.parts, "engine", made)
     world.engine = made
 
@@ -414,7 +416,7 @@ def test_a_throttle_holds_for_the_sum_of_a_tenants_streams(world):
     world.deploy()
     world.tenant("acme", 1000)
     world.tenant("bolt", 1000)
-    world.store.set_throttle("acme", Throttle(records_per_s=10.0))
+    world.store.registry.set_throttle("acme", Throttle(records_per_s=10.0))
     world.start()
     world.turns(100, seconds=0.1)
     both = world.positions()["acme", 0] + world.positions("other")["acme", 0]
@@ -427,7 +429,9 @@ def test_a_throttle_holds_for_the_sum_of_a_tenants_streams(world):
 def test_a_burst_may_be_taken_at_once_after_a_quiet_time(world):
     world.deploy()
     world.log.create_topic("acme.visits", 1)
-    world.store.add_tenant(Tenant("acme", throttle=Throttle(records_per_s=10.0, burst_s=20.0)))
+    world.store.registry.add_tenant(
+        Tenant("acme", throttle=Throttle(records_per_s=10.0, burst_s=20.0))
+    )
     world.send("acme", 500)
     world.start()
     world.turns(5, seconds=0.01)

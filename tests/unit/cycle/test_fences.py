@@ -99,7 +99,7 @@ def test_a_recorded_wave_that_runs_again_has_its_fences_again(moody, sink):
 
 def test_the_next_life_of_a_driver_keeps_the_fences_it_finds(moody, sink):
     moody.driver.turn()
-    (recorded,) = moody.store.pending_intents()
+    (recorded,) = moody.store.progress.pending_intents()
     moody.start()
     moody.turns()
     assert (recorded.id, recorded.bins[0].fence) in sink.sites
@@ -112,14 +112,14 @@ def test_slices_whose_outcome_is_not_known_run_again_as_they_were(moody, sink):
     moody.turns(12, seconds=5.0)
     assert {fence for _, fence in sink.sites[:3]} == {sink.sites[0][1]}
     assert sorted(sink.kept) == [("acme", 0, 5), ("acme", 5, 12), ("bolt", 0, 3)]
-    assert moody.store.pending_intents() == []
+    assert moody.store.progress.pending_intents() == []
 
 
 def test_what_is_known_of_a_wave_does_not_wait_for_the_rest(moody, sink):
     sink.errors = {"acme": SinkUnavailable("no answer", retry_after_s=60.0)}
     moody.turns(3)
     assert moody.positions() == {("acme", 0): 0, ("bolt", 0): 3}
-    (owed,) = moody.store.pending_intents()
+    (owed,) = moody.store.progress.pending_intents()
     assert [str(each.lane) for each in owed.slices] == ["acme/keep/0"]
     assert owed.bins[0].fence == sink.sites[0][1]
     moody.send("acme", 7)

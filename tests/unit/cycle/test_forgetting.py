@@ -6,14 +6,14 @@ import pytest
 
 from headrace.cycle.reruns import begin, range_of
 from headrace.model.streams import State, StreamId, Tenant
-from headrace.testing.statistics_twin import StatisticsTwin
+from headrace.testing.statistics_fake import MemoryStatistics
 
 MANY = 12
 
 
 @pytest.fixture
 def world(world):
-    world.statistics = StatisticsTwin()
+    world.statistics = MemoryStatistics()
     world.deploy()
     return world
 
@@ -38,7 +38,7 @@ def test_of_many_streams_that_were_removed_nothing_is_kept_and_all_was_told(worl
     for number in range(MANY):
         world.tenant(f"t{number}", 2)
         world.turns(4)
-        world.store.set_tenant_state(f"t{number}", State.REMOVED)
+        world.store.registry.set_tenant_state(f"t{number}", State.REMOVED)
         world.turns(2, seconds=10.0)
     world.turns(130, seconds=1.0)
     assert kept(world.driver) == ({StreamId("keep", "acme")}, {"keep"})
@@ -51,11 +51,11 @@ def test_of_tenants_that_were_added_again_and_removed_nothing_is_kept(world):
     for number in range(MANY):
         world.tenant(f"t{number}", 2)
         world.turns(4)
-        world.store.set_tenant_state(f"t{number}", State.REMOVED)
+        world.store.registry.set_tenant_state(f"t{number}", State.REMOVED)
         world.turns(4)
-        world.store.add_tenant(Tenant(f"t{number}"))
+        world.store.registry.add_tenant(Tenant(f"t{number}"))
         world.turns(4, seconds=2.0)
-        world.store.set_tenant_state(f"t{number}", State.REMOVED)
+        world.store.registry.set_tenant_state(f"t{number}", State.REMOVED)
         world.turns(4)
     world.turns(130, seconds=1.0)
     assert kept(world.driver) == ({StreamId("keep", "acme")}, {"keep"})
@@ -69,7 +69,7 @@ def test_one_that_is_removed_while_it_runs_goes_when_that_has_ended(world):
     world.send("acme", 2)
     world.turns(3)
     assert world.driver.board.flights
-    world.store.set_tenant_state("acme", State.REMOVED)
+    world.store.registry.set_tenant_state("acme", State.REMOVED)
     world.turns(5)
     world.engine.paused = False
     world.turns(5)
@@ -103,13 +103,13 @@ def test_of_many_reruns_nothing_is_kept(world):
     world.turns(4)
     for _ in range(MANY):
         begin(world.store, range_of(world.store, world.log, acme, "earliest", None), 0.2)
-        for each in world.store.deployments():
+        for each in world.store.registry.deployments():
             if each.until:
                 rerun = replace(world.use_cases[0], name=each.use_case)
                 world.engine.take(rerun, each)
                 world.driver.take(rerun, each)
         world.turns(10)
-    done = [each for each in world.store.streams() if each.state is State.REMOVED]
+    done = [each for each in world.store.registry.streams() if each.state is State.REMOVED]
     assert len(done) == MANY
     world.turns(130, seconds=1.0)
     assert kept(world.driver) == ({acme}, {"keep"})

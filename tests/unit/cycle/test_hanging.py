@@ -11,7 +11,7 @@ from headrace.model.streams import DataLossPolicy
 from headrace.policies.elasticity import SlotLimits
 from headrace.spark import asking
 from headrace.spark.engine import SparkEngine
-from headrace.testing.mirror_twin import MirrorTwin
+from headrace.testing.mirror_fake import MemoryMirror
 
 LEASE_S = 15.0
 #: a driver that turns so often beats in each turn
@@ -42,13 +42,13 @@ class Hangs:
 @pytest.fixture
 def beats(world, monkeypatch):
     """Each sign of life that the driver gave."""
-    beat, seen = world.store.beat, []
+    beat, seen = world.store.membership.beat, []
 
     def counted(*args):
         seen.append(world.clock.monotonic_s())
         return beat(*args)
 
-    monkeypatch.setattr(world.store, "beat", counted)
+    monkeypatch.setattr(world.store.membership, "beat", counted)
     return seen
 
 
@@ -157,7 +157,7 @@ def test_brokers_that_do_not_take_dead_letters(world, beats, hang):
 @pytest.mark.parametrize("part", ["mirror", "statistics"])
 def test_who_shows_figures_hangs(world, beats, hang, part):
     if part == "mirror":
-        world.mirror = hang(MirrorTwin(), "show")
+        world.mirror = hang(MemoryMirror(), "show")
     else:
         world.statistics = hang(world.store.statistics, "publish", "keep", "thin")
     begin(world)

@@ -7,7 +7,7 @@ import pytest
 from headrace.cycle import letters
 from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
 from headrace.model.streams import State, StreamId
-from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 
 ACME = StreamId("keep", "acme")
 NAMES = [f"t{number}" for number in range(5)]
@@ -81,7 +81,7 @@ def test_a_position_moves_when_its_letter_is_kept_and_not_before(world, later):
 
 def test_a_letter_of_a_lane_that_is_sought_meanwhile_moves_nothing(world, later):
     thread = later("acme")
-    world.store.seek(ACME, {0: 0})
+    world.store.progress.seek(ACME, {0: 0})
     world.turns()
     assert at(world) == {"acme": 1}
     thread.go_on()
@@ -98,7 +98,7 @@ def test_a_letter_of_a_lane_that_is_sought_meanwhile_moves_nothing(world, later)
 
 def test_a_letter_of_a_lane_that_is_removed_meanwhile_brings_nothing_back(world, later):
     thread = later("acme", "bolt")
-    world.store.set_stream_state(ACME, State.REMOVED)
+    world.store.registry.set_stream_state(ACME, State.REMOVED)
     world.turns()
     thread.go_on()
     world.turns()
@@ -208,15 +208,15 @@ def wide(world, name, partitions=20):
 
 def nobody_takes_those_of(monkeypatch, *tenants):
     """The dead letters of these tenants have no leader; return whose are tried, in their order."""
-    keep, tried = DeadLettersTwin.keep, []
+    keep, tried = MemoryDeadLetters.keep, []
 
-    def tries(twin, some):
+    def tries(fake, some):
         tried.append(some[0].slice.lane.tenant)
         if tried[-1] in tenants:
             raise BrokerUnavailable("no leader")
-        keep(twin, some)
+        keep(fake, some)
 
-    monkeypatch.setattr(DeadLettersTwin, "keep", tries)
+    monkeypatch.setattr(MemoryDeadLetters, "keep", tries)
     return tried
 
 

@@ -35,10 +35,10 @@ def begun(world):
 
 def asleep(world, change):
     """What happens to acme's topic while nobody looks."""
-    world.store.set_tenant_state("acme", State.SUSPENDED)
+    world.store.registry.set_tenant_state("acme", State.SUSPENDED)
     world.turns(2)
     change()
-    world.store.set_tenant_state("acme", State.ACTIVE)
+    world.store.registry.set_tenant_state("acme", State.ACTIVE)
     world.turns(8, seconds=1.0)
 
 
@@ -60,13 +60,13 @@ def notes(world):
             each.slice.until_offset,
             each.error.code,
         )
-        for each in world.store.failures(ACME)
+        for each in world.store.failures.every(ACME)
         if each.state is FailureState.SKIPPED
     ]
 
 
 def stream(world):
-    return next(each for each in world.store.streams() if each.id == ACME)
+    return next(each for each in world.store.registry.streams() if each.id == ACME)
 
 
 def undisturbed(world):
@@ -75,7 +75,7 @@ def undisturbed(world):
     assert world.positions()["bolt", 0] == 7
     assert world.row("bolt").state == "active"
     assert world.row("bolt").lost_records == 0
-    assert world.store.failures(BOLT) == []
+    assert world.store.failures.every(BOLT) == []
 
 
 # --- skip ------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_a_stream_goes_on_behind_what_retention_took_and_the_range_is_kept(begun
     assert world.positions()["acme", 0] == 15
     assert [offset for tenant, offset in world.seen if tenant == "acme"][5:] == list(range(9, 15))
     assert notes(world) == [(0, 5, 9, "OffsetOutOfRange")]
-    (kept,) = world.store.failures(ACME)
+    (kept,) = world.store.failures.every(ACME)
     assert "acme.visits[0] lost offsets 5 to 8 to retention" in kept.error.message
     assert "goes on at 9" in kept.error.message
     assert (world.row("acme").state, world.row("acme").lost_records) == ("active", 4)
@@ -120,7 +120,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(begun):
     assert world.positions()["acme", 0] == 7
     assert [offset for tenant, offset in world.seen if tenant == "acme"][5:] == list(range(7))
     assert notes(world) == [(0, 5, 5, "TopicRecreated")]
-    (kept,) = world.store.failures(ACME)
+    (kept,) = world.store.failures.every(ACME)
     assert "in partition 0 from offset 5 on is lost" in kept.error.message
     after = stream(world)
     assert (after.topic_id != before.topic_id, after.epoch) == (True, before.epoch + 1)
@@ -188,11 +188,11 @@ def test_a_lane_that_is_stopped_at_a_record_stays_where_it_is(world):
     world.tenant("bolt", 3)
     world.start()
     world.turns(8, seconds=1.0)
-    (stopped,) = world.store.failures(ACME, only_open=True)
+    (stopped,) = world.store.failures.every(ACME, only_open=True)
     at = world.positions()["acme", 0]
     asleep(world, lambda: world.log.expire(TOPIC, 0, 4))
     assert world.positions()["acme", 0] == at
-    world.store.retry_failure(stopped.id)
+    world.store.failures.retry(stopped.id)
     asleep(world, lambda: None)
     assert world.positions()["acme", 0] == 5
     assert notes(world) == [(0, at, 4, "OffsetOutOfRange")]
@@ -201,7 +201,7 @@ def test_a_lane_that_is_stopped_at_a_record_stays_where_it_is(world):
 @pytest.mark.parametrize("done", [True, False])
 def test_a_store_that_does_not_answer_leaves_one_note_and_one_move(begun, monkeypatch, done):
     world = begun(SKIP)
-    whole = world.store.skip_lost
+    whole = world.store.progress.skip_lost
     answers = [False]
 
     def unsteady(*args):
@@ -212,7 +212,7 @@ def test_a_store_that_does_not_answer_leaves_one_note_and_one_move(begun, monkey
             raise StoreUnavailable("the store does not answer")
         return whole(*args)
 
-    monkeypatch.setattr(world.store, "skip_lost", unsteady)
+    monkeypatch.setattr(world.store.progress, "skip_lost", unsteady)
     world.send("acme", 0)
     asleep(world, lambda: made_again(world, 7))
     assert not answers
@@ -222,14 +222,14 @@ def test_a_store_that_does_not_answer_leaves_one_note_and_one_move(begun, monkey
 
 def test_whoever_seeks_at_the_same_moment_wins(begun, monkeypatch):
     world = begun(SKIP)
-    whole = world.store.skip_lost
+    whole = world.store.progress.skip_lost
 
     def late(stream, moves, failures, topic_id):
         monkeypatch.undo()
-        world.store.seek(ACME, {0: 7})
+        world.store.progress.seek(ACME, {0: 7})
         return whole(stream, moves, failures, topic_id)
 
-    monkeypatch.setattr(world.store, "skip_lost", late)
+    monkeypatch.setattr(world.store.progress, "skip_lost", late)
 
     def expire():
         world.send("acme", 5)
@@ -300,7 +300,7 @@ def test_what_a_task_cannot_read_any_more_is_skipped_by_exact_offsets(begun, ord
     world = begun(SKIP, order=order)
     in_flight(world, lambda: world.log.expire(TOPIC, 0, 8))
     assert notes(world) == [(0, 5, 8, "OffsetOutOfRange")]
-    assert world.store.failures(only_open=True) == []
+    assert world.store.failures.every(only_open=True) == []
     assert world.positions()["acme", 0] == 10
     undisturbed(world)
 
@@ -310,9 +310,9 @@ def test_what_a_task_cannot_read_any_more_stops_its_stream_with_the_exact_offset
     in_flight(world, lambda: world.log.expire(TOPIC, 0, 8))
     assert world.row("acme").state == "suspended"
     assert "lost offsets 5 to 7 to retention" in stream(world).reason
-    assert world.store.failures() == []
-    world.store.seek(ACME, {0: 8})
-    world.store.set_stream_state(ACME, State.ACTIVE)
+    assert world.store.failures.every() == []
+    world.store.progress.seek(ACME, {0: 8})
+    world.store.registry.set_stream_state(ACME, State.ACTIVE)
     world.turns(8, seconds=1.0)
     assert world.positions()["acme", 0] == 10
     undisturbed(world)
@@ -336,7 +336,7 @@ def test_a_topic_deleted_under_a_task_is_waited_for_and_then_it_is_another(begun
     world = begun(policy)
     in_flight(world, lambda: world.log.delete_topic(TOPIC))
     assert world.row("acme").state == "waiting"
-    assert world.store.failures() == []
+    assert world.store.failures.every() == []
     world.log.create_topic(TOPIC)
     world.send("acme", 2)
     world.turns(8, seconds=2.0)

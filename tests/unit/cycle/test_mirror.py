@@ -7,7 +7,7 @@ from headrace.cycle.mirror import AGAIN_S, EVERY_S, TROUBLE_S
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.streams import State, StreamId
 from headrace.ports import TopicPartition
-from headrace.testing.mirror_twin import MirrorTwin
+from headrace.testing.mirror_fake import MemoryMirror
 
 ACME, BOLT = (TopicPartition(f"{name}.visits", 0) for name in ("acme", "bolt"))
 
@@ -16,7 +16,7 @@ ACME, BOLT = (TopicPartition(f"{name}.visits", 0) for name in ("acme", "bolt"))
 def shown(world):
     """A driver that has done 5 and 3 records of two tenants, and what others see of it."""
     world.use_cases = [world.make(), world.make(name="other")]
-    world.mirror = MirrorTwin()
+    world.mirror = MemoryMirror()
     world.deploy()
     world.tenant("acme", 5)
     world.tenant("bolt", 3)
@@ -80,8 +80,8 @@ def test_only_what_moved_is_shown_again(shown):
 
 
 def test_a_lane_that_was_sent_back_is_shown_where_it_is(shown):
-    shown.store.set_tenant_state("acme", State.SUSPENDED)
-    shown.store.seek(StreamId("keep", "acme"), {0: 1})
+    shown.store.registry.set_tenant_state("acme", State.SUSPENDED)
+    shown.store.progress.seek(StreamId("keep", "acme"), {0: 1})
     turns(shown)
     assert shown.mirror.shown["keep"][ACME] == 1
 
@@ -116,7 +116,7 @@ def test_what_idles_is_shown_again_before_kafka_forgets_it(shown):
 
 
 def test_a_removed_stream_is_shown_no_more(shown):
-    shown.store.set_stream_state(StreamId("keep", "acme"), State.REMOVED)
+    shown.store.registry.set_stream_state(StreamId("keep", "acme"), State.REMOVED)
     turns(shown)
     news(shown)
     turns(shown, seconds=AGAIN_S)
@@ -186,7 +186,7 @@ def test_a_driver_that_ends_shows_what_was_in_trouble_as_well(shown):
 
 def test_a_mirror_that_hangs_stops_no_turn(world):
     """With the real thread."""
-    world.mirror = MirrorTwin()
+    world.mirror = MemoryMirror()
     world.mirror.free.clear()
     world.deploy()
     world.tenant("acme", 5)

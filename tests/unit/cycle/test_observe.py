@@ -9,12 +9,12 @@ from headrace.cycle.topics import TOPICS_EVERY_S, TOPICS_PER_S
 from headrace.errors import ConfigError
 from headrace.model.streams import Order, State, StreamId, Tenant
 from headrace.ports import TopicPartition
-from headrace.testing.log_twin import LogTwin, Row
+from headrace.testing.log_fake import MemoryLog, Row
 
 KEEP, OTHER = "keep", "other"
 
 
-class AskedLog(LogTwin):
+class AskedLog(MemoryLog):
     """Remembers what it was asked."""
 
     def __init__(self):
@@ -92,7 +92,7 @@ def test_a_lane_is_left_in_peace_again_when_it_had_no_record_for_long(idle, monk
 
 def test_the_lanes_of_a_suspended_stream_are_swept_and_its_lag_shown_but_they_wake_nobody(idle):
     world = idle(3)
-    world.store.set_tenant_state("t1", State.SUSPENDED)
+    world.store.registry.set_tenant_state("t1", State.SUSPENDED)
     world.turns(2)
     world.send("t1", 5)
     world.turns(2)
@@ -104,10 +104,10 @@ def test_the_lanes_of_a_suspended_stream_are_swept_and_its_lag_shown_but_they_wa
 def test_a_suspended_streams_records_run_at_once_when_it_is_resumed(idle, monkeypatch):
     monkeypatch.setattr("headrace.cycle.ends.SWEPT_PER_S", 1.0)
     world = idle(20)
-    world.store.set_tenant_state("t9", State.SUSPENDED)
+    world.store.registry.set_tenant_state("t9", State.SUSPENDED)
     world.turns(1)
     world.send("t9", 5)
-    world.store.set_tenant_state("t9", State.ACTIVE)
+    world.store.registry.set_tenant_state("t9", State.ACTIVE)
     world.turns(2)
     assert world.positions()["t9", 0] == 5
 
@@ -145,12 +145,12 @@ def test_a_lane_of_a_removed_stream_is_asked_no_more_unless_another_use_case_rea
     world.tenant("acme")
     world.start()
     world.turns(2)
-    world.store.set_stream_state(StreamId(OTHER, "acme"), State.REMOVED)
+    world.store.registry.set_stream_state(StreamId(OTHER, "acme"), State.REMOVED)
     world.turns(1)
     world.log.forget()
     world.turns(1)
     assert world.log.ends == {TopicPartition("acme.visits", 0): 1}
-    world.store.set_stream_state(StreamId(KEEP, "acme"), State.REMOVED)
+    world.store.registry.set_stream_state(StreamId(KEEP, "acme"), State.REMOVED)
     world.turns(1)
     world.log.forget()
     world.turns(2)
@@ -227,13 +227,13 @@ def test_a_suspended_stream_whose_log_went_back_is_looked_at_when_it_is_resumed(
     world = idle(2)
     world.send("t1", 3)
     world.turns(4)
-    world.store.set_tenant_state("t1", State.SUSPENDED)
+    world.store.registry.set_tenant_state("t1", State.SUSPENDED)
     world.turns(2)
     world.log.truncate("t1.visits", 0, 1)
     world.log.forget()
     world.turns(20, seconds=1.0)
     assert not world.log.described["t1.visits"]
-    world.store.set_tenant_state("t1", State.ACTIVE)
+    world.store.registry.set_tenant_state("t1", State.ACTIVE)
     world.turns(3)
     assert "seems to end at 1, before the position 3" in world.row("t1").note
 
@@ -249,14 +249,14 @@ def test_a_partition_added_later_is_found_and_read_from_its_beginning(idle):
 
 
 def lanes_of(name, partitions):
-    spare = LogTwin()
+    spare = MemoryLog()
     spare.create_topic(name, partitions)
     return spare._lanes
 
 
 def test_what_could_not_be_described_is_described_when_the_broker_is_back(idle):
     world = idle(3)
-    world.store.add_tenant(Tenant("late"))
+    world.store.registry.add_tenant(Tenant("late"))
     world.log.create_topic("late.visits")
     world.log.down = True
     world.turns(2)
@@ -282,7 +282,7 @@ def test_latest_begins_when_every_partition_says_where_its_end_is(world):
     assert world.seen == [("acme", 4)]
 
 
-class Refused(LogTwin):
+class Refused(MemoryLog):
     """A cluster that refuses whoever asks, while it is told to."""
 
     refuses = False

@@ -12,12 +12,12 @@ from headrace.cycle.ends import BLIND_S
 from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
 from headrace.model.streams import Order
 from headrace.ports import TopicPartition
-from headrace.testing.log_twin import LogTwin, Row, _Lane
+from headrace.testing.log_fake import MemoryLog, Row, _Lane
 
 TOPIC = "acme.visits"
 
 
-class SlowLog(LogTwin):
+class SlowLog(MemoryLog):
     """Brokers answer one after the other, and anything may happen between two answers."""
 
     def __init__(self):

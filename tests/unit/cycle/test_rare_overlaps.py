@@ -14,8 +14,8 @@ from headrace.policies.quarantine import NARROWING
 from headrace.ports import Site, WaveResult
 from headrace.sinks import SqlTable
 from headrace.spark.handling import error_of
-from headrace.testing.engine_twin import InProcessEngine
-from headrace.testing.log_twin import Row
+from headrace.testing.engine_fake import InProcessEngine
+from headrace.testing.log_fake import Row
 
 ACME = StreamId("keep", "acme")
 
@@ -54,18 +54,18 @@ def test_a_wave_that_the_one_before_wrote_down_while_it_was_replaced_runs_again(
     world.turns(3)
     world.send("acme", 5)
     new = world.start(name="x", lease_s=15.0)
-    look = world.store.pending_intents
+    look = world.store.progress.pending_intents
 
     def slow(driver=None):
         found = look(driver)
-        monkeypatch.setattr(world.store, "pending_intents", look)
+        monkeypatch.setattr(world.store.progress, "pending_intents", look)
         # The new one has looked and holds nothing yet; the old one beats later.
         world.clock.move(0.3)
         old.turn()
         world.send("acme", 2)
         return found
 
-    monkeypatch.setattr(world.store, "pending_intents", slow)
+    monkeypatch.setattr(world.store.progress, "pending_intents", slow)
     new.turn()
     old.parts.engine.finished(0)
     world.turns(8)
@@ -82,13 +82,13 @@ def test_what_a_dead_driver_recorded_of_a_tenant_since_added_again_is_not_run(wo
     world.killed_after_writing(name="other")
     # Its last beat made it the heir.
     number = world.driver.leases.number
-    (dead, _) = world.store.beat("other", number)
-    assert world.store.adopt("other", number, dead)
+    (dead, _) = world.store.membership.beat("other", number)
+    assert world.store.membership.adopt("other", number, dead)
     world.start(name="other")
     world.turns(40, 1.0)
     assert world.positions() == {("acme", 0): 6, ("acme", 1): 6}
     assert in_files(world) == sorted([*range(6), *range(6)])
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_what_waits_to_run_again_of_a_tenant_since_added_again_is_cut_anew(world):
@@ -122,8 +122,8 @@ def test_what_waits_to_run_again_of_a_tenant_since_added_again_is_cut_anew(world
 
 
 def added_again(world):
-    world.store.set_tenant_state("acme", State.REMOVED)
-    world.store.add_tenant(Tenant("acme"))
+    world.store.registry.set_tenant_state("acme", State.REMOVED)
+    world.store.registry.add_tenant(Tenant("acme"))
 
 
 def test_a_bad_record_behind_a_seek_lets_nobody_skip_what_is_before_it(world):
@@ -131,7 +131,7 @@ def test_a_bad_record_behind_a_seek_lets_nobody_skip_what_is_before_it(world):
 
     def handler(table, context):
         if not sought:
-            sought.append(world.store.seek(ACME, {0: 4}))
+            sought.append(world.store.progress.seek(ACME, {0: 4}))
         values = table["offset"].to_pylist()
         if 7 in values:
             raise context.bad_record(values.index(7), "bad")
@@ -141,10 +141,10 @@ def test_a_bad_record_behind_a_seek_lets_nobody_skip_what_is_before_it(world):
     world.tenant("acme", 10)
     world.start()
     world.turns(10)
-    (failure,) = world.store.failures(only_open=True)
+    (failure,) = world.store.failures.every(only_open=True)
     assert (failure.slice.from_offset, failure.error.offset) == (7, 7)
     check_skip(world.store, failure, whole_slice=False)
-    world.store.skip_failure(failure.id)
+    world.store.failures.skip(failure.id)
     world.turns(10)
     assert [offset for _, offset in rows()] == [4, 5, 6, 8, 9]
 
@@ -218,7 +218,7 @@ def test_a_recorded_slice_whose_worker_is_killed_runs_again_as_it_was(world, mon
 def test_a_recorded_slice_that_kills_each_time_is_looked_at_more_closely(world, monkeypatch):
     serving(world).tenant("acme", 16)
     world.start()
-    retries = next(iter(world.store.deployments())).retries
+    retries = next(iter(world.store.registry.deployments())).retries
     killing(monkeypatch, retries + 1)
     world.turns(60, 5.0)
     tried = [[piece.size for piece in wave.slices] for wave in world.engine.started]

@@ -106,8 +106,8 @@ def test_a_store_that_is_read_and_takes_nothing_is_missing(world, monkeypatch):
     def away(*_):
         raise StoreUnavailable("read-only")
 
-    monkeypatch.setattr(world.store, "record_intent", away, raising=False)
-    monkeypatch.setattr(world.store, "finish_intent", away, raising=False)
+    monkeypatch.setattr(world.store.progress, "record_intent", away, raising=False)
+    monkeypatch.setattr(world.store.progress, "finish_intent", away, raising=False)
     world.send("acme", 1)
     world.turns(WHILE + 2, seconds=1.0)
     assert list(missing(world)) == ["store"]

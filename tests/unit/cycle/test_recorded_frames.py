@@ -6,7 +6,7 @@ from headrace.errors import SinkUnavailable
 from headrace.model.streams import State
 from headrace.ports import WaveResult
 from headrace.spark.task import opened
-from headrace.testing.engine_twin import InProcessEngine
+from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.simulation.frames import run_wave
 from headrace.use_cases import use_case
 
@@ -62,7 +62,7 @@ def test_a_handler_that_is_down_after_a_kill_leaves_nobodys_records_twice(world,
     world.turns(40, 1.0)
     assert world.down == []
     assert all_of(written) == EACH_ONCE
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_wave_that_nobody_tried_before_is_divided_where_its_handler_is_down(world, written):
@@ -82,12 +82,12 @@ def all_of(written):
 
 
 def test_a_tenant_that_is_suspended_after_a_kill_leaves_nobodys_records_twice(world, written):
-    world.store.set_tenant_state("a", State.SUSPENDED)
+    world.store.registry.set_tenant_state("a", State.SUSPENDED)
     world.start()
     world.turns(10, 1.0)
     assert world.positions() == {("a", 0): 0, ("b", 0): 5}
     assert all_of(written) == [each for each in EACH_ONCE if each[0] == "b"]
-    world.store.set_tenant_state("a", State.ACTIVE)
+    world.store.registry.set_tenant_state("a", State.ACTIVE)
     world.turns(10, 1.0)
     assert world.positions() == {("a", 0): 5, ("b", 0): 5}
     assert all_of(written) == EACH_ONCE
@@ -104,4 +104,4 @@ def test_brokers_that_do_not_answer_after_a_kill_leave_nobodys_records_twice(wor
     world.log.set_leader("a.visits", 0, True)
     world.turns(40, 1.0)
     assert all_of(written) == EACH_ONCE
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []

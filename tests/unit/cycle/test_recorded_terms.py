@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from with_parts import WithParts
 
 from headrace.cycle.versions import SPARE_TERMS
 from headrace.errors import SinkUnavailable
@@ -37,7 +38,7 @@ def deploy(world, handler=offsets, guarantee="exactly-once", **options):
     world.deploy()
     if world.driver is not None:
         (use_case,) = world.use_cases
-        (deployment,) = world.store.deployments()
+        (deployment,) = world.store.registry.deployments()
         world.engine.take(use_case, deployment)
         world.driver.take(use_case, deployment)
 
@@ -96,7 +97,7 @@ def test_what_was_recorded_runs_as_it_was_where_the_sink_is_the_same(world, go_o
     go_on(world)
     assert set(world.positions().values()) == {12}
     assert all(effects(world, name) == sorted([*range(12), *range(12)]) for name in "ab")
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def but_the_third(table, context):
@@ -114,7 +115,7 @@ def test_a_bad_record_of_what_was_recorded_becomes_what_it_was_to_become(world, 
     go_on(world)
     assert set(world.positions().values()) == {12}
     assert all(effects(world, name) == [0, 1, *range(3, 12)] for name in "ab")
-    assert world.store.failures() == []
+    assert world.store.failures.every() == []
 
 
 def test_a_record_that_does_not_tell_of_bad_records_runs_as_its_use_case_is_now(world):
@@ -126,7 +127,7 @@ def test_a_record_that_does_not_tell_of_bad_records_runs_as_its_use_case_is_now(
     world.start()
     world.turns(20, 1.0)
     assert all(effects(world, name) == list(range(12)) for name in "ab")
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -149,7 +150,7 @@ def test_a_driver_that_had_the_other_sink_ends_there_what_it_began_there(world):
     for name in "ab":
         assert effects(world, name) == list(range(5))
         assert effects(world, name, "other") == list(range(5, 12))
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_sink_that_moves_positions_itself_does_not_get_what_was_recorded(world):
@@ -160,12 +161,12 @@ def test_a_sink_that_moves_positions_itself_does_not_get_what_was_recorded(world
     world.turns(40, 1.0)
     assert world.positions() == {("a", 0): 12}
     assert effects(world, "a") == list(range(5))
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_suspended_tenant_keeps_its_version_and_holds_up_nobody(world):
     recorded(world)
-    world.store.set_stream_state(StreamId("keep", "a"), State.SUSPENDED)
+    world.store.registry.set_stream_state(StreamId("keep", "a"), State.SUSPENDED)
     deploy(world, sink=ParquetFiles("other"))
     world.engine.paused = False
     world.turns(40, 1.0)
@@ -173,7 +174,7 @@ def test_a_suspended_tenant_keeps_its_version_and_holds_up_nobody(world):
     world.turns(40, 1.0)
     assert world.positions() == {("a", 0): 0, ("b", 0): 19}
     assert effects(world, "b", "other") == list(range(5, 19))
-    world.store.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
+    world.store.registry.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
     world.turns(40, 1.0)
     assert effects(world, "a") == list(range(5))
     assert effects(world, "a", "other") == list(range(5, 19))
@@ -181,7 +182,7 @@ def test_a_suspended_tenant_keeps_its_version_and_holds_up_nobody(world):
 
 def test_versions_that_nothing_needs_are_let_go(world):
     recorded(world)
-    world.store.set_stream_state(StreamId("keep", "a"), State.SUSPENDED)
+    world.store.registry.set_stream_state(StreamId("keep", "a"), State.SUSPENDED)
     world.engine.paused = False
     for number in range(20):
         deploy(world, sink=ParquetFiles(f"out-{number}"))
@@ -193,7 +194,7 @@ def test_versions_that_nothing_needs_are_let_go(world):
         *(f"ParquetFiles(folder='out-{number}')" for number in range(20 - SPARE_TERMS, 20)),
     }
     assert len(world.driver.versions._under) == len(kept) == SPARE_TERMS + 1
-    world.store.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
+    world.store.registry.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
     world.turns(40, 1.0)
     assert effects(world, "a") == list(range(5))
     assert effects(world, "a", "out-19") == list(range(5, 12))
@@ -202,9 +203,9 @@ def test_versions_that_nothing_needs_are_let_go(world):
 def test_what_another_drivers_record_needs_is_kept(world):
     """It is inherited should that driver die."""
     recorded(world)
-    (wave,) = world.store.pending_intents()
+    (wave,) = world.store.progress.pending_intents()
     others = [replace(wave, id="other", terms=replace(wave.terms, order=Order.STREAM))]
-    world.store = Also(world.store, others)
+    world.store = WithParts(world.store, progress=Also(world.store.progress, others))
     world.driver.parts = replace(world.driver.parts, store=world.store)
     deploy(world, order="stream", sink=FILES)
     for number in range(10):
@@ -215,16 +216,16 @@ def test_what_another_drivers_record_needs_is_kept(world):
 
 
 class Also:
-    """A store in which somebody else has waves written down too."""
+    """Progress of a store in which somebody else has waves written down too."""
 
-    def __init__(self, store, waves):
-        self._store, self._waves = store, waves
+    def __init__(self, progress, waves):
+        self._progress, self._waves = progress, waves
 
     def __getattr__(self, name):
-        return getattr(self._store, name)
+        return getattr(self._progress, name)
 
     def pending_intents(self, driver=None):
-        found = self._store.pending_intents(driver)
+        found = self._progress.pending_intents(driver)
         return found if driver is not None else found + self._waves
 
 
@@ -260,18 +261,18 @@ def test_what_waits_for_its_version_is_done_when_that_is_deployed_again(world):
     world.turns(20, 1.0)
     assert effects(world, "a") + effects(world, "a", "other") == list(range(12))
     assert world.row("a").state == "active"
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_what_waits_for_its_version_is_given_up_by_a_seek_to_another_place(world):
     elsewhere(world)
-    world.store.seek(StreamId("keep", "a"), {0: 0})
+    world.store.progress.seek(StreamId("keep", "a"), {0: 0})
     world.turns(3)
     assert world.row("a").state == "waiting"
-    world.store.seek(StreamId("keep", "a"), {0: 5})
+    world.store.progress.seek(StreamId("keep", "a"), {0: 5})
     world.turns(20, 1.0)
     assert effects(world, "a", "other") == list(range(5, 12))
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def in_warehouse(world, folder):
@@ -303,16 +304,17 @@ def test_a_recorded_wave_is_not_run_into_another_warehouse(world):
     world.start()
     world.turns(20, 1.0)
     assert effects(world, "a") == list(range(12))
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_record_that_tells_no_warehouse_runs_in_the_one_there_is(world):
     with_another_warehouse(world)
-    world.store = Earlier(world.store, lambda terms: replace(terms, place=""))
+    placeless = Earlier(world.store.progress, lambda terms: replace(terms, place=""))
+    world.store = WithParts(world.store, progress=placeless)
     world.start()
     world.turns(20, 1.0)
     assert effects(world, "a", "moved/out") == list(range(12))
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_handler_that_was_mended_is_what_runs_again(world):
@@ -329,16 +331,16 @@ def test_a_handler_that_was_mended_is_what_runs_again(world):
 
 
 class Earlier:
-    """A store whose records were written by a version that wrote no terms down, or not all."""
+    """Progress whose records were written by a version that wrote no terms down, or not all."""
 
-    def __init__(self, store, of=lambda _terms: None):
-        self._store, self._of = store, of
+    def __init__(self, progress, of=lambda _terms: None):
+        self._progress, self._of = progress, of
 
     def __getattr__(self, name):
-        return getattr(self._store, name)
+        return getattr(self._progress, name)
 
     def pending_intents(self, driver=None):
-        found = self._store.pending_intents(driver)
+        found = self._progress.pending_intents(driver)
         return [replace(each, terms=self._of(each.terms)) for each in found]
 
 
@@ -348,11 +350,11 @@ def test_a_record_of_an_earlier_version_runs_exactly_once_as_its_use_case_is_now
     world.engine.paused = False
     world.engine.finished(0)
     deploy(world, guarantee=guarantee)
-    world.store = Earlier(world.store)
+    world.store = WithParts(world.store, progress=Earlier(world.store.progress))
     world.start()
     world.turns(20, 1.0)
     assert all(effects(world, name) == list(range(12)) for name in "ab")
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_record_of_an_earlier_version_waits_where_its_use_case_can_not_be_exact_now(world):
@@ -360,7 +362,7 @@ def test_a_record_of_an_earlier_version_waits_where_its_use_case_can_not_be_exac
     world.engine.paused = False
     world.engine.finished(0)
     deploy(world, sink=TABLE)
-    world.store = Earlier(world.store)
+    world.store = WithParts(world.store, progress=Earlier(world.store.progress))
     world.start()
     world.turns(20, 1.0)
     assert "earlier version" in world.row("a").note

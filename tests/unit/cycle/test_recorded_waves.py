@@ -7,6 +7,7 @@ its effects twice, one that is kept too long holds its lane for ever.
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from with_parts import WithParts
 
 from headrace.errors import (
     ConfigError,
@@ -20,19 +21,21 @@ from headrace.errors import (
 from headrace.model.streams import DataLossPolicy, LaneId, State, StreamId, Tenant
 from headrace.model.waves import planned_id
 from headrace.operating.seeking import seek
-from headrace.testing.engine_twin import InProcessEngine
-from headrace.testing.log_twin import Row
+from headrace.testing.engine_fake import InProcessEngine
+from headrace.testing.log_fake import Row
 
 
 class Stumbling:
     """A store that does not answer one call, made or not."""
 
-    def __init__(self, store):
-        self._store = store
-        self.stumbles = {}
+    def __init__(self, whole, stumbles=None):
+        self._whole = whole
+        self.stumbles = {} if stumbles is None else stumbles
 
     def __getattr__(self, name):
-        whole = getattr(self._store, name)
+        whole = getattr(self._whole, name)
+        if name in ("failures", "progress"):
+            return Stumbling(whole, self.stumbles)
         if name not in self.stumbles:
             return whole
 
@@ -95,7 +98,7 @@ def is_free(world, tenant):
 
 @pytest.mark.parametrize(
     ("call", "when"),
-    [("keep_failure", "before"), ("keep_failure", "after"), ("finish_intent", "after")],
+    [("keep", "before"), ("keep", "after"), ("finish_intent", "after")],
 )
 def test_a_tenant_that_stops_stops_nobody_else_when_the_store_stumbles(world, call, when):
     def handler(table, context):
@@ -120,7 +123,7 @@ def test_a_lane_that_was_sought_while_its_wave_ran_holds_up_nobody(world):
         if context.tenant == "a":
             raise context.bad_record(0, "bad")
         if context.tenant == "c" and not sought:
-            sought.append(world.store.seek(StreamId("keep", "c"), {0: 2}))
+            sought.append(world.store.progress.seek(StreamId("keep", "c"), {0: 2}))
         return offsets(table, context)
 
     serving(world, handler).start()
@@ -129,7 +132,7 @@ def test_a_lane_that_was_sought_while_its_wave_ran_holds_up_nobody(world):
         world.send(name, 20)
     world.turns(20, 1.0)
     assert world.positions() == {("a", 0): 0, ("b", 0): 25, ("c", 0): 25}
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_lane_sought_to_where_its_recorded_slice_begins_runs_that_slice_and_no_other(world):
@@ -138,7 +141,7 @@ def test_a_lane_sought_to_where_its_recorded_slice_begins_runs_that_slice_and_no
     def handler(table, context):
         calls.append((context.tenant, table["offset"].to_pylist()))
         if context.tenant == "c" and not sought:
-            sought.append(world.store.seek(StreamId("keep", "c"), {0: 0}))
+            sought.append(world.store.progress.seek(StreamId("keep", "c"), {0: 0}))
             world.send("c", 20)
         return offsets(table, context)
 
@@ -146,12 +149,12 @@ def test_a_lane_sought_to_where_its_recorded_slice_begins_runs_that_slice_and_no
     world.turns(20, 1.0)
     assert [seen for tenant, seen in calls if tenant == "c"][:2] == [list(range(5))] * 2
     assert effects(world, "c") == list(range(25))
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_lane_that_a_replay_does_not_need_is_free(world):
     serving(world).killed_after_writing()
-    world.store.seek(StreamId("keep", "a"), {0: 2})
+    world.store.progress.seek(StreamId("keep", "a"), {0: 2})
     world.start()
     world.turns(5)
     assert is_free(world, "a")
@@ -187,8 +190,8 @@ def test_a_neighbour_that_is_added_again_makes_nobody_forget(world, monkeypatch)
         if len(seen) == 1:
             # Of the others one begins afresh, and the bin has no time for both.
             again.append(min(set("abc") - set(seen)))
-            world.store.set_tenant_state(again[0], State.REMOVED)
-            world.store.add_tenant(Tenant(again[0]))
+            world.store.registry.set_tenant_state(again[0], State.REMOVED)
+            world.store.registry.add_tenant(Tenant(again[0]))
             monkeypatch.setattr("headrace.spark.task.time", Hurried())
         return offsets(table, context)
 
@@ -261,8 +264,8 @@ def test_nothing_runs_on_a_topic_that_was_made_again_until_a_person_came(world):
     world.turns(40, 1.0)
     assert world.row("a").state == "suspended"
     assert seen == [b"old"] * 10
-    world.store.seek(StreamId("keep", "a"), {0: 0})
-    world.store.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
+    world.store.progress.seek(StreamId("keep", "a"), {0: 0})
+    world.store.registry.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
     world.turns(40, 1.0)
     assert seen == [b"old"] * 10 + [b"new"] * 30
 
@@ -286,7 +289,7 @@ def with_a_recorded_slice_of(world, data_loss, records, begins_at=0):
     down.append(True)
     world.send("a", 5)
     world.turns(3)
-    assert len(world.store.pending_intents()) == 1
+    assert len(world.store.progress.pending_intents()) == 1
     made_again(world, "a", records)
     world.turns(40, 1.0)
     down.clear()
@@ -297,17 +300,17 @@ def test_a_recorded_slice_that_a_new_topic_is_too_short_for_holds_its_lane_no_mo
     with_a_recorded_slice_of(world, DataLossPolicy.FAIL, 2)
     assert world.row("a").state == "suspended"
     seek(world.store, world.log, StreamId("keep", "a"), "earliest")
-    world.store.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
+    world.store.registry.set_stream_state(StreamId("keep", "a"), State.ACTIVE)
     world.turns(80, 1.0)
     assert world.positions()["a", 0] == 2
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_skip_does_not_wait_for_a_recorded_slice_that_waits_for_it(world):
     with_a_recorded_slice_of(world, DataLossPolicy.SKIP, 3, begins_at=4)
     world.turns(60, 1.0)
     assert world.positions()["a", 0] == 3
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_recorded_slice_that_waits_does_not_keep_a_tenant_from_beginning_afresh(world):
@@ -316,10 +319,10 @@ def test_a_recorded_slice_that_waits_does_not_keep_a_tenant_from_beginning_afres
     world.turns(60)
     while world.driver.board.flights:
         world.turns(1)
-    assert world.store.pending_intents()
+    assert world.store.progress.pending_intents()
     assert not is_free(world, "a")
-    world.store.set_tenant_state("a", State.REMOVED)
-    world.store.add_tenant(Tenant("a"))
+    world.store.registry.set_tenant_state("a", State.REMOVED)
+    world.store.registry.add_tenant(Tenant("a"))
     world.turns(2)
     down.clear()
     world.turns(60, 1.0)
@@ -333,20 +336,20 @@ def test_what_a_removed_stream_owes_is_not_taken_from_a_topic_that_was_made_agai
     stream = StreamId("keep", "a")
     serving(world, values, tenants="ab").killed_after_writing()
     if removed == "before":
-        world.store.set_stream_state(stream, State.REMOVED)
+        world.store.registry.set_stream_state(stream, State.REMOVED)
     world.log.delete_topic("a.visits")
     world.log.create_topic("a.visits", 1)
     world.log.append("a.visits", 0, [Row(b"another's")] * 9)
     if removed == "while no driver runs":
-        world.store.set_stream_state(stream, State.REMOVED)
+        world.store.registry.set_stream_state(stream, State.REMOVED)
     world.start()
     world.turns(10, 1.0)
     if removed == "while it is suspended":
         assert world.row("a").state == "suspended"
-        world.store.set_stream_state(stream, State.REMOVED)
+        world.store.registry.set_stream_state(stream, State.REMOVED)
         world.turns(10, 1.0)
     assert written(world, "a") == [b"x"] * 5
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
     assert world.positions() == {("a", 0): 0, ("b", 0): 5}
 
 
@@ -356,7 +359,7 @@ def test_a_recorded_slice_is_not_run_on_the_topic_that_was_made_again(world):
     for tenant in "ab":
         world.tenant(tenant, 5)
     world.killed_after_writing()
-    (before,) = world.store.pending_intents()
+    (before,) = world.store.progress.pending_intents()
     made_again(world, "a", 9)
     world.start()
     world.turns(10, 1.0)
@@ -371,12 +374,12 @@ def test_a_removed_tenant_waits_for_no_records_of_another_topic(world):
 
     serving(world, handler, tenants="ab").start()
     world.turns(3)
-    world.store.set_tenant_state("a", State.REMOVED)
+    world.store.registry.set_tenant_state("a", State.REMOVED)
     made_again(world, "a", 2)
     world.use_cases = [world.make(offsets, guarantee="exactly-once")]
     world.start()
     world.turns(40, 1.0)
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_removed_tenant_that_was_to_change_hands_leaves_nothing_recorded(world):
@@ -385,12 +388,12 @@ def test_a_removed_tenant_that_was_to_change_hands_leaves_nothing_recorded(world
     world.driver.turn()
     held = world.driver.board.streams[StreamId("keep", "a")]
     assert not world.driver.observer._let_go(held, "another driver is to have it")
-    world.store.set_tenant_state("a", State.REMOVED)
+    world.store.registry.set_tenant_state("a", State.REMOVED)
     world.turns(3)
-    assert world.store.pending_intents() != []
+    assert world.store.progress.pending_intents() != []
     down.clear()
     world.turns(40, 1.0)
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_slice_waits_as_it_was_for_what_only_a_person_mends(world):
@@ -406,22 +409,22 @@ def test_a_slice_waits_as_it_was_for_what_only_a_person_mends(world):
     world.start()
     world.turns(5)
     world.send("a", 7)
-    (failure,) = world.store.failures(only_open=True)
+    (failure,) = world.store.failures.every(only_open=True)
     locked.clear()
-    world.store.retry_failure(failure.id)
+    world.store.failures.retry(failure.id)
     world.turns(20, 1.0)
     assert effects(world, "a") == list(range(12))
 
 
 class Late:
-    """A store whose first record of a wave is seen when somebody waits for its locks."""
+    """Progress whose first record of a wave is seen when somebody waits for its locks."""
 
-    def __init__(self, store):
-        self._store = store
+    def __init__(self, progress):
+        self._progress = progress
         self._asked, self._late = 0, None
 
     def __getattr__(self, name):
-        return getattr(self._store, name)
+        return getattr(self._progress, name)
 
     def record_intent(self, wave, driver):
         self._asked += 1
@@ -429,20 +432,20 @@ class Late:
             self._late = wave
             raise OutcomeUnknown("its answer was lost, and its commit takes its time")
         if self._asked == 2:
-            self._store.record_intent(self._late, driver)
-        return self._store.record_intent(wave, driver)
+            self._progress.record_intent(self._late, driver)
+        return self._progress.record_intent(wave, driver)
 
 
 def test_a_wave_whose_record_is_seen_late_is_the_only_one_of_its_lanes(world):
     serving(world, tenants="a")
-    world.store = Late(world.store)
+    world.store = WithParts(world.store, progress=Late(world.store.progress))
     world.start()
     world.turns(1)
     world.send("a", 7)
     world.driver.turn()
-    assert len(world.store.pending_intents()) == 1
+    assert len(world.store.progress.pending_intents()) == 1
     world.turns(6)
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
     assert effects(world, "a") == list(range(12))
 
 
@@ -453,17 +456,17 @@ def test_a_wave_that_is_divided_often_has_a_name_that_a_store_takes(world):
     world.engine.accidents = ["before"] * 1000
     world.turns(3)
     for name in tenants:
-        world.store.set_stream_state(StreamId("keep", name), State.SUSPENDED)
+        world.store.registry.set_stream_state(StreamId("keep", name), State.SUSPENDED)
         world.turns(2, 1.0)
-    names = {each.id for each in world.store.pending_intents()}
+    names = {each.id for each in world.store.progress.pending_intents()}
     assert len(names) > 20
     assert max(map(len, names)) < 40
     world.engine.accidents.clear()
     for name in tenants:
-        world.store.set_stream_state(StreamId("keep", name), State.ACTIVE)
+        world.store.registry.set_stream_state(StreamId("keep", name), State.ACTIVE)
     world.turns(40, 1.0)
     assert all(effects(world, name) == list(range(5)) for name in tenants)
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
     assert world.driver.recorded._times_lost == {}
 
 
@@ -495,7 +498,7 @@ def test_a_leader_that_is_cut_off_makes_nobody_forget_what_was_recorded(world, e
     world.send("a", 7)
     world.turns(20, 1.0)
     assert effects(world, "a") == list(range(12))
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 def test_a_log_that_stays_too_short_for_a_recorded_slice_holds_its_lane_no_more(world):
@@ -506,7 +509,7 @@ def test_a_log_that_stays_too_short_for_a_recorded_slice_holds_its_lane_no_more(
     assert world.positions() == {("a", 0): 0, ("b", 0): 5}
     world.turns(15, 1.0)
     assert world.positions() == {("a", 0): 3, ("b", 0): 5}
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 @pytest.mark.parametrize("loss", ["retention", "cut"])
@@ -536,7 +539,7 @@ def test_merged_lanes_keep_their_order_when_a_log_loses_some_of_a_recorded_slice
     world.turns(60, 1.0)
     left = [1030, 1040] if loss == "retention" else [1000, 1010, 1020]
     assert seen == sorted([*left, 1005, 1015, 1025, 1035, 1045])
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []
 
 
 @pytest.mark.parametrize("error", [OffsetOutOfRange, TopicMissing])
@@ -558,4 +561,4 @@ def test_a_broker_that_lacks_a_recorded_slice_for_a_moment_makes_nobody_forget_i
     world.send("a", 7)
     world.turns(30, 1.0)
     assert effects(world, "a") == list(range(12))
-    assert world.store.pending_intents() == []
+    assert world.store.progress.pending_intents() == []

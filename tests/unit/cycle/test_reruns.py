@@ -12,7 +12,7 @@ from headrace.model.records import Deployment
 from headrace.model.streams import DataLossPolicy, State, StreamId, original
 from headrace.operating.seeking import seek
 from headrace.ports import Written
-from headrace.testing.mirror_twin import MirrorTwin
+from headrace.testing.mirror_fake import MemoryMirror
 
 ACME = StreamId("keep", "acme")
 RERUN = StreamId("keep~1", "acme")
@@ -74,7 +74,7 @@ def live(world):
 
 def take(world):
     """As the assembly does."""
-    for each in world.store.deployments():
+    for each in world.store.registry.deployments():
         if each.until:
             use_case = replace(world.use_cases[0], name=each.use_case)
             world.engine.take(use_case, each)
@@ -88,7 +88,7 @@ def rerun(world, first, last=None, share=0.2):
 
 
 def state(world, stream=RERUN):
-    return next(each for each in world.store.streams() if each.id == stream).state
+    return next(each for each in world.store.registry.streams() if each.id == stream).state
 
 
 def test_a_range_is_read_again_to_the_same_effects_and_then_it_is_over(live):
@@ -116,14 +116,14 @@ def test_what_comes_meanwhile_is_the_live_streams_alone(live):
 
 
 def test_two_that_begin_at_the_same_time_have_names_of_their_own(live, monkeypatch):
-    before = live.store.deployments()
+    before = live.store.registry.deployments()
     wanted = range_of(live.store, live.log, ACME, "earliest", None)
     assert begin(live.store, wanted, 0.2) == RERUN
     # The second one had looked before the first one was there.
-    monkeypatch.setattr(live.store, "deployments", lambda: before)
+    monkeypatch.setattr(live.store.registry, "deployments", lambda: before)
     assert begin(live.store, wanted, 0.2) == StreamId("keep~2", "acme")
     monkeypatch.undo()
-    ends = {each.use_case: each.until for each in live.store.deployments()}
+    ends = {each.use_case: each.until for each in live.store.registry.deployments()}
     assert ends == {"keep": None, "keep~1": {0: 10, 1: 4}, "keep~2": {0: 10, 1: 4}}
 
 
@@ -156,7 +156,7 @@ def test_a_rerun_survives_its_driver(live):
 def test_a_rerun_that_was_ended_is_taken_up_no_more(live):
     rerun(live, "earliest")
     live.turns()
-    assert [each.until for each in live.store.deployments()] == [None, {}]
+    assert [each.until for each in live.store.registry.deployments()] == [None, {}]
 
 
 def test_reruns_are_numbered_and_one_is_not_rerun_itself(live):
@@ -168,11 +168,11 @@ def test_reruns_are_numbered_and_one_is_not_rerun_itself(live):
 
 
 def test_a_range_reaches_no_further_than_the_stream_and_says_how_much_it_is(live):
-    live.store.set_stream_state(ACME, State.SUSPENDED)
+    live.store.registry.set_stream_state(ACME, State.SUSPENDED)
     live.turns(1)
     live.send("acme", 5)
     found = range_of(live.store, live.log, ACME, "2", "latest")
-    assert found == Range(ACME, {0: (2, 10), 1: (2, 4)}, live.store.streams()[0].topic_id)
+    assert found == Range(ACME, {0: (2, 10), 1: (2, 4)}, live.store.registry.streams()[0].topic_id)
     assert found.offsets == 10
 
 
@@ -181,14 +181,14 @@ def test_where_nothing_was_read_nothing_begins(live):
         range_of(live.store, live.log, ACME, "latest", None)
     with pytest.raises(UnknownName):
         range_of(live.store, live.log, StreamId("keep", "nobody"), "earliest", None)
-    assert len(live.store.deployments()) == 1
+    assert len(live.store.registry.deployments()) == 1
 
 
 def test_a_rerun_begun_by_halves_never_runs(live, monkeypatch):
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(live.store, "seek", killed)
+    monkeypatch.setattr(live.store.progress, "seek", killed)
     with pytest.raises(KeyboardInterrupt):
         rerun(live, "earliest")
     take(live)
@@ -202,7 +202,7 @@ def test_what_retention_takes_from_a_rerun_stops_it_alone(live):
     live.turns()
     assert state(live) is State.SUSPENDED
     assert state(live, ACME) is State.ACTIVE
-    (made,) = [each for each in live.store.deployments() if each.use_case == "keep~1"]
+    (made,) = [each for each in live.store.registry.deployments() if each.use_case == "keep~1"]
     assert made.data_loss is DataLossPolicy.FAIL
 
 
@@ -244,7 +244,7 @@ def test_a_rerun_is_not_sought_into_a_topic_in_which_its_end_means_nothing(live)
 
 
 def test_a_rerun_is_not_mirrored(live):
-    live.mirror = MirrorTwin()
+    live.mirror = MemoryMirror()
     live.start()
     rerun(live, "earliest")
     live.turns(3)

@@ -44,4 +44,4 @@ def test_who_hung_owes_for_all_of_it_and_waits_while_others_want_the_slot():
 def test_who_hangs_alone_is_judged_as_soon_as_ever():
     timed = Timed({"hang": (HANGS, 0.0)}, slots=2)
     timed.run(300.0)
-    assert timed.store.failures(only_open=True)
+    assert timed.store.failures.every(only_open=True)

@@ -19,9 +19,9 @@ from headrace.policies.watchdog import patience_s
 from headrace.ports import WaveResult
 from headrace.spark.handling import error_of
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.log_twin import LogTwin, Row
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.log_fake import MemoryLog, Row
+from headrace.testing.memory_store import MemoryStore
 from headrace.use_cases import use_case
 
 TIMEOUT_S = 30.0
@@ -132,13 +132,13 @@ class Timed:
     """A driver, its tenants, and what they send."""
 
     def __init__(self, costs, *, slots=2, lag=100_000, steady=(), lanes=1, order="lane"):
-        self.clock, self.log = FakeClock(), LogTwin()
-        self.store = StoreTwin()
-        self.letters = DeadLettersTwin()
+        self.clock, self.log = FakeClock(), MemoryLog()
+        self.store = MemoryStore()
+        self.letters = MemoryDeadLetters()
         made = use_case(topic="{tenant}.visits", sink=_Nowhere(), name="call", order=order)(
             lambda *_: None
         )
-        self.store.deploy(
+        self.store.registry.deploy(
             Deployment(
                 "call",
                 "m.py",
@@ -150,7 +150,7 @@ class Timed:
         )
         for name in costs:
             self.log.create_topic(f"{name}.visits", lanes)
-            self.store.add_tenant(Tenant(name))
+            self.store.registry.add_tenant(Tenant(name))
             for lane in range(name in steady, lanes):
                 self.log.append(f"{name}.visits", lane, [Row(b"x", timestamp_ms=0)] * lag)
         self.steady = steady
@@ -158,7 +158,7 @@ class Timed:
         parts = Parts(self.store, self.log, self.engine, self.letters, self.clock)
         self.driver = Driver(parts, "run", Limits())
         self.driver.failing.chance = lambda: 0.5
-        (deployment,) = self.store.deployments()
+        (deployment,) = self.store.registry.deployments()
         self.driver.take(made, deployment)
         self._sent_s = 0.0
 

@@ -44,21 +44,23 @@ def test_a_driver_without_a_name_has_the_same_one_at_its_next_start():
 
 def test_only_what_changed_is_deployed(tmp_path, store):
     write(tmp_path)
-    first = deploy(settings(), load(settings(), tmp_path), store)
+    first = deploy(settings(), load(settings(), tmp_path), store.registry)
     assert [each.use_case for each in first] == ["one", "two"]
-    assert deploy(settings(), load(settings(), tmp_path), store) == []
+    assert deploy(settings(), load(settings(), tmp_path), store.registry) == []
     chosen = settings(use_cases={"two": {"priority": 5}})
-    assert [each.use_case for each in deploy(chosen, load(chosen, tmp_path), store)] == ["two"]
+    assert [each.use_case for each in deploy(chosen, load(chosen, tmp_path), store.registry)] == [
+        "two"
+    ]
 
 
 def test_what_the_yaml_file_says_undoes_nothing_that_is_deployed_meanwhile(
     tmp_path, store, monkeypatch
 ):
     write(tmp_path)
-    deploy(settings(), load(settings(), tmp_path), store)
+    deploy(settings(), load(settings(), tmp_path), store.registry)
     newer = replace(deployment_of(store), digest="cd34")
-    after_look(monkeypatch, store, 1, lambda: store.deploy(newer))
-    configure(settings(use_cases={"one": {"priority": 5}}), store, ["one"])
+    after_look(monkeypatch, store, 1, lambda: store.registry.deploy(newer))
+    configure(settings(use_cases={"one": {"priority": 5}}), store.registry, ["one"])
     assert deployment_of(store) == replace(newer, priority=5)
 
 
@@ -67,21 +69,21 @@ def test_a_rerun_that_ends_while_its_use_case_is_deployed_does_not_begin_again(
     tmp_path, store, monkeypatch, number
 ):
     write(tmp_path, names=("one",))
-    deploy(settings(), load(settings(), tmp_path), store)
+    deploy(settings(), load(settings(), tmp_path), store.registry)
     rerun = replace(deployment_of(store), use_case="one~1", until={0: 5})
-    store.deploy(rerun)
+    store.registry.deploy(rerun)
     write(tmp_path, names=("one",), answer="2")
-    after_look(monkeypatch, store, number, lambda: store.deploy(replace(rerun, until={})))
-    deploy(settings(), load(settings(), tmp_path), store)
+    after_look(monkeypatch, store, number, lambda: store.registry.deploy(replace(rerun, until={})))
+    deploy(settings(), load(settings(), tmp_path), store.registry)
     assert deployment_of(store, "one~1").until == {}
 
 
 def test_one_use_case_can_be_deployed_alone(tmp_path, store):
     write(tmp_path)
     module = load(settings(), tmp_path)
-    assert [each.use_case for each in deploy(settings(), module, store, "two")] == ["two"]
+    assert [each.use_case for each in deploy(settings(), module, store.registry, "two")] == ["two"]
     with pytest.raises(UnknownName, match="has no use case three; it has one, two"):
-        deploy(settings(), module, store, "three")
+        deploy(settings(), module, store.registry, "three")
 
 
 # --- what runs is what was deployed -----------------------------------------------------------
@@ -89,7 +91,7 @@ def test_one_use_case_can_be_deployed_alone(tmp_path, store):
 
 def test_what_was_deployed_runs_whatever_lies_in_the_folder(tmp_path, store):
     write(tmp_path, answer="1")
-    deploy(settings(), load(settings(), tmp_path), store)
+    deploy(settings(), load(settings(), tmp_path), store.registry)
     write(tmp_path, answer="2")
     assert answers(store, tmp_path) == 1
     (tmp_path / "use_cases.py").unlink()
@@ -101,19 +103,19 @@ def test_what_was_deployed_runs_whatever_lies_in_the_folder(tmp_path, store):
 def test_drivers_on_several_machines_share_a_folder_of_versions(tmp_path, store):
     shared = {"versions": tmp_path / "shared"}
     write(tmp_path, answer="1")
-    deploy(settings(**shared), load(settings(**shared), tmp_path), store)
+    deploy(settings(**shared), load(settings(**shared), tmp_path), store.registry)
     (tmp_path / "use_cases.py").rename(tmp_path / "gone.py")
     assert answers(store, tmp_path / "another", **shared) == 1
 
 
 def test_whoever_can_write_to_the_store_alone_runs_nothing(tmp_path, store):
     write(tmp_path)
-    deploy(settings(), load(settings(), tmp_path), store)
+    deploy(settings(), load(settings(), tmp_path), store.registry)
     ran = tmp_path / "ran"
     evil = tmp_path / "evil.py"
     evil.write_text(f"open({str(ran)!r}, 'w')\n")
     digest = sha256(evil.read_bytes())
-    store.deploy(replace(deployment_of(store), module=str(evil), digest=digest))
+    store.registry.deploy(replace(deployment_of(store), module=str(evil), digest=digest))
     with pytest.raises(ConfigError, match=r"evil.py is not the version .* use-cases deploy one'"):
         answers(store, tmp_path)
     assert not ran.exists()
@@ -121,7 +123,7 @@ def test_whoever_can_write_to_the_store_alone_runs_nothing(tmp_path, store):
 
 def test_a_copy_that_was_changed_does_not_run(tmp_path, store):
     write(tmp_path, answer="1")
-    deploy(settings(), load(settings(), tmp_path), store)
+    deploy(settings(), load(settings(), tmp_path), store.registry)
     (copy,) = (tmp_path / ".headrace" / "versions").glob("*/use_cases.py")
     copy.write_text(copy.read_text().replace("1", "2"))
     with pytest.raises(ConfigError, match="somebody has changed it"):
@@ -133,9 +135,9 @@ def test_what_an_earlier_headrace_deployed_runs_while_the_file_is_that(tmp_path,
     path = tmp_path / "use_cases.py"
     path.write_text("import helper\n" + path.read_text())
     (tmp_path / "helper.py").write_text("x = 1\n")
-    deploy(settings(), load(settings(), tmp_path), store)
+    deploy(settings(), load(settings(), tmp_path), store.registry)
     shutil.rmtree(tmp_path / ".headrace")
-    store.deploy(replace(deployment_of(store), digest=sha256(path.read_bytes())))
+    store.registry.deploy(replace(deployment_of(store), digest=sha256(path.read_bytes())))
     assert answers(store, tmp_path) == 1
     assert answers(store, tmp_path, "two") == 1
     path.write_text(path.read_text() + "#\n")
@@ -149,7 +151,7 @@ def test_a_helper_alone_makes_a_new_version(tmp_path, store):
     path.write_text("import helper\n" + path.read_text())
     for answer in (1, 2):
         (tmp_path / "helper.py").write_text(f"x = {answer}\n")
-        changed = deploy(settings(), load(settings(), tmp_path), store)
+        changed = deploy(settings(), load(settings(), tmp_path), store.registry)
         assert [each.use_case for each in changed] == ["one", "two"]
         assert answers(store, tmp_path) == answer
 

@@ -89,7 +89,7 @@ def test_a_start_that_takes_long_undoes_nothing_that_is_deployed_meanwhile(
 
     def checked(check):
         write(tmp_path, answer="2")
-        deploy(given, load(given, tmp_path), store)
+        deploy(given, load(given, tmp_path), store.registry)
         if not is_fit:
             raise ConfigError("it does not import")
         return load_code(check.code, check.path).use_cases
@@ -206,19 +206,19 @@ def test_a_server_that_a_new_use_case_waits_for_stops_no_start_of_the_others(
     write(tmp_path)
     monkeypatch.setattr("headrace.deploying.offer.checked", down)
     assert begin(settings(), tmp_path, store) == {"one"}
-    assert [each.use_case for each in store.deployments()] == ["one"]
+    assert [each.use_case for each in store.registry.deployments()] == ["one"]
 
 
 def test_a_file_that_is_not_fit_is_not_deployed_at_the_first_start(tmp_path, store):
     (tmp_path / "use_cases.py").write_text("raise SystemExit\n")
     with pytest.raises(ConfigError, match="SystemExit"):
         begin(settings(), tmp_path, store)
-    assert store.deployments() == []
+    assert store.registry.deployments() == []
 
 
 def test_a_start_keeps_a_copy_of_what_an_earlier_headrace_deployed(tmp_path, store, capsys):
     write(tmp_path, answer="1")
-    deploy(settings(), load(settings(), tmp_path), store)
+    deploy(settings(), load(settings(), tmp_path), store.registry)
     shutil.rmtree(tmp_path / ".headrace")
     (tmp_path / ".headrace").write_text("in the way")
     assert begin(settings(), tmp_path, store) == {"one", "two"}
@@ -237,7 +237,7 @@ def test_up_stays_where_a_table_lacks_a_column_and_says_what_to_do(tmp_path, sto
     with monkeypatch.context() as patch, capture_logs() as first:
         patch.setattr("headrace.deploying.offer.checked", lacks)
         assert begin(settings(), tmp_path, store, stay=True) == frozenset()
-    assert (store.deployments(), first[0]["log_level"]) == ([], "error")
+    assert (store.registry.deployments(), first[0]["log_level"]) == ([], "error")
     assert first[0]["why"].startswith("nothing runs; ")
     begin(settings(), tmp_path, store)
     write(tmp_path, names=("one",), answer="2")

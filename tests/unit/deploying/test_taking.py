@@ -20,9 +20,9 @@ from headrace.running.assembly import Assembly
 from headrace.sinks import ParquetFiles
 from headrace.store import SqlPositionsFactory
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import InProcessEngine
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory, Row
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.engine_fake import InProcessEngine
+from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory, Row
 from headrace.versions import Code, LocalModule
 from headrace.versions.loading import _known
 
@@ -92,8 +92,8 @@ def fresh(tmp_path, store, foreign, clock):
     """A driver that has taken nothing yet, of two use cases that are deployed."""
     write(tmp_path)
     connections = Connections({}, f"sqlite:///{tmp_path}/store.db", warehouse=str(tmp_path))
-    log, letters = LogTwin(), DeadLettersTwin()
-    engine = Engine(connections, ReaderTwinFactory(log), SqlPositionsFactory(), letters)
+    log, letters = MemoryLog(), MemoryDeadLetters()
+    engine = Engine(connections, MemoryReaderFactory(log), SqlPositionsFactory(), letters)
     engine.foreign = foreign
     driver = Driver(Parts(store, log, engine, letters, clock), "run", name="d1")
     deployed(tmp_path, store)
@@ -118,8 +118,8 @@ def deployed(folder, store, *names, **options):
     chosen = settings(**options)
     module = load(chosen, folder)
     for name in names or (None,):
-        deploy(chosen, module, store, name)
-    return {each.use_case: each for each in store.deployments()}
+        deploy(chosen, module, store.registry, name)
+    return {each.use_case: each for each in store.registry.deployments()}
 
 
 def taken(made):
@@ -133,7 +133,7 @@ def running(made):
 
 
 def said(store):
-    return {each.use_case: each for each in store.answers()}
+    return {each.use_case: each for each in store.membership.answers()}
 
 
 def new_version(folder, store, number=1):
@@ -174,7 +174,7 @@ def test_no_turn_asks_a_sink_for_anything_once_its_version_was_taken(
     assembly.taking.look()
     foreign.acts["describe"] = RuntimeError("theirs")
     assembly.engine.paused = True  # what runs may ask
-    store.add_tenant(Tenant("acme"))
+    store.registry.add_tenant(Tenant("acme"))
     log = assembly.driver.parts.log
     log.create_topic("acme.visits", 1)
     log.append("acme.visits", 0, [Row(b"x")])
@@ -212,11 +212,11 @@ def test_what_is_deployed_again_as_it_is_is_answered_without_being_taken_again(
 ):
     foreign.acts["pack"] = RuntimeError("nobody packs it")
     deployments = deployed(tmp_path, store)
-    store.deploy(deployments["one"])
+    store.registry.deploy(deployments["one"])
     assembly.taking.look()
-    (one, two) = store.deployments()
+    (one, two) = store.registry.deployments()
     assert one.revision > two.revision
-    assert [each.revision for each in store.answers()] == [one.revision, two.revision]
+    assert [each.revision for each in store.membership.answers()] == [one.revision, two.revision]
     assert not assembly.taking._refused
 
 
@@ -278,7 +278,7 @@ def test_what_the_code_itself_refuses_is_tried_with_the_next_deployment_also_of_
     clock.move(3600.0)
     taken(assembly)
     assert said(store)["one"].error
-    store.deploy(wanted["one"])
+    store.registry.deploy(wanted["one"])
     taken(assembly)
     assert said(store)["one"].error is None
     assert running(assembly)["one"] == wanted["one"].digest
@@ -338,7 +338,7 @@ def test_while_a_file_is_being_imported_nothing_else_of_it_is_believed(
     before = running(assembly)
     taken(assembly)
     assert len(assembly.taking._hanging) == 1
-    errors = {each.error for each in store.answers()}
+    errors = {each.error for each in store.membership.answers()}
     assert errors == {
         f"importing {tmp_path}/use_cases.py did not come back in time; nothing else waits for it"
     }
@@ -364,23 +364,26 @@ def test_what_comes_back_late_is_dropped_if_something_else_is_wanted_by_then(
 
 
 def test_a_driver_that_joins_again_says_again_what_it_runs(store, assembly):
-    before = store.answers()
+    before = store.membership.answers()
     assembly.driver.leases._join(frozenset({"one"}), 0.0)
-    assert store.answers() == []
+    assert store.membership.answers() == []
     assembly.taking.look()
-    assert store.answers() == before
+    assert store.membership.answers() == before
 
 
 def test_a_store_that_does_not_answer_is_asked_again(tmp_path, store, assembly, monkeypatch):
     wanted = new_version(tmp_path, store)
-    answers, troubles = store.deployments, [StoreUnavailable("gone"), StoreUnavailable("gone")]
+    answers, troubles = (
+        store.registry.deployments,
+        [StoreUnavailable("gone"), StoreUnavailable("gone")],
+    )
 
     def unsteady():
         if troubles:
             raise troubles.pop()
         return answers()
 
-    monkeypatch.setattr(store, "deployments", unsteady)
+    monkeypatch.setattr(store.registry, "deployments", unsteady)
 
     def on_turn(driver):
         if driver.deployed["two"].digest == wanted["two"].digest:
@@ -394,7 +397,7 @@ def test_a_fault_of_ours_in_the_thread_that_looks_ends_the_driver(assembly, monk
     def broken():
         raise AssertionError("ours")
 
-    monkeypatch.setattr(assembly.store, "deployments", broken, raising=False)
+    monkeypatch.setattr(assembly.store.registry, "deployments", broken, raising=False)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     with pytest.raises(AssertionError, match="ours"):
         assembly.run()
@@ -447,8 +450,8 @@ def test_versions_that_do_not_import_leave_nothing_behind(tmp_path, store, assem
             (LocalModule("use_cases", False, "use_cases.py", f"{broken}  # {number}".encode()),),
         )
         source.shelf.keep(code, "test")
-        for each in store.deployments():
-            store.deploy(replace(each, digest=code.digest))
+        for each in store.registry.deployments():
+            store.registry.deploy(replace(each, digest=code.digest))
         taken(assembly)
         assert "does not import" in said(store)["one"].error or "ends" in said(store)["one"].error
     assert imported() == 1
@@ -538,11 +541,11 @@ def test_a_wave_in_flight_keeps_its_version_until_it_is_over(tmp_path, store, as
 
 def recorded(store, terms):
     """A wave that was written down, of a tenant that is suspended."""
-    (stream,) = (each for each in store.streams() if each.id.use_case == "one")
-    store.start_lanes([LaneStart(stream.id, "id", {0: 0})])
+    (stream,) = (each for each in store.registry.streams() if each.id.use_case == "one")
+    store.progress.start_lanes([LaneStart(stream.id, "id", {0: 0})])
     piece = Slice(LaneId("one", "acme", 0), stream.topic, 0, 5, stream.epoch)
     wave = Wave("w0", "one", (Bin((piece,), 1.0),), 1.0, terms=terms)
-    assert store.record_intent(wave, "d1")
+    assert store.progress.record_intent(wave, "d1")
     return wave
 
 
@@ -550,8 +553,8 @@ def test_a_version_that_something_is_recorded_under_stays(tmp_path, store, assem
     write(tmp_path, answer="1")
     path = tmp_path / "use_cases.py"
     source, olds = path.read_text(), []
-    store.add_tenant(Tenant("acme"))
-    store.set_tenant_state("acme", State.SUSPENDED)
+    store.registry.add_tenant(Tenant("acme"))
+    store.registry.set_tenant_state("acme", State.SUSPENDED)
     for number in range(SPARE_TERMS + 3):
         path.write_text(source.replace("ParquetFiles(name)", f"ParquetFiles(name + '{number}')"))
         deployed(tmp_path, store)
@@ -576,11 +579,11 @@ def test_what_is_over_stays_as_long_as_a_stream_of_it_is_held(store, assembly):
         driver.turn()
         return "one" in running(assembly)
 
-    store.add_tenant(Tenant("acme"))
+    store.registry.add_tenant(Tenant("acme"))
     driver.turn()
     assert StreamId("one", "acme") in driver.board.streams
     assert end()
-    store.set_tenant_state("acme", State.REMOVED)
+    store.registry.set_tenant_state("acme", State.REMOVED)
     driver.turn()
     assert not end()
     assert "two" in running(assembly)
@@ -591,10 +594,10 @@ def test_a_rerun_that_is_done_takes_its_version_along(tmp_path, store, assembly)
     names = [f"one~{number}" for number in range(1, 4)]
     for name in names:
         rerun = replace(one, use_case=name, until={0: 5})
-        store.deploy(rerun, anew=True)
+        store.registry.deploy(rerun, anew=True)
         taken(assembly)
         assert name in running(assembly)
-        store.deploy(replace(deployment_of(store, name), until={}))
+        store.registry.deploy(replace(deployment_of(store, name), until={}))
         new_version(tmp_path, store, int(name[-1]))
         for _ in range(2):
             taken(assembly)
@@ -644,7 +647,7 @@ def test_with_nothing_to_run_a_later_start_waits_for_what_may_pass(store, fresh,
     assert set(running(fresh)) == {"one", "two"}
     fresh.driver.turn()
     taken(fresh)
-    assert [each.error for each in store.answers()] == [None, None]
+    assert [each.error for each in store.membership.answers()] == [None, None]
 
 
 def test_with_nothing_to_run_for_a_reason_in_the_code_no_start_waits(fresh, foreign):

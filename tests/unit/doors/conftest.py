@@ -7,7 +7,7 @@ from headrace.doors.keys import new_key
 from headrace.errors import StoreUnavailable
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 SECRET = b"a secret of thirty-two characters"
 
@@ -62,9 +62,9 @@ def clock():
 
 @pytest.fixture
 def store():
-    store = StoreTwin()
+    store = MemoryStore()
     for name in ("acme", "bolt"):
-        store.add_tenant(Tenant(name))
+        store.registry.add_tenant(Tenant(name))
     return store
 
 

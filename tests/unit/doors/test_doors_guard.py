@@ -119,8 +119,8 @@ def test_a_key_made_under_another_secret_does_not_work(give, store, clock):
 def test_a_key_of_a_removed_tenant_opens_nothing_of_the_next_of_its_name(guard, give, store, clock):
     text, _ = give(Role.TENANT, "acme")
     guard.caller(bearer(text))
-    store.set_tenant_state("acme", State.REMOVED)
-    store.add_tenant(replace(store.tenants()[0], state=State.ACTIVE))
+    store.registry.set_tenant_state("acme", State.REMOVED)
+    store.registry.add_tenant(replace(store.registry.tenants()[0], state=State.ACTIVE))
     clock.now_s += REMEMBERED_S
     assert refusal(guard, bearer(text)).status_code == 401
 

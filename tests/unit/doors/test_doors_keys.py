@@ -8,7 +8,7 @@ from headrace.doors.keys import digest_of, new_key, prefix_of, rotate
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 SECRET = b"a secret of thirty-two characters"
 
@@ -61,8 +61,8 @@ def test_a_key_that_makes_no_sense_is_refused(role, tenant, ends_at_s, told):
 
 
 def test_a_rotated_key_and_its_successor_work_together_for_the_overlap():
-    store = StoreTwin()
-    store.add_tenant(Tenant("acme"))
+    store = MemoryStore()
+    store.registry.add_tenant(Tenant("acme"))
     _, old = new_key(Role.SENDER, "acme", "shop", SECRET, 100.0, expires_at_s=1000.0)
     store.keys.add(old)
     text, new = rotate(store.keys, old.prefix, SECRET, 500.0, overlap_s=60.0)
@@ -75,7 +75,7 @@ def test_a_rotated_key_and_its_successor_work_together_for_the_overlap():
 
 
 def test_a_key_that_is_rotated_without_an_overlap_is_revoked_whatever_the_clock_says():
-    store = StoreTwin()
+    store = MemoryStore()
     _, old = new_key(Role.VIEWER, None, "", SECRET, 100.0)
     store.keys.add(old)
     rotate(store.keys, old.prefix, SECRET, 500.0, overlap_s=0.0)
@@ -83,7 +83,7 @@ def test_a_key_that_is_rotated_without_an_overlap_is_revoked_whatever_the_clock_
 
 
 def test_only_a_key_that_works_is_rotated():
-    store = StoreTwin()
+    store = MemoryStore()
     with pytest.raises(UnknownName, match="no key nobody00"):
         rotate(store.keys, "nobody00", SECRET, 1.0, overlap_s=1.0)
     _, key = new_key(Role.VIEWER, None, "", SECRET, 1.0)

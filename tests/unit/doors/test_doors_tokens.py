@@ -368,8 +368,8 @@ def test_a_token_that_is_not_right_any_more_counts_as_a_guess_again(published, m
 def added_again(keys, store, clock, published):
     """A guard, and acme removed and added again a minute ago."""
     clock.now_s = time.time()
-    store.set_tenant_state("acme", State.REMOVED)
-    store.add_tenant(Tenant("acme"), at_s=clock() - 60)
+    store.registry.set_tenant_state("acme", State.REMOVED)
+    store.registry.add_tenant(Tenant("acme"), at_s=clock() - 60)
     rules = TokenRules(ISSUER, AUDIENCE, published)
     secret = b"a secret of thirty-two characters"
     return Guard(keys, secret, tokens=rules, clock=clock, steady=clock.steady)
@@ -399,8 +399,8 @@ def test_a_token_that_was_let_in_is_refused_soon_after_its_tenant_is_another(
     guard = Guard(keys, secret, tokens=rules, clock=clock, steady=clock.steady)
     text = f"Bearer {token(iat=clock())}"
     guard.caller(text)
-    store.set_tenant_state("acme", State.REMOVED)
-    store.add_tenant(Tenant("acme"), at_s=clock())
+    store.registry.set_tenant_state("acme", State.REMOVED)
+    store.registry.add_tenant(Tenant("acme"), at_s=clock())
     clock.now_s += REMEMBERED_S
     assert guard.known(text) is None
     with pytest.raises(Problem, match="issued before"):

@@ -18,7 +18,7 @@ from headrace.gateway.app import ACCESS
 from headrace.gateway.rates import Room
 from headrace.gateway.removed import RemovedTenants
 from headrace.model.streams import State, Tenant
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 VISITS = "/v1/events/visit"
 FORMS = "/v1/events/form"
@@ -365,15 +365,15 @@ async def test_what_met_a_missing_topic_is_stored_by_a_repeat_once_the_topic_is_
 @in_loop
 async def test_a_customer_who_got_a_name_again_is_not_answered_what_the_one_before_was():
     rules, records, topics = parts()
-    store = StoreTwin()
-    store.add_tenant(Tenant("acme"))
-    tenants = RemovedTenants(store)
+    store = MemoryStore()
+    store.registry.add_tenant(Tenant("acme"))
+    tenants = RemovedTenants(store.registry)
     once = {"Idempotency-Key": "k1"}
     known = {"is_removed": tenants, "generation": tenants.generation}
     async with client_of(rules, records, topics, **known) as client:
         await client.post(VISITS, json={}, headers=once)
-        store.set_tenant_state("acme", State.REMOVED)
-        store.add_tenant(Tenant("acme"))
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        store.registry.add_tenant(Tenant("acme"))
         tenants._looked_s -= 5.0
         again = await client.post(VISITS, json={}, headers=once)
         other = await client.post(VISITS, json={"a": 1}, headers={"Idempotency-Key": "k2"})

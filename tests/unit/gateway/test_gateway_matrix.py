@@ -20,7 +20,7 @@ from headrace.gateway.app import ACCESS, gateway_app
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
 from headrace.settings.doors import DoorsSettings
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 ROUTES = sorted(
@@ -45,9 +45,9 @@ class World:
     """A gateway behind its door, with topics of acme and bolt."""
 
     def __init__(self):
-        self.store, self.records = StoreTwin(), FakeRecords()
+        self.store, self.records = MemoryStore(), FakeRecords()
         for name in ("acme", "bolt"):
-            self.store.add_tenant(Tenant(name))
+            self.store.registry.add_tenant(Tenant(name))
         self.keys = {}
         for who, (role, tenant) in CALLERS.items():
             self.keys[who], key = new_key(role, tenant, who, SECRET, 1.0)

@@ -7,7 +7,7 @@ from headrace.gateway.opening import gateway_of, rules_of
 from headrace.gateway.rates import TooMuch
 from headrace.settings import Settings
 from headrace.settings.gateway import GatewaySettings
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 
 def settings(folder, **more):
@@ -64,4 +64,4 @@ def test_a_tenant_has_a_quarter_of_the_requests_that_are_let_in():
 
 def test_without_kafka_there_is_no_gateway():
     with pytest.raises(ConfigError, match="no Kafka is named"):
-        gateway_of(Settings(module="m.py"), None, StoreTwin())
+        gateway_of(Settings(module="m.py"), None, MemoryStore())

@@ -11,7 +11,7 @@ from headrace.errors import ConfigError, StoreTooNew, StoreUnavailable
 from headrace.gateway import removed
 from headrace.gateway.removed import RemovedTenants
 from headrace.model.streams import State, Tenant
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def store():
-    made = StoreTwin()
-    made.add_tenant(Tenant("acme"))
+    made = MemoryStore()
+    made.registry.add_tenant(Tenant("acme"))
     return made
 
 
@@ -38,12 +38,12 @@ async def looked(is_removed):
 
 def test_a_removed_tenant_is_known_within_seconds(store, clock):
     async def play():
-        is_removed = RemovedTenants(store)
-        store.set_tenant_state("acme", State.REMOVED)
+        is_removed = RemovedTenants(store.registry)
+        store.registry.set_tenant_state("acme", State.REMOVED)
         assert not await looked(is_removed)
         clock[0] += 5
         assert await looked(is_removed)
-        store.add_tenant(Tenant("acme"))
+        store.registry.add_tenant(Tenant("acme"))
         clock[0] += 5
         assert not await looked(is_removed)
 
@@ -52,10 +52,10 @@ def test_a_removed_tenant_is_known_within_seconds(store, clock):
 
 def test_a_name_that_was_given_again_is_known_at_once_after_a_pause(store, clock):
     async def play():
-        tenants = RemovedTenants(store)
+        tenants = RemovedTenants(store.registry)
         before = await tenants.generation("acme")
-        store.set_tenant_state("acme", State.REMOVED)
-        store.add_tenant(Tenant("acme"))
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        store.registry.add_tenant(Tenant("acme"))
         clock[0] += 300
         return before, await tenants.generation("acme")
 
@@ -64,14 +64,14 @@ def test_a_name_that_was_given_again_is_known_at_once_after_a_pause(store, clock
 
 
 def test_a_store_that_hangs_is_waited_for_once_and_not_for_long(store, monkeypatch):
-    tenants, end, looks = RemovedTenants(store), threading.Event(), []
+    tenants, end, looks = RemovedTenants(store.registry), threading.Event(), []
 
     def hang():
         looks.append(1)
         end.wait(10)
         return []
 
-    monkeypatch.setattr(store, "tenants", hang)
+    monkeypatch.setattr(store.registry, "tenants", hang)
     monkeypatch.setattr(removed, "_PATIENCE_S", 0.01)
 
     async def play():
@@ -85,25 +85,25 @@ def test_a_store_that_hangs_is_waited_for_once_and_not_for_long(store, monkeypat
 
 
 def test_one_that_is_suspended_may_send(store):
-    store.set_tenant_state("acme", State.SUSPENDED)
-    assert not RemovedTenants(store)("acme")
+    store.registry.set_tenant_state("acme", State.SUSPENDED)
+    assert not RemovedTenants(store.registry)("acme")
 
 
 def test_without_the_store_what_it_said_last_holds(store, clock, monkeypatch):
-    store.set_tenant_state("acme", State.REMOVED)
-    is_removed = RemovedTenants(store)
+    store.registry.set_tenant_state("acme", State.REMOVED)
+    is_removed = RemovedTenants(store.registry)
 
     def away():
         raise StoreUnavailable
 
-    monkeypatch.setattr(store, "tenants", away)
+    monkeypatch.setattr(store.registry, "tenants", away)
     clock[0] += 5
     assert asyncio.run(looked(is_removed))
 
 
 @pytest.mark.parametrize("kind", [StoreUnavailable, StoreTooNew, ConfigError])
 def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(store, clock, monkeypatch, kind):
-    is_removed = RemovedTenants(store)
+    is_removed = RemovedTenants(store.registry)
 
     def away():
         raise kind("gone")
@@ -112,7 +112,7 @@ def test_an_outage_of_the_store_is_told_once_and_so_is_its_end(store, clock, mon
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, unheard: nobody_heard.append(unheard))
         with monkeypatch.context() as patch:
-            patch.setattr(store, "tenants", away)
+            patch.setattr(store.registry, "tenants", away)
             for _ in range(3):
                 clock[0] += 5
                 await looked(is_removed)

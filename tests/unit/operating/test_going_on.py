@@ -18,18 +18,18 @@ from headrace.operating.quarantine import (
     skip,
     suspended,
 )
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.memory_store import MemoryStore
 
 ACME = StreamId("score", "acme")
 
 
 @pytest.fixture
 def store():
-    store = StoreTwin()
-    store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
-    store.add_tenant(Tenant("acme"))
-    store.start_lanes([LaneStart(ACME, "id", {0: 3})])
+    store = MemoryStore()
+    store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+    store.registry.add_tenant(Tenant("acme"))
+    store.progress.start_lanes([LaneStart(ACME, "id", {0: 3})])
     return store
 
 
@@ -39,34 +39,34 @@ def fail(store):
         given = {"temporary": False, "code": "HandlerError", "message": "no", "offset": 3}
         piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, 1)
         failure = Failure(piece, SliceError(**given | error), 5.0, 4)
-        return store.failure(store.keep_failure(failure))
+        return store.failures.one(store.failures.keep(failure))
 
     return keep
 
 
 def test_a_skipped_record_is_kept_before_the_lane_moves(store, fail):
-    failure, letters = fail(), DeadLettersTwin()
+    failure, letters = fail(), MemoryDeadLetters()
     letters.fail_next(BrokerUnavailable("down"))
     with pytest.raises(BrokerUnavailable):
-        skip(store, letters, failure)
-    assert next_offset(store, failure) == 3
-    skip(store, letters, failure)
+        skip(store.failures, letters, failure)
+    assert next_offset(store.progress, failure) == 3
+    skip(store.failures, letters, failure)
     assert [each.error.offset for each in letters.letters] == [3]
-    assert next_offset(store, failure) == 4
+    assert next_offset(store.progress, failure) == 4
 
 
 def test_a_skipped_record_is_kept_with_its_own_time(store, fail):
-    letters = DeadLettersTwin()
-    skip(store, letters, fail(timestamp_ms=1_700_000_000_123))
+    letters = MemoryDeadLetters()
+    skip(store.failures, letters, fail(timestamp_ms=1_700_000_000_123))
     (letter,) = letters.letters
     assert letter.error.timestamp_ms == 1_700_000_000_123
 
 
 def test_a_retried_lane_stays_at_its_record(store, fail):
     failure = fail()
-    retry(store, failure)
-    assert store.failure(failure.id).state is FailureState.RETRIED
-    assert next_offset(store, failure) == 3
+    retry(store.failures, failure)
+    assert store.failures.one(failure.id).state is FailureState.RETRIED
+    assert next_offset(store.progress, failure) == 3
 
 
 def test_each_reason_not_to_skip_is_named_before_anything_is_done(store, fail):
@@ -76,31 +76,31 @@ def test_each_reason_not_to_skip_is_named_before_anything_is_done(store, fail):
     with pytest.raises(ConfigError, match="names no record"):
         check_skip(store, nameless, whole_slice=False)
     check_skip(store, nameless, whole_slice=True)
-    store.seek(ACME, {0: 5})
+    store.progress.seek(ACME, {0: 5})
     with pytest.raises(ConfigError, match="reads next at 5"):
         check_skip(store, failure, whole_slice=False)
     with pytest.raises(ConfigError, match="not open any more"):
-        check_skip(store, store.failure(failure.id), whole_slice=False)
+        check_skip(store, store.failures.one(failure.id), whole_slice=False)
 
 
 def test_what_stops_a_removed_stream_is_skipped_and_nothing_is_sent_back_to_it(store, fail):
     failure = fail()
-    store.set_stream_state(ACME, State.REMOVED)
+    store.registry.set_stream_state(ACME, State.REMOVED)
     check_skip(store, failure, whole_slice=False)
-    skip(store, DeadLettersTwin(), failure)
-    assert next_offset(store, failure) == 4
+    skip(store.failures, MemoryDeadLetters(), failure)
+    assert next_offset(store.progress, failure) == 4
     with pytest.raises(ConfigError, match="was removed"):
-        live_stream(store, ACME)
+        live_stream(store.registry, ACME)
     with pytest.raises(UnknownName):
-        live_stream(store, StreamId("score", "nobody"))
+        live_stream(store.registry, StreamId("score", "nobody"))
 
 
 def test_what_an_earlier_stream_left_is_not_skipped_in_the_new_one(store, fail):
     failure = fail()
-    store.set_stream_state(ACME, State.REMOVED)
-    store.add_stream(ACME)
+    store.registry.set_stream_state(ACME, State.REMOVED)
+    store.registry.add_stream(ACME)
     with pytest.raises(ConfigError, match="not open any more"):
-        check_skip(store, store.failure(failure.id), whole_slice=False)
+        check_skip(store, store.failures.one(failure.id), whole_slice=False)
     with pytest.raises(ConfigError, match="reads next at None"):
         check_skip(store, failure, whole_slice=False)
 
@@ -117,6 +117,6 @@ def test_what_a_skip_passes_over_is_said_in_a_sentence(fail):
 
 def test_streams_that_stand_still_all_the_same_are_found(store, fail):
     failure = fail()
-    assert list(suspended(store, [failure])) == []
-    store.set_stream_state(ACME, State.SUSPENDED)
-    assert [each.id for each in suspended(store, [failure])] == [ACME]
+    assert list(suspended(store.registry, [failure])) == []
+    store.registry.set_stream_state(ACME, State.SUSPENDED)
+    assert [each.id for each in suspended(store.registry, [failure])] == [ACME]

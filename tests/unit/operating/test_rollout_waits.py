@@ -10,7 +10,7 @@ from headrace.model.statistics import Report
 from headrace.operating import rollout
 from headrace.operating.rollout import Rollout, asked_again, standings_now, stopped
 from headrace.policies.rollout import Stand
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.memory_store import MemoryStore
 
 SCORE = Deployment("score", "score.py", "ab12", "{tenant}.visits")
 LEASE_S = 15.0
@@ -42,25 +42,27 @@ def time(monkeypatch):
 
 @pytest.fixture
 def store():
-    made = StoreTwin()
-    made.deploy(SCORE)
+    made = MemoryStore()
+    made.registry.deploy(SCORE)
     return made
 
 
 def joined(store, name):
-    number = store.join(name, ["score"])
-    store.beat(name, number)
+    number = store.membership.join(name, ["score"])
+    store.membership.beat(name, number)
     return number
 
 
 def says(store, name, number, error=None, again=False):
-    (deployment,) = store.deployments()
+    (deployment,) = store.registry.deployments()
     given = Answer(name, "score", deployment.revision, "ab12", 1.0, error, again)
-    assert store.answer(name, number, [given])
+    assert store.membership.answer(name, number, [given])
 
 
 def waited(store, wait_s=90.0):
-    return Rollout(store, store.deployments(), LEASE_S).wait(wait_s, lambda _: None)["score"]
+    return Rollout(store, store.registry.deployments(), LEASE_S).wait(wait_s, lambda _: None)[
+        "score"
+    ]
 
 
 def test_with_no_driver_nobody_is_waited_for(store, time):
@@ -83,7 +85,7 @@ def test_all_that_live_are_waited_for_until_each_has_answered(store, time):
 def test_one_that_lives_and_does_not_answer_is_waited_for_as_long_as_was_asked(store, time):
     number = joined(store, "d1")
     for look in range(1, 1000):
-        time.happens[look] = lambda: store.beat("d1", number)
+        time.happens[look] = lambda: store.membership.beat("d1", number)
     (found,) = waited(store, 30.0)
     assert found.stand is Stand.WAITING
     assert time.now_s == pytest.approx(30.0, abs=1.0)
@@ -98,7 +100,7 @@ def test_one_that_is_silent_for_a_lease_is_not_waited_for(store, time):
 
 def test_one_that_leaves_meanwhile_is_not_waited_for(store, time):
     number = joined(store, "d1")
-    time.happens[3] = lambda: store.leave("d1", number)
+    time.happens[3] = lambda: store.membership.leave("d1", number)
     assert waited(store) == []
 
 
@@ -109,9 +111,9 @@ def test_a_name_that_lost_streams_were_found_in_is_no_driver(store, time):
 
 
 def test_what_was_not_changed_is_asked_for_again_and_the_rest_is_let_alone(store):
-    store.deploy(Deployment("mail", "m.py", "cd34", "{tenant}.mails"))
-    before = {each.use_case: each.revision for each in store.deployments()}
-    found = asked_again(store, ["score", "mail"], {"mail"})
+    store.registry.deploy(Deployment("mail", "m.py", "cd34", "{tenant}.mails"))
+    before = {each.use_case: each.revision for each in store.registry.deployments()}
+    found = asked_again(store.registry, ["score", "mail"], {"mail"})
     after = {each.use_case: each.revision for each in found}
     assert after["score"] > before["score"]
     assert after["mail"] == before["mail"]
@@ -119,8 +121,8 @@ def test_what_was_not_changed_is_asked_for_again_and_the_rest_is_let_alone(store
 
 def test_to_ask_again_undoes_nothing_that_is_deployed_meanwhile(store, monkeypatch):
     newer = replace(SCORE, digest="ef56")
-    after_look(monkeypatch, store, 1, lambda: store.deploy(newer))
-    assert asked_again(store, ["score"], set()) == [newer]
+    after_look(monkeypatch, store, 1, lambda: store.registry.deploy(newer))
+    assert asked_again(store.registry, ["score"], set()) == [newer]
 
 
 def test_reruns_that_are_over_are_nobodys(store):
@@ -133,8 +135,8 @@ def test_who_has_told_nothing_for_long_gives_no_sign_of_life(store):
     number = joined(store, "d1")
     says(store, "d1", number)
     store.statistics.publish(Report("d1", 100.0, 0.0, 1, 1, 0, 1, "", (), (), ()))
-    (soon,) = standings_now(store, store.deployments(), 110.0)["score"]
-    (late,) = standings_now(store, store.deployments(), 130.0)["score"]
+    (soon,) = standings_now(store, store.registry.deployments(), 110.0)["score"]
+    (late,) = standings_now(store, store.registry.deployments(), 130.0)["score"]
     assert (soon.stand, late.stand) == (Stand.RUNS, Stand.SILENT)
 
 

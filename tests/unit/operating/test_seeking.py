@@ -9,24 +9,24 @@ from headrace.operating.again import consequences
 from headrace.operating.repeats import repeated
 from headrace.operating.seeking import Shift, begun_again, carry_out, planned, seek
 from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
-from headrace.testing.log_twin import LogTwin, Row
-from headrace.testing.store_twin import StoreTwin
+from headrace.testing.log_fake import MemoryLog, Row
+from headrace.testing.memory_store import MemoryStore
 
 ACME = StreamId("score", "acme")
 
 
 @pytest.fixture
 def store():
-    store = StoreTwin()
-    store.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
-    store.add_tenant(Tenant("acme"))
-    store.start_lanes([LaneStart(ACME, "topic-1", {0: 3, 1: 3})])
+    store = MemoryStore()
+    store.registry.deploy(Deployment("score", "score.py", "ab12", "{tenant}.visits"))
+    store.registry.add_tenant(Tenant("acme"))
+    store.progress.start_lanes([LaneStart(ACME, "topic-1", {0: 3, 1: 3})])
     return store
 
 
 @pytest.fixture
 def log():
-    log = LogTwin()
+    log = MemoryLog()
     log.create_topic("acme.visits", 2)
     assert topic_id(log) == "topic-1"
     for partition in (0, 1):
@@ -39,7 +39,7 @@ def topic_id(log):
 
 
 def offsets(store):
-    return {each.lane.partition: each.next_offset for each in store.load_positions([ACME])}
+    return {each.lane.partition: each.next_offset for each in store.progress.load_positions([ACME])}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_plan_says_how_much_comes_again_and_does_nothing(store, log, to, shift
 def test_a_plan_is_carried_out_as_it_was_shown(store, log):
     plan = planned(store, log, ACME, "latest")
     log.append("acme.visits", 0, [Row(b"{}")] * 5)
-    carry_out(store, plan)
+    carry_out(store.progress, plan)
     assert offsets(store) == {0: 9, 1: 9}
 
 
@@ -114,11 +114,11 @@ def test_of_a_topic_that_was_made_again_nothing_was_read_before(store, log):
 
 def test_a_stream_that_was_removed_says_what_it_reads_again_when_it_is_added(store, log):
     assert begun_again(store, log, [ACME]) == []
-    store.set_stream_state(ACME, State.REMOVED)
+    store.registry.set_stream_state(ACME, State.REMOVED)
     assert begun_again(store, log, [StreamId("score", "bolt")]) == []
     (plan,) = begun_again(store, log, [ACME])
     assert (plan.stream, plan.again, plan.passed) == (ACME, 6, 0)
-    store.deploy(
+    store.registry.deploy(
         Deployment("score", "score.py", "ab12", "{tenant}.visits", starting_offsets="latest")
     )
     (plan,) = begun_again(store, log, [ACME])
@@ -128,7 +128,7 @@ def test_a_stream_that_was_removed_says_what_it_reads_again_when_it_is_added(sto
 
 
 def test_no_guarantee_is_said_to_be_against_a_seek(store, log):
-    store.set_stream_state(ACME, State.SUSPENDED)
+    store.registry.set_stream_state(ACME, State.SUSPENDED)
     back, ahead = (planned(store, log, ACME, to) for to in ("earliest", {0: 4}))
     (told,) = consequences([back], Guarantee.EXACTLY_ONCE)
     assert told == (
@@ -179,7 +179,7 @@ def made_again(log, partitions):
 def test_the_store_is_told_in_which_topic_the_offsets_are(store, log):
     made_again(log, 2)
     seek(store, log, ACME, "earliest")
-    assert store.streams()[0].topic_id == topic_id(log) != "topic-1"
+    assert store.registry.streams()[0].topic_id == topic_id(log) != "topic-1"
 
 
 def test_of_a_topic_that_was_made_again_no_lane_keeps_an_offset_of_the_old_one(store, log):

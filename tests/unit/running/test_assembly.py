@@ -19,9 +19,9 @@ from headrace.spark.engine import SparkEngine
 from headrace.store import SqlPositionsFactory
 from headrace.store.sql_store import SqlStore
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import InProcessEngine
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.engine_fake import InProcessEngine
+from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory
 
 
 def test_sqlite_with_a_cluster_is_refused_before_anything_starts(tmp_path):
@@ -147,11 +147,11 @@ def taken(made):
 def assembly(tmp_path, store):
     write(tmp_path)
     connections = Connections({}, f"sqlite:///{tmp_path}/store.db", warehouse=str(tmp_path))
-    log = LogTwin()
-    letters = DeadLettersTwin()
-    engine = InProcessEngine(connections, ReaderTwinFactory(log), SqlPositionsFactory(), letters)
+    log = MemoryLog()
+    letters = MemoryDeadLetters()
+    engine = InProcessEngine(connections, MemoryReaderFactory(log), SqlPositionsFactory(), letters)
     driver = Driver(Parts(store, log, engine, letters, FakeClock()), "run")
-    deploy(settings(), load(settings(), tmp_path), store)
+    deploy(settings(), load(settings(), tmp_path), store.registry)
     made = Assembly(driver, store, engine, connections, 1.0, source_of(settings(), tmp_path))
     taken(made)
     return made
@@ -165,7 +165,7 @@ def test_what_runs_knows_the_warehouse_that_its_files_go_to(tmp_path, assembly):
 def test_a_new_version_is_taken_over_and_the_other_use_case_left_alone(tmp_path, store, assembly):
     before = dict(assembly.driver.deployed)
     write(tmp_path, answer="table")
-    deploy(settings(), load(settings(), tmp_path), store, "one")
+    deploy(settings(), load(settings(), tmp_path), store.registry, "one")
     taken(assembly)
     after = assembly.driver.deployed
     assert after["one"] != before["one"]
@@ -177,7 +177,7 @@ def test_a_deployment_that_cannot_be_taken_leaves_the_old_version_running(
 ):
     before = dict(assembly.driver.deployed)
     write(tmp_path, answer="table")
-    deploy(settings(), load(settings(), tmp_path), store, "one")
+    deploy(settings(), load(settings(), tmp_path), store.registry, "one")
     write(tmp_path, answer="changed_again")
     shutil.rmtree(tmp_path / ".headrace")
     taken(assembly)
@@ -191,21 +191,21 @@ def test_a_deployment_that_cannot_be_taken_leaves_the_old_version_running(
 def test_a_use_case_that_is_gone_from_its_file_is_named(tmp_path, store, assembly, capsys):
     write(tmp_path, names=("one",))
     module = load(settings(), tmp_path)
-    (old,) = [each for each in store.deployments() if each.use_case == "two"]
+    (old,) = [each for each in store.registry.deployments() if each.use_case == "two"]
     gone = type(old)(
         **{**{name: getattr(old, name) for name in old.__slots__}, "digest": module.digest}
     )
-    store.deploy(gone)
+    store.registry.deploy(gone)
     taken(assembly)
     assert "has no use case two any more" in capsys.readouterr().out
 
 
 def holders(store):
-    return {each.holder for each in store.streams()}
+    return {each.holder for each in store.registry.streams()}
 
 
 def test_who_has_drained_gives_back_what_it_held(assembly, store):
-    store.add_tenant(Tenant("acme"))
+    store.registry.add_tenant(Tenant("acme"))
     assembly.driver.turn()
     assert holders(store) == {"driver"}
     assembly.stop()
@@ -227,14 +227,14 @@ def test_a_rerun_is_taken_with_the_code_of_its_use_case_once_it_says_where_it_en
 ):
     one = assembly.driver.deployed["one"]
     rerun = replace(one, use_case="one~1", all_tenants=False, until={})
-    store.deploy(rerun)
+    store.registry.deploy(rerun)
     taken(assembly)
     assert "one~1" not in assembly.driver.deployed
-    store.deploy(replace(rerun, until={0: 7}))
+    store.registry.deploy(replace(rerun, until={0: 7}))
     taken(assembly)
     assert assembly.driver.deployed["one~1"].until == {0: 7}
     write(tmp_path, answer="table")
-    deploy(settings(), load(settings(), tmp_path), store, "one")
+    deploy(settings(), load(settings(), tmp_path), store.registry, "one")
     taken(assembly)
     after = assembly.driver.deployed
     assert after["one~1"].digest == after["one"].digest != one.digest
@@ -243,6 +243,6 @@ def test_a_rerun_is_taken_with_the_code_of_its_use_case_once_it_says_where_it_en
 
 def test_a_rerun_that_is_over_is_not_taken_up_again(store, assembly):
     one = assembly.driver.deployed["one"]
-    store.deploy(replace(one, use_case="one~1", all_tenants=False, until={}))
+    store.registry.deploy(replace(one, use_case="one~1", all_tenants=False, until={}))
     taken(assembly)
     assert set(assembly.driver.deployed) == {"one", "two"}

@@ -13,7 +13,7 @@ from headrace.sinks import SqlTable
 from headrace.spark.handling import error_of
 from headrace.spark.task import Work, run_bin
 from headrace.store import SqlPositionsFactory, open_store
-from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -59,16 +59,16 @@ class Bench:
 
     def __init__(self, folder) -> None:
         self.url = f"sqlite:///{folder / 'store.db'}"
-        self.dead_letters = DeadLettersTwin()
+        self.dead_letters = MemoryDeadLetters()
         self.limits = {}
         self.store = open_store(self.url)
-        self.store.deploy(Deployment("keep", "m.py", "0" * 64, "{tenant}.visits"))
+        self.store.registry.deploy(Deployment("keep", "m.py", "0" * 64, "{tenant}.visits"))
         for name in TENANTS:
-            self.store.add_tenant(Tenant(name))
+            self.store.registry.add_tenant(Tenant(name))
         streams = [StreamId("keep", name) for name in TENANTS]
-        self.epochs = self.store.hold(streams)
+        self.epochs = self.store.membership.hold(streams)
         for each in streams:
-            self.store.start_lanes([LaneStart(each, "id", {0: 0, 1: 0})])
+            self.store.progress.start_lanes([LaneStart(each, "id", {0: 0, 1: 0})])
 
     def slices(self, *, partitions=(0,), until=LOG_END):
         return tuple(
@@ -112,7 +112,7 @@ class Bench:
         return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s, crumbs=crumbs)
 
     def position(self, tenant, partition=0):
-        positions = {each.lane: each.next_offset for each in self.store.load_positions()}
+        positions = {each.lane: each.next_offset for each in self.store.progress.load_positions()}
         return positions[LaneId("keep", tenant, partition)]
 
 

@@ -9,7 +9,7 @@ from headrace.model.waves import Bin
 from headrace.ports import Connections, Site
 from headrace.spark.task import Work, kept, run_bin
 from headrace.store import SqlPositions, SqlPositionsFactory
-from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.numbers_reader import NumbersReader
 
 
@@ -82,7 +82,7 @@ def test_a_zombies_exactly_once_write_is_refused(bench):
     connections = Connections(kafka={}, database_url=bench.url)
     VISITS.prepare(Site(connections, bench.store.positions))
     stale = bench.slices()
-    bench.store.hold([StreamId("keep", name) for name in TENANTS])
+    bench.store.membership.hold([StreamId("keep", name) for name in TENANTS])
     receipts = bench.run(VISITS, slices=stale, guarantee="exactly-once")
     assert all(each.superseded for each in receipts)
     with bench.store.positions.begin() as connection:
@@ -210,7 +210,7 @@ def test_receipts_carry_cost_and_timestamps(bench):
 
 
 def test_a_worker_opens_its_clients_once(bench):
-    factories = (NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    factories = (NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
     work = Work(b"", (), Connections({}, bench.url), *factories)
     again = cloudpickle.loads(cloudpickle.dumps(work))
     assert kept(work) is kept(again)
@@ -218,7 +218,7 @@ def test_a_worker_opens_its_clients_once(bench):
 
 def test_a_use_case_that_cannot_be_loaded_is_told_of_each_slice_and_nothing_is_done(bench):
     """As with a package that is not installed there: Spark need not run the task four times."""
-    factories = (NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    factories = (NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
     work = Work(b"cnot_installed_here\nanswer\n.", (), Connections({}, bench.url), *factories)
     receipts = run_bin(work, Bin(bench.slices(), 1.0), 60.0)
     assert [each.slice for each in receipts] == list(bench.slices())
@@ -235,6 +235,6 @@ def test_no_secret_shows_in_what_a_task_is_given():
         "smtp://u:hunter2@mail",
         seal_key=b"hunter2",
     )
-    factories = (NumbersReader(), SqlPositionsFactory(), DeadLettersTwin())
+    factories = (NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
     work = Work(b"hunter2", (), connections, *factories)
     assert "hunter2" not in repr(work)

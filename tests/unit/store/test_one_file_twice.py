@@ -24,11 +24,11 @@ connection.close()
 def test_a_store_that_is_opened_twice_in_a_process_keeps_its_locks(tmp_path):
     file = tmp_path / "store.db"
     first = open_store(f"sqlite:///{file}")
-    first.add_tenant(Tenant("acme"))
+    first.registry.add_tenant(Tenant("acme"))
     second = open_store(f"sqlite:///{file}")
     subprocess.run([sys.executable, "-c", ANOTHER, str(file)], check=True)
     assert Path(f"{file}-wal").exists(), "the other process believed that it was the last one"
-    second.add_tenant(Tenant("bolt"))
-    assert [each.name for each in first.tenants()] == ["acme", "bolt"]
+    second.registry.add_tenant(Tenant("bolt"))
+    assert [each.name for each in first.registry.tenants()] == ["acme", "bolt"]
     first.close()
     second.close()

@@ -15,11 +15,11 @@ def test_a_store_shows_where_it_is(tmp_path):
 
 def test_several_threads_use_one_store(tmp_path):
     store = open_store(f"sqlite:///{tmp_path}/store.db")
-    store.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
-    store.add_tenant(Tenant("acme"))
+    store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
+    store.registry.add_tenant(Tenant("acme"))
     stream = StreamId("score", "acme")
-    store.start_lanes([LaneStart(stream, "id", dict.fromkeys(range(4), 0))])
-    epoch = store.hold([stream])[stream]
+    store.progress.start_lanes([LaneStart(stream, "id", dict.fromkeys(range(4), 0))])
+    epoch = store.membership.hold([stream])[stream]
     answers = []
 
     def work(partition):
@@ -35,5 +35,5 @@ def test_several_threads_use_one_store(tmp_path):
     for each in threads:
         each.join()
     assert answers == [True] * 40
-    assert [each.next_offset for each in store.load_positions()] == [10] * 4
+    assert [each.next_offset for each in store.progress.load_positions()] == [10] * 4
     store.close()

@@ -16,14 +16,14 @@ RECORD = bytes(100_000)
 @pytest.fixture
 def store(tmp_path):
     store = open_store(f"sqlite:///{tmp_path}/store.db")
-    store.deploy(Deployment("keep", "m.py", "00", "{tenant}.visits"))
+    store.registry.deploy(Deployment("keep", "m.py", "00", "{tenant}.visits"))
     for number in range(40):
         stream = StreamId("keep", f"t{number:02}")
-        store.add_tenant(Tenant(stream.tenant))
-        store.hold([stream], "mine" if number < 3 else "other")
+        store.registry.add_tenant(Tenant(stream.tenant))
+        store.membership.hold([stream], "mine" if number < 3 else "other")
         piece = Slice(LaneId(*stream, 0), f"{stream.tenant}.visits", 0, 9, 1)
         error = SliceError(False, "HandlerError", "no", RECORD.hex(), offset=3, raw_value=RECORD)
-        store.keep_failure(Failure(piece, error, 1.0))
+        store.failures.keep(Failure(piece, error, 1.0))
     yield store
     store.close()
 
@@ -46,7 +46,7 @@ def read(store):
 
 
 def test_a_driver_reads_its_own_stopped_lanes_and_no_record(store, read):
-    lanes = store.stopped_lanes("mine")
+    lanes = store.failures.stopped_lanes("mine")
     assert [lane.tenant for lane in lanes] == ["t00", "t01", "t02"]
     assert read["rows"] == 3
     assert read["bytes"] < 1_000
@@ -55,5 +55,5 @@ def test_a_driver_reads_its_own_stopped_lanes_and_no_record(store, read):
 
 
 def test_a_look_that_reads_records_would_be_counted(store, read):
-    store.failures(only_open=True)
+    store.failures.every(only_open=True)
     assert read["bytes"] > 40 * len(RECORD)

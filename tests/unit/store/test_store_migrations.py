@@ -34,9 +34,9 @@ def tables(database):
 def test_opening_again_changes_nothing(tmp_path):
     url = f"sqlite:///{tmp_path}/store.db"
     first = open_store(url)
-    first.add_tenant(Tenant("acme"))
+    first.registry.add_tenant(Tenant("acme"))
     second = open_store(url)
-    assert second.tenants() == [Tenant("acme")]
+    assert second.registry.tenants() == [Tenant("acme")]
     first.close()
     second.close()
 
@@ -71,18 +71,22 @@ def test_what_stood_still_before_anybody_noted_who_stopped_it_is_left_to_operato
     url = f"sqlite:///{tmp_path}/store.db"
     of = {name: StreamId("score", name) for name in ("acme", "bolt", "core")}
     with closing(open_store(url)) as store:
-        store.deploy(Deployment("score", "s.py", "ab", "{tenant}.visits"))
+        store.registry.deploy(Deployment("score", "s.py", "ab", "{tenant}.visits"))
         for name in of:
-            store.add_tenant(Tenant(name))
-        store.set_stream_state(of["acme"], State.SUSPENDED, "no JSON", by=Stopper.FAILURE)
-        store.set_stream_state(of["bolt"], State.SUSPENDED, by=Stopper.TENANT)
-        store.set_tenant_state("core", State.SUSPENDED, by=Stopper.TENANT)
+            store.registry.add_tenant(Tenant(name))
+        store.registry.set_stream_state(of["acme"], State.SUSPENDED, "no JSON", by=Stopper.FAILURE)
+        store.registry.set_stream_state(of["bolt"], State.SUSPENDED, by=Stopper.TENANT)
+        store.registry.set_tenant_state("core", State.SUSPENDED, by=Stopper.TENANT)
     with closing(open_database(url)) as database:
         downgrade(database, "0007")
     with closing(open_store(url)) as store:
-        assert {each.id.tenant: each.stopped_by for each in store.streams()} == {
+        assert {each.id.tenant: each.stopped_by for each in store.registry.streams()} == {
             "acme": {Stopper.FAILURE},
             "bolt": {Stopper.OPERATOR},
             "core": set(),
         }
-        assert [each.stopped_by for each in store.tenants()] == [set(), set(), {Stopper.OPERATOR}]
+        assert [each.stopped_by for each in store.registry.tenants()] == [
+            set(),
+            set(),
+            {Stopper.OPERATOR},
+        ]

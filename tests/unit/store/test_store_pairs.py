@@ -17,9 +17,9 @@ def test_many_streams_are_found_with_few_statements():
 def test_exactly_the_named_streams_match(tmp_path):
     store = open_store(f"sqlite:///{tmp_path}/store.db")
     for case in ("a", "b"):
-        store.deploy(Deployment(case, "m.py", "00", f"{{tenant}}.{case}"))
+        store.registry.deploy(Deployment(case, "m.py", "00", f"{{tenant}}.{case}"))
     for name in ("x", "y"):
-        store.add_tenant(Tenant(name))
+        store.registry.add_tenant(Tenant(name))
     crossed = {StreamId("a", "x"), StreamId("b", "y")}
     with store._database.read() as connection:
         asked = select(streams).where(or_(*matching(streams, crossed)))

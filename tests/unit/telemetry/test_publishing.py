@@ -10,12 +10,12 @@ from headrace.errors import StoreUnavailable
 from headrace.model.statistics import LaneFigures, Outcome, Spread
 from headrace.model.streams import State, StreamId, Throttle
 from headrace.telemetry.publishing import EVERY_S
-from headrace.testing.statistics_twin import StatisticsTwin
+from headrace.testing.statistics_fake import MemoryStatistics
 
 ACME = StreamId("keep", "acme")
 
 
-class Slow(StatisticsTwin):
+class Slow(MemoryStatistics):
     """A store whose answers have to be allowed."""
 
     def __init__(self):
@@ -31,7 +31,7 @@ class Slow(StatisticsTwin):
         super().publish(report)
 
 
-class Down(StatisticsTwin):
+class Down(MemoryStatistics):
     """A store that does not answer as long as it is down."""
 
     down = True
@@ -44,7 +44,7 @@ class Down(StatisticsTwin):
 
 @pytest.fixture
 def told():
-    return StatisticsTwin()
+    return MemoryStatistics()
 
 
 @pytest.fixture
@@ -113,14 +113,14 @@ def test_what_an_operator_changes_is_told_although_nothing_runs(world):
     world.tenant("acme", records=5)
     world.start()
     world.turns(30)
-    world.store.set_tenant_state("acme", State.SUSPENDED)
+    world.store.registry.set_tenant_state("acme", State.SUSPENDED)
     world.turns(30)
     assert stream(world).state == "suspended"
 
 
 def test_a_throttled_stream_says_so(world):
     world.tenant("acme", records=500)
-    world.store.set_throttle("acme", Throttle(records_per_s=1.0))
+    world.store.registry.set_throttle("acme", Throttle(records_per_s=1.0))
     world.start()
     world.turns(50)
     found = stream(world)
@@ -139,7 +139,7 @@ def test_a_failure_is_told_at_its_lane_with_why(world):
     world.turns(40)
     found = stream(world)
     assert found.state == "suspended"
-    assert found.lanes[0].failure == world.store.failures(only_open=True)[0].id
+    assert found.lanes[0].failure == world.store.failures.every(only_open=True)[0].id
     assert "no good" in found.note
 
 

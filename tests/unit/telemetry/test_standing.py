@@ -6,7 +6,7 @@ from headrace.errors import SinkUnavailable
 from headrace.model.streams import State, StreamId, Tenant
 from headrace.telemetry.conditions import condition
 from headrace.telemetry.told import newest
-from headrace.testing.statistics_twin import StatisticsTwin
+from headrace.testing.statistics_fake import MemoryStatistics
 
 ACME = StreamId("keep", "acme")
 
@@ -29,7 +29,7 @@ def handler():
 
 @pytest.fixture
 def world(world, handler):
-    world.statistics = StatisticsTwin()
+    world.statistics = MemoryStatistics()
     world.use_cases = [world.make(handler)]
     world.deploy(retries=0)
     return world
@@ -78,13 +78,13 @@ def test_what_stopped_a_lane_is_told_until_it_is_mended(world, handler, mended):
     assert "HandlerError" in figures(world).note
     assert "no wheels" in figures(world).note
     handler.error = None
-    (failure,) = world.store.failures(only_open=True)
+    (failure,) = world.store.failures.every(only_open=True)
     if mended == "retry":
-        world.store.retry_failure(failure.id)
+        world.store.failures.retry(failure.id)
     elif mended == "resume":
-        world.store.set_stream_state(ACME, State.ACTIVE)
+        world.store.registry.set_stream_state(ACME, State.ACTIVE)
     else:
-        world.store.seek(ACME, {0: 1})
+        world.store.progress.seek(ACME, {0: 1})
     world.turns(2)
     found = figures(world)
     assert (found.state, found.note) == ("active", "")
@@ -96,7 +96,7 @@ def test_a_driver_that_starts_tells_what_stopped_lanes_before(world, handler):
     world.send("acme", 2, partition=1)
     world.start()
     world.turns(6)
-    assert len(world.store.failures(only_open=True)) == 2
+    assert len(world.store.failures.every(only_open=True)) == 2
     world.start()
     world.turns(3)
     found = figures(world)
@@ -126,15 +126,15 @@ def test_a_record_that_was_set_aside_is_told_for_a_minute(world, handler):
 
 def how(world):
     """How acme's stream stands for somebody who asks the store."""
-    (stream,), (tenant,) = world.store.streams(), world.store.tenants()
+    (stream,), (tenant,) = world.store.registry.streams(), world.store.registry.tenants()
     told = newest(world.statistics.reports()).get(ACME)
-    stopped = world.store.failures(only_open=True)
+    stopped = world.store.failures.every(only_open=True)
     return condition(stream, tenant, told, stopped, world.clock.now_s())
 
 
 def test_whoever_asks_the_store_is_told_of_a_topic_that_is_missing(world, handler):
     handler.error = None
-    world.store.add_tenant(Tenant("acme"))
+    world.store.registry.add_tenant(Tenant("acme"))
     assert how(world).state == "not held"
     world.start()
     world.turns(3)

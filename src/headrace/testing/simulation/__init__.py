@@ -1,7 +1,7 @@
 """Everything that can go wrong between drivers, tasks, store and log, drawn from one number.
 
 A fault matters only at the wrong moment, and there are too many moments to name. So one scheduler,
-fed by ``random.Random(seed)``, runs several real drivers and the real task code on twins of Kafka,
+fed by ``random.Random(seed)``, runs several real drivers and the real task code on fakes of Kafka,
 Spark and clock, and lets processes die, sleep and wake at any call they make to the outside. At the
 end all faults stop, everything has to come to rest, and the checkers compare what is there with
 what was sent. The same seed plays the same run, so a failure is replayed by one command::

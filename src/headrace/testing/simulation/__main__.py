@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seed", type=int, help="run this one only")
     parser.add_argument("--trace", action="store_true", help="tell everything that happens")
-    parser.add_argument("--store", choices=["twin", "sqlite"], default="twin")
+    parser.add_argument("--store", choices=["memory", "sqlite"], default="memory")
     parser.add_argument("--results", type=Path, help="a file for what was counted, as JSON")
     parser.add_argument("--actions", type=int, default=ACTIONS, help="how much happens in a run")
     return parser

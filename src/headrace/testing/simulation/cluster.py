@@ -1,4 +1,4 @@
-"""The twin of a Spark cluster: waves of all drivers, run bin by bin when the scheduler says so.
+"""The fake of a Spark cluster: waves of all drivers, run bin by bin when the scheduler says so.
 
 The real task code runs here (``spark/task.py``), one bin at a time. What Spark and its machines do
 around it is drawn: a task dies and is run again, or its job fails; an executor is thought lost, its
@@ -25,9 +25,9 @@ from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Connections, Positions, WaveResult
 from headrace.spark.handling import error_of
 from headrace.spark.task import Kept, run_bin
-from headrace.testing.dead_letters_twin import DeadLettersTwin
-from headrace.testing.engine_twin import SECONDS_PER_RECORD, LoadedWork
-from headrace.testing.log_twin import LogTwin, ReaderTwinFactory
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
+from headrace.testing.engine_fake import SECONDS_PER_RECORD, LoadedWork
+from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory
 from headrace.testing.simulation.actors import Actor, Killed
 from headrace.testing.simulation.frames import run_wave
 from headrace.testing.simulation.odds import Odds
@@ -46,7 +46,7 @@ _CALLS_S = (0.0, 0.0, 0.4)
 
 
 @dataclass(slots=True)
-class CrumbsTwin:
+class MemoryCrumbs:
     """The crumbs of one bin, over all attempts of its task; stands for ``spark.crumbs.Crumbs``."""
 
     killers: frozenset[Slice] = frozenset()
@@ -84,7 +84,7 @@ class Flight:
     receipts: list[Receipt] = field(default_factory=list)
     #: attempts that never come back
     stuck: list[Attempt] = field(default_factory=list)
-    crumbs: dict[Bin, CrumbsTwin] = field(default_factory=dict)
+    crumbs: dict[Bin, MemoryCrumbs] = field(default_factory=dict)
     died: int = 0
     result: WaveResult | None = None
 
@@ -109,8 +109,8 @@ class Cluster:
 
     rng: Random
     odds: Odds
-    log: LogTwin
-    letters: DeadLettersTwin
+    log: MemoryLog
+    letters: MemoryDeadLetters
     #: the clients of one attempt, behind doors
     clients: Callable[[Actor, Kept], Kept]
     positions: Positions
@@ -132,7 +132,7 @@ class Cluster:
             use_case=use_case,
             options=tuple(sorted(deployment.options.items())),
             connections=Connections({}, "sqlite:///simulated.db"),
-            reader=ReaderTwinFactory(self.log),
+            reader=MemoryReaderFactory(self.log),
             positions=_Same(self.positions),
             dead_letters=self.letters,
         )
@@ -226,10 +226,10 @@ class Cluster:
         call_s = self._call_s[name] if receipt.records else 0.0
         return replace(receipt, seconds=call_s + SECONDS_PER_RECORD * receipt.records)
 
-    def _crumbs(self, flight: Flight, planned: Bin, *, calm: bool) -> CrumbsTwin:
+    def _crumbs(self, flight: Flight, planned: Bin, *, calm: bool) -> MemoryCrumbs:
         if not calm and self.rng.random() > _SAME_MACHINE:
-            return CrumbsTwin()
-        return flight.crumbs.setdefault(planned, CrumbsTwin())
+            return MemoryCrumbs()
+        return flight.crumbs.setdefault(planned, MemoryCrumbs())
 
     def lose_executor(self, flight: Flight) -> None:
         """A sleeping task is thought dead and runs again; it will wake up all the same."""

@@ -65,7 +65,7 @@ class Decisions:
                 self._started(each)
         elif name == "skip_lost":
             self._skipped(*args)
-        elif name == "keep_failure":
+        elif name == "keep":
             self._blamed(args[0])
         else:
             self._suspended(*args)
@@ -127,7 +127,7 @@ class Decisions:
     def _started(self, first: LaneStart) -> None:
         """First positions; lanes that have one keep it, in the log that they are in."""
         topic, log = topic_of(first.stream), self.topics.log_of_id(first.topic_id)
-        known = {each.id: each.topic_id for each in self.store.streams()}
+        known = {each.id: each.topic_id for each in self.store.registry.streams()}
         if known[first.stream] != first.topic_id:
             return  # who asked was asleep, and the stream is in another topic by now
         for lane in self._lanes(first.stream):
@@ -199,7 +199,9 @@ class Decisions:
 
     def _ended(self, stream: StreamId) -> None:
         """A rerun is over; it has read what it was to read."""
-        (until,) = [e.until for e in self.store.deployments() if e.use_case == stream.use_case]
+        (until,) = [
+            e.until for e in self.store.registry.deployments() if e.use_case == stream.use_case
+        ]
         for partition, end in (until or {}).items():
             now = self.generations.now(LaneId(*stream, partition))
             if now is None or now.at < end:
@@ -233,7 +235,7 @@ class Decisions:
     def _begin_all(self, stream: StreamId, to: Mapping[int, tuple[int, int]]) -> None:
         """Lanes begin anew, each at an offset of the how-manieth topic of their name."""
         self.generations.elsewhere(stream)
-        (epoch,) = [each.epoch for each in self.store.streams() if each.id == stream]
+        (epoch,) = [each.epoch for each in self.store.registry.streams() if each.id == stream]
         for partition, (offset, log) in sorted(to.items()):
             self._begin(LaneId(*stream, partition), offset, log, epoch)
         for lane in self._lanes(stream):

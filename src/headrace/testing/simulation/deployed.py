@@ -194,10 +194,10 @@ class Deployed:
             data_loss=loss,
             handler_timeout_s=TIMEOUT_S,
         )
-        self.store.deploy(deployment)
-        for each in self.store.deployments():
+        self.store.registry.deploy(deployment)
+        for each in self.store.registry.deployments():
             if each.until and original(each.use_case) == name:
-                self.store.deploy(renewed_by(deployment, each))
+                self.store.registry.deploy(renewed_by(deployment, each))
         self.world.say(
             f"deployed {name} (order {made.order}, bad: {made.bad_record}, data loss: {loss})"
         )

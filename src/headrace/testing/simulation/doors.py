@@ -22,7 +22,7 @@ from headrace.ports import DeadLetter, SliceBatch, advance_groups
 from headrace.testing.simulation.actors import Actor, Killed, Stage
 
 #: what a driver decides about lanes as a whole
-_DECISIONS = ("start_lanes", "set_stream_state", "keep_failure")
+_DECISIONS = ("start_lanes", "set_stream_state", "keep")
 
 
 class Door:
@@ -68,27 +68,13 @@ class Door:
         return not self._stage.calm and self._stage.rng.random() < odds
 
 
-class StoreDoor(Door):
-    """The store, which at times does not answer, before or after it did what was asked."""
-
-    @property
-    def positions(self) -> PositionsDoor:
-        """Those of the store."""
-        return PositionsDoor(self._whole.positions, self._actor, self._stage, "positions")
+class PartDoor(Door):
+    """A part of the store, which at times does not answer, before or after it did as asked."""
 
     def _before(self, what: str) -> None:
         super()._before(what)
         if self._stage.store_fails(self._actor, "before"):
             raise StoreUnavailable("the simulation's store does not answer")
-
-    def record_intent(self, wave: Wave, driver: str) -> bool:
-        """As the store's; whoever does not hear of it has taken the wave all the same."""
-        try:
-            recorded: bool = self._called("record_intent", wave, driver)
-        except (Killed, StoreUnavailable):
-            self._stage.recorded(wave)
-            raise
-        return recorded
 
     def _after(self, what: str) -> None:
         super()._after(what)
@@ -110,7 +96,49 @@ class StoreDoor(Door):
             self._stage.replaced(args[2].name, self._actor)
 
 
-class PositionsDoor(StoreDoor):
+class ProgressDoor(PartDoor):
+    """The progress, where waves are written down."""
+
+    def record_intent(self, wave: Wave, driver: str) -> bool:
+        """As the store's; whoever does not hear of it has taken the wave all the same."""
+        try:
+            recorded: bool = self._called("record_intent", wave, driver)
+        except (Killed, StoreUnavailable):
+            self._stage.recorded(wave)
+            raise
+        return recorded
+
+
+class StoreDoor(PartDoor):
+    """The store, with a door around each part."""
+
+    @property
+    def registry(self) -> PartDoor:
+        """That of the store."""
+        return PartDoor(self._whole.registry, self._actor, self._stage, "registry")
+
+    @property
+    def membership(self) -> PartDoor:
+        """That of the store."""
+        return PartDoor(self._whole.membership, self._actor, self._stage, "membership")
+
+    @property
+    def progress(self) -> ProgressDoor:
+        """That of the store."""
+        return ProgressDoor(self._whole.progress, self._actor, self._stage, "progress")
+
+    @property
+    def failures(self) -> PartDoor:
+        """Those of the store."""
+        return PartDoor(self._whole.failures, self._actor, self._stage, "failures")
+
+    @property
+    def positions(self) -> PositionsDoor:
+        """Those of the store."""
+        return PositionsDoor(self._whole.positions, self._actor, self._stage, "positions")
+
+
+class PositionsDoor(PartDoor):
     """The positions, whose transactions may end in any way."""
 
     @contextmanager

@@ -25,7 +25,7 @@ _BATCH_RECORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class TwinFrame:
+class FakeFrame:
     """The records of some slices; implements ``headrace.spark.frame_calls.Frame``."""
 
     parts: tuple[tuple[Slice, pa.Table], ...]
@@ -33,26 +33,26 @@ class TwinFrame:
     door: Any
 
     @property
-    def given(self) -> TwinFrame:
+    def given(self) -> FakeFrame:
         """The handler gets it as it is."""
         return self
 
-    def without(self, slices: Sequence[Slice]) -> TwinFrame:
+    def without(self, slices: Sequence[Slice]) -> FakeFrame:
         """The same but for the records of some slices."""
         gone = {each.lane for each in slices}
-        return TwinFrame(tuple(each for each in self.parts if each[0].lane not in gone), self.door)
+        return FakeFrame(tuple(each for each in self.parts if each[0].lane not in gone), self.door)
 
-    def of(self, tenant: str) -> TwinFrame:
+    def of(self, tenant: str) -> FakeFrame:
         """The records of one tenant."""
         mine = tuple(each for each in self.parts if each[0].lane.tenant == tenant)
-        return TwinFrame(mine, self.door)
+        return FakeFrame(mine, self.door)
 
 
 def run_wave(use_case: UseCase, wave: Wave, clients: Kept) -> list[Receipt]:
     """Read a wave and call its handler."""
     slices = list(wave.slices)
     found = list(read(clients.reader, slices, _BATCH_RECORDS, None))
-    frame = TwinFrame(
+    frame = FakeFrame(
         tuple((receipt.slice, records) for records, receipt in found), clients.positions
     )
     calls = FrameCalls(use_case, lambda: clients.positions)
@@ -71,7 +71,7 @@ class FrameHandler:
     #: the generation that a slice was started in
     generation: Callable[[Slice], int]
 
-    def __call__(self, frame: TwinFrame, wave: Wave) -> None:
+    def __call__(self, frame: FakeFrame, wave: Wave) -> None:
         """One call."""
         del wave
         done: list[tuple[str, list[Done]]] = []

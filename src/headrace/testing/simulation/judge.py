@@ -62,7 +62,7 @@ def judge(world: World) -> list[str]:
 
 def readers(world: World) -> list[str]:
     """All use cases and reruns."""
-    return [each.use_case for each in world.store.deployments()]
+    return [each.use_case for each in world.store.registry.deployments()]
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ class _Books:
 
     def _see_that_it_is_told(self, lane: LaneId, offset: int) -> None:
         """What is lost as allowed; where drivers die or people move lanes, nobody may know."""
-        kept = self.world.store.failures(lane.stream)
+        kept = self.world.store.failures.every(lane.stream)
         told = (failure.slice for failure in kept if CLAIMED in failure.error.message)
         if any(
             each.lane == lane and each.from_offset <= offset < each.until_offset for each in told
@@ -263,9 +263,9 @@ def _kept_lanes(world: World) -> list[str]:
 def _positions(world: World) -> list[str]:
     """Positions that are not where moves and decisions led, or in another topic."""
     found = []
-    at = {each.lane: each.next_offset for each in world.store.load_positions()}
-    begun = {each.use_case for each in world.store.deployments() if each.until != {}}
-    active = {each.id for each in world.store.streams() if each.state == "active"}
+    at = {each.lane: each.next_offset for each in world.store.progress.load_positions()}
+    begun = {each.use_case for each in world.store.registry.deployments() if each.until != {}}
+    active = {each.id for each in world.store.registry.streams() if each.state == "active"}
     served = {each for each in active if each.use_case in begun}
     for lane in world.generations.lanes(lambda _: True):
         now, topic = world.generations.now(lane), topic_of(lane.stream)

@@ -19,7 +19,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108
 class Asked:
     """How seeds are to be run."""
 
-    #: on the real store in a file, not on its twin
+    #: on the real store in a file, not on the one in memory
     sqlite: bool = False
     actions: int = ACTIONS
 

@@ -31,16 +31,16 @@ def tenant_state(world: World) -> None:
     state = world.rng.choice([State.ACTIVE, State.SUSPENDED])
     world.say(f"tenant {name}: {state}")
     with suppress(ConfigError):
-        world.store.set_tenant_state(name, state)
+        world.store.registry.set_tenant_state(name, state)
 
 
 def stream_state(world: World) -> None:
     """Suspend or resume a stream, whatever stopped it."""
-    stream = world.rng.choice(world.store.streams()).id
+    stream = world.rng.choice(world.store.registry.streams()).id
     state = world.rng.choice([State.ACTIVE, State.SUSPENDED])
     world.say(f"stream {stream}: {state}")
     with suppress(ConfigError):
-        world.store.set_stream_state(stream, state)
+        world.store.registry.set_stream_state(stream, state)
         if state is State.ACTIVE:
             world.decisions.stopped.pop(stream, None)
 
@@ -50,13 +50,13 @@ def throttle(world: World) -> None:
     world.counts["throttles"] += 1
     limit = world.rng.choice([None, 0.5, 5.0])
     with suppress(ConfigError):
-        world.store.set_throttle(_tenant(world), Throttle(records_per_s=limit))
+        world.store.registry.set_throttle(_tenant(world), Throttle(records_per_s=limit))
 
 
 def weight(world: World) -> None:
     """Set a weight."""
     with suppress(ConfigError):
-        world.store.set_weight(_tenant(world), world.rng.choice([0.1, 1.0, 10.0]))
+        world.store.registry.set_weight(_tenant(world), world.rng.choice([0.1, 1.0, 10.0]))
 
 
 def add_tenant(world: World) -> None:
@@ -68,24 +68,24 @@ def add_tenant(world: World) -> None:
 
 def remove(world: World) -> None:
     """Remove a tenant that is not the last one, or a stream, for good or for a while."""
-    there = [each for each in world.store.tenants() if each.state is not State.REMOVED]
+    there = [each for each in world.store.registry.tenants() if each.state is not State.REMOVED]
     if len(there) > 1 and world.rng.random() < 0.5:
         name = world.rng.choice(there).name
         for each in [each for each in world.decisions.stopped if each.tenant == name]:
             del world.decisions.stopped[each]
         world.say(f"tenant {name} removed")
-        world.store.set_tenant_state(name, State.REMOVED)
+        world.store.registry.set_tenant_state(name, State.REMOVED)
     elif world.rng.random() < world.odds.comes_and_goes:
         stream = _stream(world)
         world.say(f"stream {stream} removed")
         world.decisions.stopped.pop(stream, None)
-        world.store.set_stream_state(stream, State.REMOVED)
+        world.store.registry.set_stream_state(stream, State.REMOVED)
 
 
 def add_again(world: World) -> None:
     """Add a tenant or a stream that was removed: it begins afresh."""
-    gone = [each.name for each in world.store.tenants() if each.state is State.REMOVED]
-    streams = [each.id for each in world.store.streams() if each.state is State.REMOVED]
+    gone = [each.name for each in world.store.registry.tenants() if each.state is State.REMOVED]
+    streams = [each.id for each in world.store.registry.streams() if each.state is State.REMOVED]
     streams = [each for each in streams if each.tenant not in gone]
     streams = [each for each in streams if RERUN_MARK not in each.use_case]
     if not (gone or streams) or world.rng.random() >= world.odds.comes_and_goes:
@@ -93,12 +93,12 @@ def add_again(world: World) -> None:
     world.counts["added again"] += 1
     if world.rng.randrange(len(gone) + len(streams)) < len(gone):
         tenant = world.rng.choice(gone)
-        world.store.add_tenant(Tenant(tenant))
+        world.store.registry.add_tenant(Tenant(tenant))
         # With its reruns, which stay removed: nothing of an earlier tenant has a position.
-        streams = [each.id for each in world.store.streams() if each.id.tenant == tenant]
+        streams = [each.id for each in world.store.registry.streams() if each.id.tenant == tenant]
     else:
         streams = [world.rng.choice(streams)]
-        world.store.add_stream(streams[0])
+        world.store.registry.add_stream(streams[0])
     world.say(f"added again: {', '.join(str(each) for each in streams)}")
     for each in streams:
         world.generations.added_again(each)
@@ -119,12 +119,12 @@ def resume(world: World, stream: StreamId) -> None:
     A rerun is given up: in another topic, or behind a gap, its end means nothing.
     """
     if stream in world.decisions.stopped and RERUN_MARK in stream.use_case:
-        world.store.set_stream_state(stream, State.REMOVED)
+        world.store.registry.set_stream_state(stream, State.REMOVED)
         world.decisions.stopped.pop(stream)
         return
     if stream in world.decisions.stopped:
         _seek(world, stream, "earliest")
-    world.store.set_stream_state(stream, State.ACTIVE)
+    world.store.registry.set_stream_state(stream, State.ACTIVE)
     world.decisions.stopped.pop(stream, None)
 
 
@@ -140,22 +140,22 @@ def deploy(world: World) -> None:
 
 def decide_something(world: World) -> None:
     """Decide about an open failure."""
-    found = world.store.failures(only_open=True)
+    found = world.store.failures.every(only_open=True)
     if found:
         decide(world, world.rng.choice(found).id or 0)
 
 
 def decide(world: World, number: int) -> None:
     """Somebody skips what can never be handled, and retries everything else, mostly."""
-    failure = world.store.failure(number)
+    failure = world.store.failures.one(number)
     hasty = not world.calm and world.rng.random() < _HASTY
     with suppress(ConfigError, Temporary):
         if _hopeless(world, failure) or (hasty and failure.error.offset is not None):
-            quarantine.skip(world.store, world.letters, failure)
+            quarantine.skip(world.store.failures, world.letters, failure)
             _passed(world, failure)
             return
     with suppress(ConfigError):
-        world.store.retry_failure(number)
+        world.store.failures.retry(number)
         world.say(f"failure {number} retried: {failure.error.message}")
 
 

@@ -3,7 +3,7 @@
 What happens to processes is here, to topics in ``brokers.py``, and what people do in
 ``operators.py``.
 
-Each action takes a moment of the twin clock. While an actor sleeps inside a call, the same
+Each action takes a moment of the fake clock. While an actor sleeps inside a call, the same
 scheduler goes on with everybody else for as long as it sleeps, mostly for longer than a lease.
 """
 

@@ -45,9 +45,9 @@ def begin_one(world: World) -> None:
 
 def unfinished(world: World) -> list[str]:
     """Reruns that nothing holds, and that are not at their end or that of their log."""
-    ends = {each.use_case: each.until for each in world.store.deployments() if each.until}
+    ends = {each.use_case: each.until for each in world.store.registry.deployments() if each.until}
     found = []
-    for stream in world.store.streams():
+    for stream in world.store.registry.streams():
         held = stream.state is not State.ACTIVE or stream.id in world.decisions.stopped
         untils = {} if held else ends.get(stream.id.use_case) or {}
         stops = {each: world.log.edges(stream.topic, each).stop for each in untils}
@@ -65,19 +65,31 @@ class _Person:
     """A store for somebody who may die before any change."""
 
     def __init__(self, world: World) -> None:
+        self.registry = _Registry(world)
+        self.progress = _Progress(world)
+
+
+class _Registry:
+    def __init__(self, world: World) -> None:
         self._world = world
 
     def __getattr__(self, name: str) -> Any:
         if name in ("deploy", "add_stream"):
-            self._step()
-        return getattr(self._world.store, name)
+            _step(self._world)
+        return getattr(self._world.store.registry, name)
+
+
+class _Progress:
+    def __init__(self, world: World) -> None:
+        self._world = world
 
     def seek(self, stream: StreamId, offsets: Mapping[int, int], *more: Any) -> None:
         """As the store's; a decision like any other seek."""
-        self._step()
-        self._world.store.seek(stream, offsets, *more)
+        _step(self._world)
+        self._world.store.progress.seek(stream, offsets, *more)
         self._world.decisions.sought(stream, offsets, *more)
 
-    def _step(self) -> None:
-        if self._world.odds.driver_killed and self._world.rng.random() < _DIES:
-            raise Killed("a person")
+
+def _step(world: World) -> None:
+    if world.odds.driver_killed and world.rng.random() < _DIES:
+        raise Killed("a person")

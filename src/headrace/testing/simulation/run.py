@@ -23,14 +23,14 @@ from headrace.ports import Store
 from headrace.sinks import SqlTable
 from headrace.spark import task
 from headrace.store import open_store
+from headrace.testing.memory_store import MemoryStore
 from headrace.testing.simulation.actors import Killed
 from headrace.testing.simulation.judge import judge
 from headrace.testing.simulation.lives import Make
 from headrace.testing.simulation.play import play
 from headrace.testing.simulation.settling import settle
-from headrace.testing.simulation.sinks import COLUMNS, TwinTable
+from headrace.testing.simulation.sinks import COLUMNS, MemoryTable
 from headrace.testing.simulation.world import World
-from headrace.testing.store_twin import StoreTwin
 
 ACTIONS = 150
 
@@ -56,9 +56,9 @@ class Outcome:
         return f"seed {self.seed}: {'; '.join(self.wrong)}\n    {self.command}"
 
 
-def on_twins() -> Make:
-    """The twin of the store, with the twin of a table in it."""
-    return Make(StoreTwin, TwinTable, lambda store, name: store.rows(name))  # type: ignore[attr-defined]
+def in_memory() -> Make:
+    """The store in memory, with a table in it."""
+    return Make(MemoryStore, MemoryTable, lambda store, name: store.rows(name))  # type: ignore[attr-defined]
 
 
 def on_sqlite(folder: Path) -> Make:
@@ -99,13 +99,13 @@ def simulate(
 
     Args:
         seed: draws everything.
-        make: other parts than the twins, such as one with a planted fault.
+        make: other parts than the fakes, such as one with a planted fault.
         actions: how much happens before the faults stop.
         tell: told of everything that happens, line by line.
     """
     with _small_portions():
         # No secret depends on it; the same seed must play the same run.
-        world = World(Random(seed), make or on_twins(), tell)  # noqa: S311
+        world = World(Random(seed), make or in_memory(), tell)  # noqa: S311
         try:
             play(world, actions)
             wrong = settle(world) or judge(world)

@@ -33,11 +33,11 @@ def standing_still(world: World, name: str) -> list[str]:
     """Lanes that are not at the end of their topics although nothing holds them."""
     at = {
         (each.lane.tenant, each.lane.partition): each.next_offset
-        for each in world.store.load_positions()
+        for each in world.store.progress.load_positions()
         if each.lane.use_case == name
     }
     found = []
-    for stream in world.store.streams():
+    for stream in world.store.registry.streams():
         waits = stream.state is State.REMOVED or stream.id in world.decisions.stopped
         lanes = 0 if waits or stream.id.use_case != name else world.topics.partitions[stream.topic]
         for partition in range(lanes):
@@ -59,17 +59,17 @@ def _stop_faults(world: World) -> None:
     if world.topics.cuts:
         # Whoever first asked while there was no leader finds a cut when topics are looked at.
         world.topics.changed_s = world.clock.monotonic_s()
-    for tenant in world.store.tenants():
+    for tenant in world.store.registry.tenants():
         # No more than needed: what operators change makes drivers look at everything again.
         if tenant.state is State.SUSPENDED:
-            world.store.set_tenant_state(tenant.name, State.ACTIVE)
+            world.store.registry.set_tenant_state(tenant.name, State.ACTIVE)
         if tenant.state is not State.REMOVED and tenant.throttle != Throttle():
-            world.store.set_throttle(tenant.name, Throttle())
+            world.store.registry.set_throttle(tenant.name, Throttle())
 
 
 def _waiting(world: World, lost: frozenset[StreamId]) -> list[str]:
     """Whoever lost records is suspended alone, and all others are done."""
-    states = {each.id: each.state for each in world.store.streams()}
+    states = {each.id: each.state for each in world.store.registry.streams()}
     wrong = [
         f"{each} lost records, and is {states[each]}"
         for each in sorted(lost)
@@ -98,9 +98,9 @@ def _rest(world: World, decided: frozenset[StreamId]) -> list[str]:
 def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
     if not any(not life.driver._draining for life in world.lives):
         world.start_driver("d0")
-    for failure in world.store.failures(only_open=True):
+    for failure in world.store.failures.every(only_open=True):
         decide(world, failure.id or 0)
-    for stream in world.store.streams():
+    for stream in world.store.registry.streams():
         free = stream.id in decided or stream.id not in world.decisions.stopped
         if stream.state is State.SUSPENDED and free:
             resume(world, stream.id)
@@ -117,11 +117,11 @@ def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
 def _at_rest(world: World) -> bool:
     boards = [life.driver.board for life in world.lives]
     held = [stream for board in boards for stream in board.streams]
-    served = {each.use_case for each in world.store.deployments() if each.until != {}}
-    active = {each.id for each in world.store.streams() if each.state is State.ACTIVE}
+    served = {each.use_case for each in world.store.registry.deployments() if each.until != {}}
+    active = {each.id for each in world.store.registry.streams() if each.state is State.ACTIVE}
     wanted = {each for each in active if each.use_case in served}
-    at = {each.lane: each.next_offset for each in world.store.load_positions()}
-    pieces = (piece for wave in world.store.pending_intents() for piece in wave.slices)
+    at = {each.lane: each.next_offset for each in world.store.progress.load_positions()}
+    pieces = (piece for wave in world.store.progress.pending_intents() for piece in wave.slices)
     # One whose lane has moved on holds nobody; it goes when its wave is looked at as a whole.
     recorded = (piece for piece in pieces if at.get(piece.lane) == piece.from_offset)
     return (
@@ -129,7 +129,7 @@ def _at_rest(world: World) -> bool:
         and all(life.driver.idle for life in world.lives)
         and not any(each.has_work for board in boards for each in board.streams.values())
         and not world.cluster.flights
-        and not world.store.failures(only_open=True)
+        and not world.store.failures.every(only_open=True)
         and all(piece.lane.stream in world.decisions.stopped for piece in recorded)
         and wanted <= set(held)
     )
@@ -138,7 +138,7 @@ def _at_rest(world: World) -> bool:
 def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:
     """Whether a lane that is served stands behind the end of its log, as one that was cut."""
     now = world.generations.now(lane)
-    stream = next(each for each in world.store.streams() if each.id == lane.stream)
+    stream = next(each for each in world.store.registry.streams() if each.id == lane.stream)
     there = lane.partition < world.topics.partitions[stream.topic]
     served = stream.state is State.ACTIVE and lane.stream not in world.decisions.stopped
     if now is None or not there or not served or now.log != world.topics.made[stream.topic]:
@@ -147,10 +147,10 @@ def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:
 
 
 def _why(world: World) -> str:
-    told = [f"intents {[each.id for each in world.store.pending_intents()]}"]
+    told = [f"intents {[each.id for each in world.store.progress.pending_intents()]}"]
     told += [f"flights {[each.wave.id for each in world.cluster.flights]}"]
-    told += [f"failures {[str(e.slice) for e in world.store.failures(only_open=True)]}"]
-    for stream in world.store.streams():
+    told += [f"failures {[str(e.slice) for e in world.store.failures.every(only_open=True)]}"]
+    for stream in world.store.registry.streams():
         told.append(f"{stream.id} {stream.state} held by {stream.holder}")
     for life in world.lives:
         board = life.driver.board

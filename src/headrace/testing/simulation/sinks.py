@@ -1,8 +1,9 @@
 """Sinks that remember what was written: one for each way to keep a guarantee.
 
 `Notebook` knows no transactions: at-most-once and at-least-once have in it what happened, in order;
-exactly-once by intent has what stands there at the end, by the effects' identities. `TwinTable` is
-the twin of ``SqlTable``: rows and positions in one transaction of the store's twin, or rows alone.
+exactly-once by intent has what stands there at the end, by the effects' identities. `MemoryTable`
+stands for ``SqlTable``: rows and positions in one transaction of the store in memory, or rows
+alone.
 `Picky` stands around any of them and refuses single records.
 
 What a notebook was told may be in it although nobody hears so, as mail that was sent: that a write
@@ -137,8 +138,8 @@ class _Page:
 
 
 @dataclass(frozen=True, slots=True)
-class TwinTable:
-    """A table in the store's twin."""
+class MemoryTable:
+    """A table in the store in memory."""
 
     name: str
     exactly_once: Literal["transaction"] = "transaction"

@@ -18,7 +18,7 @@ from headrace.ports import TopicPartition
 from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
-from headrace.testing.log_twin import LogTwin, Row, _Lane
+from headrace.testing.log_fake import MemoryLog, Row, _Lane
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import Trouble, drawn, trouble_of
 
@@ -45,7 +45,7 @@ def bare(place: Place) -> Place:
     return place._replace(topic=place.topic.partition("#")[0])
 
 
-class Log(LogTwin):
+class Log(MemoryLog):
     """A log that can be widened, and looked at by those who are not asked for an answer."""
 
     def widen(self, topic: str) -> int:

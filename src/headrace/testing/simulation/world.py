@@ -25,7 +25,7 @@ from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, Store, TopicPartition, WaveResult
 from headrace.spark.task import Kept
 from headrace.testing.clock import FakeClock
-from headrace.testing.dead_letters_twin import DeadLettersTwin
+from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.flight_checker import SingleFlight
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Place
@@ -80,7 +80,7 @@ class World:
         """Make log, store, cluster and use cases; no driver yet."""
         rng = self.rng
         self.odds: Odds = draw(rng)
-        self.clock, self.letters = FakeClock(), DeadLettersTwin()
+        self.clock, self.letters = FakeClock(), MemoryDeadLetters()
         self.store = self.make.store()
         self.generations, self.rates = Generations(), Rates()
         self.flight, self.isolation = SingleFlight(), Isolation()
@@ -230,7 +230,7 @@ class World:
         life.turning = False
 
     def _load_changes(self, life: Life) -> None:
-        for deployment in self.store.deployments():
+        for deployment in self.store.registry.deployments():
             known = life.driver.deployed.get(deployment.use_case)
             over = deployment.until == {}  # a rerun that is over, or not begun yet
             late = known is not None and not self.calm and self.rng.random() < self.odds.loads_late
@@ -290,7 +290,7 @@ class World:
         name = f"t{self.counts['tenants']}"
         self.counts["tenants"] += 1
         self.topics.make(TOPIC.format(tenant=name))
-        self.store.add_tenant(Tenant(name))
+        self.store.registry.add_tenant(Tenant(name))
 
     def say(self, text: str) -> None:
         """Tell whoever reads along."""

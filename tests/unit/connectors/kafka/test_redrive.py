@@ -15,7 +15,7 @@ from headrace.errors import Temporary
 from headrace.model.streams import StreamId
 from headrace.ports import Connections, TopicPartition
 from headrace.testing.dead_letters_contract import letter
-from headrace.testing.log_twin import LogTwin, ReaderTwin, Row
+from headrace.testing.log_fake import MemoryLog, MemoryReader, Row
 
 module = sys.modules["headrace.connectors.kafka.redrive"]
 reading = sys.modules["headrace.connectors.kafka.letters_read"]
@@ -29,7 +29,7 @@ class Cluster:
     """Letters in memory, and what was sent of them."""
 
     def __init__(self):
-        self.log = LogTwin()
+        self.log = MemoryLog()
         self.log.create_topic(LETTERS)
         self.sent = []
         self.place = None
@@ -73,7 +73,7 @@ class Cluster:
         pass
 
     def read(self, slices, batch_records):
-        for batch in ReaderTwin(self.log).read(slices, batch_records):
+        for batch in MemoryReader(self.log).read(slices, batch_records):
             self.letters_read += len(batch.records)
             yield batch
 

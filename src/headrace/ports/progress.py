@@ -1,0 +1,107 @@
+"""How far lanes came, and what is under way in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from headrace.model.records import Failure, LaneStart, Move
+from headrace.model.streams import Position, Slice, StreamId
+from headrace.model.waves import Wave
+
+
+class Finished(NamedTuple):
+    """What became of a recorded wave."""
+
+    #: whether each position was moved, in order
+    moved: list[bool]
+    #: what of it is still written down in this driver's name: to be run again
+    left: list[Wave]
+
+
+class Progress(Protocol):
+    """Positions by decision, and the waves written down before they run; a part of ``Store``.
+
+    Moves by work done are ``Positions``, which tasks have too.
+    """
+
+    def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
+        """Committed positions, of all streams or of some."""
+
+    def start_lanes(self, starts: Collection[LaneStart]) -> None:
+        """Give lanes that have no position their first one, under their streams' epochs.
+
+        Remembers the topic ids. A lane that has a position keeps it. Where the stream is in
+        another topic than ``known_id`` by now, nothing is done: whoever asks has yet to hear of it.
+        """
+
+    def seek(
+        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+    ) -> None:
+        """Set positions, whatever they were, under a new epoch: nothing in flight will commit.
+
+        Also a slice that begins where its lane is sent to is refused, and so are those of the
+        lanes that stay. The holder stays too, and takes the stream anew.
+        A seek is the decision that a topic made again asks for: ``topic_id`` is that of the topic
+        in which the offsets were looked up; None takes the one that is there at the next look.
+        Open failures of these lanes become ``RETRIED``: the lane goes on from where it was sent.
+        A recorded slice whose lane is sent to its beginning, or stays there, is still to do; but
+        with another topic nothing that was recorded of the stream is.
+        """
+
+    def skip_lost(
+        self,
+        stream: StreamId,
+        moves: Sequence[Move],
+        failures: Sequence[Failure],
+        topic_id: str,
+    ) -> int | None:
+        """Let lanes of a stream go on behind what Kafka no longer has: all of them or none.
+
+        Together with the moves the failures are kept as ``SKIPPED``, open ones of these lanes
+        become ``RETRIED``, the topic's id is remembered, and the epoch is raised, so that whatever
+        still runs of the old log is refused. With another topic, what was recorded of the stream is
+        forgotten: its offsets mean other records. Returns the new epoch. None, and nothing done, if
+        a position is elsewhere, the epoch is another, or the stream was removed. Raises the
+        revision.
+        """
+
+    def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
+        """Write the wave down before it runs, in the name of the driver that runs it.
+
+        False, and nothing done, if one of its streams is not held by this driver under the epoch
+        of its slices: somebody else has it, and runs other slices.
+        """
+
+    def finish_intent(
+        self,
+        wave_id: str,
+        moves: Sequence[Move],
+        driver: str | None = None,
+        *,
+        over: Collection[Slice] = (),
+        parts: Sequence[Wave] = (),
+    ) -> Finished:
+        """Move positions, as ``Positions.advance``, and keep what is still to do.
+
+        A slice of the wave stays written down until its lane has moved on from its beginning:
+        whoever holds the stream then has to know what may have run. The same call again, as after
+        a lost answer, moves nothing and tells the same ``left``. Of a wave that is another
+        driver's by now nothing is changed but the positions.
+
+        Args:
+            wave_id: the wave's; it may be forgotten already.
+            moves: what was done of it, and whatever else is to be moved with it.
+            driver: in whose name it is written down; None is anybody's.
+            over: slices that came to nothing and leave no effect; they are forgotten where the
+                lane is still under their epoch.
+            parts: waves that some of its slices are to be written down as from now on; believed
+                under the epochs that the lanes have, and otherwise left in the wave. A slice that
+                is not written down in the wave any more is left out of them.
+        """
+
+    def pending_intents(self, driver: str | None = None) -> list[Wave]:
+        """Waves written down and not finished, oldest first.
+
+        Of all drivers, or what one wrote down or inherited.
+        """

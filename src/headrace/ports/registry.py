@@ -1,0 +1,100 @@
+"""Whom there is to serve, and with what."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headrace.model.records import Deployment
+from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
+
+
+class Registry(Protocol):
+    """Tenants, use cases and their streams, as operators want them; a part of ``Store``.
+
+    What is changed here raises the revision, so that drivers look again.
+    """
+
+    def tenants(self) -> list[Tenant]:
+        """All tenants ever added, by name; removed ones too."""
+
+    def add_tenant(self, tenant: Tenant, *, at_s: float | None = None) -> None:
+        """Add a tenant with a stream for every deployment that is for all tenants.
+
+        Where one of the same name was removed it is another customer, or may be: it gets a
+        *generation*, above every epoch that was ever held of this name, and all that its streams do
+        has epochs from there on. No position, no reason and nothing that was recorded of the
+        earlier one stays, and no failure of it is open.
+
+        Args:
+            tenant: the one to add; who stopped it, its generation and when it was added again are
+                given by the store. One that is suspended is so by an operator.
+            at_s: seconds since 1970; None is now. One that was added again is told to be of no
+                sooner than the history that its name has.
+
+        Raises:
+            ConfigError: it is there, or cannot be added like this.
+        """
+
+    def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:
+        """Suspend, resume or remove a tenant; removing also removes its streams.
+
+        Removal keeps the positions as a record of how far it came; what was in flight may still
+        commit. Its API keys are dropped. A removed tenant can only be added again.
+
+        Raises:
+            NotAllowed: ``by`` may not resume what somebody else has stopped.
+        """
+
+    def set_weight(self, name: str, weight: float) -> None:
+        """Set a tenant's weight, above 0."""
+
+    def set_throttle(self, name: str, throttle: Throttle) -> None:
+        """Set or lift a tenant's throttle."""
+
+    def change_tenant(self, before: Tenant, after: Tenant) -> bool:
+        """Set state, weight and throttle of a tenant together, if it is still as ``before``.
+
+        False, and nothing done, if it is not. To remove it by this does all that
+        ``set_tenant_state`` does. Both name the same tenant.
+
+        Raises:
+            ConfigError: ``before`` is removed, or a weight or throttle cannot be.
+            UnknownName: it was never added.
+        """
+
+    def streams(self) -> list[Stream]:
+        """All streams ever added, by use case and tenant; removed ones too."""
+
+    def add_stream(self, stream: StreamId) -> None:
+        """Add one stream of a known tenant and use case; a removed one starts afresh."""
+
+    def set_stream_state(
+        self,
+        stream: StreamId,
+        state: State,
+        reason: str | None = None,
+        *,
+        by: Stopper = Stopper.OPERATOR,
+    ) -> None:
+        """Suspend, resume or remove one stream; ``reason`` is shown to people.
+
+        To resume also retries what failed: its open failures become ``RETRIED``. Resumed in the
+        name of a failure, a stream that somebody has stopped besides stays suspended.
+
+        Raises:
+            NotAllowed: ``by`` may not resume what somebody else has stopped.
+        """
+
+    def deploy(
+        self, deployment: Deployment, *, anew: bool = False, over: Deployment | None = None
+    ) -> bool:
+        """Add or replace a use case; adds the streams of all tenants if it is for all.
+
+        With ``anew`` one that is there already is left alone, and the answer is False; with
+        ``over``, as it was read, one that was deployed since, also as it was. Otherwise it
+        has a larger ``revision`` from then on, also if nothing of it is other than before: drivers
+        then answer it anew.
+        """
+
+    def deployments(self) -> list[Deployment]:
+        """Deployed use cases, by name."""

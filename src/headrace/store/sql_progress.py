@@ -1,0 +1,73 @@
+"""Positions by decision, and intents: each method a transaction around a function of the room."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from headrace.model.records import Failure, LaneStart, Move
+from headrace.model.streams import Position, Slice, StreamId
+from headrace.model.waves import Wave
+from headrace.ports import Finished
+from headrace.store import intents, lanes, lost
+from headrace.store.database import Database
+from headrace.store.revision import changing
+
+
+class SqlProgress:
+    """``headrace.ports.Progress`` on SQLite or PostgreSQL. Safe in several threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
+        """Committed positions by lane, of all streams or of some."""
+        with self._database.read() as connection:
+            return lanes.load(connection, streams)
+
+    def start_lanes(self, starts: Collection[LaneStart]) -> None:
+        """Give lanes that have no position their first one, under their streams' epochs."""
+        with self._database.write() as connection:
+            # In one order for everybody, so that two drivers cannot wait for each other.
+            for each in sorted(starts, key=lambda start: start.stream):
+                lanes.start(connection, each)
+
+    def seek(
+        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+    ) -> None:
+        """Set positions, and the id of the topic they are in, under a new epoch."""
+        with changing(self._database) as connection:
+            lanes.seek(connection, stream, offsets, topic_id)
+
+    def skip_lost(
+        self,
+        stream: StreamId,
+        moves: Sequence[Move],
+        failures: Sequence[Failure],
+        topic_id: str,
+    ) -> int | None:
+        """Go on behind what Kafka no longer has; return the new epoch, or None if refused."""
+        with changing(self._database) as connection:
+            return lost.skip(connection, stream, moves, failures, topic_id)
+
+    def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
+        """Write the wave down before it runs; the same wave twice is once."""
+        with self._database.write() as connection:
+            return intents.record(connection, wave, driver)
+
+    def finish_intent(
+        self,
+        wave_id: str,
+        moves: Sequence[Move],
+        driver: str | None = None,
+        *,
+        over: Collection[Slice] = (),
+        parts: Sequence[Wave] = (),
+    ) -> Finished:
+        """Move positions, and keep what is still to do of the wave, in one transaction."""
+        with self._database.write() as connection:
+            return intents.finish(connection, wave_id, moves, driver, over, parts)
+
+    def pending_intents(self, driver: str | None = None) -> list[Wave]:
+        """Waves written down and not finished, of one driver or of all; oldest first."""
+        with self._database.read() as connection:
+            return intents.pending(connection, driver)

@@ -1,0 +1,84 @@
+"""Tenants, streams and deployments: each method a transaction around a function of the room."""
+
+from __future__ import annotations
+
+import time
+
+from headrace.model.records import Deployment
+from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
+from headrace.store import deployments, intents, streams, tenants
+from headrace.store.database import Database
+from headrace.store.revision import changing
+
+
+class SqlRegistry:
+    """``headrace.ports.Registry`` on SQLite or PostgreSQL. Safe in several threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def tenants(self) -> list[Tenant]:
+        """All tenants ever added, by name; removed ones too."""
+        with self._database.read() as connection:
+            return tenants.every(connection)
+
+    def add_tenant(self, tenant: Tenant, *, at_s: float | None = None) -> None:
+        """Add a tenant, or a removed one anew, with a stream for every use case for all."""
+        with changing(self._database) as connection:
+            tenants.add(connection, tenant, time.time() if at_s is None else at_s)
+            intents.begin_anew(connection, tenant.name)
+
+    def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:
+        """Suspend, resume or remove a tenant; removing also removes its streams."""
+        with changing(self._database) as connection:
+            tenants.set_state(connection, name, state, by)
+
+    def set_weight(self, name: str, weight: float) -> None:
+        """Set a tenant's weight, above 0."""
+        with changing(self._database) as connection:
+            tenants.set_weight(connection, name, weight)
+
+    def set_throttle(self, name: str, throttle: Throttle) -> None:
+        """Set or lift a tenant's throttle."""
+        with changing(self._database) as connection:
+            tenants.set_throttle(connection, name, throttle)
+
+    def change_tenant(self, before: Tenant, after: Tenant) -> bool:
+        """Set state, weight and throttle of a tenant together; False if it is not as before."""
+        with changing(self._database) as connection:
+            return tenants.change(connection, before, after)
+
+    def streams(self) -> list[Stream]:
+        """All streams ever added, by use case and tenant; removed ones too."""
+        with self._database.read() as connection:
+            return streams.every(connection)
+
+    def add_stream(self, stream: StreamId) -> None:
+        """Add one stream of a known tenant and use case; a removed one starts afresh."""
+        with changing(self._database) as connection:
+            streams.add(connection, stream)
+            intents.begin_anew(connection, stream.tenant)
+
+    def set_stream_state(
+        self,
+        stream: StreamId,
+        state: State,
+        reason: str | None = None,
+        *,
+        by: Stopper = Stopper.OPERATOR,
+    ) -> None:
+        """Suspend, resume or remove one stream; ``reason`` is shown to people."""
+        with changing(self._database) as connection:
+            streams.set_state(connection, stream, state, reason, by)
+
+    def deploy(
+        self, deployment: Deployment, *, anew: bool = False, over: Deployment | None = None
+    ) -> bool:
+        """Add or replace a use case; adds the streams of all tenants if it is for all."""
+        with changing(self._database) as connection:
+            return deployments.deploy(connection, deployment, anew=anew, over=over)
+
+    def deployments(self) -> list[Deployment]:
+        """Deployed use cases, by name."""
+        with self._database.read() as connection:
+            return deployments.every(connection)

@@ -1,0 +1,284 @@
+"""A Kafka in memory: topics, partitions, records, and the offsets where no record is.
+
+The cycle and its tests need a log that answers at once and fails on demand. So the fake keeps the
+rules a reader depends on (half-open ranges, gaps, the last stable offset, a new id for a topic that
+is made again) and lets a test take away a leader, a topic, the oldest records or the whole
+cluster. It has no network, no replication, no compaction by itself and no consumer groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.connectors.kafka.seals import Message, sent_back
+from headrace.errors import (
+    BrokerUnavailable,
+    HeadraceError,
+    LeaderUnknown,
+    OffsetOutOfRange,
+    Temporary,
+    TopicMissing,
+)
+from headrace.model.receipts import SliceError
+from headrace.model.streams import Slice, original
+from headrace.ports import (
+    RECORD_SCHEMA,
+    Connections,
+    SliceBatch,
+    SliceReader,
+    TopicInfo,
+    TopicPartition,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record to write."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int = 0
+
+
+@dataclass(slots=True)
+class _Lane:
+    #: one for each offset ever written; None where no reader sees a record
+    rows: list[Row | None] = field(default_factory=list)
+    start: int = 0
+    #: first offset of the oldest open transaction
+    open_from: int | None = None
+    leader: bool = True
+    #: the end that an ex-leader tells, which does not know that it is none
+    told_end: int | None = None
+    #: the cluster knows it, and says so when it is asked
+    replaced: bool = False
+
+    @property
+    def stable_end(self) -> int:
+        return len(self.rows) if self.open_from is None else self.open_from
+
+
+class MemoryLog:
+    """``headrace.ports.Log`` in memory, with the means to write to it and to break it."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._ids: dict[str, str] = {}
+        self._made = 0
+        #: no broker answers
+        self.down = False
+
+    # what a test does to it
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Make a topic; one of the same name must have been deleted."""
+        assert name not in self._ids, f"topic {name} is there"
+        self._made += 1
+        self._ids[name] = f"topic-{self._made}"
+        for partition in range(partitions):
+            self._lanes[TopicPartition(name, partition)] = _Lane()
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records."""
+        del self._ids[name]
+        self._lanes = {at: lane for at, lane in self._lanes.items() if at.topic != name}
+
+    def append(self, topic: str, partition: int, rows: Sequence[Row]) -> int:
+        """Write records; return the offset of the first."""
+        lane = self._lanes[TopicPartition(topic, partition)]
+        lane.rows += rows
+        return len(lane.rows) - len(rows)
+
+    def append_gap(self, topic: str, partition: int, offsets: int) -> None:
+        """Use up offsets without a record: an aborted transaction, a control record."""
+        self._lanes[TopicPartition(topic, partition)].rows += [None] * offsets
+
+    def compact(self, topic: str, partition: int, offsets: Collection[int]) -> None:
+        """Take records away and leave their offsets empty."""
+        lane = self._lanes[TopicPartition(topic, partition)]
+        for offset in offsets:
+            lane.rows[offset] = None
+
+    def expire(self, topic: str, partition: int, start: int) -> None:
+        """Let retention take everything before ``start``."""
+        self._lanes[TopicPartition(topic, partition)].start = start
+
+    def truncate(self, topic: str, partition: int, end: int) -> None:
+        """Lose the youngest records, as an unclean election does."""
+        del self._lanes[TopicPartition(topic, partition)].rows[end:]
+
+    def open_transaction(self, topic: str, partition: int) -> None:
+        """What is written from now on is not stable until ``end_transaction``."""
+        lane = self._lanes[TopicPartition(topic, partition)]
+        lane.open_from = len(lane.rows)
+
+    def end_transaction(self, topic: str, partition: int) -> None:
+        """Commit: its records can be seen, and a control record follows them."""
+        lane = self._lanes[TopicPartition(topic, partition)]
+        lane.open_from = None
+        lane.rows.append(None)
+
+    def set_leader(self, topic: str, partition: int, present: bool) -> None:
+        """Take a partition's leader away, or bring one back."""
+        self._lanes[TopicPartition(topic, partition)].leader = present
+
+    def cut_off(self, topic: str, partition: int, end: int, *, replaced: bool) -> None:
+        """Let a leader that is cut off tell an end.
+
+        Args:
+            topic: its name.
+            partition: its number.
+            end: what it tells.
+            replaced: the cluster has another one, of which the client hears when it asks.
+        """
+        lane = self._lanes[TopicPartition(topic, partition)]
+        lane.told_end, lane.replaced = end, replaced
+
+    def replace_leader(self, topic: str, partition: int) -> None:
+        """Let the cluster have another leader in the place of one that is cut off."""
+        self._lanes[TopicPartition(topic, partition)].replaced = True
+
+    # the port
+
+    def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
+        """Id and partitions of each topic that exists."""
+        self._answer()
+        return {
+            name: TopicInfo(
+                self._ids[name], tuple(at.partition for at in self._lanes if at.topic == name)
+            )
+            for name in names
+            if name in self._ids
+        }
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The last stable offsets."""
+        return self._offsets(
+            partitions, lambda lane: lane.stable_end if lane.told_end is None else lane.told_end
+        )
+
+    def start_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offsets that are left."""
+        return self._offsets(partitions, lambda lane: lane.start)
+
+    def offsets_at(
+        self, partitions: Collection[TopicPartition], timestamp_s: float
+    ) -> dict[TopicPartition, int]:
+        """The first offset whose record is not older; the end offset where there is none."""
+
+        def first(lane: _Lane) -> int:
+            for offset in range(lane.start, lane.stable_end):
+                row = lane.rows[offset]
+                if row is not None and row.timestamp_ms >= timestamp_s * 1000:
+                    return offset
+            return lane.stable_end
+
+        return self._offsets(partitions, first)
+
+    def doubt(self, partitions: Collection[TopicPartition]) -> None:
+        """Hear of leaders that were replaced."""
+        for lane in (self._lanes[each] for each in partitions if each in self._lanes):
+            if lane.replaced:
+                lane.told_end = None
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+    def rows(self, piece: Slice) -> list[tuple[int, Row]]:
+        """The records of a slice with their offsets.
+
+        Raises:
+            HeadraceError: they cannot be read, for the reasons a real cluster has.
+        """
+        self._answer()
+        at = TopicPartition(piece.topic, piece.lane.partition)
+        lane = self._lanes.get(at)
+        if lane is None:
+            raise TopicMissing(f"{piece} is not there; create the topic or remove the stream")
+        if not lane.leader:
+            raise LeaderUnknown(f"{piece}: the partition has no leader at the moment")
+        if not lane.start <= piece.from_offset <= len(lane.rows):
+            raise OffsetOutOfRange(
+                f"{piece}: the log now has {lane.start}..{len(lane.rows)} (start to end)"
+            )
+        if piece.until_offset > lane.stable_end:
+            raise Temporary(f"{piece}: the readable log ends at {lane.stable_end}")
+        found = enumerate(lane.rows[piece.from_offset : piece.until_offset], piece.from_offset)
+        return [(offset, row) for offset, row in found if row is not None]
+
+    def _offsets(
+        self, partitions: Collection[TopicPartition], of: Callable[[_Lane], int]
+    ) -> dict[TopicPartition, int]:
+        self._answer()
+        return {
+            at: of(self._lanes[at])
+            for at in partitions
+            if at in self._lanes and self._lanes[at].leader
+        }
+
+    def _answer(self) -> None:
+        if self.down:
+            raise BrokerUnavailable("the fake plays a cluster that is down")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReaderFactory:
+    """``headrace.ports.ReaderFactory`` on a fake; pickled, it takes a copy of the log along."""
+
+    log: MemoryLog
+
+    def open(self, connections: Connections) -> SliceReader:
+        """A reader; of ``connections`` only the key of seals matters."""
+        return MemoryReader(self.log, connections.seal_key)
+
+
+class MemoryReader:
+    """``headrace.ports.SliceReader`` on a fake."""
+
+    def __init__(self, log: MemoryLog, seal_key: bytes = b"") -> None:
+        self._log = log
+        self._seal_key = seal_key
+
+    def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
+        """Yield the records of each slice."""
+        for piece in slices:
+            try:
+                rows = self._log.rows(piece) if piece.size > 0 else []
+            except HeadraceError as exc:
+                error = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
+                yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, error)
+                continue
+            rows = [each for each in rows if self._is_given(piece, each[1])]
+            while len(rows) > batch_records:
+                batch, rows = rows[:batch_records], rows[batch_records:]
+                yield SliceBatch(piece, _table(piece, batch), batch[-1][0] + 1, last=False)
+            yield SliceBatch(piece, _table(piece, rows), piece.until_offset, last=True)
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+    def _is_given(self, piece: Slice, row: Row) -> bool:
+        """Whether a record was sent back for the slice's use case, or for nobody."""
+        at = TopicPartition(piece.topic, piece.lane.partition)
+        found = sent_back(Message(row.key, row.value, tuple(row.headers)), at, self._seal_key)
+        return found is None or found.use_case == original(piece.lane.use_case)
+
+
+def _table(piece: Slice, rows: Sequence[tuple[int, Row]]) -> pa.Table:
+    found = [
+        {
+            "topic": piece.topic,
+            "partition": piece.lane.partition,
+            "offset": offset,
+            "timestamp": row.timestamp_ms,
+            "key": row.key,
+            "value": row.value,
+            "headers": list(row.headers) or None,
+        }
+        for offset, row in rows
+    ]
+    return pa.Table.from_pylist(found, schema=RECORD_SCHEMA)

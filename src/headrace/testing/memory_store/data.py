@@ -1,0 +1,105 @@
+"""Everything that a store in memory holds, and what several of its parts do with it.
+
+The one thing that everything exact rests on stands by itself, so that a test can plant a fault in
+it: ``matches`` is the compare of the compare-and-set.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial, wraps
+from secrets import token_bytes
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+
+from headrace.errors import UnknownName
+from headrace.model.credentials import CHANGES_KEPT, Change, Key
+from headrace.model.records import Answer, Deployment, Move, Peer
+from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant
+from headrace.model.waves import Wave
+from headrace.testing.memory_store.kept import KeptFailures
+from headrace.testing.statistics_fake import Told
+
+
+@dataclass(slots=True)
+class Data:
+    """Everything a store holds. Its methods are called by who has the lock."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    revision: int = 0
+    seal_key: bytes = field(default_factory=partial(token_bytes, 32))
+    tenants: dict[str, Tenant] = field(default_factory=dict)
+    streams: dict[StreamId, Stream] = field(default_factory=dict)
+    positions: dict[StreamId, dict[int, Position]] = field(default_factory=dict)
+    drivers: dict[str, Peer] = field(default_factory=dict)
+    #: by driver
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    #: wave and driver by wave id, oldest first
+    intents: dict[str, tuple[Wave, str | None]] = field(default_factory=dict)
+    deployments: dict[str, Deployment] = field(default_factory=dict)
+    failures: KeptFailures = field(default_factory=KeptFailures)
+    #: rows of guests, by table
+    tables: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    keys: dict[str, Key] = field(default_factory=dict)
+    #: the audit log, oldest first
+    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
+    changes_total: int = 0
+    told: Told = field(default_factory=Told)
+
+    def changed(self) -> None:
+        """Raise the revision."""
+        self.revision += 1
+
+    def stream(self, stream: StreamId) -> Stream:
+        """A stream that is known.
+
+        Raises:
+            UnknownName: it is not.
+        """
+        known = self.streams.get(stream)
+        if known is None:
+            raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
+        return known
+
+    def set_stream(self, stream: StreamId, **values: Any) -> None:
+        """Change some of what is known of a stream."""
+        self.streams[stream] = replace(self.streams[stream], **values)
+
+    def put(self, stream: StreamId, offsets: Mapping[int, int]) -> None:
+        """Let lanes of a stream stand there, under its epoch."""
+        lanes, epoch = self.positions[stream], self.streams[stream].epoch
+        for partition, offset in offsets.items():
+            lanes[partition] = Position(LaneId(*stream, partition), offset, epoch)
+
+    def matches(self, position: Position, move: Move) -> bool:
+        """Whether a move may be made: the compare of the compare-and-set."""
+        return (position.next_offset, position.epoch) == (move.from_offset, move.epoch)
+
+    def is_still(self, driver: str, number: int) -> bool:
+        """Whether a driver is the one of its name."""
+        known = self.drivers.get(driver)
+        return known is not None and known.number == number
+
+
+class _Part(Protocol):
+    data: Data
+
+
+_S = TypeVar("_S", bound=_Part)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def alone(
+    method: Callable[Concatenate[_S, _P], _R],
+) -> Callable[Concatenate[_S, _P], _R]:
+    """The method of a part, with nobody else inside the data meanwhile."""
+
+    @wraps(method)
+    def locked(self: _S, *args: _P.args, **options: _P.kwargs) -> _R:
+        with self.data.lock:
+            return method(self, *args, **options)
+
+    return cast("Callable[Concatenate[_S, _P], _R]", locked)

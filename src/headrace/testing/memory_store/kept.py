@@ -1,0 +1,129 @@
+"""Failures that are kept in memory: which, in what state, and for how long.
+
+A lane is stopped exactly while it has an open failure, so keeping, retrying and skipping are all
+moves of one small state machine; here it is, without positions and streams, which are with
+``failures.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
+from headrace.model.streams import Position, StreamId
+from headrace.policies.keeping import Row, bytes_of, room_for
+
+
+@dataclass(slots=True)
+class KeptFailures:
+    """All failures ever kept, by id."""
+
+    _kept: dict[int, Failure] = field(default_factory=dict)
+    _made: int = 0
+
+    def keep(self, failure: Failure, generation: int) -> int:
+        """Keep an open failure, unless its lane has one; return the id of the one that is open."""
+        for number, each in self._kept.items():
+            if each.state is FailureState.OPEN and each.slice.lane == failure.slice.lane:
+                return number
+        for number, each in self._kept.items():
+            ours = each.slice.epoch >= generation and failure.comes_again(each)
+            if ours and each.state is FailureState.RETRIED:
+                self._put(replace(failure, state=FailureState.OPEN, times=each.times + 1), number)
+                return number
+        return self.note(replace(failure, state=FailureState.OPEN))
+
+    def note(self, failure: Failure) -> int:
+        """Keep a failure as it is; return its id."""
+        self._made += 1
+        self._put(failure, self._made)
+        return self._made
+
+    def _put(self, failure: Failure, number: int) -> None:
+        tenant = failure.slice.lane.tenant
+        kept = [
+            Row(other, bytes_of(each), each.state is FailureState.OPEN)
+            for other, each in self._kept.items()
+            if each.slice.lane.tenant == tenant and other != number
+        ]
+        room = room_for(failure, kept)
+        for each in room.drop:
+            del self._kept[each]
+        self._kept[number] = replace(room.failure, id=number)
+
+    def every(self, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
+        """Failures of all streams or of one, oldest first."""
+        return [
+            each
+            for each in self._kept.values()
+            if (stream is None or each.slice.lane.stream == stream)
+            and (not only_open or each.state is FailureState.OPEN)
+        ]
+
+    def one(self, number: int, tenant: str | None = None) -> Failure:
+        """One failure, of this tenant if one is named.
+
+        Raises:
+            UnknownName: there is none of this number.
+        """
+        found = self._kept.get(number)
+        if found is None or tenant not in (None, found.slice.lane.tenant):
+            raise UnknownName(no_failure(number))
+        return found
+
+    def still_open(self, number: int) -> Failure:
+        """One failure that nobody has decided about.
+
+        Raises:
+            ConfigError: somebody has.
+        """
+        failure = self.one(number)
+        if failure.state is not FailureState.OPEN:
+            raise ConfigError(f"failure {number} is not open any more: it was {failure.state}")
+        return failure
+
+    def end(self, number: int, state: FailureState) -> None:
+        """Give an open failure another state."""
+        self._kept[number] = replace(self.still_open(number), state=state)
+
+    def release(self, stream: StreamId, partitions: Collection[int] | None = None) -> None:
+        """Let lanes of a stream go on where they stand: all of them, or some partitions."""
+        for number, each in self._kept.items():
+            lane = each.slice.lane
+            ours = lane.stream == stream and (partitions is None or lane.partition in partitions)
+            if ours and each.state is FailureState.OPEN:
+                self._kept[number] = replace(each, state=FailureState.RETRIED)
+
+
+def no_failure(number: int) -> str:
+    """What is said of a failure that is not there."""
+    return f"there is no failure {number}; 'headrace quarantine list' shows them"
+
+
+def why_stopped(failure: Failure, tenant: str) -> str:
+    """What is shown as the reason of a tenant's stream whose use case a failure stopped."""
+    lane, error = failure.slice.lane, failure.error
+    if tenant != lane.tenant:
+        return STOPPED_BY_ANOTHER
+    where = "" if error.offset is None else f" at offset {error.offset}"
+    who = f"use case stopped by {lane.stream}, partition {lane.partition}{where}"
+    return f"{who}: {error.code}: {error.message}"
+
+
+def cannot_skip(failure: Failure, position: Position | None) -> str:
+    """Why a failure cannot be skipped from where its lane is."""
+    now = None if position is None else position.next_offset
+    offset = failure.error.offset
+    what = failure.slice if offset is None else f"the record at offset {offset}"
+    return (
+        f"failure {failure.id}: lane {failure.slice.lane} reads next at {now}, from where {what} "
+        "cannot be skipped; retry it, or seek"
+    )
+
+
+def without_record(failure: Failure) -> Failure:
+    """The failure as a list shows it."""
+    bare = replace(failure.error, traceback="", raw_key=None, raw_value=None, raw_headers=())
+    return replace(failure, error=bare)

@@ -1,0 +1,99 @@
+"""API keys and the audit log in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.credentials import Change, Key
+from headrace.model.streams import State
+from headrace.testing.memory_store.data import Data
+
+
+class MemoryKeys:
+    """``headrace.ports.Keys`` in memory."""
+
+    def __init__(self, data: Data) -> None:
+        self._data = data
+
+    def add(self, key: Key) -> None:
+        """Keep a new key of nobody, or of a tenant that is there."""
+        with self._data.lock:
+            if key.tenant is not None:
+                tenant = self._data.tenants.get(key.tenant)
+                if tenant is None:
+                    raise UnknownName(f"there is no tenant {key.tenant}; add it first")
+                if tenant.state is State.REMOVED:
+                    raise ConfigError(f"tenant {key.tenant} was removed; add it again first")
+            if key.prefix in self._data.keys:
+                raise ConfigError(f"there is a key {key.prefix} already; make another one")
+            self._data.keys[key.prefix] = key
+
+    def find(self, prefix: str) -> Key | None:
+        """The key of this prefix, working or not."""
+        return self._data.keys.get(prefix)
+
+    def every(self, tenant: str | None = None) -> list[Key]:
+        """All keys, or those of one tenant, by time of creation."""
+        with self._data.lock:
+            found = [each for each in self._data.keys.values() if tenant in (None, each.tenant)]
+        return sorted(found, key=lambda each: (each.created_at_s, each.prefix))
+
+    def expire(self, prefix: str, at_s: float) -> None:
+        """Let a key end at ``at_s``, or sooner if it would by itself."""
+        with self._data.lock:
+            key = self._known(prefix)
+            if key.expires_at_s is None or key.expires_at_s > at_s:
+                self._data.keys[prefix] = replace(key, expires_at_s=at_s)
+
+    def revoke(self, prefix: str, at_s: float) -> None:
+        """End a key at once; one that was revoked stays as it is."""
+        with self._data.lock:
+            key = self._known(prefix)
+            if key.revoked_at_s is None:
+                self._data.keys[prefix] = replace(key, revoked_at_s=at_s)
+
+    def added_again_s(self, tenant: str) -> float | None:
+        """Since when a name is that of the tenant who has it now; None: since ever."""
+        known = self._data.tenants.get(tenant)
+        return None if known is None else known.added_again_s
+
+    def drop_of(self, tenant: str) -> None:
+        """Forget the keys of a tenant."""
+        for key in self.every(tenant):
+            del self._data.keys[key.prefix]
+
+    def _known(self, prefix: str) -> Key:
+        if prefix not in self._data.keys:
+            raise UnknownName(f"there is no key {prefix}; 'headrace keys list' shows them")
+        return self._data.keys[prefix]
+
+
+class MemoryAudit:
+    """``headrace.ports.Audit`` in memory."""
+
+    def __init__(self, data: Data) -> None:
+        self._data = data
+
+    def note(self, change: Change) -> None:
+        """Add a line, and drop the oldest beyond what is kept."""
+        with self._data.lock:
+            self._data.changes_total += 1
+            known = self._data.tenants.get(change.tenant or "")
+            generation = None if known is None else known.generation
+            line = replace(change.shortened(), id=self._data.changes_total, generation=generation)
+            self._data.changes.append(line)
+
+    def changes(
+        self, *, tenant: str | None = None, before: int | None = None, limit: int = 100
+    ) -> list[Change]:
+        """Newest first: of one tenant or of all, with ids below ``before``."""
+        with self._data.lock:
+            newest_first = list(reversed(self._data.changes))
+        found = [
+            each
+            for each in newest_first
+            if tenant in (None, each.tenant)
+            and (before is None or (each.id is not None and each.id < before))
+        ]
+        return found[:limit]

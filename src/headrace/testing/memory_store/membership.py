@@ -1,0 +1,138 @@
+"""Drivers, and what they hold, in memory.
+
+Who may do what is decided here, under one lock: a stream is held by one driver, and a driver is the
+last one of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from headrace.errors import Fenced
+from headrace.model.records import Answer, Peer
+from headrace.model.streams import State, StreamId
+from headrace.testing.memory_store.data import Data, alone
+
+
+class MemoryMembership:
+    """``headrace.ports.Membership`` in memory."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+
+    @alone
+    def join(self, driver: str, use_cases: Collection[str]) -> int:
+        """Be this driver from now on; return the number to beat with."""
+        self.data.changed()
+        number = self.data.revision
+        self.data.answers.pop(driver, None)
+        known = self.data.drivers.get(driver, Peer(driver, 0, 0, frozenset()))
+        self.data.drivers[driver] = Peer(driver, number, known.beats, frozenset(use_cases))
+        for wave, of in list(self.data.intents.values()):
+            if of is None:
+                self.data.intents[wave.id] = (wave, driver)
+        held = {
+            (each.holder, each.id.use_case)
+            for each in self.data.streams.values()
+            if each.state is not State.REMOVED
+        }
+        held |= {(of, wave.use_case) for wave, of in self.data.intents.values()}
+        for lost in {name for name, _ in held if name} - self.data.drivers.keys():
+            of_it = frozenset(use_case for name, use_case in held if name == lost)
+            self.data.drivers[lost] = Peer(lost, number, 0, of_it)
+        return number
+
+    @alone
+    def beat(self, driver: str, number: int) -> list[Peer]:
+        """Say that it lives; all drivers by name, or none if it was given up for dead."""
+        known = self.data.drivers.get(driver)
+        if known is None:
+            return []
+        if known.number != number:
+            raise Fenced(f"another driver named {driver} was started on this store")
+        self.data.drivers[driver] = replace(known, beats=known.beats + 1)
+        return [each for _, each in sorted(self.data.drivers.items())]
+
+    @alone
+    def adopt(self, heir: str, number: int, dead: Peer) -> bool:
+        """Hand everything of a dead driver to its heir; False if either is not as it was."""
+        known = self.data.drivers.get(dead.name)
+        self.data.changed()
+        if heir == dead.name or not self.data.is_still(heir, number):
+            return False
+        if known is None or (known.number, known.beats) != (dead.number, dead.beats):
+            return False
+        self._give(dead.name, heir)
+        for wave, of in list(self.data.intents.values()):
+            if of == dead.name:
+                self.data.intents[wave.id] = (wave, heir)
+        self._forget(dead.name)
+        return True
+
+    @alone
+    def release(self, driver: str, number: int, streams: Collection[StreamId]) -> None:
+        """Make streams of a driver free for others."""
+        self.data.changed()
+        if self.data.is_still(driver, number):
+            self._give(driver, None, streams)
+
+    @alone
+    def leave(self, driver: str, number: int) -> None:
+        """Give everything back and be gone, unless waves that it wrote down are unfinished."""
+        self.data.changed()
+        owes = any(of == driver for _, of in self.data.intents.values())
+        if self.data.is_still(driver, number) and not owes:
+            self._give(driver, None)
+            self._forget(driver)
+
+    @alone
+    def drivers(self) -> list[Peer]:
+        """All drivers, by name."""
+        return [each for _, each in sorted(self.data.drivers.items())]
+
+    @alone
+    def hold(
+        self,
+        streams: Collection[StreamId],
+        driver: str | None = None,
+        number: int | None = None,
+    ) -> dict[StreamId, int]:
+        """Take the streams that no other driver holds; return their new epochs."""
+        if driver and number is not None and not self.data.is_still(driver, number):
+            return {}
+        found = [self.data.stream(each) for each in sorted(set(streams))]
+        epochs = {}
+        for each in found:
+            if each.holder in (None, driver):
+                epoch = epochs[each.id] = each.epoch + 1
+                self.data.set_stream(each.id, epoch=epoch, holder=driver)
+                lanes = self.data.positions[each.id]
+                for partition, position in lanes.items():
+                    lanes[partition] = replace(position, epoch=epoch)
+        return epochs
+
+    @alone
+    def answer(self, driver: str, number: int, given: Collection[Answer]) -> bool:
+        """Let these be all that a driver says to deployments; False if it is not there."""
+        if not self.data.is_still(driver, number):
+            return False
+        self.data.answers[driver] = list(given)
+        return True
+
+    @alone
+    def answers(self) -> list[Answer]:
+        """What drivers say to deployments, by use case and driver."""
+        found = (each for given in self.data.answers.values() for each in given)
+        return sorted(found, key=lambda each: (each.use_case, each.driver))
+
+    def _give(
+        self, driver: str, to: str | None, streams: Collection[StreamId] | None = None
+    ) -> None:
+        for each in list(self.data.streams.values()):
+            if each.holder == driver and (streams is None or each.id in streams):
+                self.data.set_stream(each.id, holder=to)
+
+    def _forget(self, driver: str) -> None:
+        self.data.answers.pop(driver, None)
+        del self.data.drivers[driver]

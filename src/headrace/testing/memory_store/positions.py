@@ -1,0 +1,71 @@
+"""The compare-and-set in memory, and transactions for guests.
+
+A guest's transaction can keep rows of its own beside the moves, and both happen or neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headrace.model.records import Move
+from headrace.model.streams import LaneId, Position
+from headrace.ports import advance_groups
+from headrace.testing.memory_store.data import Data
+
+
+@dataclass(slots=True)
+class MemoryTransaction:
+    """What a guest writes in a transaction: kept if its block ends well, else undone."""
+
+    rows: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    before: dict[LaneId, Position] = field(default_factory=dict)
+
+    def insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows to a table, which is made by its first row."""
+        self.rows += [(table, each) for each in rows]
+
+
+class MemoryPositions:
+    """``headrace.ports.HostPositions`` in memory."""
+
+    def __init__(self, data: Data) -> None:
+        self._data = data
+
+    @contextmanager
+    def begin(self) -> Iterator[MemoryTransaction]:
+        """A transaction; nobody else does anything before it ends."""
+        with self._data.lock:
+            transaction = MemoryTransaction()
+            try:
+                yield transaction
+            except BaseException:
+                for lane, position in transaction.before.items():
+                    self._data.positions[lane.stream][lane.partition] = position
+                raise
+            for table, row in transaction.rows:
+                self._data.tables.setdefault(table, []).append(row)
+
+    def advance_in(self, connection: MemoryTransaction, moves: Sequence[Move]) -> list[bool]:
+        """Move positions in the guest's transaction."""
+        return [self._move(connection, each) for each in moves]
+
+    def advance(self, moves: Sequence[Move]) -> list[bool]:
+        """Move positions."""
+        with self.begin() as transaction:
+            return self.advance_in(transaction, moves)
+
+    def advance_groups(self, groups: Sequence[Sequence[Move]]) -> list[bool]:
+        """Move positions, those of a group all or none."""
+        return advance_groups(self, groups)
+
+    def _move(self, transaction: MemoryTransaction, move: Move) -> bool:
+        lanes = self._data.positions.get(move.lane.stream, {})
+        position = lanes.get(move.lane.partition)
+        if position is None or not self._data.matches(position, move):
+            return False
+        transaction.before.setdefault(move.lane, position)
+        lanes[move.lane.partition] = replace(position, next_offset=move.to_offset)
+        return True

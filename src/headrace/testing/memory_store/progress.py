@@ -1,0 +1,126 @@
+"""Where lanes are by decision, and the waves that were written down, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from headrace.errors import ConfigError
+from headrace.model.records import Failure, LaneStart, Move
+from headrace.model.streams import Position, Slice, State, StreamId
+from headrace.model.waves import Wave
+from headrace.ports import Finished
+from headrace.testing.memory_store import recorded
+from headrace.testing.memory_store.data import Data, alone
+from headrace.testing.memory_store.positions import MemoryPositions
+
+
+class MemoryProgress:
+    """``headrace.ports.Progress`` in memory."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+
+    @alone
+    def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
+        """Committed positions, of all streams or of some."""
+        wanted = self.data.streams if streams is None else set(streams)
+        for each in wanted:
+            self.data.stream(each)
+        return [
+            position
+            for stream in sorted(wanted)
+            for _, position in sorted(self.data.positions[stream].items())
+        ]
+
+    @alone
+    def start_lanes(self, starts: Collection[LaneStart]) -> None:
+        """Give lanes that have no position their first one, under their streams' epochs."""
+        for each in starts:
+            self.data.stream(each.stream)
+        for each in starts:
+            if self.data.stream(each.stream).topic_id not in (each.known_id, each.topic_id, None):
+                continue
+            self.data.set_stream(each.stream, topic_id=each.topic_id)
+            lanes = self.data.positions[each.stream]
+            self.data.put(each.stream, {p: at for p, at in each.offsets.items() if p not in lanes})
+
+    @alone
+    def seek(
+        self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None
+    ) -> None:
+        """Set positions, whatever they were, and the topic's id, or none."""
+        known = self.data.stream(stream)
+        if known.state is State.REMOVED:
+            raise ConfigError(f"stream {stream} was removed; add it again before you seek")
+        self.data.changed()
+        self._turn_to(stream, topic_id, known.epoch + 1)
+        self.data.failures.release(stream, set(offsets))
+        self.data.put(stream, offsets)
+
+    @alone
+    def skip_lost(
+        self,
+        stream: StreamId,
+        moves: Sequence[Move],
+        failures: Sequence[Failure],
+        topic_id: str,
+    ) -> int | None:
+        """Let lanes of a stream go on behind what the log no longer has: all of them or none."""
+        known, lanes = self.data.stream(stream), self.data.positions.get(stream, {})
+        places = [(lanes.get(each.lane.partition), each) for each in moves]
+        there = all(at is not None and self.data.matches(at, each) for at, each in places)
+        if known.state is State.REMOVED or not there:
+            return None
+        self.data.changed()
+        self._turn_to(stream, topic_id, known.epoch + 1)
+        self.data.put(stream, {each.lane.partition: each.to_offset for each in moves})
+        self.data.failures.release(stream, {each.lane.partition for each in moves})
+        for each in failures:
+            self.data.failures.note(each)
+        return known.epoch + 1
+
+    @alone
+    def record_intent(self, wave: Wave, driver: str | None = None) -> bool:
+        """Write the wave down, if its streams are held; the same wave twice is once."""
+        if driver is not None:
+            for piece in wave.slices:
+                stream = self.data.stream(piece.lane.stream)
+                if (stream.holder, stream.epoch) != (driver, piece.epoch):
+                    return False
+        known, _ = self.data.intents.setdefault(wave.id, (wave, driver))
+        assert known == wave, f"wave {wave.id} is written down with other slices"
+        return True
+
+    @alone
+    def finish_intent(
+        self,
+        wave_id: str,
+        moves: Sequence[Move],
+        driver: str | None = None,
+        *,
+        over: Collection[Slice] = (),
+        parts: Sequence[Wave] = (),
+    ) -> Finished:
+        """Move positions, and keep what is still to do of the wave."""
+        moved = MemoryPositions(self.data).advance(moves)
+        recorded.settle(self.data, wave_id, driver, over, parts)
+        names = {wave_id, *(part.id for part in parts)}
+        waves = self.data.intents.items()
+        return Finished(moved, [w for n, (w, of) in waves if n in names and driver in (None, of)])
+
+    @alone
+    def pending_intents(self, driver: str | None = None) -> list[Wave]:
+        """Waves written down and not finished, of one driver or of all; oldest first."""
+        return [wave for wave, of in self.data.intents.values() if driver in (None, of)]
+
+    def _turn_to(self, stream: StreamId, topic_id: str | None, epoch: int) -> None:
+        """Let a stream be of this topic, and all its lanes under this epoch.
+
+        What was recorded of another topic is forgotten.
+        """
+        was = self.data.stream(stream).topic_id
+        if None not in (was, topic_id) and was != topic_id:
+            recorded.forget(self.data, stream)
+        self.data.set_stream(stream, epoch=epoch, topic_id=topic_id)
+        lanes = self.data.positions.get(stream, {})
+        self.data.put(stream, {partition: at.next_offset for partition, at in lanes.items()})

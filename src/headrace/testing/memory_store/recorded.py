@@ -1,0 +1,70 @@
+"""What is left of the waves that were written down, after this or that happened to their lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.model.waves import Wave
+from headrace.testing.memory_store.data import Data
+
+
+def settle(
+    data: Data,
+    wave_id: str,
+    driver: str | None = None,
+    over: Collection[Slice] = (),
+    parts: Sequence[Wave] = (),
+) -> None:
+    """Keep of a wave what its lanes still wait for; see ``Progress.finish_intent``."""
+    known, of = data.intents.get(wave_id, (None, None))
+    if known is None or driver not in (None, of):
+        return
+    written = {piece.begin for piece in known.slices}
+    theirs = (part.only(lambda piece: piece.begin in written) for part in parts)
+    kept = [
+        part for part in theirs if part.bins and all(is_ours(data, each) for each in part.slices)
+    ]
+    parted = {piece.begin for part in kept for piece in part.slices}
+    nothing = {(*piece.begin, piece.epoch) for piece in over}
+    left = known.only(lambda piece: is_due(data, piece, nothing) and piece.begin not in parted)
+    data.intents[wave_id] = (left, of)
+    if not left.bins:
+        del data.intents[wave_id]
+    data.intents |= {part.id: (part, driver) for part in kept}
+
+
+def begin_anew(data: Data, stream: StreamId) -> None:
+    """Forget what was recorded of a stream that has no positions any more."""
+    for name, (wave, _) in list(data.intents.items()):
+        if any(piece.lane.stream == stream for piece in wave.slices):
+            settle(data, name)
+
+
+def forget(data: Data, stream: StreamId) -> None:
+    """Forget what was recorded of a stream: its offsets are of another topic from now on."""
+    left = {
+        name: (wave.only(lambda piece: piece.lane.stream != stream), of)
+        for name, (wave, of) in data.intents.items()
+    }
+    data.intents = {name: each for name, each in left.items() if each[0].bins}
+
+
+def is_ours(data: Data, piece: Slice) -> bool:
+    """Whether who names a slice has its lane, or nobody waits there any more."""
+    epoch = _epoch_at(data, piece)
+    return epoch is None or epoch == piece.epoch
+
+
+def is_due(data: Data, piece: Slice, nothing: set[tuple[LaneId, int, int]]) -> bool:
+    """Whether a lane waits for a slice, which is none of those that came to nothing."""
+    epoch = _epoch_at(data, piece)
+    return epoch is not None and (*piece.begin, epoch) not in nothing
+
+
+def _epoch_at(data: Data, piece: Slice) -> int | None:
+    """The epoch of its lane, if that stands where the slice begins."""
+    position = data.positions[piece.lane.stream].get(piece.lane.partition)
+    if position is None or position.next_offset != piece.from_offset:
+        return None
+    return position.epoch

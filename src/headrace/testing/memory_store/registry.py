@@ -1,0 +1,196 @@
+"""Tenants, streams and deployments in memory."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.records import Deployment
+from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
+from headrace.policies.stops import Status, changed
+from headrace.store.streams import one_line, topic_of
+from headrace.store.tenants import check, check_throttle, check_weight
+from headrace.testing.memory_store import recorded
+from headrace.testing.memory_store.data import Data, alone
+from headrace.testing.memory_store.keys import MemoryKeys
+
+
+class MemoryRegistry:
+    """``headrace.ports.Registry`` in memory."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+
+    @alone
+    def tenants(self) -> list[Tenant]:
+        """All tenants ever added, by name."""
+        return [each for _, each in sorted(self.data.tenants.items())]
+
+    @alone
+    def add_tenant(self, tenant: Tenant, *, at_s: float | None = None) -> None:
+        """Add a tenant, or a removed one anew, with its streams."""
+        check(tenant)
+        known = self.data.tenants.get(tenant.name)
+        if known is not None and known.state is not State.REMOVED:
+            raise ConfigError(f"tenant {tenant.name} is there already, {known.state}")
+        self.data.changed()
+        by_hand = {Stopper.OPERATOR} if tenant.state is State.SUSPENDED else set()
+        added = replace(tenant, stopped_by=frozenset(by_hand), generation=0, added_again_s=None)
+        if known is not None:
+            added_s = max(time.time() if at_s is None else at_s, self._told_until_s(tenant.name))
+            generation = self._forget_tenant(known)
+            added = replace(added, generation=generation, added_again_s=added_s)
+        self.data.tenants[tenant.name] = added
+        for each in self.data.deployments.values():
+            if each.all_tenants:
+                self._begin(StreamId(each.use_case, tenant.name), each.topic)
+
+    def _told_until_s(self, name: str) -> float:
+        told = self.data.told
+        with told.lock:
+            ours = (from_s for stream, _, from_s in told.points if stream.tenant == name)
+            return max((from_s + 1.0 for from_s in ours), default=0.0)
+
+    @alone
+    def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:
+        """Suspend, resume or remove a tenant."""
+        known = self.data.tenants.get(name)
+        before = Status(state, None, frozenset() if known is None else known.stopped_by)
+        left = changed(before, state, None, by, f"tenant {name}").stopped_by
+        self._set_tenant(name, removed_too=state is State.REMOVED, state=state, stopped_by=left)
+        if state is State.REMOVED:
+            for each in [each for each in self.data.streams if each.tenant == name]:
+                self.data.set_stream(each, state=state, stopped_by=frozenset())
+            MemoryKeys(self.data).drop_of(name)
+
+    @alone
+    def set_weight(self, name: str, weight: float) -> None:
+        """Set a tenant's weight."""
+        check_weight(name, weight)
+        self._set_tenant(name, weight=weight)
+
+    @alone
+    def set_throttle(self, name: str, throttle: Throttle) -> None:
+        """Set or lift a tenant's throttle."""
+        check_throttle(name, throttle)
+        self._set_tenant(name, throttle=throttle)
+
+    @alone
+    def change_tenant(self, before: Tenant, after: Tenant) -> bool:
+        """Set state, weight and throttle of a tenant together; False if it is not as before."""
+        assert before.name == after.name, "a tenant keeps its name"
+        check_weight(after.name, after.weight)
+        check_throttle(after.name, after.throttle)
+        self._set_tenant(after.name)
+        if self.data.tenants[after.name] != before:
+            return False
+        self._set_tenant(after.name, weight=after.weight, throttle=after.throttle)
+        if (after.state, after.stopped_by) != (before.state, before.stopped_by):
+            self.set_tenant_state(after.name, after.state)
+        return True
+
+    @alone
+    def streams(self) -> list[Stream]:
+        """All streams ever added, by use case and tenant."""
+        return [each for _, each in sorted(self.data.streams.items())]
+
+    @alone
+    def add_stream(self, stream: StreamId) -> None:
+        """Add one stream; a removed one starts afresh."""
+        tenant = self.data.tenants.get(stream.tenant)
+        deployment = self.data.deployments.get(stream.use_case)
+        known = self.data.streams.get(stream)
+        if tenant is None:
+            raise UnknownName(f"there is no tenant {stream.tenant}; add it first")
+        if deployment is None:
+            raise UnknownName(f"there is no use case {stream.use_case}; deploy it first")
+        if tenant.state is State.REMOVED:
+            raise ConfigError(f"tenant {stream.tenant} was removed; add the tenant again first")
+        if known is not None and known.state is not State.REMOVED:
+            raise ConfigError(f"stream {stream} is there already, {known.state}")
+        self.data.changed()
+        self._begin(stream, deployment.topic)
+
+    @alone
+    def set_stream_state(
+        self,
+        stream: StreamId,
+        state: State,
+        reason: str | None = None,
+        *,
+        by: Stopper = Stopper.OPERATOR,
+    ) -> None:
+        """Suspend, resume or remove one stream; to resume also retries what failed."""
+        known = self.data.stream(stream)
+        if known.state is State.REMOVED and state is not State.REMOVED:
+            raise ConfigError(f"stream {stream} was removed; add it again to start it afresh")
+        told = None if reason is None else one_line(reason)
+        before = Status(known.state, known.reason, known.stopped_by)
+        change = changed(before, state, told, by, f"stream {stream}")
+        self.data.changed()
+        self.data.set_stream(
+            stream, state=change.state, reason=change.reason, stopped_by=change.stopped_by
+        )
+        if change.state is State.ACTIVE:
+            self.data.failures.release(stream)
+
+    @alone
+    def deploy(
+        self, deployment: Deployment, *, anew: bool = False, over: Deployment | None = None
+    ) -> bool:
+        """Add or replace a use case; adds the streams of all tenants if it is for all."""
+        topic_of(deployment.topic, "tenant")
+        name = deployment.use_case
+        known = self.data.deployments.get(name)
+        if anew and known is not None:
+            return False
+        if over is not None and (known is None or known.revision != over.revision):
+            return False
+        if known is not None and known.topic != deployment.topic:
+            raise ConfigError(f"use case {name} reads {known.topic}; deploy it under another name")
+        self.data.changed()
+        self.data.deployments[name] = replace(deployment, revision=self.data.revision)
+        for tenant in self.data.tenants.values():
+            stream = StreamId(name, tenant.name)
+            lacking = tenant.state is not State.REMOVED and stream not in self.data.streams
+            if deployment.all_tenants and lacking:
+                self._begin(stream, deployment.topic)
+        return True
+
+    @alone
+    def deployments(self) -> list[Deployment]:
+        """Deployed use cases, by name."""
+        return [each for _, each in sorted(self.data.deployments.items())]
+
+    def _set_tenant(self, name: str, *, removed_too: bool = False, **values: Any) -> None:
+        known = self.data.tenants.get(name)
+        if known is None:
+            raise UnknownName(f"there is no tenant {name}; add it first")
+        if known.state is State.REMOVED and not removed_too:
+            raise ConfigError(f"tenant {name} was removed; add it again to start it afresh")
+        self.data.changed()
+        self.data.tenants[name] = replace(known, **values)
+
+    def _begin(self, stream: StreamId, template: str) -> None:
+        known = self.data.streams.get(stream)
+        first = self.data.tenants[stream.tenant].generation
+        epoch = first if known is None else max(known.epoch + 1, first)
+        topic = topic_of(template, stream.tenant)
+        self.data.streams[stream] = Stream(stream, topic, epoch=epoch)
+        self._empty(stream)
+
+    def _forget_tenant(self, known: Tenant) -> int:
+        """Leave nothing of an earlier tenant to the next of its name; the next's generation."""
+        streams = [each for each in self.data.streams.values() if each.id.tenant == known.name]
+        for each in streams:
+            self.data.set_stream(each.id, reason=None)
+            self._empty(each.id)
+        return max([known.generation, *(each.epoch for each in streams)]) + 1
+
+    def _empty(self, stream: StreamId) -> None:
+        """Let no position of a stream be, and nothing that was recorded of it."""
+        self.data.positions[stream] = {}
+        self.data.failures.release(stream)
+        recorded.begin_anew(self.data, stream)

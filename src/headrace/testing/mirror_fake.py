@@ -1,0 +1,49 @@
+"""A mirror of positions in memory, with accidents.
+
+That a slow or broken mirror disturbs nobody is tested without a broker. So the fake keeps what it
+was shown, and can be told to fail or to take its time. Nothing expires in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.errors import HeadraceError
+from headrace.ports import TopicPartition
+
+
+@dataclass(slots=True)
+class MemoryMirror:
+    """``headrace.ports.PositionsMirror`` in memory.
+
+    Attributes:
+        shown: next offsets by use case.
+        calls: everything it was ever told, in order.
+        troubles: errors that calls for a use case end with, as long as they are here.
+        free: cleared, every call waits until it is set.
+        missing: partitions that are not there.
+    """
+
+    shown: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    calls: list[tuple[str, dict[TopicPartition, int]]] = field(default_factory=list)
+    troubles: dict[str, HeadraceError] = field(default_factory=dict)
+    free: threading.Event = field(default_factory=threading.Event)
+    missing: set[TopicPartition] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Begin in good health."""
+        self.free.set()
+
+    def show(self, use_case: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Show these next offsets, or fail as told."""
+        self.free.wait()
+        self.calls.append((use_case, dict(offsets)))
+        if use_case in self.troubles:
+            raise self.troubles[use_case]
+        there = {name: offset for name, offset in offsets.items() if name not in self.missing}
+        self.shown.setdefault(use_case, {}).update(there)
+
+    def close(self) -> None:
+        """Nothing to give up."""

@@ -1,0 +1,91 @@
+"""What drivers tell, kept in dictionaries; a part of the store in memory.
+
+The same policy says what is merged and dropped as in a database, so a test of what a console shows
+needs none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from headrace.model.statistics import Point, Report
+from headrace.model.streams import StreamId
+from headrace.telemetry.history import (
+    OLD_SPAN_S,
+    dropped_before_s,
+    old_before_s,
+    shortest,
+    thinned,
+)
+
+
+@dataclass(slots=True)
+class Told:
+    """Everything that was told."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    reports: dict[str, Report] = field(default_factory=dict)
+    #: by stream, span and beginning
+    points: dict[tuple[StreamId, float, float], Point] = field(default_factory=dict)
+
+
+class MemoryStatistics:
+    """``headrace.ports.Statistics`` in memory."""
+
+    def __init__(self, told: Told | None = None) -> None:
+        self._told = told or Told()
+
+    def publish(self, report: Report) -> None:
+        """Replace what this driver told before."""
+        with self._told.lock:
+            self._told.reports[report.driver] = report
+
+    def reports(self) -> list[Report]:
+        """The latest report of each driver, by name."""
+        with self._told.lock:
+            return [each for _, each in sorted(self._told.reports.items())]
+
+    def forget(self, driver: str) -> None:
+        """Drop the report of a driver that has left."""
+        with self._told.lock:
+            self._told.reports.pop(driver, None)
+
+    def keep(self, points: Collection[Point]) -> None:
+        """Add history; a point of the same stream, beginning and span is replaced."""
+        with self._told.lock:
+            for each in points:
+                self._told.points[each.stream, each.span_s, each.from_s] = each
+
+    def history(
+        self, streams: Collection[StreamId] | None, from_s: float, until_s: float
+    ) -> list[Point]:
+        """Points that begin in ``[from_s, until_s)``, by stream and time."""
+        with self._told.lock:
+            return shortest(
+                each
+                for each in self._told.points.values()
+                if from_s <= each.from_s < until_s and (streams is None or each.stream in streams)
+            )
+
+    def thin(self, now_s: float) -> None:
+        """Merge what is older into longer spans and drop what is too old."""
+        with self._told.lock:
+            points = self._told.points
+            fresh = [
+                each
+                for each in points.values()
+                if each.span_s < OLD_SPAN_S and each.from_s < old_before_s(now_s)
+            ]
+            long = [each for each in points.values() if each.span_s >= OLD_SPAN_S]
+            for each in fresh:
+                del points[each.stream, each.span_s, each.from_s]
+            self.keep(thinned([*fresh, *long]))
+            too_old_s = dropped_before_s(now_s)
+            for key in [key for key, each in points.items() if each.from_s < too_old_s]:
+                del points[key]
+            for name in [
+                name for name, each in self._told.reports.items() if each.at_s < too_old_s
+            ]:
+                del self._told.reports[name]

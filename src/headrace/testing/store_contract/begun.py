@@ -1,0 +1,58 @@
+"""What the suites of a store begin with: a use case, two tenants, and a failure."""
+
+from __future__ import annotations
+
+from headrace.model.receipts import SliceError
+from headrace.model.records import Deployment, Failure, FailureState, LaneStart
+from headrace.model.streams import LaneId, Slice, StreamId, Tenant
+from headrace.ports import Store
+
+SCORE = Deployment("score", "cases/score.py", "ab12", "{tenant}.visits")
+ACME = StreamId("score", "acme")
+BOLT = StreamId("score", "bolt")
+
+
+def lane(partition: int, stream: StreamId = ACME) -> LaneId:
+    """A lane, of acme's stream unless said otherwise."""
+    return LaneId(*stream, partition)
+
+
+def offsets(store: Store, stream: StreamId = ACME) -> dict[int, int]:
+    """Where each partition of a stream is."""
+    return {
+        each.lane.partition: each.next_offset for each in store.progress.load_positions([stream])
+    }
+
+
+def started(store: Store, *at: int) -> int:
+    """A store with the streams of acme and bolt, held once; acme's lanes stand at ``at``."""
+    store.registry.deploy(SCORE)
+    store.registry.add_tenant(Tenant("acme"))
+    store.registry.add_tenant(Tenant("bolt"))
+    store.progress.start_lanes([LaneStart(ACME, "id-1", dict(enumerate(at)))])
+    return store.membership.hold([ACME])[ACME]
+
+
+def failed(
+    partition: int = 0,
+    at: int = 3,
+    until: int = 9,
+    *,
+    stream: StreamId = ACME,
+    names_record: bool = True,
+) -> Failure:
+    """A failure at ``at``: its lane stopped there, or with a record named at most one before."""
+    begins = max(0, at - 1) if names_record else at
+    piece = Slice(lane(partition, stream), "t", begins, until, 1)
+    error = SliceError(False, "HandlerError", "no JSON", offset=at if names_record else None)
+    return Failure(piece, error, 1.0)
+
+
+def still_open(store: Store, stream: StreamId | None = None) -> list[int | None]:
+    """Ids of open failures, of all streams or of one."""
+    return [each.id for each in store.failures.every(stream, only_open=True)]
+
+
+def state_of(store: Store, number: int) -> FailureState:
+    """What became of a failure."""
+    return store.failures.one(number).state

@@ -1,0 +1,160 @@
+"""What every store must do with tenants of one name after each other, as tests; for ``Registry``.
+
+A name is given to another customer once its tenant was removed. Nothing of the earlier one may come
+to the later one, not even what a driver that has yet to hear of it still keeps.
+"""
+
+# A test's name is its sentence.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from headrace.errors import UnknownName
+from headrace.model.credentials import Change
+from headrace.model.records import Failure, FailureState, LaneStart
+from headrace.model.statistics import Point, Spread
+from headrace.model.streams import State, StreamId, Tenant
+from headrace.ports import Store
+from headrace.testing.store_contract.begun import ACME, BOLT, SCORE, failed, offsets, started
+
+SOME = StreamId("some", "acme")
+
+
+def _of(failure: Failure, epoch: int) -> Failure:
+    return replace(failure, slice=replace(failure.slice, epoch=epoch))
+
+
+def _acme(store: Store) -> Tenant:
+    return next(each for each in store.registry.tenants() if each.name == "acme")
+
+
+def _epoch(store: Store, stream: StreamId = ACME) -> int:
+    return next(each.epoch for each in store.registry.streams() if each.id == stream)
+
+
+def _added_again(store: Store, at_s: float = 50.5) -> Tenant:
+    store.registry.set_tenant_state("acme", State.REMOVED)
+    store.registry.add_tenant(Tenant("acme"), at_s=at_s)
+    return _acme(store)
+
+
+class TestGenerations:
+    """The promises about generations."""
+
+    def test_the_first_tenant_of_a_name_is_of_generation_0(self, store: Store) -> None:
+        started(store, 0)
+        assert (_acme(store).generation, _acme(store).added_again_s) == (0, None)
+        assert store.keys.added_again_s("acme") is None
+        assert store.keys.added_again_s("nobody") is None
+
+    def test_history_is_the_earlier_tenants_also_if_the_clock_was_set_back(
+        self, store: Store
+    ) -> None:
+        started(store, 0)
+        store.statistics.keep([Point(ACME, 3600.0, 60.0, 4, 2.0, 8, 120, 1.0, Spread())])
+        store.statistics.keep([Point(BOLT, 7200.0, 60.0, 4, 2.0, 8, 120, 1.0, Spread())])
+        assert _added_again(store, 60.0).added_again_s == 3601.0
+        assert store.keys.added_again_s("acme") == 3601.0
+
+    def test_a_tenant_added_again_has_a_generation_above_all_epochs_of_its_name(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        epoch = started(store, 0)
+        again = _added_again(store)
+        assert again.generation > epoch
+        assert again.added_again_s == 50.5
+        assert _epoch(store) >= again.generation
+        third = _added_again(store, at_s=70.25)
+        assert third.generation > again.generation
+        other = open_again()
+        assert other.registry.tenants() == store.registry.tenants()
+        assert other.keys.added_again_s("acme") == 70.25
+        other.close()
+
+    def test_when_it_was_added_again_is_now_if_nobody_says(self, store: Store) -> None:
+        store.registry.add_tenant(Tenant("acme"))
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        before_s = time.time()
+        store.registry.add_tenant(Tenant("acme"))
+        assert before_s <= (_acme(store).added_again_s or 0.0) <= time.time()
+
+    def test_a_stream_that_begins_later_has_no_epoch_of_an_earlier_tenant(
+        self, store: Store
+    ) -> None:
+        started(store, 0)
+        store.registry.deploy(replace(SCORE, use_case="some", all_tenants=False))
+        store.registry.add_stream(SOME)
+        generation = _added_again(store).generation
+        store.registry.add_stream(SOME)
+        store.registry.deploy(replace(SCORE, use_case="late"))
+        assert _epoch(store, SOME) >= generation
+        assert _epoch(store, StreamId("late", "acme")) >= generation
+
+    def test_a_stream_added_again_is_of_the_same_tenant(self, store: Store) -> None:
+        started(store, 0)
+        number = store.failures.keep(failed())
+        store.registry.set_stream_state(ACME, State.REMOVED)
+        store.registry.add_stream(ACME)
+        assert _acme(store).generation == 0
+        assert [each.id for each in store.failures.every(ACME, current=True)] == [number]
+
+    def test_failures_of_an_earlier_tenant_are_not_the_later_ones(self, store: Store) -> None:
+        epoch = started(store, 0)
+        number, other = store.failures.keep(failed()), store.failures.keep(failed(stream=BOLT))
+        _added_again(store)
+        assert [each.id for each in store.failures.every()] == [number, other], (
+            "operators see them all"
+        )
+        assert store.failures.one(number).slice.epoch == epoch
+        assert [each.id for each in store.failures.every(current=True)] == [other]
+        assert store.failures.every(ACME, current=True) == []
+        with pytest.raises(UnknownName, match=f"no failure {number}"):
+            store.failures.one(number, "acme")
+        own = store.failures.keep(_of(failed(), _epoch(store)))
+        assert [each.id for each in store.failures.every(ACME, current=True)] == [own]
+        assert store.failures.one(own, "acme").id == own
+
+    @pytest.mark.parametrize("stop_use_case", [False, True])
+    def test_what_a_driver_still_keeps_of_an_earlier_tenant_stops_nothing(
+        self, store: Store, stop_use_case: bool
+    ) -> None:
+        epoch = started(store, 0)
+        _added_again(store)
+        number = store.failures.keep(_of(failed(), epoch), stop_use_case=stop_use_case)
+        assert store.failures.one(number).state is FailureState.RETRIED
+        assert store.failures.every(only_open=True) == []
+        assert {each.state for each in store.registry.streams()} == {State.ACTIVE}
+        assert store.failures.every(ACME, current=True) == []
+        with pytest.raises(UnknownName, match=r"no stream acme/none; .*streams list"):
+            store.failures.keep(_of(failed(stream=StreamId("none", "acme")), epoch))
+
+    def test_a_stream_that_does_not_begin_anew_tells_nothing_either(self, store: Store) -> None:
+        started(store, 0)
+        store.registry.deploy(replace(SCORE, use_case="some", all_tenants=False))
+        store.registry.add_stream(SOME)
+        store.progress.start_lanes([LaneStart(SOME, "id", {0: 7})])
+        store.failures.keep(failed(stream=SOME))
+        store.registry.set_stream_state(SOME, State.SUSPENDED, "acme sent rubbish")
+        _added_again(store)
+        (left,) = (each for each in store.registry.streams() if each.id == SOME)
+        assert (left.state, left.reason) == (State.REMOVED, None)
+        assert offsets(store, SOME) == {}
+        assert store.failures.every(only_open=True) == []
+
+    def test_lines_of_the_audit_log_have_the_generation_of_their_tenant(self, store: Store) -> None:
+        store.registry.add_tenant(Tenant("acme"))
+        generations = []
+        for tenant in ("acme", "nobody", "\x00", None):
+            store.audit.note(Change(1.0, "key:1", "PUT /", tenant, 200))
+            generations.append(store.audit.changes(limit=1)[0].generation)
+        assert generations == [0, None, None, None]
+        generation = _added_again(store).generation
+        store.audit.note(Change(2.0, "key:1", "PUT /", "acme", 200))
+        found = [each.generation for each in store.audit.changes(tenant="acme")]
+        assert found == [generation, 0]

@@ -1,0 +1,219 @@
+"""What every store must do about waves that are written down, as tests; for ``Progress``."""
+
+# The names of the tests are the promises.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from headrace.model.records import LaneStart, Move
+from headrace.model.streams import Guarantee, LaneId, Order, Slice, State, Tenant
+from headrace.model.waves import Bin, Terms, Wave
+from headrace.ports import Store
+from headrace.testing.store_contract.begun import ACME, BOLT, lane, offsets, started
+
+
+def _wave(name: str, *slices: Slice) -> Wave:
+    """A wave with a bin for each slice."""
+    return Wave(name, "score", tuple(Bin((each,), 1.0, str(each.lane)) for each in slices), 1.0)
+
+
+def _slice(of: LaneId, epoch: int, begin: int = 0) -> Slice:
+    return Slice(of, f"{of.tenant}.visits", begin, begin + 5, epoch)
+
+
+def _both(store: Store, driver: str) -> tuple[Slice, Slice]:
+    """A slice of acme and one of bolt, both held by a driver."""
+    started(store, 0)
+    store.progress.start_lanes([LaneStart(BOLT, "id-1", {0: 0})])
+    epochs = store.membership.hold([ACME, BOLT], driver)
+    return _slice(lane(0), epochs[ACME]), _slice(lane(0, BOLT), epochs[BOLT])
+
+
+def _done(piece: Slice) -> Move:
+    return Move(piece.lane, piece.from_offset, piece.until_offset, piece.epoch)
+
+
+class TestIntents:
+    """The promises of recorded waves."""
+
+    def test_an_intent_comes_back_equal_and_oldest_first(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        slices = (
+            Slice(lane(0), "acme.visits", 2**40, 2**40 + 3, 4, more=True),
+            Slice(lane(1), "ü\0", 0, 0, 0),
+        )
+        bins = (Bin(slices, 0.1 + 0.2), Bin((), float("inf")))
+        terms = Terms(Guarantee.EXACTLY_ONCE, Order.STREAM, "slice", "Files('ü')", True)
+        waves = [Wave("w2", "score", bins, 1 / 3, terms), Wave("w1", "score", (), 0.0)]
+        for wave in waves:
+            store.progress.record_intent(wave)
+        again = open_again()
+        assert again.progress.pending_intents() == waves
+        again.close()
+
+    def test_writing_an_intent_down_twice_is_once(self, store: Store) -> None:
+        wave = _wave("w1")
+        store.progress.record_intent(wave)
+        store.progress.record_intent(wave)
+        assert store.progress.pending_intents() == [wave]
+
+    def test_only_who_holds_the_streams_of_a_wave_can_write_it_down(self, store: Store) -> None:
+        old = started(store, 0)
+        epoch = store.membership.hold([ACME], "d1")[ACME]
+        assert not store.progress.record_intent(_wave("w1", _slice(lane(0), epoch)), "d2")
+        assert not store.progress.record_intent(_wave("w2", _slice(lane(0), old)), "d1")
+        assert store.progress.pending_intents() == []
+        wave = _wave("w3", _slice(lane(0), epoch))
+        assert store.progress.record_intent(wave, "d1")
+        assert store.progress.pending_intents("d1") == [wave]
+
+    def test_finishing_moves_what_matches_and_forgets_the_intent(self, store: Store) -> None:
+        epoch = started(store, 0, 0)
+        slices = [_slice(lane(number), epoch) for number in (0, 1)]
+        store.progress.record_intent(_wave("w1", *slices))
+        assert store.progress.finish_intent("w1", [_done(each) for each in slices]) == (
+            [True, True],
+            [],
+        )
+        assert store.progress.pending_intents() == []
+        assert store.progress.finish_intent("w1", [Move(lane(1), 5, 6, epoch)]) == ([True], [])
+        assert offsets(store) == {0: 5, 1: 6}
+
+    def test_what_did_not_move_stays_written_down(self, store: Store) -> None:
+        epoch = started(store, 0, 0)
+        first, second = (_slice(lane(number), epoch) for number in (0, 1))
+        store.progress.record_intent(_wave("w1", first, second))
+        left = [_wave("w1", second)]
+        assert store.progress.finish_intent("w1", [_done(first)]) == ([True], left)
+        assert store.progress.pending_intents() == left
+        refused = [Move(lane(1), 3, 5, epoch)]
+        assert store.progress.finish_intent("w1", refused) == ([False], left)
+        assert store.progress.pending_intents() == left
+
+    def test_a_lane_that_somebody_moved_is_done_with(self, store: Store) -> None:
+        epoch = started(store, 0, 0)
+        first, second = (_slice(lane(number), epoch) for number in (0, 1))
+        store.progress.record_intent(_wave("w1", first, second))
+        store.progress.seek(ACME, {0: 3, 1: 0})
+        assert store.progress.finish_intent("w1", [_done(first)]) == (
+            [False],
+            [_wave("w1", second)],
+        )
+
+    def test_the_same_call_again_moves_nothing_and_tells_the_same(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", acme, bolt), "d1")
+        part = _wave("w1.a", bolt)
+        for moved in ([True], [False]):
+            told = store.progress.finish_intent("w1", [_done(acme)], "d1", parts=[part])
+            assert told == (moved, [part])
+            assert store.progress.pending_intents("d1") == [part]
+
+    def test_the_same_division_again_tells_the_same_also_if_something_is_left(
+        self, store: Store
+    ) -> None:
+        acme, bolt = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", acme, bolt), "d1")
+        part = _wave("w1.a", bolt)
+        for _ in range(2):
+            left = [_wave("w1", acme), part]
+            assert store.progress.finish_intent("w1", [], "d1", parts=[part]) == ([], left)
+            assert store.progress.pending_intents("d1") == left
+
+    def test_a_stream_that_begins_anew_owes_nothing_of_what_was_recorded_before(
+        self, store: Store
+    ) -> None:
+        acme, bolt = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", acme), "d1")
+        store.progress.record_intent(_wave("w2", acme, bolt), "d1")
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        assert len(store.progress.pending_intents()) == 2
+        store.registry.add_tenant(Tenant("acme"))
+        assert store.progress.pending_intents("d1") == [_wave("w2", bolt)]
+        store.registry.set_stream_state(BOLT, State.REMOVED)
+        store.registry.add_stream(BOLT)
+        assert store.progress.pending_intents() == []
+
+    @pytest.mark.parametrize("way", ["skip", "seek"])
+    def test_a_stream_in_another_topic_owes_nothing_of_what_was_recorded_before(
+        self, store: Store, way: str
+    ) -> None:
+        first, other = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", first, other), "d1")
+        if way == "skip":
+            stays = Move(first.lane, first.from_offset, first.from_offset, first.epoch)
+            assert store.progress.skip_lost(ACME, [stays], [], "id-2") is not None
+        else:
+            store.progress.seek(ACME, {0: first.from_offset}, "id-2")
+        (left,) = store.progress.pending_intents("d1")
+        assert list(left.slices) == [other]
+
+    def test_what_came_to_nothing_is_forgotten_by_who_has_the_stream(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        wave = _wave("w1", acme, bolt)
+        store.progress.record_intent(wave, "d1")
+        # The first one was replaced: its successor has the streams, under the same name.
+        store.membership.hold([ACME], "d1")
+        assert store.progress.finish_intent("w1", [], "d1", over=[acme]) == ([], [wave])
+        assert store.progress.finish_intent("w1", [], "d1", over=[bolt]) == (
+            [],
+            [_wave("w1", acme)],
+        )
+
+    def test_a_wave_is_divided_by_who_has_the_streams(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        wave = _wave("w1", acme, bolt)
+        store.progress.record_intent(wave, "d1")
+        store.membership.hold([ACME], "d1")
+        assert store.progress.finish_intent("w1", [], "d1", parts=[_wave("w1.a", acme)]) == (
+            [],
+            [wave],
+        )
+        part, rest = _wave("w1.b", bolt), _wave("w1", acme)
+        assert store.progress.finish_intent("w1", [], "d1", parts=[part]) == ([], [rest, part])
+
+    @pytest.mark.parametrize("way", ["another topic", "added again"])
+    def test_parts_bring_nothing_back_that_was_forgotten(self, store: Store, way: str) -> None:
+        acme, bolt = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", acme, bolt), "d1")
+        if way == "another topic":
+            store.progress.seek(ACME, {0: acme.from_offset}, "id-2")
+        else:
+            store.registry.set_stream_state(ACME, State.REMOVED)
+            store.registry.add_stream(ACME)
+        left = _wave("w1.b", bolt)
+        for parts in ([_wave("w1.a", acme), left], [_wave("w1.b", acme, bolt)]):
+            assert store.progress.finish_intent("w1", [], "d1", parts=parts) == ([], [left])
+            assert store.progress.pending_intents() == [left]
+
+    def test_parts_take_over_what_they_have_and_no_more(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", acme, bolt), "d1")
+        part, rest = _wave("w1.a", acme), _wave("w1", bolt)
+        assert store.progress.finish_intent("w1", [], "d1", parts=[part]) == ([], [rest, part])
+        assert store.progress.pending_intents("d1") == [rest, part]
+        assert store.progress.finish_intent("w1.a", [_done(acme)], "d1") == ([True], [])
+        assert store.progress.pending_intents("d1") == [rest]
+
+    def test_what_is_left_of_a_stream_that_began_afresh_is_forgotten(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        store.progress.record_intent(_wave("w1", acme, bolt), "d1")
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        store.registry.add_tenant(Tenant("acme"))
+        assert store.progress.finish_intent("w1", [], "d1") == ([], [_wave("w1", bolt)])
+
+    def test_an_intent_is_finished_by_its_driver_alone(self, store: Store) -> None:
+        acme, bolt = _both(store, "d1")
+        wave = _wave("w1", acme, bolt)
+        store.progress.record_intent(wave, "d1")
+        part = _wave("w1.a", bolt)
+        told = store.progress.finish_intent("w1", [], "d2", over=[acme], parts=[part])
+        assert told == ([], [])
+        assert store.progress.pending_intents() == [wave]
+        store.progress.finish_intent("w1", [], "d1", over=[acme, bolt])
+        assert store.progress.pending_intents() == []

@@ -1,0 +1,139 @@
+"""What every store must do about API keys and the audit log, as tests; for ``Keys``.
+
+Keys open doors, so what counts here is when one stops to work: revoked, expired, or gone with its
+tenant.
+"""
+
+# A test's name is its sentence.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.credentials import Change, Key, Role
+from headrace.model.streams import State, Tenant
+from headrace.ports import Store
+
+OPERATOR = Key("0peratr1", b"\x00\xff" * 16, Role.OPERATOR, None, "Ada's laptop", 20.5)
+SENDER = Key("sender01", b"\x01" * 32, Role.SENDER, "acme", "shop\x00\ud800", 10.25, 99.5)
+CHANGE = Change(7.5, "key:0peratr1", "PUT /v1/tenants/acme", "acme", 200, '{"weight": 2}')
+
+
+class TestKeys:
+    """The promises about keys."""
+
+    def test_a_key_comes_back_as_it_was_added(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        store.registry.add_tenant(Tenant("acme"))
+        for each in (OPERATOR, SENDER):
+            store.keys.add(each)
+        again = open_again()
+        assert again.keys.find("sender01") == SENDER
+        assert again.keys.every() == [SENDER, OPERATOR]
+        assert again.keys.every("acme") == [SENDER]
+        assert again.keys.every("bolt") == []
+        again.close()
+
+    def test_a_prefix_that_nobody_has_is_nothing(self, store: Store) -> None:
+        store.keys.add(OPERATOR)
+        for prefix in ("", "0peratr2", "0PERATR1", "0peratr%"):
+            assert store.keys.find(prefix) is None
+
+    def test_a_prefix_is_taken_once(self, store: Store) -> None:
+        store.keys.add(OPERATOR)
+        with pytest.raises(ConfigError, match="there is a key 0peratr1 already"):
+            store.keys.add(replace(OPERATOR, digest=b"other"))
+        assert store.keys.find("0peratr1") == OPERATOR
+
+    def test_only_a_tenant_that_is_there_is_given_a_key(self, store: Store) -> None:
+        with pytest.raises(UnknownName, match="no tenant acme"):
+            store.keys.add(SENDER)
+        store.registry.add_tenant(Tenant("acme"))
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        with pytest.raises(ConfigError, match="acme was removed"):
+            store.keys.add(SENDER)
+        assert store.keys.every() == []
+
+    def test_a_key_does_not_outlive_its_tenant(self, store: Store) -> None:
+        for name in ("acme", "bolt", "core"):
+            store.registry.add_tenant(Tenant(name))
+            store.keys.add(replace(SENDER, prefix=f"{name}0000", tenant=name))
+        store.keys.add(OPERATOR)
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        store.registry.change_tenant(Tenant("bolt"), Tenant("bolt", State.REMOVED))
+        store.registry.set_tenant_state("core", State.SUSPENDED)
+        assert [each.prefix for each in store.keys.every()] == ["core0000", "0peratr1"]
+        store.registry.add_tenant(Tenant("acme"))
+        assert store.keys.every("acme") == []
+
+    def test_a_key_that_expires_does_so_at_the_earlier_time(self, store: Store) -> None:
+        store.keys.add(OPERATOR)
+        for at_s, then in ((50.5, 50.5), (60.0, 50.5), (40.0, 40.0)):
+            store.keys.expire("0peratr1", at_s)
+            assert store.keys.find("0peratr1") == replace(OPERATOR, expires_at_s=then)
+
+    def test_a_key_is_revoked_once(self, store: Store) -> None:
+        store.keys.add(OPERATOR)
+        store.keys.revoke("0peratr1", 30.0)
+        store.keys.revoke("0peratr1", 40.0)
+        revoked = store.keys.find("0peratr1")
+        assert revoked == replace(OPERATOR, revoked_at_s=30.0)
+        assert store.keys.every() == [revoked]
+
+    def test_a_key_that_is_not_there_is_told(self, store: Store) -> None:
+        for end in (store.keys.expire, store.keys.revoke):
+            with pytest.raises(UnknownName, match="no key nobody00"):
+                end("nobody00", 1.0)
+
+    def test_a_key_is_nothing_that_drivers_look_for(self, store: Store) -> None:
+        before = store.revision()
+        store.keys.add(OPERATOR)
+        store.keys.revoke("0peratr1", 30.0)
+        assert store.revision() == before
+
+
+class TestAudit:
+    """The promises about the audit log."""
+
+    def test_changes_come_newest_first_as_they_were_noted(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        odd = replace(CHANGE, who="jwt:\x00\ud800", tenant="\x00no such", detail="")
+        for each in (CHANGE, replace(CHANGE, tenant=None, status=403), odd):
+            store.audit.note(each)
+        again = open_again()
+        found = again.audit.changes()
+        again.close()
+        assert [replace(each, id=None) for each in found] == [
+            odd,
+            replace(CHANGE, tenant=None, status=403),
+            CHANGE,
+        ]
+        assert store.audit.changes(tenant="\x00no such") == found[:1]
+
+    def test_pages_go_on_below_the_last_id(self, store: Store) -> None:
+        for at_s in range(7):
+            tenant = "acme" if at_s % 2 else "bolt"
+            store.audit.note(replace(CHANGE, at_s=float(at_s), tenant=tenant))
+        first = store.audit.changes(limit=3)
+        store.audit.note(CHANGE)
+        second = store.audit.changes(limit=3, before=first[-1].id)
+        assert [each.at_s for each in first + second] == [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+        ids = [each.id or 0 for each in store.audit.changes()]
+        assert ids == sorted(set(ids), reverse=True)
+        of_acme = store.audit.changes(tenant="acme", before=ids[2], limit=2)
+        assert [each.at_s for each in of_acme] == [3.0, 1.0]
+
+    def test_what_callers_make_long_is_cut(self, store: Store) -> None:
+        long = "x" * 100_000
+        store.audit.note(Change(1.0, long, long, long, 404, long))
+        found = store.audit.changes()[0]
+        texts = (found.who, found.action, found.tenant or "", found.detail)
+        assert [len(each) for each in texts] == [200, 500, 200, 4000]
+        assert all(each.endswith("…") for each in texts)

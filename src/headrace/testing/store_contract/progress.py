@@ -1,0 +1,171 @@
+"""What every store must do when lanes are sent somewhere by decision, as tests; for ``Progress``.
+
+To go on behind what Kafka lost moves several lanes and says so, and both or neither must be there
+after.
+"""
+
+# A test's name is its sentence.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.receipts import SliceError
+from headrace.model.records import Failure, FailureState, LaneStart, Move
+from headrace.model.streams import Position, Slice, State, StreamId
+from headrace.ports import Store
+from headrace.testing.store_contract.begun import ACME, BOLT, failed, lane, offsets, started
+
+
+def _note(partition: int, from_offset: int, until_offset: int) -> Failure:
+    piece = Slice(lane(partition), "acme.visits", from_offset, until_offset, 1)
+    error = SliceError(False, "OffsetOutOfRange", f"lost {from_offset} to {until_offset - 1}")
+    return Failure(piece, error, 7.5, attempts=0, state=FailureState.SKIPPED)
+
+
+class TestProgress:
+    """The promises about where lanes begin and go on."""
+
+    def test_lanes_start_once_under_the_streams_epoch(self, store: Store) -> None:
+        epoch = started(store, 7)
+        store.progress.start_lanes([LaneStart(ACME, "id-1", {0: 0, 1: 4})])
+        assert store.progress.load_positions() == [
+            Position(lane(0), 7, epoch),
+            Position(lane(1), 4, epoch),
+        ]
+        assert store.registry.streams()[0].topic_id == "id-1"
+
+    def test_lanes_of_a_topic_that_is_no_more_are_not_started(self, store: Store) -> None:
+        epoch = started(store, 7) + 1  # a seek raises it
+        store.progress.seek(ACME, {0: 2}, "id-2")
+        store.progress.start_lanes([LaneStart(ACME, "id-1", {0: 0, 1: 4})])
+        assert store.progress.load_positions() == [Position(lane(0), 2, epoch)]
+        assert store.registry.streams()[0].topic_id == "id-2"
+        store.progress.start_lanes([LaneStart(ACME, "id-3", {1: 4}, known_id="id-2")])
+        assert store.progress.load_positions()[1:] == [Position(lane(1), 4, epoch)]
+        assert store.registry.streams()[0].topic_id == "id-3"
+
+    def test_a_seek_sets_any_lane_under_a_new_epoch(self, store: Store) -> None:
+        epoch = started(store, 7)
+        store.progress.seek(ACME, {0: 2, 3: 11})
+        raised = store.registry.streams()[0].epoch
+        assert raised > epoch
+        assert store.progress.load_positions() == [
+            Position(lane(0), 2, raised),
+            Position(lane(3), 11, raised),
+        ]
+
+    @pytest.mark.parametrize("to", [2, 7])
+    def test_after_a_seek_what_was_in_flight_does_not_commit_wherever_it_begins(
+        self, store: Store, to: int
+    ) -> None:
+        epoch = started(store, 7, 7)
+        store.progress.seek(ACME, {0: to})
+        moves = [Move(lane(p), begin, 9, epoch) for p, begin in ((0, 7), (0, to), (1, 7))]
+        assert store.positions.advance(moves) == [False] * 3
+        assert offsets(store) == {0: to, 1: 7}
+
+    def test_who_held_a_stream_that_was_sought_takes_it_anew(self, store: Store) -> None:
+        started(store, 7)
+        store.membership.hold([ACME], "d1")
+        store.progress.seek(ACME, {0: 2})
+        assert store.registry.streams()[0].holder == "d1"
+        assert store.membership.hold([ACME], "d2") == {}
+        epoch = store.membership.hold([ACME], "d1")[ACME]
+        assert store.positions.advance([Move(lane(0), 2, 9, epoch)]) == [True]
+
+    def test_a_seek_is_the_decision_that_a_topic_made_again_asks_for(self, store: Store) -> None:
+        started(store, 7)
+        store.progress.seek(ACME, {0: 0})
+        assert store.registry.streams()[0].topic_id is None
+        store.progress.start_lanes([LaneStart(ACME, "id-2", {})])
+        assert store.registry.streams()[0].topic_id == "id-2"
+
+    def test_a_seek_by_a_topic_keeps_its_id(self, store: Store) -> None:
+        started(store, 7)
+        store.progress.seek(ACME, {0: 0}, "id-2")
+        assert store.registry.streams()[0].topic_id == "id-2"
+
+    def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
+        started(store, 7)
+        store.registry.set_stream_state(ACME, State.REMOVED)
+        with pytest.raises(ConfigError, match="add it again"):
+            store.progress.seek(ACME, {0: 0})
+
+    def test_lanes_go_on_behind_what_is_lost_and_a_note_stays_that_stops_nothing(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        epoch = started(store, 3, 4, 5)
+        notes = [_note(0, 3, 9), _note(1, 4, 7)]
+        moves = [Move(lane(0), 3, 9, epoch), Move(lane(1), 4, 7, epoch)]
+        assert store.progress.skip_lost(ACME, moves, notes, "id-2") == epoch + 1
+        again = open_again()
+        assert offsets(again) == {0: 9, 1: 7, 2: 5}
+        kept = again.failures.every(ACME)
+        assert [replace(each, id=None) for each in kept] == notes
+        assert again.failures.every(only_open=True) == []
+        acme = next(each for each in again.registry.streams() if each.id == ACME)
+        assert (acme.topic_id, acme.epoch, acme.state) == ("id-2", epoch + 1, State.ACTIVE)
+        again.close()
+
+    def test_what_still_runs_of_the_old_log_is_refused_also_where_a_lane_stays(
+        self, store: Store
+    ) -> None:
+        epoch = started(store, 0, 5)
+        bolt = store.membership.hold([BOLT])[BOLT]
+        new = store.progress.skip_lost(ACME, [Move(lane(0), 0, 0, epoch)], [_note(0, 0, 0)], "id-2")
+        assert new == epoch + 1
+        old = [Move(lane(0), 0, 2, epoch), Move(lane(1), 5, 6, epoch)]
+        assert store.positions.advance(old) == [False, False]
+        assert store.positions.advance([replace(each, epoch=new) for each in old]) == [True, True]
+        assert {each.id: each.epoch for each in store.registry.streams()}[BOLT] == bolt
+
+    @pytest.mark.parametrize(("partition", "at", "late"), [(1, 5, 0), (1, 4, -1), (2, 4, 0)])
+    def test_one_lane_that_is_not_as_thought_keeps_all_where_they_are(
+        self, store: Store, partition: int, at: int, late: int
+    ) -> None:
+        epoch = started(store, 3, 4)
+        moves = [Move(lane(0), 3, 9, epoch + late), Move(lane(partition), at, 9, epoch + late)]
+        assert store.progress.skip_lost(ACME, moves, [_note(0, 3, 9)], "id-2") is None
+        assert store.progress.load_positions([ACME]) == [
+            Position(lane(0), 3, epoch),
+            Position(lane(1), 4, epoch),
+        ]
+        assert store.failures.every() == []
+        assert store.registry.streams()[0].topic_id == "id-1"
+
+    def test_lanes_that_are_moved_are_stopped_by_no_failure_and_others_still_are(
+        self, store: Store
+    ) -> None:
+        epoch = started(store, 3, 3)
+        moved, left = (store.failures.keep(failed(each)) for each in (0, 1))
+        store.progress.skip_lost(ACME, [Move(lane(0), 3, 9, epoch)], [_note(0, 3, 9)], "id-1")
+        assert store.failures.one(moved).state is FailureState.RETRIED
+        assert [each.id for each in store.failures.every(only_open=True)] == [left]
+
+    def test_what_is_only_noted_is_kept_and_stops_nothing(self, store: Store) -> None:
+        epoch = started(store, 3)
+        notes = [_note(0, 3, 9), _note(1, 4, 7)]
+        store.failures.note(notes)
+        assert [replace(each, id=None) for each in store.failures.every(ACME)] == notes
+        assert store.failures.every(only_open=True) == []
+        assert store.progress.load_positions([ACME]) == [Position(lane(0), 3, epoch)]
+
+    def test_a_removed_stream_goes_nowhere_and_an_unknown_one_is_told(self, store: Store) -> None:
+        epoch = started(store, 3)
+        store.registry.set_stream_state(ACME, State.REMOVED)
+        assert store.progress.skip_lost(ACME, [Move(lane(0), 3, 9, epoch)], [], "id-2") is None
+        assert offsets(store) == {0: 3}
+        with pytest.raises(UnknownName, match=r"no stream nobody/score; .*streams list"):
+            store.progress.skip_lost(StreamId("score", "nobody"), [], [], "id-2")
+
+    def test_to_go_on_behind_what_is_lost_raises_the_revision(self, store: Store) -> None:
+        epoch = started(store, 3)
+        before = store.revision()
+        store.progress.skip_lost(ACME, [Move(lane(0), 3, 9, epoch)], [_note(0, 3, 9)], "id-1")
+        assert store.revision() > before
