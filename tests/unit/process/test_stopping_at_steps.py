@@ -7,7 +7,7 @@ import time
 import pytest
 
 from headrace.process.crash_points import GO_ON, VARIABLE, reached
-from headrace.process.signals import crash_points
+from headrace.process import crash_points
 
 
 @pytest.fixture
