@@ -38,6 +38,9 @@ def test_nothing_made_is_not_looked_for():
     assert log.looks == 0
 
 
+SERVERS = {"bootstrap.servers": "localhost:1"}
+
+
 class Silent:
     """An admin client whose answers never come, in spite of its own time-out."""
 
@@ -48,9 +51,11 @@ class Silent:
         return {"t.dlq": Future()}
 
 
-@pytest.mark.parametrize("ask", [lambda: _limits({}, ["t"], -5), lambda: _grow({"t": 3}, {}, -5)])
+@pytest.mark.parametrize(
+    "ask", [lambda: _limits(SERVERS, ["t"], -5), lambda: _grow({"t": 3}, SERVERS, -5)]
+)
 def test_a_client_that_never_answers_is_as_brokers_that_do_not(monkeypatch, ask):
     """A letter is then kept later; anything else would end the driver in a turn."""
-    monkeypatch.setattr(letter_topics, "_admin", lambda _: Silent())
+    monkeypatch.setattr(letter_topics, "opened", lambda *_: Silent())
     with pytest.raises(BrokerUnavailable):
         ask()
