@@ -17,6 +17,7 @@ This module reads no records and writes no sink.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -198,18 +199,30 @@ def _refusal(raised: BadRecord, records: pa.Table, row: int) -> str:
     topic, partition, offset = (
         records[column][row].as_py() for column in ("topic", "partition", "offset")
     )
-    return f"bad record at offset {offset} of {topic}[{partition}]: {raised.reason}"
+    reason = getattr(raised, "reason", text_of(raised))
+    return f"bad record at offset {offset} of {topic}[{partition}]: {reason}"
 
 
 def _row_to_blame(call: _Call, records: pa.Table, raised: Exception) -> int | None:
     if isinstance(raised, Temporary) or records.num_rows == 0:
         return None
-    if isinstance(raised, BadRecord):
-        return min(max(raised.row, 0), records.num_rows - 1)
+    told = _told_row(raised)
+    if told is not None:
+        return min(max(told, 0), records.num_rows - 1)
     if call.use_case.claims:
         # Its positions have moved already: a second call could make a second effect.
         return None
     return _culprit(call, records, raised)
+
+
+def _told_row(raised: Exception) -> int | None:
+    """The row that a handler calls bad; None if that is no number, so that it is searched for."""
+    if not isinstance(raised, BadRecord):
+        return None
+    try:
+        return operator.index(getattr(raised, "row", None))  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def _culprit(call: _Call, records: pa.Table, raised: Exception) -> int | None:
@@ -280,9 +293,28 @@ def error_of(error: BaseException) -> SliceError:
         temporary=isinstance(error, Temporary),
         code=type(error).__name__ if known else HandlerError.__name__,
         message=message,
-        traceback=traceback_of(error),
-        retry_after_s=error.retry_after_s if isinstance(error, Temporary) else None,
+        traceback=_traceback_of(error),
+        retry_after_s=_wait_of(error),
     )
+
+
+def _traceback_of(error: BaseException) -> str:
+    """Its traceback; one that somebody made by hand may hold what Python cannot print."""
+    try:
+        return traceback_of(error)
+    except Exception as trouble:
+        return f"its traceback cannot be had, {words_of(trouble)}"
+
+
+def _wait_of(error: BaseException) -> float | None:
+    """The wait that it asks for, be it as text; None if that is no time that one can wait."""
+    if not isinstance(error, Temporary):
+        return None
+    try:
+        wait_s = float(getattr(error, "retry_after_s", None))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return wait_s if math.isfinite(wait_s) else None
 
 
 def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:

@@ -1,9 +1,11 @@
 """Calling a handler, and finding the record it cannot take."""
 
+from datetime import timedelta
+
 import pyarrow as pa
 import pytest
 
-from headrace.errors import SinkUnavailable
+from headrace.errors import BadRecord, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.sinks import ParquetFiles
 from headrace.spark.handling import Care, handle
@@ -120,6 +122,67 @@ def test_temporary_trouble_blames_no_record():
     assert done.error.temporary
     assert done.error.retry_after_s == 7.0
     assert (done.rows, done.error.offset) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [("30", 30.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None), (timedelta(seconds=3), None)]
+    + [(float(each), None) for each in ("nan", "inf", "-inf")],
+)
+def test_a_wait_is_told_as_a_number_or_not_at_all(asked, told):
+    """As a header has it, say; a driver that reckoned with text would end."""
+
+    def waits(_table, _context):
+        raise SinkUnavailable("CRM asks to slow down", retry_after_s=asked)
+
+    done = handle(made(waits), records([b"a"]), CONTEXT)
+    assert (done.error.temporary, done.error.retry_after_s) == (True, told)
+
+
+class Busy(SinkUnavailable):
+    """As somebody may write one who does not call what is above it."""
+
+    def __init__(self):
+        pass
+
+
+class NoPage(BadRecord):
+    """The same."""
+
+    def __init__(self):
+        pass
+
+
+def test_an_error_that_was_not_made_whole_is_one_like_any_other():
+    def busy(_table, _context):
+        raise Busy
+
+    def picky(table, _context):
+        if b"bad" in table["value"].to_pylist():
+            raise NoPage
+        return table.select(["offset"])
+
+    def odd(_table, _context):
+        raise SyntaxError("no", ("a.txt", 1, "2", "text"))
+
+    done = handle(made(busy), records([b"a"]), CONTEXT)
+    assert (done.error.temporary, done.error.retry_after_s) == (True, None)
+    done = handle(made(picky), records([b"a", b"a", b"bad", b"a"]), CONTEXT)
+    assert (done.rows, done.error.offset) == (2, 2)
+    done = handle(made(odd), records([b"a"]), CONTEXT)
+    assert done.error.code == "HandlerError"
+    assert done.error.traceback.startswith("its traceback cannot be had, ")
+
+
+@pytest.mark.parametrize("row", [None, "2", 2.0, float("nan"), pa.scalar(2)])
+def test_a_bad_record_that_is_named_by_no_number_is_searched_for(row):
+    def picky(table, context):
+        if b"bad" in table["value"].to_pylist():
+            raise context.bad_record(row, "no page")
+        return table.select(["offset"])
+
+    done = handle(made(picky), records([b"a", b"a", b"bad", b"a"]), CONTEXT)
+    assert (done.rows, done.error.offset, done.error.code) == (2, 2, "BadRecord")
 
 
 def test_at_most_once_never_calls_the_handler_twice():
