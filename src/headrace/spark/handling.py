@@ -42,6 +42,9 @@ from headrace.versions.quoting import traceback_of
 
 #: part of the patience that a call has which searches for the record that hangs
 _SEARCH_PART = 8.0
+#: characters of what is told: Python quotes what it cannot read, which may be a whole record
+_MESSAGE = 4_000
+_TRACEBACK = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,7 @@ def _refusal(raised: BadRecord, records: pa.Table, row: int) -> str:
         records[column][row].as_py() for column in ("topic", "partition", "offset")
     )
     reason = getattr(raised, "reason", text_of(raised))
-    return f"bad record at offset {offset} of {topic}[{partition}]: {reason}"
+    return _cut(f"bad record at offset {offset} of {topic}[{partition}]: {reason}", _MESSAGE)
 
 
 def _row_to_blame(call: _Call, records: pa.Table, raised: Exception) -> int | None:
@@ -292,8 +295,8 @@ def error_of(error: BaseException) -> SliceError:
     return SliceError(
         temporary=isinstance(error, Temporary),
         code=type(error).__name__ if known else HandlerError.__name__,
-        message=message,
-        traceback=_traceback_of(error),
+        message=_cut(message, _MESSAGE),
+        traceback=_cut(_traceback_of(error), _TRACEBACK),
         retry_after_s=_wait_of(error),
     )
 
@@ -304,6 +307,15 @@ def _traceback_of(error: BaseException) -> str:
         return traceback_of(error)
     except Exception as trouble:
         return f"its traceback cannot be had, {words_of(trouble)}"
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, or its beginning and its end."""
+    left_out = len(text) - most
+    if left_out <= 0:
+        return text
+    half = most // 2
+    return f"{text[:half]} [... {left_out} characters ...] {text[-half:]}"
 
 
 def _wait_of(error: BaseException) -> float | None:

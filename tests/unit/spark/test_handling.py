@@ -139,6 +139,23 @@ def test_a_wait_is_told_as_a_number_or_not_at_all(asked, told):
     assert (done.error.temporary, done.error.retry_after_s) == (True, told)
 
 
+@pytest.mark.parametrize("kind", ["its own", "a bad record"])
+def test_a_record_that_is_quoted_whole_is_cut(kind):
+    """It would be in each report of its driver, in its log and in every open page."""
+
+    def quotes(table, context):
+        if kind == "a bad record":
+            raise context.bad_record(0, f"no number: {table['value'][0]}")
+        return pa.table({"number": [float(table["value"][0].as_py())]})
+
+    done = handle(made(quotes), records([b"x" * 1_000_000]), CONTEXT)
+    assert "[... " in done.error.message
+    assert len(done.error.message) < 4_100
+    assert len(done.error.traceback) < 40_100
+    assert done.error.traceback.startswith("Traceback")
+    assert len(done.error.raw_value) == 1_000_000
+
+
 class Busy(SinkUnavailable):
     """As somebody may write one who does not call what is above it."""
 
