@@ -28,6 +28,8 @@ from headrace.payload.json_pointers import pointed
 EventTime = Callable[[pa.Table], Sequence[float | None]]
 #: a larger number counts milliseconds: as seconds it would be after the year 5000
 _MOST_S = 1e11
+#: what is further from 1970 is in no year that a calendar here has, 1 to 9999
+_FARTHEST_S = 253_402_300_800.0
 
 
 def json_time(pointer: str) -> EventTime:
@@ -69,4 +71,5 @@ def _seconds_of(told: Any) -> float | None:
     if isinstance(told, bool):
         return None
     number = float(told)
-    return number / 1000 if abs(number) > _MOST_S else number
+    seconds = number / 1000 if abs(number) > _MOST_S else number
+    return seconds if abs(seconds) < _FARTHEST_S else None  # nor is what JSON calls NaN a time

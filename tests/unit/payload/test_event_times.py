@@ -47,6 +47,11 @@ def test_a_moment_is_told_in_any_usual_form(value, pointer):
         b'{"at": {}}',
         b'{"then": 1}',
         b"[" * 100_000,
+        b'{"at": NaN}',
+        b'{"at": Infinity}',
+        b'{"at": 1e999}',
+        b'{"at": -1e300}',
+        b'{"at": 1e18}',
     ],
 )
 def test_a_record_that_does_not_tell_is_no_error(value):
