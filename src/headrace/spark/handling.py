@@ -45,6 +45,8 @@ _SEARCH_PART = 8.0
 #: characters of what is told: Python quotes what it cannot read, which may be a whole record
 _MESSAGE = 4_000
 _TRACEBACK = 40_000
+#: whoever asks for a longer wait is asked again then; a moment far beyond has no date to be shown
+_LONGEST_WAIT_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +328,7 @@ def _wait_of(error: BaseException) -> float | None:
         wait_s = float(getattr(error, "retry_after_s", None))  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None
-    return wait_s if math.isfinite(wait_s) else None
+    return min(wait_s, _LONGEST_WAIT_S) if math.isfinite(wait_s) else None
 
 
 def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:

@@ -126,7 +126,12 @@ def test_temporary_trouble_blames_no_record():
 
 @pytest.mark.parametrize(
     ("asked", "told"),
-    [("30", 30.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None), (timedelta(seconds=3), None)]
+    [
+        ("30", 30.0),
+        (1e300, 30 * 86_400.0),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+        (timedelta(seconds=3), None),
+    ]
     + [(float(each), None) for each in ("nan", "inf", "-inf")],
 )
 def test_a_wait_is_told_as_a_number_or_not_at_all(asked, told):
