@@ -46,7 +46,10 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
         if ringing:
             raise CallOverdue
 
-    before = signal.signal(signal.SIGALRM, ring)
+    # An earlier call may have blocked the signal; to ignore it for a moment drops what waits of it.
+    before = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.signal(signal.SIGALRM, ring)
     running = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
     try:
         try:

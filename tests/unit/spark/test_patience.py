@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -49,6 +50,24 @@ def test_an_own_error_passes_through_and_nothing_rings_afterwards():
     deadline = time.monotonic() + 0.1
     while time.monotonic() < deadline:
         pass
+
+
+def test_a_call_that_blocks_the_signal_keeps_none_after_it_from_being_ended():
+    def deaf() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        time.sleep(0.1)  # it rings, and is not heard, but where another thread hears it
+
+    with suppress(CallOverdue):
+        bounded(deaf, 0.02)
+    try:
+        assert bounded(lambda: 7, 5.0) == 7, "the ring of the call before is over"
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        began = time.monotonic()
+        with pytest.raises(CallOverdue):
+            bounded(lambda: time.sleep(3), 0.02)
+        assert time.monotonic() - began < 2
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
 
 
 def test_a_timer_that_was_running_runs_on():
