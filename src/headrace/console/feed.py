@@ -80,6 +80,11 @@ class Feed:
         self._summary = snapshot.summary
         self._encoded.clear()
 
+    def generation(self, tenant: str | None) -> int | None:
+        """Which of the tenants of its name a tenant is; None if it is not there."""
+        row = None if tenant is None else self._tenants.rows.get(tenant)
+        return None if row is None else row["generation"]
+
     def since(self, number: int, tenant: str | None) -> bytes:
         """Events for who has the state of this number (or ``NOTHING``).
 

@@ -11,6 +11,7 @@ from headrace.console.live import Live
 from headrace.console.watcher import Watcher
 from headrace.doors.problems import Problem
 from headrace.errors import StoreUnavailable
+from headrace.model.streams import State, Tenant
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +126,23 @@ def test_a_view_ends_when_its_credential_does(store):
         async for _ in live.events(None, check):
             pass
         assert len(asked) == 3
+
+    played(store, play)
+
+
+@pytest.mark.parametrize("looks", ["between", "after"])
+def test_a_view_shows_nothing_of_the_next_tenant_of_its_name(store, monkeypatch, looks):
+    monkeypatch.setattr(module, "CHECK_S", 3600.0)
+
+    async def play(live):
+        live.take_place("acme")
+        events = live.events("acme", fine)
+        await next_with(events, b'"generation":0')
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        if looks == "between":
+            await next_with(events, b'"gone":["acme"]')
+        store.registry.add_tenant(Tenant("acme"))
+        assert b'"generation"' not in b"".join([each async for each in events])
 
     played(store, play)
 
