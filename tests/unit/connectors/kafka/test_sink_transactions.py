@@ -333,6 +333,8 @@ def opened(monkeypatch):
 
         def close(self):
             closed.append(self.settings["transactional.id"])
+            if self.settings.get("broken"):
+                raise KafkaException(FENCED)
 
         def purge(self):
             pass
@@ -348,6 +350,14 @@ def test_a_worker_keeps_the_producers_it_used_last(opened):
     for name in "abaca":
         sink_transaction_line.line_for(settings[name])
     assert opened == (["a", "b", "c"], ["b"])
+
+
+def test_one_that_broke_since_it_was_used_lets_go_without_a_word(opened):
+    settings = {name: {"transactional.id": name, "broken": name == "a"} for name in "abc"}
+    for name in "abc":
+        line = sink_transaction_line.line_for(settings[name])
+    assert line.settings["transactional.id"] == "c"
+    assert opened[1] == ["a"]
 
 
 def test_a_producer_that_was_given_up_is_made_anew(opened):
