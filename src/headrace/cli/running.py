@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -40,7 +40,7 @@ from headrace.deploying.offer import driver_name
 from headrace.doors.secret import made_secret_file
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from headrace.fleet.health import Pulse, answering
-from headrace.process.signals import stopping_on_signals
+from headrace.process.signals import ComingUp, ending_on_signals
 from headrace.running.assembly import Assembly, assembled, refuse_early
 from headrace.running.live import LiveTable
 from headrace.settings import Settings, read_settings
@@ -73,14 +73,14 @@ def run(  # noqa: PLR0913 - options of a command
     `spark-submit --master yarn $(python -c "import headrace.__main__ as m; print(m.__file__)") run`
     """
     configure_logs(log_level, log_format)
-    with shown_errors(), ExitStack() as stack:
+    with shown_errors(), ending_on_signals() as coming_up, ExitStack() as stack:
         settings, folder = settings_and_folder(config)
         settings = _with_options(settings, master, name)
         bind_contextvars(driver=driver_name(settings))
         pulse = Pulse(driver_name(settings))
         if health_port:
             stack.enter_context(answering(pulse, health_port, health_host))
-        _drive(settings, folder, pulse, anew=deploy)
+        _drive(assembled(settings, folder, anew=deploy), pulse, coming_up)
 
 
 def up(  # noqa: PLR0913 - options of a command
@@ -110,7 +110,7 @@ def up(  # noqa: PLR0913 - options of a command
     store that a cluster needs. The console is served too; the first start prints a link to it.
     """
     configure_logs(log_level, log_format)
-    with shown_errors(), ExitStack() as stack:
+    with shown_errors(), ending_on_signals() as coming_up, ExitStack() as stack:
         settings, base = read_settings(config), config.resolve().parent
         # First: what is refused early takes a while to be checked, and other commands look here.
         stack.enter_context(the_only_up(folder_of(base)))
@@ -119,7 +119,8 @@ def up(  # noqa: PLR0913 - options of a command
         settings = _with_servers(settings, folder_of(base), store, stack)
         if with_console:
             stack.enter_context(consoled(settings, base))
-        _drive(settings, base, Pulse(driver_name(settings)), anew=deploy, stay=True)
+        assembly = assembled(settings, base, anew=deploy, stay=True)
+        _drive(assembly, Pulse(driver_name(settings)), coming_up)
 
 
 def demo(
@@ -230,11 +231,9 @@ def _kind_kept_in(folder: Path) -> StoreKind:
     return StoreKind.SQLITE
 
 
-def _drive(
-    settings: Settings, folder: Path, pulse: Pulse, *, anew: bool, stay: bool = False
-) -> None:
-    assembly = assembled(settings, folder, anew=anew, stay=stay)
-    with assembly as made, stopping_on_signals(made.stop):
+def _drive(assembly: AbstractContextManager[Assembly], pulse: Pulse, coming_up: ComingUp) -> None:
+    with assembly as made:
+        coming_up.came_up(made.stop)
         with LiveTable(made.driver) as live:
 
             def on_turn(driver: Driver) -> None:

@@ -15,10 +15,13 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+import psutil
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headrace.errors import ConfigError
@@ -61,6 +64,8 @@ _QUIET_LOGS = Path(__file__).parent / "log4j2.properties"
 _LOCAL = re.compile(r"local\[(\d+|\*)\]")
 #: masters that nobody but this machine can reach
 _LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\])(:\d+)?")
+#: the command of the driver's JVM, at first a script
+_LAUNCH = re.compile(r"spark-submit|SparkSubmit|spark-class")
 #: where Spark looks first for the secret of a standalone cluster
 _AUTH_SECRET = "_SPARK_AUTH_SECRET"  # noqa: S105 - a name
 _SECRET = re.compile(r"(?i)password|secret|token|credential|access\.key")
@@ -106,12 +111,27 @@ def build_session(
     }
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _no_jvm_left_behind():
         # Spark opens a socket pair at start and leaves closing it to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(options.get("spark.log.level", "ERROR"))
     return session
+
+
+@contextmanager
+def _no_jvm_left_behind() -> Iterator[None]:
+    """End the JVM if it is not waited for until it answers: it would never end by itself."""
+    before = set(psutil.Process().children())
+    try:
+        yield
+    except BaseException:
+        if SparkContext._gateway is None:
+            for child in set(psutil.Process().children()) - before:
+                with suppress(psutil.NoSuchProcess):
+                    if _LAUNCH.search(" ".join(child.cmdline())):
+                        child.kill()
+        raise
 
 
 def on_this_machine(master: str) -> bool:

@@ -1,6 +1,11 @@
 """What is refused before a session starts, and the settings of an elastic one."""
 
+import subprocess
+import sys
+
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from headrace.errors import ConfigError
 from headrace.spark.session import build_session, elastic_options, on_this_machine
@@ -77,3 +82,34 @@ def test_options_that_break_a_promise_are_refused_before_spark_starts(key, value
 def test_where_a_secret_is_may_be_said(key):
     with pytest.raises(ConfigError, match=r"spark\.speculation must be false"):
         build_session("test", "local[1]", {key: "/etc/x", "spark.speculation": "true"}, {})
+
+
+@pytest.fixture
+def sleeping():
+    begun = []
+
+    def begin(name):
+        command = [sys.executable, "-c", "import time; time.sleep(60)", name]
+        begun.append(subprocess.Popen(command))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.kill()
+        each.wait()
+
+
+def test_a_jvm_that_is_not_waited_for_is_ended(sleeping, monkeypatch):
+    earlier, begun = sleeping("SparkSubmit of somebody else"), []
+
+    def cut_short(_builder):
+        begun.extend([sleeping("org.apache.spark.deploy.SparkSubmit"), sleeping("other")])
+        raise SystemExit(0)
+
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", cut_short)
+    with pytest.raises(SystemExit):
+        build_session("headrace", "local[1]", {}, {})
+    jvm, other = begun
+    assert jvm.wait(10) != 0
+    assert (earlier.poll(), other.poll()) == (None, None)
