@@ -203,10 +203,17 @@ class VerifyError(Permanent):
     """A check of results found a difference."""
 
 
+#: characters of a text that goes into receipts, the log, and rows of the store
+_MOST_CHARACTERS = 20_000
+
+
 def text_of(error: BaseException) -> str:
-    """The text of an error of somebody else: to make it runs their code, which may raise."""
+    """The text of an error of somebody else, within bounds: to make it runs their code.
+
+    That may raise, and may quote all that it was given.
+    """
     try:
-        return str(error)
+        return shortened(str(error))
     except BaseException as trouble:
         return f"its text cannot be had, {type(trouble).__name__}"
 
@@ -214,3 +221,12 @@ def text_of(error: BaseException) -> str:
 def words_of(error: BaseException) -> str:
     """What a foreign error says: its kind, and its text."""
     return f"{type(error).__name__}: {text_of(error)}"
+
+
+def shortened(text: str, most_characters: int = _MOST_CHARACTERS) -> str:
+    """A text of somebody else without its middle, if it is a long one."""
+    left_out = len(text) - most_characters
+    if left_out <= 0:
+        return text
+    half = most_characters // 2
+    return f"{text[:half]}\n… {left_out} characters left out …\n{text[-half:]}"

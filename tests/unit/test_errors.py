@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.errors import BadRecord, text_of, words_of
+from headrace.errors import BadRecord, shortened, text_of, words_of
 
 
 class Wordless(Exception):
@@ -38,3 +38,15 @@ def test_a_subclass_of_ours_may_be_somebody_elses():
             raise KeyError
 
     assert text_of(Mine(0, "no")) == "its text cannot be had, KeyError"
+
+
+def test_a_text_that_quotes_all_it_was_given_loses_its_middle():
+    told = words_of(ValueError("the head " + "x" * 1_000_000 + " the tail"))
+    assert told.startswith("ValueError: the head xxx")
+    assert told.endswith("xxx the tail")
+    assert "\n… 980018 characters left out …\n" in told
+    assert len(told) < 21_000
+
+
+def test_a_text_of_usual_length_is_left_as_it_is():
+    assert shortened("x" * 20_000) == "x" * 20_000

@@ -6,7 +6,7 @@ failure, whichever sink met it. Both are made here. This module writes nothing a
 
 from __future__ import annotations
 
-from headrace.errors import HeadraceError, Temporary
+from headrace.errors import HeadraceError, Temporary, text_of
 from headrace.model.receipts import SliceError
 from headrace.model.streams import original
 from headrace.ports import Effect, Written
@@ -30,7 +30,7 @@ def failed(error: HeadraceError) -> Written:
         error=SliceError(
             temporary=temporary,
             code=type(error).__name__,
-            message=str(error),
+            message=text_of(error),
             retry_after_s=error.retry_after_s if isinstance(error, Temporary) else None,
         )
     )

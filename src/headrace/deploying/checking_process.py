@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import cloudpickle
 
 from headrace.deploying.checking import Check
-from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
+from headrace.errors import ConfigError, HeadraceError, Temporary, text_of, words_of
 from headrace.ports import Site
 from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
@@ -36,9 +36,9 @@ def main() -> int:
     try:
         found = _checked(check, out)
     except Temporary as error:
-        _tell(out, temporary=str(error))
+        _tell(out, temporary=text_of(error))
     except HeadraceError as error:
-        _tell(out, refused=str(error))
+        _tell(out, refused=text_of(error))
     except BaseException as error:  # such as the repr of a sink
         _tell(out, refused=f"{check.path}: {words_of(error)}")
     else:

@@ -31,6 +31,7 @@ from headrace.errors import (
     HeadraceError,
     Temporary,
     WrongSchema,
+    shortened,
     text_of,
     words_of,
 )
@@ -44,7 +45,6 @@ from headrace.versions.quoting import traceback_of
 _SEARCH_PART = 8.0
 #: characters of what is told: Python quotes what it cannot read, which may be a whole record
 _MESSAGE = 4_000
-_TRACEBACK = 40_000
 #: whoever asks for a longer wait is asked again then; a moment far beyond has no date to be shown
 _LONGEST_WAIT_S = 30 * 86_400.0
 
@@ -205,7 +205,7 @@ def _refusal(raised: BadRecord, records: pa.Table, row: int) -> str:
         records[column][row].as_py() for column in ("topic", "partition", "offset")
     )
     reason = getattr(raised, "reason", text_of(raised))
-    return _cut(f"bad record at offset {offset} of {topic}[{partition}]: {reason}", _MESSAGE)
+    return shortened(f"bad record at offset {offset} of {topic}[{partition}]: {reason}", _MESSAGE)
 
 
 def _row_to_blame(call: _Call, records: pa.Table, raised: Exception) -> int | None:
@@ -297,8 +297,8 @@ def error_of(error: BaseException) -> SliceError:
     return SliceError(
         temporary=isinstance(error, Temporary),
         code=type(error).__name__ if known else HandlerError.__name__,
-        message=_cut(message, _MESSAGE),
-        traceback=_cut(_traceback_of(error), _TRACEBACK),
+        message=shortened(message, _MESSAGE),
+        traceback=shortened(_traceback_of(error)),
         retry_after_s=_wait_of(error),
     )
 
@@ -309,15 +309,6 @@ def _traceback_of(error: BaseException) -> str:
         return traceback_of(error)
     except Exception as trouble:
         return f"its traceback cannot be had, {words_of(trouble)}"
-
-
-def _cut(text: str, most: int) -> str:
-    """The text, or its beginning and its end."""
-    left_out = len(text) - most
-    if left_out <= 0:
-        return text
-    half = most // 2
-    return f"{text[:half]} [... {left_out} characters ...] {text[-half:]}"
 
 
 def _wait_of(error: BaseException) -> float | None:

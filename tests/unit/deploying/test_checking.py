@@ -107,6 +107,16 @@ def test_what_is_not_is_refused(check, case):
         assert "headrace.deploying.checking_process" not in child.cmdline()
 
 
+@pytest.mark.parametrize("kind", ["ValueError", "ConfigError", "SinkUnavailable"])
+def test_what_a_refusal_quotes_is_within_bounds(check, kind):
+    with pytest.raises((ConfigError, SinkUnavailable), match="characters left out") as refused:
+        check(
+            top="from headrace.errors import ConfigError",
+            prepare=f"raise {kind}('x' * 1_000_000)",
+        )
+    assert len(str(refused.value)) < 22_000
+
+
 def test_what_a_module_writes_between_the_answers_is_none(check):
     writes = """
 for fd in range(3, 20):

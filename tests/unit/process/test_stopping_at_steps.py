@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from headrace.process.crash_points import GO_ON, VARIABLE, reached
 from headrace.process import crash_points
+from headrace.process.crash_points import GO_ON, VARIABLE, reached
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def test_a_record_that_is_quoted_whole_is_cut(kind):
         return pa.table({"number": [float(table["value"][0].as_py())]})
 
     done = handle(made(quotes), records([b"x" * 1_000_000]), CONTEXT)
-    assert "[... " in done.error.message
+    assert "characters left out" in done.error.message
     assert len(done.error.message) < 4_100
     assert len(done.error.traceback) < 40_100
     assert done.error.traceback.startswith("Traceback")
@@ -356,3 +356,18 @@ def test_a_handler_that_calls_records_bad_only_at_times_is_not_believed():
     done = handle(made(moody), records([b"a"] * 8), CONTEXT)
     assert (done.output, done.rows, done.error.offset) == (None, 0, None)
     assert done.error.code == "BadRecord"
+
+
+@pytest.mark.parametrize("error", [ValueError("x" * 1_000_000), BadRecord(1, "x" * 1_000_000)])
+def test_an_error_that_quotes_all_it_was_given_does_not_travel_whole(error):
+    def quotes(table, _context):
+        if table.num_rows > 1:
+            raise error
+        return table
+
+    told = handle(made(quotes), records([b"a", b"b" * 100_000]), CONTEXT).error
+    assert len(told.message) < 21_000
+    assert len(told.traceback) < 21_000
+    assert told.traceback.startswith("Traceback")
+    assert "characters left out" in told.message
+    assert told.raw_value == b"b" * 100_000
