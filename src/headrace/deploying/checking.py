@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import ConfigError, SinkUnavailable
+from headrace.errors import ConfigError, SinkUnavailable, words_of
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order
 from headrace.model.waves import Terms
 from headrace.ports import Connections
@@ -75,10 +75,11 @@ def checked(check: Check) -> dict[str, Declared]:
     status, said = _run(check)
     last = _last_answer(said)
     if "use_cases" in last:
-        return {name: _declared(told) for name, told in last["use_cases"].items()}
+        return _all_declared(check, last["use_cases"])
     if "temporary" in last:
-        raise SinkUnavailable(last["temporary"])
-    raise ConfigError(last.get("refused") or _died(check, status, said, last.get("doing", "")))
+        raise SinkUnavailable(str(last["temporary"]))
+    refused, doing = str(last.get("refused", "")), str(last.get("doing", ""))
+    raise ConfigError(refused or _died(check, status, said, doing))
 
 
 def _last_answer(said: Sequence[str]) -> dict[str, Any]:
@@ -89,6 +90,17 @@ def _last_answer(said: Sequence[str]) -> dict[str, Any]:
             if isinstance(told, dict):
                 return told
     return {}
+
+
+def _all_declared(check: Check, told: Any) -> dict[str, Declared]:
+    """What was told of the use cases; a module can write where the answer is expected."""
+    try:
+        return {name: _declared(one) for name, one in told.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"the check of {check.path} answered nonsense ({words_of(error)}); nothing in the "
+            "module may write to files that it did not open"
+        ) from error
 
 
 def _declared(told: dict[str, Any]) -> Declared:

@@ -130,6 +130,22 @@ for fd in range(3, 20):
         check(top=f"{writes}os._exit(3)")
 
 
+@pytest.mark.parametrize(
+    "answer", ['{"evil": 1}', "[1]", '{"evil": {"topic": "t", "bad_record": "no", "terms": {}}}']
+)
+def test_an_answer_of_another_shape_is_refused_by_name(check, answer):
+    forged = f'{{"use_cases": {answer}}}'
+    top = f"""
+for number in range(3, 20):
+    try:
+        os.write(number, {forged!r}.encode() + b"\\n")
+    except OSError:
+        pass
+os._exit(0)"""
+    with pytest.raises(ConfigError, match=r"the check of .*use_cases\.py answered nonsense"):
+        check(top=top)
+
+
 def test_a_process_that_the_module_leaves_behind_is_not_waited_for(check):
     assert list(check(top=FORKS)) == ["count"]
 
