@@ -42,11 +42,14 @@ from headrace.console.watcher import Watcher
 from headrace.doors.guard import Doorkeeper
 from headrace.doors.problems import install_problems
 from headrace.doors.readiness import Readiness
+from headrace.doors.watch import Watched, watching
 from headrace.operating.tools import Tools
 from headrace.ports import Clock, Store
 
 #: decisions that talk to Kafka at the same time; a redrive may take minutes
 AT_KAFKA = 4
+#: a name nobody has, asked for to see whether anybody answers
+_NOBODY = "headrace-is-anybody-there"
 
 _ROUTERS: tuple[APIRouter, ...] = (
     session.router,
@@ -135,12 +138,26 @@ def _asking(store: Store) -> Callable[[], Awaitable[bool]]:
     return answers
 
 
+def _kafka(tools: Tools) -> Watched:
+    def look() -> None:
+        with tools.log() as log:
+            log.topics([_NOBODY])
+
+    async def answers() -> bool:
+        await run_in_threadpool(look)
+        return True
+
+    meanwhile = "decisions that need it are refused with 503, the rest goes on"
+    return Watched("Kafka", answers, meanwhile)
+
+
 @asynccontextmanager
 async def _living(app: FastAPI) -> AsyncIterator[None]:
     view: Live = app.state.live
     task = asyncio.create_task(view.run())
     try:
-        yield
+        async with watching(_kafka(app.state.desk.tools)):
+            yield
     finally:
         view.close()
         task.cancel()

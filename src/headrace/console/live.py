@@ -28,11 +28,15 @@ from headrace.console.feed import NOTHING, Feed
 from headrace.console.problems import refusals
 from headrace.console.watcher import Watcher
 from headrace.doors.guard import calling
+from headrace.doors.outage import Outage
 from headrace.doors.problems import Problem
 from headrace.errors import HeadraceError
 
 log = structlog.get_logger(__name__)
 router = APIRouter(route_class=GuardedRoute, tags=["live"])
+
+_STANDS_STILL = "the store does not answer, the live view stands still"
+_MEANWHILE = "what is asked of it is refused with 503"
 
 EVERY_S = 1.0
 #: the same while nobody is connected
@@ -72,16 +76,18 @@ class Live:
     async def run(self) -> None:
         """Look, as long as the app runs."""
         self._loop = asyncio.get_running_loop()
-        troubled = False
+        outage, troubled = Outage(), False
         while True:
             try:
                 snapshot = await run_in_threadpool(self._watcher.look)
             except HeadraceError as error:
-                if not troubled:
-                    log.warning("live view stands still", error=str(error))
                 troubled = True
+                if outage.begins():
+                    log.warning(_STANDS_STILL, error=str(error), meanwhile=_MEANWHILE)
             else:
                 troubled = False
+                if outage.ends():
+                    log.info("the store answers again")
                 if self.clients:
                     self._feed.take(snapshot)
                     self._tell()

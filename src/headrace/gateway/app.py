@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 from headrace.doors.guard import allowed, calling
 from headrace.doors.problems import Problem, problem_responses
 from headrace.doors.readiness import Readiness
+from headrace.doors.watch import Watched, watching
 from headrace.errors import HeadraceError
 from headrace.gateway import events, openapi
 from headrace.gateway.answers import Answer, answer_of, problem_of
@@ -47,7 +48,7 @@ ACCESS: dict[tuple[str, str], tuple[Role, ...] | None] = {
 }
 
 
-def gateway_app(
+def gateway_app(  # noqa: PLR0913 - parts of an application
     rules: Rules,
     records: Records,
     topics: Topics,
@@ -55,6 +56,7 @@ def gateway_app(
     is_removed: Callable[[str], bool] = lambda _: False,
     generation: Callable[[str], Awaitable[int]] | None = None,
     tracing: Tracing | None = None,
+    behind: Sequence[Watched] = (),
 ) -> FastAPI:
     """The application, without the door that has to be put around it (`doors.door`).
 
@@ -65,13 +67,15 @@ def gateway_app(
         is_removed: whether a tenant was removed.
         generation: which of the tenants of a name there is now; None: there is only ever one.
         tracing: told of requests; closed with the application.
+        behind: what is watched, and told of when it does not answer.
     """
     figures = Figures(rules.room)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            yield
+            async with watching(*behind):
+                yield
         finally:
             await records.close()
             topics.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import orjson
@@ -13,6 +14,7 @@ from headrace.connectors.kafka.ingest import Ingest
 from headrace.connectors.kafka.ingest_topics import IngestTopics
 from headrace.doors import door
 from headrace.doors.guard import Doorkeeper
+from headrace.doors.watch import Watched
 from headrace.errors import ConfigError
 from headrace.gateway.app import gateway_app
 from headrace.gateway.event_types import EventType, compiled
@@ -54,10 +56,26 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
         is_removed=removed,
         generation=removed.generation,
         tracing=opened("headrace-gateway"),
+        behind=_behind(topics, store),
     )
     bounds = door.Limits(chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
     door.install_door(app, guard, settings.doors, chosen.host, bounds)
     return app
+
+
+def _behind(topics: IngestTopics, store: Store) -> tuple[Watched, ...]:
+    async def store_answers() -> bool:
+        await asyncio.to_thread(store.revision)
+        return True
+
+    return (
+        Watched("Kafka", topics.broker_answers, "events are refused with 503"),
+        Watched(
+            "the store",
+            store_answers,
+            "keys of the last minutes are believed, others are refused with 503",
+        ),
+    )
 
 
 def rules_of(settings: GatewaySettings) -> Rules:

@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.console import live as module
 from headrace.console.live import Live
@@ -196,3 +197,27 @@ def test_a_store_that_is_away_for_a_while_ends_no_view(store):
         await next_with(events, b"bolt")
 
     played(store, play)
+
+
+def test_a_store_that_does_not_answer_is_told_of_once_and_once_when_it_does(store, monkeypatch):
+    monkeypatch.setattr(module, "IDLE_S", 0.001)
+    answers = [StoreUnavailable("gone"), StoreUnavailable("gone"), None]
+
+    def look(_):
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if answer is not None:
+            raise answer
+
+    monkeypatch.setattr(Watcher, "look", look)
+
+    async def play(_):
+        while "the store answers again" not in [line["event"] for line in logs]:
+            await asyncio.sleep(0.001)
+
+    with capture_logs() as logs:
+        played(store, play)
+    assert [line["event"] for line in logs] == [
+        "the store does not answer, the live view stands still",
+        "the store answers again",
+    ]
+    assert logs[0]["meanwhile"] == "what is asked of it is refused with 503"

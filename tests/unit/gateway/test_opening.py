@@ -1,8 +1,12 @@
 """Settings become rules; what cannot be is said before anything is taken."""
 
-import pytest
+import asyncio
 
-from headrace.errors import ConfigError
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.doors.open_guard import OpenGuard
+from headrace.errors import ConfigError, StoreUnavailable
 from headrace.gateway.opening import gateway_of, rules_of
 from headrace.gateway.rates import TooMuch
 from headrace.settings import Settings
@@ -65,3 +69,29 @@ def test_a_tenant_has_a_quarter_of_the_requests_that_are_let_in():
 def test_without_kafka_there_is_no_gateway():
     with pytest.raises(ConfigError, match="no Kafka is named"):
         gateway_of(Settings(module="m.py"), None, MemoryStore())
+
+
+def test_who_started_it_is_told_what_does_not_answer_though_nobody_calls(monkeypatch):
+    store = MemoryStore()
+    given = {"module": "m.py", "kafka": {"bootstrap.servers": "127.0.0.1:1"}}
+    given["gateway"] = {"types": {"visit": {"topic": "visits"}}}
+    app = gateway_of(Settings.model_validate(given), OpenGuard("127.0.0.1"), store)
+
+    def gone():
+        raise StoreUnavailable
+
+    monkeypatch.setattr(store, "revision", gone)
+
+    async def told():
+        with capture_logs() as logs:
+            async with app.router.lifespan_context(app), asyncio.timeout(30):
+                while len(logs) < 2:
+                    await asyncio.sleep(0.01)
+        return {line["event"]: line["meanwhile"] for line in logs}
+
+    assert asyncio.run(told()) == {
+        "Kafka does not answer": "events are refused with 503",
+        "the store does not answer": (
+            "keys of the last minutes are believed, others are refused with 503"
+        ),
+    }

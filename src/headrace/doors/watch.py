@@ -1,0 +1,64 @@
+"""Says once that what stands behind a door does not answer, and once that it does again.
+
+A door comes up without it and refuses meanwhile, which tells those who call. Whoever started it
+looks at the log, so somebody has to ask also while nobody calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from headrace.doors.outage import Outage
+from headrace.errors import HeadraceError
+
+log = structlog.get_logger(__name__)
+
+_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Something that stands behind a door."""
+
+    name: str
+    #: whether it answers; an error of Headrace is a no
+    ask: Callable[[], Awaitable[bool]]
+    #: what the door does while it does not
+    meanwhile: str
+
+
+@asynccontextmanager
+async def watching(*behind: Watched, every_s: float = _EVERY_S) -> AsyncIterator[None]:
+    """Ask as long as the application runs."""
+    tasks = [asyncio.create_task(_watch(each, every_s)) for each in behind]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _watch(watched: Watched, every_s: float) -> None:
+    outage = Outage()
+    while True:
+        trouble = await _trouble(watched)
+        if trouble is None:
+            if outage.ends():
+                log.info(f"{watched.name} answers again")
+        elif outage.begins():
+            log.warning(f"{watched.name} does not answer", meanwhile=watched.meanwhile, **trouble)
+        await asyncio.sleep(every_s)
+
+
+async def _trouble(watched: Watched) -> dict[str, str] | None:
+    """What is known of why it does not answer; None if it does."""
+    try:
+        return None if await watched.ask() else {}
+    except HeadraceError as error:
+        return {"error": str(error)}
