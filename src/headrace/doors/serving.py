@@ -32,6 +32,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from headrace.doors.protocol import Patience, with_patience
+from headrace.doors.seldom import calm_server_log
 from headrace.errors import ConfigError, ServerError
 
 log = structlog.get_logger(__name__)
@@ -159,6 +160,7 @@ def _run(server: _Server, listener: socket.socket) -> None:
 
 def _server(app: ASGIApp, listening: Listening) -> _Server:
     _make_room(listening.patience.most_connections + _OTHER_FILES)
+    calm_server_log()
     tls = listening.tls
     context = None if tls is None else _context(tls)
     config = uvicorn.Config(
