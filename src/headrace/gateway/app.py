@@ -53,7 +53,7 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
     records: Records,
     topics: Topics,
     *,
-    is_removed: Callable[[str], bool] = lambda _: False,
+    is_removed: Callable[[str], Awaitable[bool]] | None = None,
     generation: Callable[[str], Awaitable[int]] | None = None,
     tracing: Tracing | None = None,
     behind: Sequence[Watched] = (),
@@ -64,7 +64,7 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
         rules: what is taken.
         records: where events go; closed when the application ends.
         topics: which topics there are; closed with it.
-        is_removed: whether a tenant was removed.
+        is_removed: whether a tenant was removed; None: none ever is.
         generation: which of the tenants of a name there is now; None: there is only ever one.
         tracing: told of requests; closed with the application.
         behind: what is watched, and told of when it does not answer.
@@ -84,13 +84,17 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
 
     app = FastAPI(**openapi.DESCRIPTION, lifespan=lifespan)
     intake = Intake(rules, records, topics, generation or _the_only_one)
-    desk = _Desk(intake, rules.room, figures, is_removed, tracing)
+    desk = _Desk(intake, rules.room, figures, is_removed or _never, tracing)
     _add_routes(app, desk, figures, Readiness(topics.broker_answers))
     return app
 
 
 async def _the_only_one(_: str) -> int:
     return 0
+
+
+async def _never(_: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class _Desk:
     intake: Intake
     room: Room
     figures: Figures
-    is_removed: Callable[[str], bool]
+    is_removed: Callable[[str], Awaitable[bool]]
     tracing: Tracing | None
 
     async def answer(self, request: Request, caller: Caller, name: str) -> Answer:
@@ -108,7 +112,7 @@ class _Desk:
         tenant = caller.tenant
         if caller.role not in SENDERS or tenant is None:
             raise Problem(403, "forbidden", "only keys of a tenant send events")
-        if self.is_removed(tenant):
+        if await self.is_removed(tenant):
             raise Problem(403, "forbidden", "this tenant was removed")
         try:
             return await self._taken(request, tenant, name)

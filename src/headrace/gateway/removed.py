@@ -3,9 +3,10 @@
 A name may be given to another customer, who must not be answered what the one before was. So it is
 also known which of the tenants of a name there is now.
 
-The store is asked every few seconds while events come, and only one with an Idempotency-Key waits
-for it, a second at most. When it does not answer, what it said last holds: a gateway goes on
-without the store for as long as Kafka is there.
+The store is asked every few seconds while events come. One with an Idempotency-Key waits for it,
+and so does the first after a pause, since what is known is as old as that; a second at most. When
+it does not answer, what it said last holds: a gateway goes on without the store for as long as
+Kafka is there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from headrace.ports import Registry
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 5.0
+#: there was a pause: while events come, a look is never this long ago
+_OLD_S = 10.0
 #: a look that takes longer is waited for by nobody
 _PATIENCE_S = 1.0
 
@@ -47,18 +50,24 @@ class RemovedTenants:
         self._task: asyncio.Task[None] | None = None
         self._outage = Outage()
 
-    def __call__(self, tenant: str) -> bool:
-        """Whether it was; called on an event loop."""
+    async def __call__(self, tenant: str) -> bool:
+        """Whether it was."""
+        is_old = time.monotonic() - self._looked_s >= _OLD_S
         self._begin_if_old()
+        if is_old:
+            await self._end_of_look()
         return tenant in self._told.removed
 
     async def generation(self, tenant: str) -> int:
         """Which of the tenants of this name it is; another one after it was added again."""
         self._begin_if_old()
+        await self._end_of_look()
+        return self._told.generations.get(tenant, 0)
+
+    async def _end_of_look(self) -> None:
         left_s = self._began_s + _PATIENCE_S - time.monotonic()
         if self._task is not None and left_s > 0:
             await asyncio.wait({self._task}, timeout=left_s)
-        return self._told.generations.get(tenant, 0)
 
     def _begin_if_old(self) -> None:
         now_s = time.monotonic()

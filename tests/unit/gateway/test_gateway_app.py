@@ -170,7 +170,11 @@ def test_who_has_no_tenant_sends_nothing(who):
 @in_loop
 async def test_a_tenant_that_was_removed_sends_nothing():
     rules, records, topics = parts()
-    async with client_of(rules, records, topics, is_removed=lambda name: name == "acme") as client:
+
+    async def is_removed(name):
+        return name == "acme"
+
+    async with client_of(rules, records, topics, is_removed=is_removed) as client:
         assert (await client.post(VISITS, json={})).status_code == 403
     assert records.stored == []
 

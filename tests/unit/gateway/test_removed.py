@@ -30,10 +30,10 @@ def store():
 
 async def looked(is_removed):
     """Ask, and let the look that this begins come to its end."""
-    is_removed("acme")
+    await is_removed("acme")
     while is_removed._task is not None:
         await asyncio.sleep(0)
-    return is_removed("acme")
+    return await is_removed("acme")
 
 
 def test_a_removed_tenant_is_known_within_seconds(store, clock):
@@ -48,6 +48,29 @@ def test_a_removed_tenant_is_known_within_seconds(store, clock):
         assert not await looked(is_removed)
 
     asyncio.run(play())
+
+
+def test_a_removed_tenant_is_known_at_once_after_a_pause(store, clock):
+    async def play():
+        is_removed = RemovedTenants(store.registry)
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        clock[0] += 300
+        return await is_removed("acme")
+
+    assert asyncio.run(play())
+
+
+def test_nobody_waits_for_the_store_while_events_come(store, clock, monkeypatch):
+    async def never(_):
+        raise AssertionError("waited")
+
+    async def play():
+        is_removed = RemovedTenants(store.registry)
+        monkeypatch.setattr(removed.asyncio, "wait", never)
+        clock[0] += 6
+        return await is_removed("acme")
+
+    assert not asyncio.run(play())
 
 
 def test_a_name_that_was_given_again_is_known_at_once_after_a_pause(store, clock):
@@ -75,9 +98,10 @@ def test_a_store_that_hangs_is_waited_for_once_and_not_for_long(store, monkeypat
     monkeypatch.setattr(removed, "_PATIENCE_S", 0.01)
 
     async def play():
-        tenants._looked_s -= 5
+        tenants._looked_s -= 300
         for _ in range(3):
             assert await tenants.generation("acme") == 0
+            assert not await tenants("acme")
         end.set()
 
     asyncio.run(asyncio.wait_for(play(), 5))
@@ -86,7 +110,7 @@ def test_a_store_that_hangs_is_waited_for_once_and_not_for_long(store, monkeypat
 
 def test_one_that_is_suspended_may_send(store):
     store.registry.set_tenant_state("acme", State.SUSPENDED)
-    assert not RemovedTenants(store.registry)("acme")
+    assert not asyncio.run(looked(RemovedTenants(store.registry)))
 
 
 def test_without_the_store_what_it_said_last_holds(store, clock, monkeypatch):
