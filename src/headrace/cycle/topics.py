@@ -4,13 +4,14 @@ A new stream needs its topic's id and its first positions at once. Later, partit
 and then, and a topic can be deleted and made again under its name. Nothing but a description tells,
 and descriptions are not for nothing: the Kafka client keeps some 150 bytes of every topic it
 describes, for ever. So each topic is described every 30 s as long as 40 a second are enough for
-that (1,000 topics); with more of them the round takes longer. Described at once are new topics,
-those whose log's end went back, and, as far as the 40 allow, those with the first record after a
-quiet time, before it is read. A topic that is not there is looked for every 2 s.
+that (1,000 topics); with more of them the round takes longer. Described at once are topics of
+streams that were taken up, those whose log's end went back, and, as far as the 40 allow, those with
+the first record after a quiet time; nothing of them runs before that. A topic that is not there is
+looked for every 2 s.
 
-Brokers may answer turns later (`talks.py`). Until they have, nothing is planned of a stream that
-has to be looked at first, and what was learned of one that changed meanwhile tells nothing: it is
-looked at again.
+Brokers may answer turns later (`talks.py`). Until they have, nothing runs of a stream that has to
+be looked at first, not even what was recorded in another life, and what was learned of one that
+changed meanwhile tells nothing: it is looked at again.
 
 Where logs end is not asked here, and what became of records that are gone is `losses.py`'s.
 """
@@ -83,7 +84,7 @@ class Topics:
     _woken: dict[str, None] = field(default_factory=dict)
 
     def follow(self, held: HeldStream) -> None:
-        """Look at a stream's topic from now on; at once if it is new."""
+        """Look at a stream's topic from now on; at once if it is new, and first."""
         stream = held.stream
         if self._streams.get(stream.topic, {}).get(stream.id) is held:
             return
@@ -92,6 +93,7 @@ class Topics:
         self._topic_of[stream.id] = stream.topic
         self._sweep.add(stream.topic)
         self._sweep.hurry(stream.topic)
+        held.looked_at = _FIRST_A_LOOK
 
     def leave(self, stream: StreamId) -> None:
         """Look at it no more."""
@@ -181,6 +183,7 @@ class Topics:
         """Whether its topic is; if it is another one nothing more of it is read for now."""
         stream = held.stream
         if held.state is State.REMOVED:
+            held.looked_at = None
             if info is not None and stream.topic_id not in (None, info.topic_id):
                 # What is recorded of it is all that it may still do, and is of another topic.
                 held.topic_since = held.epoch + 1
