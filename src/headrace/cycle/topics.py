@@ -82,6 +82,8 @@ class Topics:
     _waiting_at_s: float = float("-inf")
     #: topics of streams that woke up, for the next look
     _woken: dict[str, None] = field(default_factory=dict)
+    #: topics that are asked about, and not answered yet
+    _asked: frozenset[str] = frozenset()
 
     def follow(self, held: HeldStream) -> None:
         """Look at a stream's topic from now on; at once if it is new, and first."""
@@ -116,7 +118,9 @@ class Topics:
         """Read nothing of streams with news after a quiet time before a look; if one is due."""
         for held in streams:
             topic = held.stream.topic
-            if topic in self._woken or self._sweep.claim(topic, now_s):
+            if topic in self._asked:
+                held.looked_at = _FIRST_A_LOOK
+            elif topic in self._woken or self._sweep.claim(topic, now_s):
                 self._woken[topic] = None
                 held.looked_at = _FIRST_A_LOOK
         return bool(self._woken)
@@ -135,12 +139,15 @@ class Topics:
             names |= dict.fromkeys(held.stream.topic for held in self._waiting.values())
         if not names:
             return
+        self._asked = frozenset(names)
         try:
             yield from self._look_at(list(names))
         except (BrokerUnavailable, StoreUnavailable):
             for name in names:
                 self._sweep.hurry(name)
             raise
+        finally:
+            self._asked = frozenset()
 
     def _look_at(self, names: Sequence[str]) -> Talk[None]:
         wanted = [held for name in names for held in self._streams.get(name, {}).values()]

@@ -6,7 +6,9 @@ from functools import partial
 
 import pytest
 
+from headrace.cycle.ends import LIVELY_S
 from headrace.cycle.observe import Observer
+from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.model.streams import State, StreamId
 from headrace.testing.at_once import at_once
 from headrace.testing.log_fake import Row
@@ -122,4 +124,26 @@ def test_answers_that_come_in_the_middle_of_a_first_turn_let_nothing_run_before_
     thread.goes_on()
     world.turns(6)
     assert started(world) == []
+    assert "made again" in world.row("acme").note
+
+
+def test_a_stream_that_wakes_up_while_its_topic_is_asked_about_waits_for_the_answer(world, late):
+    serving(world).tenant("acme", 5)
+    thread = late()
+    thread.goes_on()
+    world.turns(6)
+    before = len(started(world))
+    world.turns(1, LIVELY_S + 1)
+    world.turns(1)
+    thread.hangs = True
+    world.turns(1, TOPICS_EVERY_S + 1)
+    made_again(world)
+    world.turns(1)
+    assert len(thread.calls) == 2
+    thread.answer(1)  # about ends, which was asked first
+    world.turns(3, 10.0)
+    assert len(started(world)) == before
+    thread.goes_on()
+    world.turns(6)
+    assert len(started(world)) == before
     assert "made again" in world.row("acme").note
