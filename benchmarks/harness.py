@@ -30,7 +30,7 @@ from headrace.connectors.kafka import (
     producer_config,
 )
 from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.jars import jars
 from headrace.model.plans import Limits
@@ -226,7 +226,7 @@ def driver_of(
         engine = SparkEngine(spark, tools)
         counter = Counter(engine)
         log = KafkaLog(config)
-        parts = Parts(store, log, counter, letters.open(connections), SystemClock())
+        parts = DriverParts(store, log, counter, letters.open(connections), SystemClock())
         driver = Driver(parts, f"bench-{time.time_ns():x}", limits or Limits(), slots)
         if use_case.sink is not None:
             use_case.sink.prepare(Site(connections, store.positions))

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.harness import write
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment
 from headrace.model.statistics import Point, Report
@@ -151,7 +151,7 @@ def contender(folder: Path, *, tells: bool) -> Iterator[Contender]:
     store, clock, log = open_store(f"sqlite:///{folder}/store.db"), FakeClock(), MemoryLog()
     told = Counted(store.statistics) if tells else None
     parts: Any = (store, log, Echo(clock), MemoryDeadLetters(), clock, None, told)
-    driver = Driver(Parts(*parts), "run")
+    driver = Driver(DriverParts(*parts), "run")
     deployment = Deployment("pass", "m.py", "0" * 64, "{tenant}.visits")
     store.registry.deploy(deployment)
     for number in range(STREAMS):

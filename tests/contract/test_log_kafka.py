@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory
-from headrace.connectors.kafka.rounds import Patience
+from headrace.connectors.kafka.rounds import FetchTimeouts
 from headrace.ports import Connections
 from headrace.testing.kafka_topics import KafkaTopics
 from headrace.testing.log_contract import SEAL_KEY, LogContract, ReaderContract
@@ -41,7 +41,7 @@ class TestKafkaLog(OnKafka, LogContract):
 
 class TestKafkaSliceReader(OnKafka, ReaderContract):
     def factory(self):
-        return KafkaReaderFactory(Patience(idle_s=5.0, look_s=0.2))
+        return KafkaReaderFactory(FetchTimeouts(idle_s=5.0, look_s=0.2))
 
     def connections(self):
         return Connections(self.topics.config, database_url="", seal_key=SEAL_KEY)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import structlog
 
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
 from headrace.ports import Connections, Site
@@ -59,7 +59,9 @@ def main(folder, mode):
     for tenant in TENANTS:
         log.create_topic(f"{tenant}.visits", 1)
         store.registry.add_tenant(Tenant(tenant))
-    driver = Driver(Parts(store, log, engine, MemoryDeadLetters(), clock), "run", threads=at_once)
+    driver = Driver(
+        DriverParts(store, log, engine, MemoryDeadLetters(), clock), "run", threads=at_once
+    )
     made.sink.prepare(Site(connections, store.positions))
     engine.take(made, deployment)
     driver.take(made, deployment)

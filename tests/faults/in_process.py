@@ -9,7 +9,7 @@ import time
 import pyarrow as pa
 from acme import DEADLINE_S
 
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, Tenant
@@ -75,7 +75,7 @@ class World:
         engine = InProcessEngine(
             connections, MemoryReaderFactory(self.log), SqlPositionsFactory(), self.letters
         )
-        parts = Parts(store, self.log, engine, self.letters, self.clock)
+        parts = DriverParts(store, self.log, engine, self.letters, self.clock)
         self.driver = Driver(parts, "run", limits, threads=at_once)
         engine.take(made, deployment)
         self.driver.take(made, deployment)

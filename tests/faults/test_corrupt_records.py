@@ -24,7 +24,7 @@ from headrace.connectors.kafka import (
     producer_config,
 )
 from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.records import Deployment
 from headrace.model.streams import BadRecordPolicy, Tenant
 from headrace.payload.event_times import json_time
@@ -150,7 +150,7 @@ def test_rubbish_is_done_or_kept_to_the_last_byte(kafka, tmp_path):
     store.registry.add_tenant(Tenant("acme"))
     engine = InProcessEngine(connections, KafkaReaderFactory(), SqlPositionsFactory(), factory)
     dead_letters = factory.open(connections)
-    driver = Driver(Parts(store, log, engine, dead_letters, SystemClock()), "run")
+    driver = Driver(DriverParts(store, log, engine, dead_letters, SystemClock()), "run")
     engine.take(made, deployment)
     driver.take(made, deployment)
     deadline_s = time.monotonic() + 500

@@ -19,9 +19,9 @@ from matrix import note
 from three_brokers import ThreeBrokers
 
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory, producer_config
-from headrace.connectors.kafka.rounds import Patience
+from headrace.connectors.kafka.rounds import FetchTimeouts
 from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import Order, Tenant
@@ -50,12 +50,12 @@ class Service:
         self.store, self.log = open_store(url), KafkaLog(self.config)
         self.engine = InProcessEngine(
             Connections(self.config, url, warehouse=str(folder)),
-            KafkaReaderFactory(Patience(idle_s=3.0, look_s=0.2)),
+            KafkaReaderFactory(FetchTimeouts(idle_s=3.0, look_s=0.2)),
             SqlPositionsFactory(),
             MemoryDeadLetters(),
         )
         self.producer = Producer(producer_config(self.config))
-        parts = Parts(self.store, self.log, self.engine, MemoryDeadLetters(), SystemClock())
+        parts = DriverParts(self.store, self.log, self.engine, MemoryDeadLetters(), SystemClock())
         self.driver = Driver(parts, "run1", Limits())
         self._deploy()
 

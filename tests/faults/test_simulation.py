@@ -12,7 +12,7 @@ import pytest
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle import accounts, commit, driver, losses, replay, topics
-from headrace.cycle.letters import Kept, Letters
+from headrace.cycle.dead_letters import Kept, PendingLetters
 from headrace.cycle.losses import Losses
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.reruns import Reruns
@@ -35,7 +35,7 @@ from headrace.testing.memory_store import (
 )
 from headrace.testing.simulation import simulate, world
 from headrace.testing.simulation.cluster import Engine
-from headrace.testing.simulation.many import Asked
+from headrace.testing.simulation.many import RunOptions
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.run import in_memory, silent
 from headrace.testing.simulation.sinks import Notebook, TableWriter
@@ -65,7 +65,7 @@ def test_nothing_is_wrong_whatever_happens(first):
 
 def test_nothing_is_wrong_on_the_real_store():
     for seed in range(20):
-        outcome = Asked(sqlite=True).one(seed)
+        outcome = RunOptions(sqlite=True).one(seed)
         assert not outcome.wrong, str(outcome)
 
 
@@ -327,7 +327,7 @@ def test_a_lane_that_goes_on_before_its_letter_is_kept_is_found(monkeypatch):
         return found
 
     only(monkeypatch, raises=0.3, beside_late=0.95, driver_killed=0.004, letters_fail=0.9)
-    monkeypatch.setattr(Letters, "look", hasty)
+    monkeypatch.setattr(PendingLetters, "look", hasty)
     assert first_wrong(seeds=300, how="lost: ")
 
 

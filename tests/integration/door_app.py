@@ -7,18 +7,18 @@ from typing import Annotated
 from fastapi import Body, FastAPI
 from fastapi.responses import StreamingResponse
 
-from headrace.doors.door import Limits, install_door
+from headrace.doors.door import RequestLimits, install_door
 from headrace.doors.open_guard import OpenGuard
-from headrace.doors.protocol import Patience
+from headrace.doors.protocol import ClientTimeouts
 from headrace.doors.serving import Listening, serve
 from headrace.settings.doors import DoorsSettings
 
-PATIENCE = Patience(header_s=0.5, idle_s=1.0, rest_s=1.0, write_s=1.0, most_connections=150)
+PATIENCE = ClientTimeouts(header_s=0.5, idle_s=1.0, rest_s=1.0, write_s=1.0, most_connections=150)
 
 
 def made():
     app = FastAPI()
-    limits = Limits(max_body_bytes=1_000_000, body_deadline_s=2.0)
+    limits = RequestLimits(max_body_bytes=1_000_000, body_deadline_s=2.0)
     install_door(app, OpenGuard("127.0.0.1"), DoorsSettings(), "127.0.0.1", limits)
 
     @app.get("/quick")

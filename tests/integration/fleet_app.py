@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from headrace.cli.console import configure_logs
-from headrace.fleet.states import Rules
+from headrace.fleet.states import RestartRules
 from headrace.fleet.supervise import Wanted, supervise
 
 folder = Path(sys.argv[1])
@@ -16,7 +16,7 @@ clean = supervise(
         int(sys.argv[2]),
         lambda name, port: [sys.executable, "-I", "-S", str(fake), str(folder), name, str(port)],
         folder / "state",
-        Rules(first_wait_s=0.1, longest_wait_s=0.4, most_failures=4, window_s=60, drain_s=2),
+        RestartRules(first_wait_s=0.1, longest_wait_s=0.4, most_failures=4, window_s=60, drain_s=2),
         health_port=int(sys.argv[3]) if len(sys.argv) > 3 else 0,
     )
 )

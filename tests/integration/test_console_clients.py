@@ -12,13 +12,13 @@ import psutil
 import pytest
 
 from headrace.console import live, watcher
-from headrace.console.api import Parts, create_app
+from headrace.console.api import ApiParts, create_app
 from headrace.console.opening import console_serving
 from headrace.cycle.clock import SystemClock
-from headrace.doors.door import Limits, install_door
+from headrace.doors.door import RequestLimits, install_door
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
-from headrace.doors.protocol import Patience
+from headrace.doors.protocol import ClientTimeouts
 from headrace.doors.serving import Listening
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
@@ -53,11 +53,11 @@ def served(store):
 
         def serve(write_s=30.0):
             guard = Guard(store.keys, SECRET)
-            parts = Parts(store, None, guard, SECRET, SystemClock(), most_clients=PLACES)
+            parts = ApiParts(store, None, guard, SECRET, SystemClock(), most_clients=PLACES)
             app = create_app(parts)
-            limits = Limits(most_requests=20_000)
+            limits = RequestLimits(most_requests=20_000)
             install_door(app, guard, DoorsSettings(), "127.0.0.1", limits)
-            patience = Patience(most_connections=20_000, write_s=write_s)
+            patience = ClientTimeouts(most_connections=20_000, write_s=write_s)
             listening = Listening("127.0.0.1", 0, drain_s=5, patience=patience)
             return app, stack.enter_context(console_serving(app, listening))
 
@@ -148,7 +148,7 @@ def test_a_view_that_takes_nothing_is_cut_off_and_its_place_is_free(
 
 def test_a_view_ends_with_the_server(store, key):
     guard = Guard(store.keys, SECRET)
-    app = create_app(Parts(store, None, guard, SECRET, SystemClock()))
+    app = create_app(ApiParts(store, None, guard, SECRET, SystemClock()))
     headers = {"Authorization": f"Bearer {key}"}
     with ExitStack() as server:
         url = server.enter_context(console_serving(app, Listening("127.0.0.1", 0, drain_s=20)))

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
-from headrace.console.api import Parts, create_app
+from headrace.console.api import ApiParts, create_app
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.model.credentials import Role
@@ -72,7 +72,7 @@ def work_of(store, asked):
     text, key = new_key(Role.TENANT, "acme", "", SECRET, clock.now_s())
     store.keys.add(key)
     guard = Guard(store.keys, SECRET, clock=clock.now_s)
-    app = create_app(Parts(store, None, guard, SECRET, clock))
+    app = create_app(ApiParts(store, None, guard, SECRET, clock))
     headers = {"Authorization": f"Bearer {text}"}
 
     async def done(path):

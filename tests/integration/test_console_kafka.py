@@ -9,8 +9,8 @@ import httpx
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 
-from headrace.connectors.kafka import create_topics, letters_topic
-from headrace.console.api import Parts, create_app
+from headrace.connectors.kafka import create_topics, dead_letters_topic
+from headrace.console.api import ApiParts, create_app
 from headrace.console.opening import console_serving
 from headrace.cycle.clock import SystemClock
 from headrace.doors.guard import Guard
@@ -52,7 +52,7 @@ def api(store, topics):
     text, key = new_key(Role.OPERATOR, None, "", SECRET, time.time())
     store.keys.add(key)
     tools = KafkaTools(Connections(topics.config, "", seal_key=store.seal_key()))
-    app = create_app(Parts(store, tools, Guard(store.keys, SECRET), SECRET, SystemClock()))
+    app = create_app(ApiParts(store, tools, Guard(store.keys, SECRET), SECRET, SystemClock()))
     headers = {"Authorization": f"Bearer {text}"}
     with (
         console_serving(app, Listening("127.0.0.1", 0)) as url,
@@ -76,7 +76,7 @@ def position(store, tenant):
 def test_a_skipped_record_is_kept_and_a_redrive_sends_it_back_once(api, store, topics, tenant):
     skipped = api.post(f"/v1/failures/{failed(store, tenant)}/skip")
     assert skipped.json()["next_offset"] == position(store, tenant) == 4
-    (letter,) = topics.messages(letters_topic(f"{tenant}.visits"))
+    (letter,) = topics.messages(dead_letters_topic(f"{tenant}.visits"))
     assert (letter.key(), letter.value()) == (b"k", b"3")
     assert letter.timestamp() == (TIMESTAMP_CREATE_TIME, 1_700_000_000_123)
     path = f"/v1/streams/{tenant}/score/redrive"

@@ -13,7 +13,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 
 from headrace.connectors.kafka.redrive import Redriven
-from headrace.console.api import Parts, create_app
+from headrace.console.api import ApiParts, create_app
 from headrace.cycle.clock import SystemClock
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
@@ -73,7 +73,7 @@ def service(tmp_path_factory):
             keys[role], key = new_key(role, tenant, "", SECRET, time.time())
             store.keys.add(key)
         guard = Guard(store.keys, SECRET)
-        app = create_app(Parts(store, Tools(), guard, SECRET, SystemClock()))
+        app = create_app(ApiParts(store, Tools(), guard, SECRET, SystemClock()))
         with serving(app, Listening("127.0.0.1", 0, drain_s=1)) as base:
             yield base, keys
 
@@ -81,7 +81,7 @@ def service(tmp_path_factory):
 def document():
     """What an app says of itself; it needs no store to say it."""
     guard = Guard(None, SECRET)
-    return create_app(Parts(MemoryStore(), Tools(), guard, SECRET, SystemClock())).openapi()
+    return create_app(ApiParts(MemoryStore(), Tools(), guard, SECRET, SystemClock())).openapi()
 
 
 schema = schemathesis.openapi.from_dict(document()).exclude(path=ENDLESS)

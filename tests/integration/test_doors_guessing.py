@@ -10,7 +10,7 @@ import pytest
 from fastapi import Depends, FastAPI
 
 from headrace.doors.attempts import FAILURES_PER_MINUTE, Attempts
-from headrace.doors.door import Limits, install_door
+from headrace.doors.door import RequestLimits, install_door
 from headrace.doors.guard import Guard, allowed
 from headrace.doors.keys import new_key
 from headrace.doors.problems import Problem
@@ -38,7 +38,7 @@ def key(store):
 @pytest.fixture
 def url(store):
     app = FastAPI()
-    install_door(app, Guard(store.keys, SECRET), DoorsSettings(), "127.0.0.1", Limits())
+    install_door(app, Guard(store.keys, SECRET), DoorsSettings(), "127.0.0.1", RequestLimits())
 
     @app.get("/who")
     def who(caller: Annotated[Caller, Depends(allowed(Role.OPERATOR))]) -> str:

@@ -102,7 +102,7 @@ def gateway():
     store.keys.add(key)
     app = gateway_app(rules_of(GATEWAY), Nowhere(), AllTopics())
     guard = Guard(store.keys, SECRET)
-    door.install_door(app, guard, DoorsSettings(), "127.0.0.1", door.Limits(1_000_000))
+    door.install_door(app, guard, DoorsSettings(), "127.0.0.1", door.RequestLimits(1_000_000))
     with serving(app, Listening("127.0.0.1", 0)) as url:
         yield url, text
 

@@ -19,7 +19,7 @@ from headrace.connectors.kafka import (
 from headrace.connectors.kafka.ingest import Ingest
 from headrace.connectors.kafka.ingest_topics import IngestTopics
 from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.doors import door
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
@@ -77,7 +77,7 @@ def post(kafka, store, name, told):
     records = Ingest(config, delivery_timeout_s=30.0, most_bytes=1 << 20)
     app = gateway_app(rules, records, IngestTopics(config), tracing=told[0])
     guard = Guard(store.keys, SECRET)
-    door.install_door(app, guard, DoorsSettings(), "127.0.0.1", door.Limits())
+    door.install_door(app, guard, DoorsSettings(), "127.0.0.1", door.RequestLimits())
     with serving(app, Listening("127.0.0.1", 0)) as url:
 
         def send(parent):
@@ -105,7 +105,7 @@ def driver(kafka, store, name, tmp_path, told):
     log = KafkaLog(connections.kafka)
     deployment = Deployment("seen", "m.py", "0" * 64, seen.topic)
     store.registry.deploy(deployment)
-    made = Driver(Parts(store, log, engine, letters.open(connections), SystemClock()), "run")
+    made = Driver(DriverParts(store, log, engine, letters.open(connections), SystemClock()), "run")
     made.reporter.tracing = told[0]
     seen.sink.prepare(Site(connections, store.positions))
     engine.take(seen, deployment)

@@ -17,10 +17,10 @@ from headrace.connectors.kafka import (
     KafkaDeadLettersFactory,
     KafkaLog,
     KafkaReaderFactory,
-    letters_topic,
+    dead_letters_topic,
 )
 from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
@@ -46,9 +46,9 @@ def settings_of(topics, topic):
 def test_the_topic_of_letters_is_as_wide_as_its_source_and_forgets_nothing(topics, letters):
     topic = topics.make(3, {"max.message.bytes": "2000000"})
     letters.keep([letter(topic, 1)])
-    lanes = {each.partition() for each in topics.messages(letters_topic(topic))}
+    lanes = {each.partition() for each in topics.messages(dead_letters_topic(topic))}
     assert lanes == {0}
-    settings = settings_of(topics, letters_topic(topic))
+    settings = settings_of(topics, dead_letters_topic(topic))
     assert (settings["retention.ms"], settings["cleanup.policy"]) == ("-1", "delete")
     assert int(settings["max.message.bytes"]) == 2_000_000 + 64 * 1024
     letters.keep([letter(topic, 1, partition=2)])
@@ -63,15 +63,15 @@ def test_many_tasks_may_keep_the_first_letter_at_once(topics):
 
     with ThreadPoolExecutor(4) as tasks:
         list(tasks.map(keep, range(4)))
-    assert [each.partition() for each in topics.messages(letters_topic(topic))] == [0, 1, 2, 3]
+    assert [each.partition() for each in topics.messages(dead_letters_topic(topic))] == [0, 1, 2, 3]
 
 
 def test_a_source_that_got_more_partitions_takes_its_letters_along(topics, letters):
     topic = topics.make(2)
-    topics.make_named(letters_topic(topic), 1)
+    topics.make_named(dead_letters_topic(topic), 1)
     letters.keep([letter(topic, 1, partition=0)])
     letters.keep([letter(topic, 1, partition=1)])
-    assert [each.partition() for each in topics.messages(letters_topic(topic))] == [0, 1]
+    assert [each.partition() for each in topics.messages(dead_letters_topic(topic))] == [0, 1]
 
 
 def test_a_record_as_large_as_its_topic_allows_is_kept_whole(topics, letters):
@@ -82,7 +82,7 @@ def test_a_record_as_large_as_its_topic_allows_is_kept_whole(topics, letters):
     assert producer.flush(20) == 0
     long_trace = "at line\n" * 100_000 + "ValueError: the end"
     letters.keep([letter(topic, 0, value=largest, message="m" * 100_000, traceback=long_trace)])
-    (kept,) = topics.messages(letters_topic(topic))
+    (kept,) = topics.messages(dead_letters_topic(topic))
     assert kept.value() == largest
     said = dict(kept.headers())
     assert said["__connect.errors.exception.stacktrace"].endswith(b"ValueError: the end")
@@ -90,29 +90,29 @@ def test_a_record_as_large_as_its_topic_allows_is_kept_whole(topics, letters):
 
 def test_a_narrow_topic_gets_shorter_headers_and_the_whole_record(topics, letters):
     topic = topics.make()
-    topics.make_named(letters_topic(topic), 1, {"max.message.bytes": "3000"})
+    topics.make_named(dead_letters_topic(topic), 1, {"max.message.bytes": "3000"})
     letters.keep([letter(topic, 0, value=b"v" * 2000, message="m" * 5000, traceback="t" * 5000)])
-    (kept,) = topics.messages(letters_topic(topic))
+    (kept,) = topics.messages(dead_letters_topic(topic))
     assert kept.value() == b"v" * 2000
 
 
 def test_a_record_too_large_for_its_letters_topic_says_what_to_do(topics, letters):
     topic = topics.make()
-    topics.make_named(letters_topic(topic), 1, {"max.message.bytes": "3000"})
+    topics.make_named(dead_letters_topic(topic), 1, {"max.message.bytes": "3000"})
     with pytest.raises(ConfigError, match=r"offset 5 is too large .* raise max\.message\.bytes"):
         letters.keep([letter(topic, 5, value=os.urandom(4000))])
     letters.keep([letter(topic, 6)])
-    assert len(topics.messages(letters_topic(topic))) == 1
+    assert len(topics.messages(dead_letters_topic(topic))) == 1
 
 
 def test_a_topic_of_letters_deleted_meanwhile_is_made_again(topics, letters):
     topic = topics.make()
     letters.keep([letter(topic, 1)])
-    topics.delete(letters_topic(topic))
+    topics.delete(dead_letters_topic(topic))
     with contextlib.suppress(BrokerUnavailable):
         letters.keep([letter(topic, 2)])
     letters.keep([letter(topic, 3)])
-    assert topics.messages(letters_topic(topic))
+    assert topics.messages(dead_letters_topic(topic))
 
 
 FORKED = """
@@ -137,7 +137,7 @@ sys.exit(code)
 def test_letters_are_kept_in_a_process_forked_after_the_first(topics):
     topic = topics.make()
     assert run_apart(FORKED, topics.config["bootstrap.servers"], topic) == 7
-    assert len(topics.messages(letters_topic(topic))) == 3
+    assert len(topics.messages(dead_letters_topic(topic))) == 3
 
 
 def test_a_letter_of_the_driver_is_the_record_as_it_came(topics, letters, tmp_path):
@@ -165,7 +165,7 @@ def test_a_letter_of_the_driver_is_the_record_as_it_came(topics, letters, tmp_pa
     with closing(open_store(url)) as store, closing(KafkaLog(topics.config)) as log:
         store.registry.deploy(deployment)
         store.registry.add_tenant(Tenant("acme"))
-        driver = Driver(Parts(store, log, engine, letters, SystemClock()), "run1", Limits())
+        driver = Driver(DriverParts(store, log, engine, letters, SystemClock()), "run1", Limits())
         engine.take(keep, deployment)
         driver.take(keep, deployment)
         give_up_s = time.monotonic() + 40
@@ -173,6 +173,6 @@ def test_a_letter_of_the_driver_is_the_record_as_it_came(topics, letters, tmp_pa
             assert time.monotonic() < give_up_s, driver.rows()
             driver.turn()
         engine.close()
-    (kept,) = topics.messages(letters_topic(topic))
+    (kept,) = topics.messages(dead_letters_topic(topic))
     assert (kept.key(), kept.value(), kept.headers()[0]) == (b"k", b"v", ("trace", b"1"))
     assert kept.timestamp() == (TIMESTAMP_CREATE_TIME, 1_700_000_000_123)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory
-from headrace.connectors.kafka.rounds import Patience
+from headrace.connectors.kafka.rounds import FetchTimeouts
 from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment, FailureState
 from headrace.model.streams import DataLossPolicy, StreamId, Tenant
@@ -43,7 +43,7 @@ class Service:
         self.log = KafkaLog(topics.config)
         self.engine = InProcessEngine(
             connections,
-            KafkaReaderFactory(Patience(idle_s=3.0, look_s=0.2)),
+            KafkaReaderFactory(FetchTimeouts(idle_s=3.0, look_s=0.2)),
             SqlPositionsFactory(),
             MemoryDeadLetters(),
         )
@@ -58,7 +58,7 @@ class Service:
         for tenant in self.seen:
             topics.make_named(self.topic(tenant))
             self.store.registry.add_tenant(Tenant(tenant))
-        parts = Parts(self.store, self.log, self.engine, MemoryDeadLetters(), SystemClock())
+        parts = DriverParts(self.store, self.log, self.engine, MemoryDeadLetters(), SystemClock())
         self.driver = Driver(parts, "run1", Limits())
         self.engine.take(keep, deployment)
         self.driver.take(keep, deployment)

@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from headrace.connectors.kafka import KafkaSliceReader
-from headrace.connectors.kafka.rounds import Patience
+from headrace.connectors.kafka.rounds import FetchTimeouts
 from headrace.testing.kafka_topics import until
 from headrace.testing.log_contract import failure, numbered, piece, values
 from headrace.testing.log_fake import Row
 
 pytestmark = pytest.mark.kafka
-HASTY = Patience(idle_s=1.0, look_s=0.2)
+HASTY = FetchTimeouts(idle_s=1.0, look_s=0.2)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_refused_credentials_are_told_at_once(topics):
         "sasl.username": "acme",
         "sasl.password": "hunter2",
     }
-    reader = KafkaSliceReader(config, Patience(idle_s=20))
+    reader = KafkaSliceReader(config, FetchTimeouts(idle_s=20))
     (batch,) = reader.read([piece("a", 0, 5)], 100)
     assert batch.error.code == "ConfigError"
     assert "hunter2" not in batch.error.message

@@ -9,7 +9,7 @@ from apart import run_apart
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from headrace.connectors.kafka import KafkaDeadLetters, KafkaSliceReader, letters_topic
+from headrace.connectors.kafka import KafkaDeadLetters, KafkaSliceReader, dead_letters_topic
 from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.connectors.kafka.seals import Message, sealed
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, TopicMissing
@@ -34,7 +34,7 @@ def connections(topics):
 
 def few_at_once(monkeypatch, count=2):
     monkeypatch.setattr(
-        sys.modules["headrace.connectors.kafka.letters_read"], "_BATCH_LETTERS", count
+        sys.modules["headrace.connectors.kafka.dead_letters_read"], "_BATCH_LETTERS", count
     )
 
 
@@ -176,9 +176,11 @@ def test_a_record_that_came_back_too_often_is_refused_by_name_and_kept(
     result = redrive(connections, PAGES, topic)
     assert result.sent == 1
     (often,) = result.refused
-    assert often.startswith(f"{letters_topic(topic)}[0] offset 0: record 8 was sent back 3 times")
+    assert often.startswith(
+        f"{dead_letters_topic(topic)}[0] offset 0: record 8 was sent back 3 times"
+    )
     assert redrive(connections, PAGES, topic) == Redriven(0, (), 0)
-    kept = [each for each in topics.messages(letters_topic(topic)) if each.value() is not None]
+    kept = [each for each in topics.messages(dead_letters_topic(topic)) if each.value() is not None]
     assert len(kept) == 2
 
 
@@ -212,7 +214,7 @@ from headrace.connectors.kafka import redrive_line
 from headrace.model.streams import StreamId
 from headrace.ports import Connections
 
-sys.modules["headrace.connectors.kafka.letters_read"]._BATCH_LETTERS = 2
+sys.modules["headrace.connectors.kafka.dead_letters_read"]._BATCH_LETTERS = 2
 times = []
 
 class Dying(Producer):
@@ -267,7 +269,7 @@ def test_letters_of_a_topic_that_was_made_again_are_read_from_their_start(
     topic = topics.make()
     letters.keep(numbered_letters(topic, range(5)))
     redrive(connections, PAGES, topic)
-    topics.delete(letters_topic(topic))
+    topics.delete(dead_letters_topic(topic))
     letters.close()
     letters.keep(numbered_letters(topic, [7]))
     assert redrive(connections, PAGES, topic).sent == 1
@@ -278,7 +280,7 @@ def test_a_place_past_the_end_is_not_believed(topics, letters, connections):
     letters.keep(numbered_letters(topic, [1, 2]))
     redrive(connections, PAGES, topic)
     letters.keep(numbered_letters(topic, [3]))
-    past = TopicPartition(letters_topic(topic), 0, 1000)
+    past = TopicPartition(dead_letters_topic(topic), 0, 1000)
     group = ConsumerGroupTopicPartitions("headrace.redrive.pages", [past])
     admin = AdminClient(topics.config)
     admin.alter_consumer_group_offsets([group])[group.group_id].result(20)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.model.plans import Limits
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, StreamId, Tenant
@@ -88,7 +88,7 @@ class World:
             SqlPositionsFactory(),
             self.dead_letters,
         )
-        parts = Parts(
+        parts = DriverParts(
             self.store,
             self.log,
             self.engine,

@@ -37,7 +37,7 @@ from headrace.deploying.offer import connections_of, driver_name
 from headrace.errors import ConfigError
 from headrace.fleet import state_file
 from headrace.fleet.state_file import DriverView, FleetView
-from headrace.fleet.states import EXIT_TEMPORARY, Phase, Rules
+from headrace.fleet.states import EXIT_TEMPORARY, Phase, RestartRules
 from headrace.fleet.supervise import Wanted, supervise
 
 app = typer.Typer(no_args_is_help=True, help="The drivers of a supervisor: how they are.")
@@ -99,7 +99,7 @@ def supervise_(  # noqa: PLR0913 - options of a command
             drivers,
             _command(options),
             _folder_of(config, state),
-            Rules(drain_s=settings.driver.drain_timeout + _CLOSE_S),
+            RestartRules(drain_s=settings.driver.drain_timeout + _CLOSE_S),
             health_port,
             health_host,
             console,

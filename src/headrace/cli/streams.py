@@ -31,7 +31,7 @@ from headrace.model.streams import State, StreamId
 from headrace.operating.seeking import carry_out, planned
 from headrace.ports import Log, Store
 from headrace.telemetry.conditions import Condition, condition
-from headrace.telemetry.told import newest
+from headrace.telemetry.newest_reports import newest
 
 app = typer.Typer(
     no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, resume."

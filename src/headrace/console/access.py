@@ -120,14 +120,14 @@ async def _enter(request: Request, rule: Roles) -> None:
     if caller.role not in rule:
         raise forbidden(caller)
     if caller.role is Role.TENANT and request.method not in LOOKS:
-        patience: Patience = request.app.state.patience
+        patience: ChangeLimit = request.app.state.patience
         patience.count(caller)
     tenant = request.path_params.get("tenant")
     if tenant is not None:
         own(caller, str(tenant))
 
 
-class Patience:
+class ChangeLimit:
     """How much a tenant may try to change in a minute, since each attempt is a line in the log."""
 
     def __init__(

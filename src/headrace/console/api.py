@@ -31,7 +31,7 @@ from headrace.console import (
     streams,
     tenants,
 )
-from headrace.console.access import Patience
+from headrace.console.access import ChangeLimit
 from headrace.console.audit import Audited
 from headrace.console.desk import Desk
 from headrace.console.history import SparkKeeper
@@ -67,7 +67,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
 
 
 @dataclass(frozen=True)
-class Parts:
+class ApiParts:
     """What the control API is made of."""
 
     store: Store
@@ -84,7 +84,7 @@ class Parts:
     most_metric_tenants: int = 2000
 
 
-def create_app(parts: Parts) -> FastAPI:
+def create_app(parts: ApiParts) -> FastAPI:
     """The app, to be served behind a door (`doors.door`); closes nothing that it was given."""
     app = FastAPI(
         title="Headrace control API",
@@ -105,7 +105,7 @@ def create_app(parts: Parts) -> FastAPI:
     return app
 
 
-def equip(app: FastAPI, parts: Parts) -> None:
+def equip(app: FastAPI, parts: ApiParts) -> None:
     """Give an app its parts, or others, before it is served."""
     watcher = Watcher(parts.store, parts.clock)
     app.state.desk = Desk(
@@ -119,7 +119,7 @@ def equip(app: FastAPI, parts: Parts) -> None:
     )
     app.state.guard = parts.guard
     app.state.readiness = Readiness(_asking(parts.store), parts.clock.monotonic_s)
-    app.state.patience = Patience()
+    app.state.patience = ChangeLimit()
     app.state.live = Live(watcher, parts.most_clients)
     app.state.sparks = SparkKeeper(parts.store.statistics)
     app.state.metrics = Metrics(

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Body, Query, Request, Response
 
 from headrace.console.access import Entered, GuardedRoute, sees
 from headrace.console.answers import PageAsked, answer
-from headrace.console.asked import FailureNumber, SkipAsked
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import not_there, refusals
+from headrace.console.requests import FailureNumber, SkipRequest
 from headrace.console.rows import Values, failure_row, record_row
 from headrace.console.shapes import Decided, FailureRow, FailureWhole, Listed
-from headrace.console.watcher import Snapshot
+from headrace.console.watcher import StoreView
 from headrace.errors import UnknownName
 from headrace.model.credentials import Caller, Role
 from headrace.model.records import Failure, FailureState
@@ -49,7 +49,7 @@ def list_failures(
     """Failures, oldest first; a tenant sees its own."""
     after = paging.after(int)
     of_tenant = caller.tenant or tenant
-    seen = desk.watcher.look()
+    seen = desk.watcher.view()
     streams = [
         each
         for each in seen.stream_of
@@ -111,7 +111,7 @@ def show_failure(
 ) -> Response:
     """Everything about one failure: offsets, error, stack, and the record byte for byte."""
     failure = _own(request, desk, caller, number)
-    seen = desk.watcher.look()
+    seen = desk.watcher.view()
     record = None if caller.role is Role.VIEWER else record_row(failure)
     return answer({**_row(seen, failure), "traceback": failure.error.traceback, "record": record})
 
@@ -132,7 +132,7 @@ async def skip_failure(
     desk: AtDesk,
     caller: Entered,
     number: FailureNumber,
-    asked: Annotated[SkipAsked | None, Body()] = None,
+    asked: Annotated[SkipRequest | None, Body()] = None,
 ) -> Response:
     """Let its lane go on behind the record, which is kept in `<topic>.dlq` first."""
     whole_slice = asked is not None and asked.whole_slice
@@ -147,7 +147,7 @@ async def skip_failure(
     return await desk.at_kafka.decide(caller, decide)
 
 
-def _row(seen: Snapshot, failure: Failure) -> Values:
+def _row(seen: StoreView, failure: Failure) -> Values:
     tenant = seen.tenant_of.get(failure.slice.lane.tenant)
     return failure_row(failure, 0 if tenant is None else tenant.generation)
 

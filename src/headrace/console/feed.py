@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from headrace.console.rows import Values
-from headrace.console.watcher import Snapshot
+from headrace.console.watcher import StoreView
 
 #: a client that is so many states behind gets everything anew
 REMEMBERED = 60
@@ -66,7 +66,7 @@ class Feed:
         self._summary: Values = {}
         self._encoded: dict[tuple[str | None, int], bytes] = {}
 
-    def take(self, snapshot: Snapshot) -> None:
+    def take(self, snapshot: StoreView) -> None:
         """Have a new state."""
         self.number += 1
         here = {

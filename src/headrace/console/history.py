@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from headrace.console.access import Entered, GuardedRoute, sees
 from headrace.console.answers import answer
-from headrace.console.asked import TenantName
 from headrace.console.desk import AtDesk
 from headrace.console.problems import no_tenant, refusals
+from headrace.console.requests import TenantName
 from headrace.console.rows import spread_row
 from headrace.console.shapes import History, Sparks
 from headrace.model.statistics import Point
@@ -45,7 +45,7 @@ def show_history(
 
     A tenant that was added under the name of an earlier one sees what began since then.
     """
-    snapshot = desk.watcher.look()
+    snapshot = desk.watcher.view()
     streams = {each.id for each in snapshot.streams if each.id.tenant == tenant}
     if tenant not in snapshot.tenant_of:
         raise no_tenant(tenant)
@@ -78,7 +78,7 @@ def show_sparks(request: Request, desk: AtDesk, caller: Entered) -> Response:
     """The last half hour by minute; tenants that did nothing are left out."""
     keeper = request.app.state.sparks
     assert isinstance(keeper, SparkKeeper), "the app was made with one"
-    from_s, lines = keeper.look(desk.clock.now_s())
+    from_s, lines = keeper.read(desk.clock.now_s())
     shown = {name: line for name, line in lines.items() if sees(caller, name)}
     if caller.tenant is not None:
         since_s = desk.store.keys.added_again_s(caller.tenant) or 0.0
@@ -113,7 +113,7 @@ class SparkKeeper:
         self._cells: dict[int, dict[str, _Cell]] = {}
         self._lines: dict[str, dict[str, list[float | None]]] = {}
 
-    def look(self, now_s: float) -> tuple[float, dict[str, dict[str, list[float | None]]]]:
+    def read(self, now_s: float) -> tuple[float, dict[str, dict[str, list[float | None]]]]:
         """When the lines begin, and the line of each tenant.
 
         Raises:

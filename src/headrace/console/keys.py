@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request, Response
 
 from headrace.console.access import GuardedRoute
 from headrace.console.answers import PageAsked, Row, answer
-from headrace.console.asked import KeyAsked, Prefix, RotateAsked
 from headrace.console.desk import AtDesk
 from headrace.console.problems import not_there, refusals
+from headrace.console.requests import KeyAsked, Prefix, RotateRequest
 from headrace.console.shapes import KeyRow, Listed, NewKey
 from headrace.doors.keys import new_key, rotate
 from headrace.errors import ConfigError
@@ -61,11 +61,11 @@ def create_key(request: Request, desk: AtDesk, asked: KeyAsked) -> Response:
     responses=refusals(404, 409),
 )
 def rotate_key(
-    request: Request, desk: AtDesk, prefix: Prefix, asked: RotateAsked | None = None
+    request: Request, desk: AtDesk, prefix: Prefix, asked: RotateRequest | None = None
 ) -> Response:
     """Make a key for the same; the old one works on for `overlap_s` seconds."""
     request.state.concerns = _known(desk.store.keys.find(prefix), prefix).tenant
-    overlap_s = (asked or RotateAsked()).overlap_s
+    overlap_s = (asked or RotateRequest()).overlap_s
     text, key = rotate(
         desk.store.keys, prefix, desk.secret, desk.clock.now_s(), overlap_s=overlap_s
     )

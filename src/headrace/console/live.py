@@ -35,7 +35,6 @@ from headrace.errors import HeadraceError
 log = structlog.get_logger(__name__)
 router = APIRouter(route_class=GuardedRoute, tags=["live"])
 
-_STANDS_STILL = "the store does not answer, the live view stands still"
 _MEANWHILE = "what is asked of it is refused with 503"
 
 EVERY_S = 1.0
@@ -79,11 +78,15 @@ class Live:
         outage, troubled = Outage(), False
         while True:
             try:
-                snapshot = await run_in_threadpool(self._watcher.look)
+                snapshot = await run_in_threadpool(self._watcher.view)
             except HeadraceError as error:
                 troubled = True
                 if outage.begins():
-                    log.warning(_STANDS_STILL, error=str(error), meanwhile=_MEANWHILE)
+                    log.warning(
+                        "the store does not answer, the live view stands still",
+                        error=str(error),
+                        meanwhile=_MEANWHILE,
+                    )
             else:
                 troubled = False
                 if outage.ends():

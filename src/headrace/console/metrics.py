@@ -28,7 +28,7 @@ from headrace.errors import StoreUnavailable
 from headrace.model.statistics import Report, Spread, StreamFigures, UseCaseFigures
 from headrace.model.streams import StreamId
 from headrace.ports import Statistics
-from headrace.telemetry.told import is_lost, newest
+from headrace.telemetry.newest_reports import is_lost, newest
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 #: tenants with series of their own

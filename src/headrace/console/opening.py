@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from fastapi import FastAPI
 
-from headrace.console.api import Parts, create_app
+from headrace.console.api import ApiParts, create_app
 from headrace.console.live import Live
-from headrace.doors.door import Limits, guard_of, install_door, listening_of
+from headrace.doors.door import RequestLimits, guard_of, install_door, listening_of
 from headrace.doors.keys import new_key
 from headrace.doors.open_guard import OpenGuard
-from headrace.doors.protocol import Patience
+from headrace.doors.protocol import ClientTimeouts
 from headrace.doors.secret import secret_of
 from headrace.doors.serving import Listening, serving
 from headrace.model.credentials import Role
@@ -54,7 +54,7 @@ def console_app(
         else guard_of(settings, store.keys, clock.now_s, most_requests=at_once)
     )
     app = create_app(
-        Parts(
+        ApiParts(
             store,
             tools,
             guard,
@@ -66,7 +66,7 @@ def console_app(
             most_metric_tenants=chosen.most_metric_tenants,
         )
     )
-    limits = Limits(max_body_bytes=_MOST_BODY_BYTES, most_requests=at_once)
+    limits = RequestLimits(max_body_bytes=_MOST_BODY_BYTES, most_requests=at_once)
     install_door(app, guard, settings.doors, chosen.host, limits)
     return app
 
@@ -76,7 +76,7 @@ def console_listening(settings: Settings) -> Listening:
     chosen = settings.console
     found = listening_of(settings.doors, chosen.host, chosen.port)
     most = 2 * (chosen.most_clients + chosen.most_requests)
-    return replace(found, patience=Patience(most_connections=most))
+    return replace(found, patience=ClientTimeouts(most_connections=most))
 
 
 @contextmanager

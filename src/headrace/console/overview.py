@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query, Response
 
 from headrace.console.access import Entered, GuardedRoute, sees
 from headrace.console.answers import PageAsked, answer
-from headrace.console.asked import UseCaseName
 from headrace.console.desk import AtDesk
 from headrace.console.problems import not_there, refusals
+from headrace.console.requests import UseCaseName
 from headrace.console.rows import Values
 from headrace.console.shapes import AlertRow, Listed, Summary, UseCaseRow, WaveRow
 from headrace.model.statistics import Severity
@@ -21,7 +21,7 @@ router = APIRouter(route_class=GuardedRoute, tags=["overview"])
 @router.get("/v1/summary", response_model=Summary, responses=refusals())
 def show_summary(desk: AtDesk) -> Response:
     """Drivers, and the sums over all streams."""
-    return answer(desk.watcher.look().summary)
+    return answer(desk.watcher.view().summary)
 
 
 @router.get("/v1/use-cases", response_model=Listed[UseCaseRow], responses=refusals())
@@ -31,7 +31,7 @@ def list_use_cases(
 ) -> Response:
     """Use cases by name, with the figures of all drivers together."""
     after = paging.after(str)
-    found = desk.watcher.look().use_case_rows.items()
+    found = desk.watcher.view().use_case_rows.items()
     wanted = (row for name, row in found if after is None or name > after[0])
     return paging.page(wanted, lambda row: [row["use_case"]], lambda row: row)
 
@@ -39,7 +39,7 @@ def list_use_cases(
 @router.get("/v1/use-cases/{use_case}", response_model=UseCaseRow, responses=refusals(404))
 def show_use_case(desk: AtDesk, use_case: UseCaseName) -> Response:
     """One use case."""
-    row = desk.watcher.look().use_case_rows.get(use_case)
+    row = desk.watcher.view().use_case_rows.get(use_case)
     if row is None:
         raise not_there("use case", use_case)
     return answer(row)
@@ -55,7 +55,7 @@ def list_waves(
     after = paging.after(float, str)
     wanted = (
         row
-        for row in desk.watcher.look().wave_rows
+        for row in desk.watcher.view().wave_rows
         if use_case in (None, row["use_case"])
         and (after is None or (row["started_at_s"], row["wave"]) < after)
     )
@@ -74,7 +74,7 @@ def list_alerts(
     after = paging.after(int, str, str, str, str)
     own = (
         row
-        for row in desk.watcher.look().alert_rows
+        for row in desk.watcher.view().alert_rows
         if sees(caller, row["tenant"]) and (after is None or _place(row) > after)
     )
     return paging.page(sorted(own, key=_place), _place, lambda row: row)

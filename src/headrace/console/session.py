@@ -7,9 +7,9 @@ from starlette.concurrency import run_in_threadpool
 
 from headrace.console.access import Entered, GuardedRoute
 from headrace.console.answers import answer
-from headrace.console.asked import SessionAsked
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import refusals
+from headrace.console.requests import SessionRequest
 from headrace.console.shapes import Me
 from headrace.doors.guard import SESSION_COOKIE, SESSION_S, Guard, forbidden
 from headrace.doors.problems import Problem
@@ -19,7 +19,7 @@ router = APIRouter(route_class=GuardedRoute, tags=["session"])
 
 
 @router.post("/v1/session", response_model=Me, responses=refusals())
-async def begin_session(request: Request, desk: AtDesk, asked: SessionAsked) -> Response:
+async def begin_session(request: Request, desk: AtDesk, asked: SessionRequest) -> Response:
     """Exchange a key for a cookie of 12 hours that no script can read; it ends with its key."""
     guard = request.app.state.guard
     if not isinstance(guard, Guard):

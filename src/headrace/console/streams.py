@@ -15,18 +15,18 @@ from headrace.console.answers import (
     check_match,
     etag_of,
 )
-from headrace.console.asked import (
-    PositionsAsked,
-    RedriveAsked,
-    StreamAsked,
+from headrace.console.desk import AtDesk, Desk
+from headrace.console.problems import not_there, refusals
+from headrace.console.requests import (
+    PositionsRequest,
+    RedriveRequest,
+    StreamRequest,
     TenantName,
     UseCaseName,
 )
-from headrace.console.desk import AtDesk, Desk
-from headrace.console.problems import not_there, refusals
 from headrace.console.rows import Values
 from headrace.console.shapes import Listed, Positions, Redriven, StreamRow, StreamWhole
-from headrace.console.watcher import Snapshot
+from headrace.console.watcher import StoreView
 from headrace.model.credentials import Caller
 from headrace.model.streams import State, Stream, StreamId
 from headrace.operating.again import consequences
@@ -49,7 +49,7 @@ def list_streams(
 ) -> Response:
     """Streams by tenant and use case; a tenant sees its own."""
     after = paging.after(str, str)
-    snapshot = desk.watcher.look()
+    snapshot = desk.watcher.view()
 
     def wanted() -> Iterator[Stream]:
         for each in snapshot.streams:
@@ -70,7 +70,7 @@ def list_streams(
 @router.get(_STREAM, response_model=StreamWhole, responses=refusals(404))
 def show_stream(desk: AtDesk, tenant: TenantName, use_case: UseCaseName) -> Response:
     """One stream, with where each lane is."""
-    return _shown(desk, desk.watcher.look(), StreamId(use_case, tenant))
+    return _shown(desk, desk.watcher.view(), StreamId(use_case, tenant))
 
 
 @router.put(_STREAM, response_model=StreamWhole, responses=refusals(404, 409, 412))
@@ -79,7 +79,7 @@ def put_stream(
     caller: Entered,
     tenant: TenantName,
     use_case: UseCaseName,
-    asked: StreamAsked,
+    asked: StreamRequest,
     if_match: IfMatch = None,
 ) -> Response:
     """Suspend or resume it; to resume also retries what failed. The same again changes nothing.
@@ -120,7 +120,7 @@ async def put_positions(
     caller: Entered,
     tenant: TenantName,
     use_case: UseCaseName,
-    asked: PositionsAsked,
+    asked: PositionsRequest,
 ) -> Response:
     """Set where lanes read next, also while they run; lanes that a failure stopped go on.
 
@@ -149,13 +149,13 @@ async def redrive_stream(
     caller: Entered,
     tenant: TenantName,
     use_case: UseCaseName,
-    asked: Annotated[RedriveAsked | None, Body()] = None,
+    asked: Annotated[RedriveRequest | None, Body()] = None,
 ) -> Response:
     """Send dead letters back to the end of their partitions, each once, for this use case only.
 
     What is left beyond the limit waits for the next time; the same request again goes on there.
     """
-    how = asked or RedriveAsked()
+    how = asked or RedriveRequest()
 
     def decide() -> Response:
         found = live_stream(desk.store.registry, _known(desk, StreamId(use_case, tenant)).id)
@@ -202,7 +202,7 @@ def _changeable(stream: Stream) -> Values:
     }
 
 
-def _shown(desk: Desk, snapshot: Snapshot, wanted: StreamId) -> Response:
+def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
     stream = snapshot.stream_of.get(wanted)
     if stream is None:
         raise not_there("stream", wanted)

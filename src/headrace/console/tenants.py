@@ -17,12 +17,12 @@ from headrace.console.answers import (
     check_match,
     etag_of,
 )
-from headrace.console.asked import TenantAsked, TenantName
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import no_tenant, refusals
+from headrace.console.requests import TenantName, TenantRequest
 from headrace.console.rows import Values, changeable
 from headrace.console.shapes import Listed, TenantRow
-from headrace.console.watcher import Snapshot
+from headrace.console.watcher import StoreView
 from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller
 from headrace.model.streams import State, Stopper, Tenant, Throttle
@@ -43,7 +43,7 @@ def list_tenants(
 ) -> Response:
     """Tenants by name, with their figures; a tenant sees itself."""
     after = paging.after(str)
-    snapshot = desk.watcher.look()
+    snapshot = desk.watcher.view()
 
     def wanted() -> Iterator[Values]:
         for name, row in snapshot.tenant_rows.items():
@@ -59,7 +59,7 @@ def list_tenants(
 @router.get("/v1/tenants/{tenant}", response_model=TenantRow, responses=refusals(404))
 def show_tenant(desk: AtDesk, tenant: TenantName) -> Response:
     """One tenant. Its `ETag` is that of what can be set, so figures do not change it."""
-    return _shown(desk.watcher.look(), tenant)
+    return _shown(desk.watcher.view(), tenant)
 
 
 @router.put(
@@ -70,7 +70,7 @@ def show_tenant(desk: AtDesk, tenant: TenantName) -> Response:
 def put_tenant(
     desk: AtDesk,
     tenant: TenantName,
-    asked: TenantAsked,
+    asked: TenantRequest,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -133,7 +133,7 @@ def _set_state(desk: Desk, caller: Caller, tenant: str, state: State) -> Respons
     return _shown(desk.watcher.changed(), tenant)
 
 
-def _as_asked(tenant: Tenant, asked: TenantAsked) -> Tenant:
+def _as_asked(tenant: Tenant, asked: TenantRequest) -> Tenant:
     limit = asked.throttle
     state = tenant.state if asked.state is None else State(asked.state)
     by_hand = {Stopper.OPERATOR} if asked.state == "suspended" else set()
@@ -148,7 +148,7 @@ def _as_asked(tenant: Tenant, asked: TenantAsked) -> Tenant:
     )
 
 
-def _shown(snapshot: Snapshot, name: str, status: int = 200) -> Response:
+def _shown(snapshot: StoreView, name: str, status: int = 200) -> Response:
     tenant = snapshot.tenant_of.get(name)
     if tenant is None:
         raise no_tenant(name)

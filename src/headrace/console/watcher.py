@@ -2,7 +2,7 @@
 
 A hundred open pages must not mean a hundred times the work, and nobody looking must mean none. So
 whoever wants to know asks the `Watcher`, which looks at most once a second and hands everybody the
-same `Snapshot`; what was changed through this door is looked at again at once. Reports of drivers
+same `StoreView`; what was changed through this door is looked at again at once. Reports of drivers
 are read each time; tenants, streams, use cases and failures only when the store's revision moved,
 and streams now and then besides, since who holds one changes without it. Where there is so much
 that a look takes long, it is taken less often, and whoever comes meanwhile gets the one before.
@@ -26,9 +26,9 @@ from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import Report, StreamFigures, UseCaseFigures
 from headrace.model.streams import State, Stream, StreamId, Tenant
 from headrace.ports import Clock, Store
-from headrace.telemetry.alerts import Watched, watch
+from headrace.telemetry.alerts import AlertState, watch
 from headrace.telemetry.conditions import condition
-from headrace.telemetry.told import Told, is_lost, newest
+from headrace.telemetry.newest_reports import LastFigures, is_lost, newest
 
 #: how long a look is good for, at least
 FRESH_S = 1.0
@@ -43,7 +43,7 @@ FIGURES_FOR_S = 60.0
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StoreView:
     """Everything as it was at one moment; rows are made when somebody asks for them."""
 
     at_s: float
@@ -55,10 +55,10 @@ class Snapshot:
     reports: tuple[Report, ...]
     #: open ones, without their records
     failures: Sequence[Failure]
-    watched: Watched
+    watched: AlertState
 
     @cached_property
-    def told(self) -> dict[StreamId, Told]:
+    def told(self) -> dict[StreamId, LastFigures]:
         """What was told of each stream last, however long ago."""
         return newest(self.reports)
 
@@ -182,7 +182,7 @@ class Snapshot:
 class _Last(NamedTuple):
     """The last look, and for how long it is good."""
 
-    snapshot: Snapshot
+    snapshot: StoreView
     #: as ``Watcher._version`` was before it
     version: object
     until_s: float
@@ -203,7 +203,7 @@ class Watcher:
         #: another one after each change
         self._version = object()
 
-    def look(self) -> Snapshot:
+    def view(self) -> StoreView:
         """How everything is, at most a second ago, and with every change made through this door.
 
         Raises:
@@ -224,10 +224,10 @@ class Watcher:
             self._lock.release()
         return last.snapshot
 
-    def changed(self) -> Snapshot:
+    def changed(self) -> StoreView:
         """Something was changed through this door: look again."""
         self._version = object()
-        return self.look()
+        return self.view()
 
     def _is_good(self, last: _Last, beyond_s: float = 0.0) -> bool:
         is_fresh = self._clock.monotonic_s() < last.until_s + beyond_s
@@ -256,7 +256,7 @@ class Watcher:
         states = {each.id: _decided(each, of_tenants) for each in streams}
         seen = before and before.snapshot.watched
         watched = watch(reports, failures, now_s, seen, states=states)
-        snapshot = Snapshot(now_s, tenants, streams, deployments, reports, failures, watched)
+        snapshot = StoreView(now_s, tenants, streams, deployments, reports, failures, watched)
         ended_s = self._clock.monotonic_s()
         until_s = max(began_s + FRESH_S, ended_s + REST * (ended_s - began_s))
         return _Last(snapshot, version, until_s, holders_until_s, revision)

@@ -21,10 +21,10 @@ from headrace.cycle.accounts import Accounts
 from headrace.cycle.apply import Applier
 from headrace.cycle.beside import Threads, one_thread
 from headrace.cycle.commit import Committed, Committer
+from headrace.cycle.dead_letters import PendingLetters
 from headrace.cycle.failing import Failing
 from headrace.cycle.gates import GateId, Gates, Rate, own_rates
 from headrace.cycle.leases import Leases
-from headrace.cycle.letters import Letters
 from headrace.cycle.losses import Losses
 from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
@@ -61,7 +61,7 @@ from headrace.ports import (
     WaveResult,
 )
 from headrace.process.crash_points import reached
-from headrace.telemetry.figures import Figures
+from headrace.telemetry.figures import BoardFigures
 from headrace.telemetry.publishing import Facts, Publisher
 from headrace.telemetry.report import Reporter, Row
 from headrace.use_cases import UseCase
@@ -81,7 +81,7 @@ KNOWN = 3 * PROBES
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class DriverParts:
     """The parts a driver is made of."""
 
     store: Store
@@ -99,7 +99,7 @@ class Parts:
 class Driver:
     """Runs the use cases it was given, for all tenants the store names."""
 
-    parts: Parts
+    parts: DriverParts
     #: unique for ever; wave ids start with it
     run_id: str
     limits: Limits = field(default_factory=Limits)
@@ -148,7 +148,7 @@ class Driver:
         losses = Losses(store.registry, store.progress, self.board, self.reporter, clock)
         asking = self.threads("log")
         self.observer = Observer(store, self.board, self.leases, losses, self.parts.log, asking)
-        letters = Letters(self.parts.dead_letters, self.threads("letters"))
+        letters = PendingLetters(self.parts.dead_letters, self.threads("letters"))
         self.failing = Failing(
             store.failures,
             store.positions,
@@ -174,7 +174,7 @@ class Driver:
         self.accounts = Accounts(self.board, self.gates, most_credit_s)
         self.scaling = Scaling(self.slot_limits) if self.slot_limits else None
         self.mirror = Mirror(self.parts.mirror, self.board) if self.parts.mirror else None
-        told, figures = self.parts.statistics, Figures(self.board, self.reporter)
+        told, figures = self.parts.statistics, BoardFigures(self.board, self.reporter)
         self.publisher = Publisher(self.name, told, figures, clock) if told else None
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
@@ -246,7 +246,7 @@ class Driver:
         self.reach.begin()
         try:
             self._commit()
-            self.failing.look()
+            self.failing.poll()
             steady_s = self.parts.clock.monotonic_s()
             end_overdue(self.board, self.parts.engine, self.versions.of, steady_s)
             if self._draining:
@@ -255,7 +255,7 @@ class Driver:
                 self._observe()
                 self._start()
             if self.mirror is not None:
-                self.mirror.look(self.parts.clock.monotonic_s())
+                self.mirror.poll(self.parts.clock.monotonic_s())
             self.reach.answered(Server.STORE)
         except (BrokerUnavailable, StoreUnavailable, ConfigError) as trouble:
             if isinstance(trouble, ConfigError) and not self._observed:
@@ -265,7 +265,7 @@ class Driver:
             self._busy = False
             self._results += self.parts.engine.finished(TROUBLE_S)
         if self.publisher is not None:
-            self.publisher.look(self._facts)
+            self.publisher.poll(self._facts)
 
     def leave(self) -> None:
         """Let other drivers have its streams at once; for one that has drained."""
@@ -309,7 +309,7 @@ class Driver:
 
     def _observe(self) -> None:
         now_s, newest = self.parts.clock.monotonic_s(), self.versions.newest
-        if self.leases.look(newest, now_s):
+        if self.leases.poll(newest, now_s):
             self.observer.forget_revision()
             self._recovered = False
         if not self._recovered:
@@ -344,10 +344,10 @@ class Driver:
         flights = self.board.flights.values()
         running = [self.versions.of(flight.wave).use_case for flight in flights]
         self.pacing.sample(running)
-        self.pacing.look(busy, use_cases, now_s)
+        self.pacing.poll(busy, use_cases, now_s)
         if self.scaling is None:
             return
-        if self.scaling.look(busy, self.parts.engine.slots, self._overhead_s, now_s):
+        if self.scaling.poll(busy, self.parts.engine.slots, self._overhead_s, now_s):
             self.parts.engine.resize(self.scaling.slots)
 
     def _start(self) -> None:

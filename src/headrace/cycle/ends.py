@@ -66,7 +66,7 @@ class News:
     woken: list[HeldStream] = field(default_factory=list)
 
 
-class Told(NamedTuple):
+class AskedEnds(NamedTuple):
     """What became of a question."""
 
     #: partitions with new records
@@ -153,7 +153,7 @@ class Ends:
             self._sweep.discard(name)
             self._lively.pop(name, None)
 
-    def ask(self, now_s: float) -> Talk[tuple[News, Told]]:
+    def ask(self, now_s: float) -> Talk[tuple[News, AskedEnds]]:
         """Learn the ends that are due.
 
         Raises:
@@ -168,7 +168,7 @@ class Ends:
         self._unsure |= {held.stream.id: held for held in self._merged(told.grown)}
         return news, told
 
-    def ask_blind(self, told: Told, now_s: float) -> Talk[News]:
+    def ask_blind(self, told: AskedEnds, now_s: float) -> Talk[News]:
         """Ask in the same turn for streams that wait for it; tell people who has waited for long.
 
         What the first answers ``told`` is not lost if nobody answers now.
@@ -195,10 +195,12 @@ class Ends:
         """Whether a reader of it has nothing left to do."""
         return any(each.lane.end <= each.lane.position for each in self._readers[name])
 
-    def _learn(self, asked: Collection[TopicPartition], now_s: float, news: News) -> Talk[Told]:
+    def _learn(
+        self, asked: Collection[TopicPartition], now_s: float, news: News
+    ) -> Talk[AskedEnds]:
         """Ask; what was known before is sure now, in streams all of whose lanes answered."""
         if not asked:
-            return Told([], set())
+            return AskedEnds([], set())
         whole = [held for held in self._unsure.values() if self._are_in(held, asked)]
         before = [[(lane, lane.end) for lane in held.lanes.values()] for held in whole]
         doubted, self._doubted, self._outdated = self._doubted, set(), set()
@@ -216,7 +218,7 @@ class Ends:
         for name in dict.fromkeys([*grown, *self._lanes_of(self._merged(grown))]):
             self._lively[name] = now_s
             self._lively.move_to_end(name)
-        return Told(grown, set(asked) - told.keys())
+        return AskedEnds(grown, set(asked) - told.keys())
 
     def _take(self, name: TopicPartition, end: int, news: News) -> bool:
         """Write an answer down; True if it tells of a new record that may run."""

@@ -2,8 +2,8 @@
 
 `policies/quarantine.py` decides; here it is done. Everything that a kill may not lose is in the
 store before the board follows: a lane is stopped exactly while it has an open failure there.
-A dead letter may take its time, so a thread keeps it (`letters.py`): its lane stands still until
-it is acknowledged, and only then its position moves.
+A dead letter may take its time, so a thread keeps it (`dead_letters.py`): its lane stands still
+until it is acknowledged, and only then its position moves.
 What is only remembered here (how often a lane was tried, who is suspected of killing workers) is
 learned again by a driver that starts anew.
 """
@@ -17,15 +17,15 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from headrace.board import Board, HeldStream, Lane
-from headrace.cycle.letters import Aside, Kept, Letters
+from headrace.cycle.dead_letters import Aside, Kept, PendingLetters
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Order, Slice
 from headrace.model.waves import Wave
 from headrace.policies.quarantine import (
     HURTS_NEIGHBOURS,
+    FailureRules,
     History,
-    Rules,
     Step,
     Verdict,
     divided,
@@ -50,7 +50,7 @@ class Failing:
     failures: Failures
     positions: Positions
     progress: Progress
-    letters: Letters
+    letters: PendingLetters
     board: Board
     reporter: Reporter
     clock: Clock
@@ -249,13 +249,13 @@ class Failing:
             "is kept"
         )
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Let lanes go on whose dead letters are kept by now; never waits for brokers.
 
         Raises:
             StoreUnavailable: the rest of them is done by the next call.
         """
-        self._kept += self.letters.look()
+        self._kept += self.letters.poll()
         while self._kept:
             self._answered(*self._kept[0])
             self._kept.pop(0)
@@ -326,5 +326,5 @@ def _told(partition: int, error: SliceError) -> str:
     return f"partition {partition}: {error.code}: {error.message}"
 
 
-def _rules(deployment: Deployment) -> Rules:
-    return Rules(deployment.bad_record, deployment.retries, BACKOFF)
+def _rules(deployment: Deployment) -> FailureRules:
+    return FailureRules(deployment.bad_record, deployment.retries, BACKOFF)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from headrace.model.streams import State, Stream
-from headrace.policies.leases import Share, Watched, dead, may_inherit, share, watched
+from headrace.policies.leases import Assignment, PeerSilence, dead, may_inherit, share, watched
 from headrace.ports import Membership
 
 log = structlog.get_logger(__name__)
@@ -38,14 +38,14 @@ class Leases:
     lease_s: float
     _number: int | None = None
     _loaded: frozenset[str] = frozenset()
-    _seen: dict[str, Watched] = field(default_factory=dict)
+    _seen: dict[str, PeerSilence] = field(default_factory=dict)
     #: names of the dead that this driver cannot inherit from, once told
     _orphans: set[str] = field(default_factory=set)
     _beat_at_s: float = float("-inf")
     #: streams may have to change hands, and ``look`` has not said so yet
     _news: bool = False
 
-    def look(self, loaded: Collection[str], now_s: float) -> bool:
+    def poll(self, loaded: Collection[str], now_s: float) -> bool:
         """Beat if it is time to; True if streams may have to change hands.
 
         Args:
@@ -108,7 +108,7 @@ class Leases:
         """The same, or None before it has joined and after it has left. Safe in any thread."""
         return self._number
 
-    def share(self, streams: Collection[Stream]) -> Share:
+    def share(self, streams: Collection[Stream]) -> Assignment:
         """What to take of the free streams, and what to give back."""
         holders = {each.id: each.holder for each in streams if each.state is not State.REMOVED}
         return share(self.name, [each.peer for each in self._alive()], holders)
@@ -134,7 +134,7 @@ class Leases:
                 log.warning("driver is dead; its streams are taken over", driver=peer.name)
                 del self._seen[peer.name]
 
-    def _alive(self) -> list[Watched]:
+    def _alive(self) -> list[PeerSilence]:
         # Who never beat is one that was lost: its share would be nobody's until it is inherited.
         return [
             each

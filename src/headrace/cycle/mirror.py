@@ -70,7 +70,7 @@ class Mirror:
     #: use case that is in trouble -> second at which it is tried again
     _troubles: dict[str, float] = field(default_factory=dict)
 
-    def look(self, now_s: float) -> None:
+    def poll(self, now_s: float) -> None:
         """Look at some streams, and hand over what a whole round has found; never waits."""
         if self._left is None:
             if now_s < self._due_s or not self._done(now_s):
@@ -96,9 +96,9 @@ class Mirror:
             # There is no later: what is in trouble is tried once more as well.
             self._troubles = dict.fromkeys(self._troubles, now_s)
             self._due_s = now_s
-            self.look(now_s)
+            self.poll(now_s)
             while self._left is not None:
-                self.look(now_s)
+                self.poll(now_s)
         self._pool.shutdown(wait=True)
         self._done(now_s)
 

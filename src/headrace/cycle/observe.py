@@ -26,7 +26,7 @@ from headrace.cycle.topics import Topics
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
-from headrace.policies.leases import Share
+from headrace.policies.leases import Assignment
 from headrace.ports import Log, Store
 from headrace.telemetry.log_fields import of_stream
 
@@ -114,7 +114,7 @@ class Observer:
     def topics(self, now_s: float) -> None:
         """Learn ids and partitions; give new lanes their first position."""
         if not self._about_topics.is_busy:
-            self._about_topics.begin(self._topics.look(now_s))
+            self._about_topics.begin(self._topics.ask(now_s))
         self._about_topics.go_on()
 
     def ends(self, now_s: float) -> bool:
@@ -122,7 +122,7 @@ class Observer:
         if not self._about_ends.is_busy:
             self._about_ends.begin(self._ask_ends(now_s))
         over = self._about_ends.go_on()
-        self._reruns.look()
+        self._reruns.poll()
         return over
 
     def _ask_ends(self, now_s: float) -> Talk[None]:
@@ -165,7 +165,7 @@ class Observer:
 
     # control
 
-    def _is_new(self, stream: Stream, share: Share) -> bool:
+    def _is_new(self, stream: Stream, share: Assignment) -> bool:
         """Whether it is to be held from now on; one that is not ours any more is let go."""
         held = self.board.streams.get(stream.id)
         if stream.state is State.REMOVED and stream.id not in self.owed:

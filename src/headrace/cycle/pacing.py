@@ -103,7 +103,7 @@ class Pacing:
                 count = self._counts.setdefault(name, _Count(turns=1))
                 count.in_flight += 1
 
-    def look(
+    def poll(
         self, streams: Iterable[HeldStream], use_cases: Mapping[str, UseCase], now_s: float
     ) -> None:
         """Set the paces anew, once a second."""

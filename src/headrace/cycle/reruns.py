@@ -160,7 +160,7 @@ class Reruns:
             if held.deployment.until and held.stream.state is not State.REMOVED
         ]
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """End those that have nothing left to read.
 
         Raises:

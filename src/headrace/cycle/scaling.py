@@ -46,7 +46,7 @@ class Scaling:
         """Count the task-seconds of a wave that came back."""
         self._busy_s += sum(each.seconds for each in result.receipts)
 
-    def look(
+    def poll(
         self, streams: Iterable[HeldStream], there: int, overhead_s: float, now_s: float
     ) -> bool:
         """Set the target anew, once a second.

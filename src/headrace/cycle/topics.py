@@ -125,7 +125,7 @@ class Topics:
                 held.looked_at = _FIRST_A_LOOK
         return bool(self._woken)
 
-    def look(self, now_s: float) -> Talk[None]:
+    def ask(self, now_s: float) -> Talk[None]:
         """Look at what is due.
 
         Raises:
@@ -161,7 +161,7 @@ class Topics:
         ]
         edges = yield from self.losses.ask([each[:2] for each in seen])
         seen = self._same(seen)
-        stuck = self.losses.look([each[:2] for each in seen], edges)
+        stuck = self.losses.find([each[:2] for each in seen], edges)
         for each in seen:
             self.ends.forget(each.held)
         self._wait_for(seen, stuck)

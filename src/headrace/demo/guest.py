@@ -21,7 +21,7 @@ class GuestBook:
     tell: Callable[[str], None]
     _seen: int = 0
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Called after every turn; asks the database only if something was committed."""
         meter = self.made.driver.reporter.meters.get(_STREAM)
         if meter is None or meter.records_total == self._seen:

@@ -180,7 +180,7 @@ def _drive(
             raise feeder.error
         _act(made, journal, feeder.share, live.note)
         on_share(feeder.share)
-        guest.look()
+        guest.poll()
         live.refresh()
         if not feeder.done or any(each.name not in journal.done for each in EVENTS):
             return

@@ -41,7 +41,7 @@ def stay(settings: Settings, folder: Path, console: Console) -> None:
         guest = GuestBook(made, live.note)
 
         def on_turn(_: Driver) -> None:
-            guest.look()
+            guest.poll()
             live.refresh()
 
         made.run(on_turn)

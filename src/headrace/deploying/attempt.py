@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Literal
 
-from headrace.cycle.driver import Parts
+from headrace.cycle.driver import DriverParts
 from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
 from headrace.model.records import Answer, Deployment
 from headrace.ports import Connections, Site
@@ -89,14 +89,14 @@ class Attempt:
     error: HeadraceError | None = None
     over: threading.Event = field(default_factory=threading.Event)
 
-    def begin(self, parts: Parts, connections: Connections, load: Load) -> None:
+    def begin(self, parts: DriverParts, connections: Connections, load: Load) -> None:
         """Start the thread; ``over`` is set when it ends, however it does."""
         given = (self._run, parts, connections, load)
         threading.Thread(
             target=copy_context().run, args=given, name="headrace-take", daemon=True
         ).start()
 
-    def _run(self, parts: Parts, connections: Connections, load: Load) -> None:
+    def _run(self, parts: DriverParts, connections: Connections, load: Load) -> None:
         try:
             self.use_case = use_case = load(self.deployment)
             self.step = "pack"

@@ -115,7 +115,7 @@ class Taking:
             self._news.set()
         self._swapping = []
 
-    def look(self, only: Collection[str] | None = None) -> None:
+    def poll(self, only: Collection[str] | None = None) -> None:
         """Try what was deployed and is not taken yet, and say what became of it; may take long.
 
         Args:
@@ -175,7 +175,7 @@ class Taking:
 
     def _look(self) -> None:
         try:
-            self.look()
+            self.poll()
             self._in_trouble = False
         except HeadraceError as error:
             if not self._in_trouble:

@@ -33,7 +33,7 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """What one request, and all at once, may take."""
 
     max_body_bytes: int = 1024 * 1024
@@ -44,7 +44,7 @@ class Limits:
 
 
 def install_door(
-    app: FastAPI, guard: Doorkeeper, settings: DoorsSettings, host: str, limits: Limits
+    app: FastAPI, guard: Doorkeeper, settings: DoorsSettings, host: str, limits: RequestLimits
 ) -> None:
     """Put the door around an application; its routes use ``calling``, ``allowed`` and ``own``.
 

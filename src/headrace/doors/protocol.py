@@ -35,7 +35,7 @@ from headrace.doors.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ClientTimeouts:
     """How long, and how much, a client may take."""
 
     #: until a header is whole
@@ -85,7 +85,7 @@ class DoorProtocol(HttpToolsProtocol):
     """uvicorn's protocol on httptools, with deadlines."""
 
     #: set by ``with_patience``
-    patience = Patience()
+    patience = ClientTimeouts()
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Take what uvicorn gives."""
@@ -258,6 +258,6 @@ class DoorProtocol(HttpToolsProtocol):
         self._await_reader()
 
 
-def with_patience(patience: Patience) -> type[DoorProtocol]:
+def with_patience(patience: ClientTimeouts) -> type[DoorProtocol]:
     """The protocol with these limits, to be given to uvicorn."""
     return type("PatientProtocol", (DoorProtocol,), {"patience": patience})

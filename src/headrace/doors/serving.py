@@ -31,7 +31,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from headrace.doors.protocol import Patience, with_patience
+from headrace.doors.protocol import ClientTimeouts, with_patience
 from headrace.doors.seldom import calm_server_log
 from headrace.errors import ConfigError, ServerError
 
@@ -62,7 +62,7 @@ class Listening:
     tls: Tls | None = None
     #: how long requests that run may go on once the server is to end
     drain_s: float = 10.0
-    patience: Patience = field(default_factory=Patience)
+    patience: ClientTimeouts = field(default_factory=ClientTimeouts)
 
 
 class _Server(uvicorn.Server):

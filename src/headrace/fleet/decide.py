@@ -43,8 +43,8 @@ from headrace.fleet.states import (
     Lacks,
     Phase,
     Ready,
+    RestartRules,
     RollAsked,
-    Rules,
     Start,
     StopAsked,
     Tick,
@@ -53,7 +53,7 @@ from headrace.fleet.states import (
 from headrace.model.statistics import Missing
 
 
-def begin(wanted: int, rules: Rules, now_s: float) -> Decision:
+def begin(wanted: int, rules: RestartRules, now_s: float) -> Decision:
     """The first state: so many drivers, all to be started."""
     drivers = tuple(DriverState(Phase.STARTING, now_s) for _ in range(wanted))
     return FleetState(rules, drivers), tuple(Start(index) for index in range(wanted))
@@ -156,7 +156,7 @@ def _failed(state: FleetState, event: Exited, now_s: float) -> FleetState:
     return _without_roll(_with(state, event.index, given_up), event.index)
 
 
-def _wait_s(rules: Rules, streak: int, chance: float) -> float:
+def _wait_s(rules: RestartRules, streak: int, chance: float) -> float:
     """Doubling, with half of it left to chance: drivers that fell together do not rise together."""
     longest = min(rules.longest_wait_s, rules.first_wait_s * 2.0 ** min(streak, 30))
     return longest * (0.5 + 0.5 * chance)
@@ -196,7 +196,7 @@ def _stop(state: FleetState, now_s: float) -> Decision:
     return after, tuple(actions)
 
 
-def _draining(driver: DriverState, rules: Rules, now_s: float) -> DriverState:
+def _draining(driver: DriverState, rules: RestartRules, now_s: float) -> DriverState:
     due_s = now_s + rules.drain_s
     return replace(driver, phase=Phase.DRAINING, since_s=now_s, due_s=due_s, missing=())
 

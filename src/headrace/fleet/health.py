@@ -96,20 +96,20 @@ def answering(pulse: Pulse, port: int, host: str = "127.0.0.1") -> Iterator[None
         server.server_close()
 
 
-class Told(NamedTuple):
+class HealthAnswer(NamedTuple):
     """What a process answers."""
 
     status: int
     facts: Mapping[str, object]
 
 
-def ask(port: int, path: str, host: str = "127.0.0.1") -> Told | None:
+def ask(port: int, path: str, host: str = "127.0.0.1") -> HealthAnswer | None:
     """What a process answers; None if it does not."""
     connection = HTTPConnection(host, port, timeout=_ANSWER_S)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
-        return Told(response.status, _facts(response.read(_MOST_BYTES)))
+        return HealthAnswer(response.status, _facts(response.read(_MOST_BYTES)))
     except (OSError, HTTPException):
         return None
     finally:

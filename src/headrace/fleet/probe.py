@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.fleet.health import Told, ask
+from headrace.fleet.health import HealthAnswer, ask
 from headrace.fleet.states import Lacks, Ready, Unhealthy
 from headrace.model.statistics import Missing
 
@@ -36,7 +36,7 @@ Found = Ready | Lacks | Unhealthy
 
 
 @dataclass(slots=True)
-class Watched:
+class ProbedProcess:
     """A process that is asked how it is."""
 
     index: int
@@ -47,7 +47,7 @@ class Watched:
     missing: tuple[Missing, ...] = ()
     bad: int = 0
 
-    def heard(self, told: Told | None, live: int | None, now_s: float) -> Found | None:
+    def heard(self, told: HealthAnswer | None, live: int | None, now_s: float) -> Found | None:
         """What an answer of ``/readyz``, and if that was not 200 of ``/livez``, means."""
         status = None if told is None else told.status
         if _OK in (status, live):
@@ -62,7 +62,7 @@ class Watched:
             return Unhealthy(self.index, "its loop does not turn any more")
         return Unhealthy(self.index, f"no answer about its health for {silent_s:.0f} s")
 
-    def _said(self, told: Told | None) -> Ready | Lacks | None:
+    def _said(self, told: HealthAnswer | None) -> Ready | Lacks | None:
         """What is new in the word of one that lives."""
         if told is None:
             return None
@@ -76,7 +76,7 @@ class Watched:
         return Lacks(self.index, missing)
 
 
-def _missing(told: Told) -> tuple[Missing, ...]:
+def _missing(told: HealthAnswer) -> tuple[Missing, ...]:
     """The servers that a driver says it is without; an older one does not say."""
     found = told.facts.get("missing")
     if not isinstance(found, list):
@@ -93,18 +93,18 @@ class Prober:
     def __init__(
         self,
         found: Callable[[int, Found], None],
-        asked: Callable[[int, str], Told | None] = ask,
+        asked: Callable[[int, str], HealthAnswer | None] = ask,
     ) -> None:
         """Start asking; ``asked`` returns the answer of a port and path."""
         self._found, self._asked = found, asked
-        self._watched: dict[int, Watched] = {}
+        self._watched: dict[int, ProbedProcess] = {}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="prober", daemon=True)
         self._thread.start()
 
     def watch(self, index: int, pid: int, port: int) -> None:
         """Ask this process from now on, in the place of the earlier one of this index."""
-        self._watched[index] = Watched(index, pid, port, time.monotonic())
+        self._watched[index] = ProbedProcess(index, pid, port, time.monotonic())
 
     def forget(self, index: int) -> None:
         """Ask no more."""

@@ -6,9 +6,9 @@ What a user may expect:
   of a wave. It has a session of its own, and is asked to drain with SIGTERM.
 - When a driver ends, however it ends, nothing of it is left: not the JVM, not a Python worker that
   hangs. All processes of its session are killed before its end is reported.
-- Drivers of a supervisor that was killed with -9 drain and end (`leash.py`). A supervisor that is
-  started again before they have ended waits for them, and kills them after a drain's time. Should
-  one be overlooked, it is replaced by the new driver of its name in the store, which refuses
+- Drivers of a supervisor that was killed with -9 drain and end (`launcher.py`). A supervisor that
+  is started again before they have ended waits for them, and kills them after a drain's time.
+  Should one be overlooked, it is replaced by the new driver of its name in the store, which refuses
   whatever it still commits (`cycle/leases.py`): it may waste work, but it does nothing twice that
   the guarantee does not allow.
 
@@ -29,7 +29,7 @@ from pathlib import Path
 import psutil
 
 from headrace.errors import ServerError
-from headrace.fleet import leash
+from headrace.fleet import launcher
 from headrace.fleet.logs import DriverLog
 
 #: in the environment of all processes of a supervised driver: the folder of its supervisor
@@ -55,7 +55,7 @@ class DriverProcess:
         Raises:
             ServerError: it cannot be started, or its log cannot be written.
         """
-        words = [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), *command]
+        words = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid()), *command]
         marked = {**os.environ, **(environment or {}), MARK: str(folder)}
         output = log.open() if log is not None else None
         try:

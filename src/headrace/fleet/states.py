@@ -43,7 +43,7 @@ MEANT_TO_RUN = frozenset({Phase.STARTING, Phase.READY, Phase.WAITING})
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RestartRules:
     """How patient a supervisor is."""
 
     #: wait after a first failure
@@ -92,7 +92,7 @@ class DriverState:
 class FleetState:
     """All drivers of a supervisor; a driver's index is its name."""
 
-    rules: Rules
+    rules: RestartRules
     drivers: tuple[DriverState, ...]
     stopping: bool = False
     #: drivers that still run the old version, in the order in which they are replaced

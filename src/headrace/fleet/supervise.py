@@ -2,7 +2,7 @@
 
 Signals, ended processes and the answers of the prober become events in one queue; a signal handler
 does nothing else. Everything is done in the main thread, which is also the one that starts drivers
-(`leash.py` says why that matters).
+(`launcher.py` says why that matters).
 
 - SIGTERM and SIGINT drain all drivers; a second one ends them at once.
 - SIGHUP replaces the drivers, one at a time; one that comes because the terminal was closed drains.
@@ -36,19 +36,19 @@ from headrace.fleet.health import answering
 from headrace.fleet.logs import DriverLog
 from headrace.fleet.probe import Found, Prober
 from headrace.fleet.process import DriverProcess, end_leftovers, reap_orphans, told
+from headrace.fleet.publishing import FleetPublisher, Running
 from headrace.fleet.states import (
     Action,
     Drain,
     Event,
     Exited,
     Phase,
+    RestartRules,
     RollAsked,
-    Rules,
     Start,
     StopAsked,
     Tick,
 )
-from headrace.fleet.telling import Running, Teller
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +68,7 @@ class Wanted:
     command: Callable[[str, int], Sequence[str]]
     #: where lock, state and logs are kept; one supervisor a folder
     folder: Path
-    rules: Rules = field(default_factory=Rules)
+    rules: RestartRules = field(default_factory=RestartRules)
     #: where the supervisor itself answers for its health; port 0: nowhere
     health_port: int = 0
     health_host: str = "127.0.0.1"
@@ -156,7 +156,7 @@ class _Supervisor:
         self._processes: dict[int, DriverProcess] = {}
         self._running: dict[int, Running] = {}
         paths = [None if each is None else each.path for each in self._logs]
-        self.teller = Teller(wanted.name, self._names, paths, folder)
+        self.teller = FleetPublisher(wanted.name, self._names, paths, folder)
         self._prober = Prober(lambda pid, event: self.events.put(_Found(pid, event)))
         self._clean = True
         self._rotate_at_s = 0.0

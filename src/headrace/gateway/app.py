@@ -26,10 +26,10 @@ from headrace.doors.watch import Watched, watching
 from headrace.errors import HeadraceError
 from headrace.gateway import events, openapi
 from headrace.gateway.answers import Answer, answer_of, problem_of
-from headrace.gateway.figures import Figures
-from headrace.gateway.intake import Intake, Records, Rules, Topics
-from headrace.gateway.rates import Room, Share
-from headrace.gateway.short_way import ShortWay
+from headrace.gateway.fast_path import FastPath
+from headrace.gateway.intake import Intake, IntakeRules, Records, Topics
+from headrace.gateway.metrics import GatewayMetrics
+from headrace.gateway.rates import RequestShare, Room
 from headrace.model.credentials import Caller, Role
 from headrace.telemetry.tracing import RequestSpan, Tracing
 
@@ -49,7 +49,7 @@ ACCESS: dict[tuple[str, str], tuple[Role, ...] | None] = {
 
 
 def gateway_app(  # noqa: PLR0913 - parts of an application
-    rules: Rules,
+    rules: IntakeRules,
     records: Records,
     topics: Topics,
     *,
@@ -69,7 +69,7 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
         tracing: told of requests; closed with the application.
         behind: what is watched, and told of when it does not answer.
     """
-    figures = Figures(rules.room)
+    figures = GatewayMetrics(rules.room)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -103,7 +103,7 @@ class _Desk:
 
     intake: Intake
     room: Room
-    figures: Figures
+    figures: GatewayMetrics
     is_removed: Callable[[str], Awaitable[bool]]
     tracing: Tracing | None
 
@@ -158,7 +158,7 @@ def _announced_bytes(request: Request) -> int:
     return int(request.headers.get("content-length", 0))
 
 
-async def _body(request: Request, share: Share) -> bytes:
+async def _body(request: Request, share: RequestShare) -> bytes:
     """The body; room for one of unknown length is taken as it comes."""
     if "content-length" in request.headers:
         return await request.body()
@@ -182,7 +182,7 @@ def _key(request: Request) -> str | None:
     return request.query_params.get("key") if request.scope["query_string"] else None
 
 
-def _sending(desk: _Desk, figures: Figures) -> Callable[[Request], Awaitable[Response]]:
+def _sending(desk: _Desk, figures: GatewayMetrics) -> Callable[[Request], Awaitable[Response]]:
     async def send(request: Request) -> Response:
         """Store one event, or a batch of them; answered when Kafka has acknowledged them."""
         began_s = time.perf_counter()
@@ -201,10 +201,10 @@ def _sending(desk: _Desk, figures: Figures) -> Callable[[Request], Awaitable[Res
     return send
 
 
-def _add_routes(app: FastAPI, desk: _Desk, figures: Figures, readiness: Readiness) -> None:
+def _add_routes(app: FastAPI, desk: _Desk, figures: GatewayMetrics, readiness: Readiness) -> None:
     send = _sending(desk, figures)
     app.post(openapi.EVENTS_PATH, **openapi.EVENTS)(send)
-    app.add_middleware(ShortWay, endpoint=send)
+    app.add_middleware(FastPath, endpoint=send)
 
     @app.get("/metrics", tags=["service"], responses=problem_responses(401, 403, 429))
     async def metrics(

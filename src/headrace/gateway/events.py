@@ -58,7 +58,7 @@ Item = Event | Fault
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EventLimits:
     """How large and deep a request may be."""
 
     #: most events of one request

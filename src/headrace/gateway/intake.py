@@ -29,17 +29,17 @@ from headrace.errors import (
     TopicMissing,
 )
 from headrace.gateway.event_types import EventType
-from headrace.gateway.events import Batch, Event, Fault, Limits, Refused, Request
-from headrace.gateway.rates import Rates, Room
-from headrace.gateway.reading import read
-from headrace.gateway.remembering import (
+from headrace.gateway.events import Batch, Event, EventLimits, Fault, Refused, Request
+from headrace.gateway.idempotency import (
     Answered,
-    Memory,
+    IdempotencyMemory,
     Scope,
     Sending,
     Settled,
     fingerprint_of,
 )
+from headrace.gateway.rates import Rates, Room
+from headrace.gateway.reading import read
 
 log = structlog.get_logger(__name__)
 
@@ -85,14 +85,14 @@ class Topics(Protocol):
 
 
 @dataclass(frozen=True)
-class Rules:
+class IntakeRules:
     """What is taken, and how much of it."""
 
     types: Mapping[str, EventType]
-    limits: Limits
+    limits: EventLimits
     rates: Rates
     room: Room
-    memory: Memory
+    memory: IdempotencyMemory
 
 
 class Taken(NamedTuple):
@@ -113,7 +113,7 @@ class Intake:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: IntakeRules,
         records: Records,
         topics: Topics,
         generation: Callable[[str], Awaitable[int]],

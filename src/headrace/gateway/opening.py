@@ -18,10 +18,10 @@ from headrace.doors.watch import Watched
 from headrace.errors import ConfigError
 from headrace.gateway.app import gateway_app
 from headrace.gateway.event_types import EventType, compiled
-from headrace.gateway.events import Limits
-from headrace.gateway.intake import Rules
+from headrace.gateway.events import EventLimits
+from headrace.gateway.idempotency import IdempotencyMemory
+from headrace.gateway.intake import IntakeRules
 from headrace.gateway.rates import Rate, Rates, Room
-from headrace.gateway.remembering import Memory
 from headrace.gateway.removed import RemovedTenants
 from headrace.ports import Store
 from headrace.settings import Settings
@@ -58,7 +58,7 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
         tracing=opened("headrace-gateway"),
         behind=_behind(topics, store),
     )
-    bounds = door.Limits(chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
+    bounds = door.RequestLimits(chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
     door.install_door(app, guard, settings.doors, chosen.host, bounds)
     return app
 
@@ -78,7 +78,7 @@ def _behind(topics: IngestTopics, store: Store) -> tuple[Watched, ...]:
     )
 
 
-def rules_of(settings: GatewaySettings) -> Rules:
+def rules_of(settings: GatewaySettings) -> IntakeRules:
     """What is taken, and how much; schemas are read and compiled.
 
     Raises:
@@ -94,12 +94,12 @@ def rules_of(settings: GatewaySettings) -> Rules:
         for name, each in settings.types.items()
     }
     tenants = {name: _rate(each) for name, each in settings.tenants.items()}
-    return Rules(
+    return IntakeRules(
         types,
-        Limits(settings.request_events, settings.event_bytes, settings.depth),
+        EventLimits(settings.request_events, settings.event_bytes, settings.depth),
         Rates(_rate(settings.rate), tenants),
         Room(settings.under_way, settings.most_requests),
-        Memory(settings.idempotency_window, settings.idempotency_bytes),
+        IdempotencyMemory(settings.idempotency_window, settings.idempotency_bytes),
     )
 
 

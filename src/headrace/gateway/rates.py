@@ -118,7 +118,7 @@ class Room:
         self.taken_bytes = 0
 
     @contextmanager
-    def taken(self, tenant: str, amount: int) -> Iterator[Share]:
+    def taken(self, tenant: str, amount: int) -> Iterator[RequestShare]:
         """Take a place and so many bytes, or more by and by, until the block ends, or longer.
 
         Who has nothing under way is let in with more than their part, if enough is left.
@@ -131,7 +131,7 @@ class Room:
             self._most_requests, self._asked_by_all, asked, 1
         ):
             raise _busy()
-        share = Share(self, tenant)
+        share = RequestShare(self, tenant)
         self._requests[tenant] = running + 1
         self._asked[tenant] = asked + 1
         self._asked_by_all += 1
@@ -173,7 +173,7 @@ def _busy() -> TooMuch:
     return TooMuch(fault, BUSY_RETRY_S)
 
 
-class Share:
+class RequestShare:
     """What one request has of the room."""
 
     def __init__(self, room: Room, tenant: str) -> None:

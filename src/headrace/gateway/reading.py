@@ -23,7 +23,7 @@ import orjson
 from headrace.gateway import cloudevents
 from headrace.gateway.cloudevents import Envelope
 from headrace.gateway.event_types import MOST_KEY_BYTES, EventType
-from headrace.gateway.events import Batch, Event, Fault, Header, Item, Limits, Refused, Request
+from headrace.gateway.events import Batch, Event, EventLimits, Fault, Header, Item, Refused, Request
 from headrace.gateway.json_text import bad_json, faithful, is_deeper, parsed, written
 
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
@@ -39,7 +39,7 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:
 _MOST_TRACESTATE = 512
 
 
-def read(request: Request, kind: EventType, limits: Limits) -> Batch:
+def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
     """The events of a request, with a fault in the place of each that cannot be taken.
 
     Raises:
@@ -76,7 +76,7 @@ def trace_headers(request: Request) -> list[Header]:
 class _Reader:
     """Makes events of one request."""
 
-    def __init__(self, request: Request, kind: EventType, limits: Limits) -> None:
+    def __init__(self, request: Request, kind: EventType, limits: EventLimits) -> None:
         self._request = request
         self._kind = kind
         self._limits = limits

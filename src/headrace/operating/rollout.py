@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from headrace.model.records import Deployment, Peer
 from headrace.model.streams import Stopper
-from headrace.policies.leases import Watched, dead, watched
+from headrace.policies.leases import PeerSilence, dead, watched
 from headrace.policies.rollout import Stand, Standing, standings
 from headrace.ports import Membership, Registry, Store
-from headrace.telemetry.told import LOST_AFTER_S
+from headrace.telemetry.newest_reports import LOST_AFTER_S
 
 LOOK_EVERY_S = 0.2
 
@@ -50,7 +50,7 @@ class Rollout:
             wait_s: at most.
             on_look: told what each look shows.
         """
-        seen: dict[str, Watched] = {}
+        seen: dict[str, PeerSilence] = {}
         began_s = before_s = time.monotonic()
         while True:
             now_s = time.monotonic()
@@ -63,7 +63,7 @@ class Rollout:
                 return found
             time.sleep(LOOK_EVERY_S)
 
-    def _look(self, seen: Mapping[str, Watched]) -> Standings:
+    def _look(self, seen: Mapping[str, PeerSilence]) -> Standings:
         silent = {driver.name for driver in dead("", seen, self.lease_s)}
         peers = [driver.peer for driver in seen.values()]
         return _found(self.store.membership, self.deployments, peers, silent)

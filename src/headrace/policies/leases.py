@@ -29,7 +29,7 @@ from headrace.model.streams import StreamId, original
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class PeerSilence:
     """What one driver has seen of another one's life."""
 
     peer: Peer
@@ -38,7 +38,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Assignment:
     """What a driver is to take of what is free, and to give back of what it has."""
 
     take: frozenset[StreamId]
@@ -46,8 +46,8 @@ class Share:
 
 
 def watched(
-    before: Mapping[str, Watched], peers: Iterable[Peer], passed_s: float
-) -> dict[str, Watched]:
+    before: Mapping[str, PeerSilence], peers: Iterable[Peer], passed_s: float
+) -> dict[str, PeerSilence]:
     """What is known after a look.
 
     Args:
@@ -55,15 +55,15 @@ def watched(
         peers: the drivers as the store has them now.
         passed_s: seconds since the last look, no more than a look should take.
     """
-    now: dict[str, Watched] = {}
+    now: dict[str, PeerSilence] = {}
     for peer in peers:
         known = before.get(peer.name)
         same = known is not None and _life(known.peer) == _life(peer)
-        now[peer.name] = Watched(peer, known.silent_s + passed_s if known and same else 0.0)
+        now[peer.name] = PeerSilence(peer, known.silent_s + passed_s if known and same else 0.0)
     return now
 
 
-def dead(me: str, seen: Mapping[str, Watched], lease_s: float) -> list[Peer]:
+def dead(me: str, seen: Mapping[str, PeerSilence], lease_s: float) -> list[Peer]:
     """Drivers that were silent for a whole lease, by name; never oneself."""
     return [
         each.peer for name, each in sorted(seen.items()) if name != me and each.silent_s >= lease_s
@@ -79,7 +79,7 @@ def may_inherit(heir: Peer, of: Peer) -> bool:
     return set(map(original, of.use_cases)) <= set(map(original, heir.use_cases))
 
 
-def share(me: str, living: Collection[Peer], holders: Mapping[StreamId, str | None]) -> Share:
+def share(me: str, living: Collection[Peer], holders: Mapping[StreamId, str | None]) -> Assignment:
     """Decide what to take and what to give back.
 
     Args:
@@ -100,7 +100,7 @@ def share(me: str, living: Collection[Peer], holders: Mapping[StreamId, str | No
         free = [each for each in streams if holders[each] is None]
         take.update(free[: max(0, fair - len(mine))])
         give.update(mine[fair:])
-    return Share(frozenset(take), frozenset(give))
+    return Assignment(frozenset(take), frozenset(give))
 
 
 def _life(peer: Peer) -> tuple[int, int]:

@@ -63,7 +63,7 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class FailureRules:
     """What a use case says about its failures."""
 
     bad_record: BadRecordPolicy
@@ -98,7 +98,7 @@ class Verdict:
 
 
 def judge(
-    rules: Rules, history: History, error: SliceError, records: int, chance: float
+    rules: FailureRules, history: History, error: SliceError, records: int, chance: float
 ) -> Verdict:
     """Decide about a slice that failed.
 
@@ -153,13 +153,13 @@ def divided(streams: Iterable[StreamId], label: str) -> dict[StreamId, str]:
     return {stream: f"{label}/{number % parts}" for number, stream in enumerate(ordered)}
 
 
-def _wait_s(rules: Rules, tries: int, error: SliceError, chance: float) -> float:
+def _wait_s(rules: FailureRules, tries: int, error: SliceError, chance: float) -> float:
     if error.retry_after_s is not None:
         return max(error.retry_after_s, rules.backoff.least_s)
     return rules.backoff.wait_s(tries, chance)
 
 
-def _final(rules: Rules, error: SliceError) -> Step:
+def _final(rules: FailureRules, error: SliceError) -> Step:
     if error.code not in ABOUT_RECORDS:
         return Step.SUSPEND
     if rules.bad_record is BadRecordPolicy.DEAD_LETTER:

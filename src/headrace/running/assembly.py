@@ -27,7 +27,7 @@ from headrace.connectors.kafka import (
     KafkaReaderFactory,
 )
 from headrace.cycle.clock import SystemClock
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.deploying.offer import (
     Source,
     check_without_servers,
@@ -161,7 +161,7 @@ def assembled(
         engine = stack.enter_context(closing(SparkEngine(session, tools)))
         dead_letters = stack.enter_context(closing(letters.open(connections)))
         mirror = mirror_of(settings.driver, connections)
-        parts = Parts(
+        parts = DriverParts(
             store, log_of_kafka, engine, dead_letters, SystemClock(), mirror, store.statistics
         )
         name, lease_s = driver_name(settings), settings.driver.lease
@@ -170,7 +170,7 @@ def assembled(
         driver.reporter.tracing = traces
         source, drain_timeout_s = source_of(settings, folder), settings.driver.drain_timeout
         made = Assembly(driver, store, engine, connections, drain_timeout_s, source)
-        made.taking.look(names)
+        made.taking.poll(names)
         made.taking.swap()
         made.taking.refuse_idleness(may_wait=bool(before & names))
         engine.warm_up()

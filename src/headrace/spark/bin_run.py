@@ -20,7 +20,7 @@ from headrace.model.records import Move
 from headrace.model.streams import Slice, original
 from headrace.ports import DeadLetter, DeadLetters, Effect, Positions, SinkWriter, Written
 from headrace.process.crash_points import reached
-from headrace.spark.crumbs import Crumbs
+from headrace.spark.crash_markers import CrashMarkers
 from headrace.spark.handling import Care, Handled, error_of, handle, name_record
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.tally import Tally
@@ -40,7 +40,7 @@ class BinRun:
     writer: SinkWriter
     tally: Tally
     care: Care
-    crumbs: Crumbs | None = None
+    crumbs: CrashMarkers | None = None
     _begun: bool = False
     _kept: set[tuple[Slice, int | None]] = field(default_factory=set)
 

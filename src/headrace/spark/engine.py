@@ -42,11 +42,11 @@ from headrace.ports import (
     ReaderFactory,
     WaveResult,
 )
-from headrace.spark.asking import Spark, stages_of
 from headrace.spark.executors import known_slots, resize_executors
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
 from headrace.spark.jobs import TaskOf, Warm
+from headrace.spark.polling import Spark, stages_of
 from headrace.spark.shared_folder import Sentinel
 from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
 from headrace.spark.task import Work

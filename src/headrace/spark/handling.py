@@ -37,7 +37,7 @@ from headrace.errors import (
 )
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
-from headrace.spark.patience import CallOverdue, bounded
+from headrace.spark.timeouts import CallOverdue, bounded
 from headrace.use_cases import SliceContext, UseCase
 from headrace.versions.quoting import traceback_of
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headrace.errors import CodeNotLoaded, FolderNotShared
 from headrace.model.receipts import Receipt
 from headrace.model.waves import Wave
-from headrace.spark.crumbs import crumbs_of
+from headrace.spark.crash_markers import crash_markers_of
 from headrace.spark.heap import Heap
 from headrace.spark.task import CACHE, Work, kept, run_bin
 
@@ -51,7 +51,7 @@ class TaskOf:
         planned = self.wave.bins[index]
         # The parent of all workers of an executor. Workers also die because their executor does,
         # which says nothing against a handler; then the next attempt has another parent.
-        crumbs = crumbs_of(self.job, f"{os.getppid()}/{index}", planned.slices)
+        crumbs = crash_markers_of(self.job, f"{os.getppid()}/{index}", planned.slices)
         with kept_small(self.needed):
             receipts = run_bin(
                 self.work, planned, self.wave.budget_s, crumbs=crumbs, wave_id=self.wave.id
@@ -75,6 +75,6 @@ class Warm:
             try:
                 self.work.load()
                 if self.work.sentinel is not None:
-                    self.work.sentinel.look()
+                    self.work.sentinel.check()
             except (CodeNotLoaded, FolderNotShared) as error:
                 yield str(error)

@@ -67,7 +67,7 @@ class Sentinel:
                 "cannot show that they share the folder"
             ) from error
 
-    def look(self) -> None:
+    def check(self) -> None:
         """In a worker, before anything else: see the file, or do nothing.
 
         Raises:

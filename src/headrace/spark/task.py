@@ -45,7 +45,7 @@ from headrace.ports import (
     SliceReader,
 )
 from headrace.spark.bin_run import BinRun
-from headrace.spark.crumbs import Crumbs
+from headrace.spark.crash_markers import CrashMarkers
 from headrace.spark.handling import care_for, error_of
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
 from headrace.spark.shared_folder import Sentinel
@@ -129,7 +129,7 @@ def run_bin(
     budget_s: float,
     *,
     clients: Kept | None = None,
-    crumbs: Crumbs | None = None,
+    crumbs: CrashMarkers | None = None,
     wave_id: str = "",
 ) -> list[Receipt]:
     """Run one bin to its end or to its budget; never raises for the fault of one slice.
@@ -152,7 +152,7 @@ def run_bin(
     tally = Tally(planned.slices, started, traced=work.traced, event_time=use_case.event_time)
     try:
         if work.sentinel is not None:
-            work.sentinel.look()
+            work.sentinel.check()
         site = Site(work.connections, clients.positions, wave_id, planned.fence)
         writer = _sink(use_case).open(site)
     except HeadraceError as error:

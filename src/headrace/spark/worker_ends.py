@@ -16,7 +16,7 @@ import time
 import psutil
 import structlog
 
-from headrace.spark.crumbs import processes_of
+from headrace.spark.crash_markers import processes_of
 
 log = structlog.get_logger(__name__)
 

@@ -2,8 +2,8 @@
 
 Thresholds on a single look cry wolf: a stream that committed nothing for a second is no news. So
 each look is compared with what earlier looks saw, which the caller keeps between two calls and this
-module alone reads (``Watched``). An alert lasts as long as its reason and keeps the time it began
-at, so that it can be shown as one thing and not as a new one every second.
+module alone reads (``AlertState``). An alert lasts as long as its reason, and keeps the time it
+began at, so that it can be shown as one thing and not as a new one every second.
 
 Nobody is paged from here; the rules for Prometheus say the same in its own language.
 """
@@ -18,7 +18,7 @@ from types import MappingProxyType
 from headrace.model.records import Failure
 from headrace.model.statistics import Alert, AlertKind, Report, Severity, StreamFigures
 from headrace.model.streams import State, StreamId
-from headrace.telemetry.told import Told, is_lost, newest
+from headrace.telemetry.newest_reports import LastFigures, is_lost, newest
 
 #: lag without any commit for so long is a stall
 STALLED_AFTER_S = 60.0
@@ -48,7 +48,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class AlertState:
     """The alerts of a look, and what the next look needs to remember."""
 
     alerts: tuple[Alert, ...] = ()
@@ -62,11 +62,11 @@ def watch(
     reports: Collection[Report],
     failures_open: Iterable[Failure],
     now_s: float,
-    before: Watched | None = None,
+    before: AlertState | None = None,
     *,
     states: Mapping[StreamId, State] = _NOTHING_DECIDED,
     target_s: float = TARGET_S,
-) -> Watched:
+) -> AlertState:
     """Look once; ``before`` is what the last look returned.
 
     Args:
@@ -94,10 +94,10 @@ def watch(
         *(late for name, (_, each) in told.items() for late in _late(each, seen[name], target_s)),
     ]
     found.sort(key=_place)
-    return Watched(tuple(found), MappingProxyType(seen))
+    return AlertState(tuple(found), MappingProxyType(seen))
 
 
-def _looked(told: Told, before: _Seen | None) -> _Seen:
+def _looked(told: LastFigures, before: _Seen | None) -> _Seen:
     # In the time of who tells it: of a driver that is silent nothing more is known.
     now_s, each = told
     position = sum(lane.position for lane in each.lanes)

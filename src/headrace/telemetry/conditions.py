@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from headrace.model.records import Failure
 from headrace.model.statistics import StreamFigures
 from headrace.model.streams import State, Stream, Tenant, Throttle
-from headrace.telemetry.told import LOST_AFTER_S, Told
+from headrace.telemetry.newest_reports import LOST_AFTER_S, LastFigures
 
 #: nobody runs it, as far as the store knows
 NOT_HELD = "not held"
@@ -39,7 +39,11 @@ class Condition:
 
 
 def condition(
-    stream: Stream, tenant: Tenant, told: Told | None, stopped: Sequence[Failure], now_s: float
+    stream: Stream,
+    tenant: Tenant,
+    told: LastFigures | None,
+    stopped: Sequence[Failure],
+    now_s: float,
 ) -> Condition:
     """How a stream stands now.
 
@@ -70,7 +74,7 @@ def _who_suspended(stream: Stream, tenant: Tenant) -> str:
     return f"its tenant is suspended, see 'headrace tenants resume {tenant.name}'{also}"
 
 
-def _silent(holder: str, told: Told | None, now_s: float) -> str:
+def _silent(holder: str, told: LastFigures | None, now_s: float) -> str:
     if told is None:
         return f"driver {holder} holds it and has told nothing of it; see that it runs"
     note = f": {told.figures.note}" if told.figures.note else ""

@@ -21,7 +21,7 @@ from headrace.board import Board, HeldStream, Lane
 from headrace.model.statistics import LaneFigures, Point, Spread, StreamFigures
 from headrace.model.streams import StreamId
 from headrace.telemetry.history import FRESH_SPAN_S
-from headrace.telemetry.lateness import Look, lag_s, remembered
+from headrace.telemetry.lateness import EndSample, lag_s, remembered
 from headrace.telemetry.meters import WINDOW_S, Meter, Window, merged_of
 from headrace.telemetry.report import Reporter, Shown, shown, shown_wave
 from headrace.telemetry.sketches import packed, spread_of
@@ -29,7 +29,7 @@ from headrace.telemetry.sketches import packed, spread_of
 #: streams described anew in one report, besides those that cannot wait
 AT_ONCE = 250
 _NO_DELAYS = Spread()
-_NO_LOOKS: tuple[Look, ...] = ()
+_NO_LOOKS: tuple[EndSample, ...] = ()
 
 
 class Minute(NamedTuple):
@@ -83,13 +83,13 @@ class _Track:
     #: ends by partition
     ends: dict[int, int] = field(default_factory=dict)
     #: of partitions that lag
-    looks: dict[int, tuple[Look, ...]] = field(default_factory=dict)
+    looks: dict[int, tuple[EndSample, ...]] = field(default_factory=dict)
     #: what its delay was read from: the meter's version, and its windows
     delay_of: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
-class Figures:
+class BoardFigures:
     """Describes the streams of a board."""
 
     board: Board
@@ -98,7 +98,7 @@ class Figures:
     #: streams to describe anew, those that wait longest first
     _due: dict[StreamId, None] = field(default_factory=dict)
 
-    def look(self, now_s: float, steady_s: float) -> tuple[StreamFigures, ...]:
+    def describe(self, now_s: float, steady_s: float) -> tuple[StreamFigures, ...]:
         """Every stream held, in no order, as of now; called every second or two."""
         everyone = self.reporter.all
         everyone.window(now_s)  # from the first look on there is something to count
@@ -241,8 +241,8 @@ def _late_s(track: _Track, lanes: Mapping[int, Lane], now: _Now) -> dict[int, fl
         seen, before = track.looks.get(partition, _NO_LOOKS), track.ends.get(partition, -1)
         if not seen and before >= 0:
             # It had no lag when it was seen last, whenever that end was learned.
-            seen = (Look(track.seen_s, before),)
-        looks[partition] = remembered(seen, Look(now.steady_s, lane.end), lane.position)
+            seen = (EndSample(track.seen_s, before),)
+        looks[partition] = remembered(seen, EndSample(now.steady_s, lane.end), lane.position)
         late_s[partition] = lag_s(looks[partition], lane.position)
     track.looks = looks
     return late_s

@@ -19,14 +19,16 @@ MOST_LOOKS = 30
 MOST_S = 86_400.0
 
 
-class Look(NamedTuple):
+class EndSample(NamedTuple):
     """Where a log ended at a time."""
 
     at_s: float
     end: int
 
 
-def remembered(looks: tuple[Look, ...], new: Look, position: int) -> tuple[Look, ...]:
+def remembered(
+    looks: tuple[EndSample, ...], new: EndSample, position: int
+) -> tuple[EndSample, ...]:
     """What to remember of a lane that lags, after one more look.
 
     Of the looks that the position has passed only the last one is still needed.
@@ -41,7 +43,7 @@ def remembered(looks: tuple[Look, ...], new: Look, position: int) -> tuple[Look,
     return looks
 
 
-def lag_s(looks: tuple[Look, ...], position: int) -> float:
+def lag_s(looks: tuple[EndSample, ...], position: int) -> float:
     """Seconds since the log ended at ``position``, as of the last look; 0 if it still does."""
     first, last = looks[0], looks[-1]
     if last.end <= position:
@@ -54,7 +56,7 @@ def lag_s(looks: tuple[Look, ...], position: int) -> float:
     return last.at_s - (here.at_s + share * (after.at_s - here.at_s))
 
 
-def _before(first: Look, last: Look, position: int) -> float:
+def _before(first: EndSample, last: EndSample, position: int) -> float:
     """How long before the first look the end was at a position, if it always grew as since."""
     grown, seconds = last.end - first.end, last.at_s - first.at_s
     return (first.end - position) * seconds / grown if grown > 0 and seconds > 0 else 0.0

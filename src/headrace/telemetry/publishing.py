@@ -21,7 +21,7 @@ import structlog
 from headrace.errors import HeadraceError
 from headrace.model.statistics import Report
 from headrace.ports import Clock, Statistics
-from headrace.telemetry.figures import Figures, Minute
+from headrace.telemetry.figures import BoardFigures, Minute
 from headrace.telemetry.history import FRESH_SPAN_S, began_s
 
 log = structlog.get_logger(__name__)
@@ -48,7 +48,9 @@ class Facts(NamedTuple):
 class Publisher:
     """Publishes what one driver has to tell."""
 
-    def __init__(self, name: str, statistics: Statistics, figures: Figures, clock: Clock) -> None:
+    def __init__(
+        self, name: str, statistics: Statistics, figures: BoardFigures, clock: Clock
+    ) -> None:
         self._name, self._figures, self._clock = name, figures, clock
         self._post = _Post(statistics)
         self._started_at_s = clock.now_s()
@@ -57,7 +59,7 @@ class Publisher:
         self._has_left = False
         self._facts: Facts | None = None
 
-    def look(self, facts: Callable[[], Facts]) -> None:
+    def poll(self, facts: Callable[[], Facts]) -> None:
         """Tell, if it is time to; called after every turn. Never waits for the store."""
         steady_s = self._clock.monotonic_s()
         if steady_s < self._next_s:
@@ -109,7 +111,7 @@ class Publisher:
             slots_busy=facts.slots_busy,
             executors=facts.executors,
             spark_ui_url=facts.ui_url,
-            streams=self._figures.look(now_s, self._clock.monotonic_s()),
+            streams=self._figures.describe(now_s, self._clock.monotonic_s()),
             use_cases=tuple(
                 meter.figures(name, facts.paces.get(name), now_s)
                 for name, meter in sorted(reporter.use_cases.items())

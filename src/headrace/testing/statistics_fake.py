@@ -22,7 +22,7 @@ from headrace.telemetry.history import (
 
 
 @dataclass(slots=True)
-class Told:
+class KeptReports:
     """Everything that was told."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -34,8 +34,8 @@ class Told:
 class MemoryStatistics:
     """``headrace.ports.Statistics`` in memory."""
 
-    def __init__(self, told: Told | None = None) -> None:
-        self._told = told or Told()
+    def __init__(self, told: KeptReports | None = None) -> None:
+        self._told = told or KeptReports()
 
     def publish(self, report: Report) -> None:
         """Replace what this driver told before."""

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from headrace.connectors.kafka.redrive import Redriven
-from headrace.console.api import Parts, create_app, equip
+from headrace.console.api import ApiParts, create_app, equip
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.errors import BrokerUnavailable
@@ -121,14 +121,14 @@ class Api:
 @pytest.fixture
 def parts(store, tools, clock):
     guard = Guard(store.keys, SECRET, clock=clock.now_s, steady=clock.monotonic_s)
-    return Parts(store, tools, guard, SECRET, clock)
+    return ApiParts(store, tools, guard, SECRET, clock)
 
 
 @pytest.fixture(scope="session")
 def built():
     """One app for all tests, since to build it takes longer than most of them."""
     store = MemoryStore()
-    return create_app(Parts(store, FakeTools(), Guard(store.keys, SECRET), SECRET, FakeClock()))
+    return create_app(ApiParts(store, FakeTools(), Guard(store.keys, SECRET), SECRET, FakeClock()))
 
 
 @pytest.fixture

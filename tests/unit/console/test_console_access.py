@@ -5,7 +5,7 @@ import time
 import pytest
 from fastapi import APIRouter
 
-from headrace.console.access import OPEN, RULES, GuardedRoute, Patience, routes_of, sees
+from headrace.console.access import OPEN, RULES, ChangeLimit, GuardedRoute, routes_of, sees
 from headrace.console.api import create_app
 from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller, Role
@@ -139,7 +139,7 @@ def test_a_tenant_that_tried_too_much_waits_for_the_rest_of_a_minute_also_if_the
     monkeypatch,
 ):
     steady_s = 0.0
-    patience, caller = Patience(1, lambda: steady_s), Caller("key:a", Role.TENANT, "acme")
+    patience, caller = ChangeLimit(1, lambda: steady_s), Caller("key:a", Role.TENANT, "acme")
     patience.count(caller)
     monkeypatch.setattr(time, "time", lambda: 0.0)
     with pytest.raises(Problem) as refused:

@@ -81,14 +81,14 @@ def test_a_list_goes_on_behind_its_cursor_and_knows_states(api, store, fail):
 
 
 def test_a_page_of_failures_takes_one_look(api, fail, monkeypatch):
-    looks, look = [], Watcher.look
+    looks, look = [], Watcher.view
 
     def counted(watcher):
         looks.append(watcher)
         return look(watcher)
 
     numbers = [fail(), fail("bolt"), fail(partition=1)]
-    monkeypatch.setattr(Watcher, "look", counted)
+    monkeypatch.setattr(Watcher, "view", counted)
     assert [each["id"] for each in api.get("/v1/failures").json()["items"]] == numbers
     assert len(looks) == 1
 

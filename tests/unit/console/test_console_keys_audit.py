@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from headrace.connectors.kafka.redrive import Redriven
-from headrace.console.access import Patience
+from headrace.console.access import ChangeLimit
 from headrace.console.audit import without_secrets
 from headrace.errors import StoreUnavailable
 
@@ -123,7 +123,7 @@ def test_what_nobody_tries_fills_no_log_of_the_store(api, store):
 
 
 def test_a_tenant_cannot_wash_the_log_away(app, api, store):
-    app.state.patience = Patience(per_minute=3)
+    app.state.patience = ChangeLimit(per_minute=3)
     path = "/v1/tenants/acme/suspend"
     answers = [api("POST", path, "tenant") for _ in range(5)]
     assert [each.status_code for each in answers] == [200, 200, 200, 429, 429]

@@ -208,7 +208,7 @@ def test_a_store_that_does_not_answer_is_told_of_once_and_once_when_it_does(stor
         if answer is not None:
             raise answer
 
-    monkeypatch.setattr(Watcher, "look", look)
+    monkeypatch.setattr(Watcher, "view", look)
 
     async def play(_):
         while "the store answers again" not in [line["event"] for line in logs]:

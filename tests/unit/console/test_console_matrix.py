@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.console.access import OPEN, RULES, routes_of
-from headrace.console.api import Parts, create_app
+from headrace.console.api import ApiParts, create_app
 from headrace.doors.guard import SESSION_COOKIE, Guard
 from headrace.model.credentials import Role
 from headrace.testing.clock import FakeClock
@@ -23,7 +23,7 @@ from headrace.testing.memory_store import MemoryStore
 STORE = MemoryStore()
 SECRET = b"0123456789abcdef0123456789abcdef"
 ROUTES = sorted(
-    routes_of(create_app(Parts(STORE, None, Guard(STORE.keys, SECRET), SECRET, FakeClock())))
+    routes_of(create_app(ApiParts(STORE, None, Guard(STORE.keys, SECRET), SECRET, FakeClock())))
 )
 BY_ROLE = {
     "operator": Role.OPERATOR,

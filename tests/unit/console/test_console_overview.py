@@ -115,7 +115,7 @@ def test_a_spark_line_has_a_value_a_minute_and_the_worst_of_streams(store, clock
             point(minute - 60 * 30),
         ]
     )
-    from_s, lines = SparkKeeper(store.statistics).look(now_s)
+    from_s, lines = SparkKeeper(store.statistics).read(now_s)
     assert from_s == minute - 60 * 29
     assert lines.keys() == {"acme", "bolt"}
     assert lines["acme"]["lag_s"] == [None] * 28 + [9.0, None]
@@ -137,11 +137,11 @@ def test_spark_lines_move_on_and_read_only_what_is_new(clock):
     minute = clock.now_s() // 60 * 60
     clock.wall_s = minute
     store.statistics.keep([point(minute - 60)])
-    keeper.look(minute)
-    keeper.look(minute + 1)
+    keeper.read(minute)
+    keeper.read(minute + 1)
     assert len(asked) == 1
     store.statistics.keep([point(minute, lag_s=5.0)])
-    from_s, lines = keeper.look(minute + 60)
+    from_s, lines = keeper.read(minute + 60)
     assert asked[1] < asked[0] / 4
     assert from_s == minute - 60 * 28
     assert lines["acme"]["lag_s"][-3:] == [2.0, 5.0, None]
@@ -150,9 +150,9 @@ def test_spark_lines_move_on_and_read_only_what_is_new(clock):
 def test_spark_lines_are_of_the_minutes_that_the_clock_tells_also_if_it_is_set_back(store, clock):
     keeper = SparkKeeper(store.statistics)
     minute = clock.now_s() // 60 * 60
-    keeper.look(minute + 7200)
+    keeper.read(minute + 7200)
     store.statistics.keep([point(minute, lag_s=5.0)])
-    from_s, lines = keeper.look(minute)
+    from_s, lines = keeper.read(minute)
     assert from_s == minute - 60 * 29
     assert lines["acme"]["lag_s"][-1] == 5.0
 

@@ -41,10 +41,10 @@ def looks(counted):
 
 
 def test_many_who_look_within_a_second_cost_one_look(watcher, counted, clock):
-    assert len({id(watcher.look()) for _ in range(50)}) == 1
+    assert len({id(watcher.view()) for _ in range(50)}) == 1
     assert looks(counted) == 1
     clock.move(1.0)
-    watcher.look()
+    watcher.view()
     assert looks(counted) == 2
 
 
@@ -61,7 +61,7 @@ def looking(watcher, store):
 
     def begin():
         store.statistics.reports = slow
-        thread = threading.Thread(target=lambda: seen.append(watcher.look()))
+        thread = threading.Thread(target=lambda: seen.append(watcher.view()))
         thread.start()
         assert begun.wait(5)
 
@@ -77,7 +77,7 @@ def looking(watcher, store):
 
 def test_those_who_come_at_the_first_look_wait_for_what_is_seen(watcher, counted, looking):
     end, seen = looking(), []
-    others = [threading.Thread(target=lambda: seen.append(watcher.look())) for _ in range(5)]
+    others = [threading.Thread(target=lambda: seen.append(watcher.view())) for _ in range(5)]
     for each in others:
         each.start()
     first = end()
@@ -88,11 +88,11 @@ def test_those_who_come_at_the_first_look_wait_for_what_is_seen(watcher, counted
 
 
 def test_those_who_come_at_a_later_look_get_the_one_before(watcher, clock, looking):
-    before = watcher.look()
+    before = watcher.view()
     clock.move(2)
     end = looking()
-    assert watcher.look() is before
-    assert end() is watcher.look()
+    assert watcher.view() is before
+    assert end() is watcher.view()
 
 
 def test_a_look_that_takes_long_is_taken_less_often(watcher, counted, store, clock):
@@ -103,32 +103,32 @@ def test_a_look_that_takes_long_is_taken_less_often(watcher, counted, store, clo
         return real()
 
     store.statistics.reports = long
-    watcher.look()
+    watcher.view()
     clock.move(7)
-    watcher.look()
+    watcher.view()
     assert looks(counted) == 1
     clock.move(1)
-    watcher.look()
+    watcher.view()
     assert looks(counted) == 2
 
 
 def test_who_holds_a_stream_is_seen_after_a_while(watcher, store, clock):
-    watcher.look()
+    watcher.view()
     store.membership.join("one", ["score"])
-    watcher.look()
+    watcher.view()
     clock.move(1)
-    watcher.look()
+    watcher.view()
     store.membership.hold([StreamId("score", "acme")], "one")
     clock.move(6)
-    assert watcher.look().stream_of[StreamId("score", "acme")].holder == "one"
+    assert watcher.view().stream_of[StreamId("score", "acme")].holder == "one"
 
 
 def test_what_was_changed_through_this_door_is_seen_at_once(watcher, store):
-    watcher.look()
+    watcher.view()
     store.registry.set_weight("acme", 7.0)
-    assert watcher.look().tenant_of["acme"].weight == 1.0
+    assert watcher.view().tenant_of["acme"].weight == 1.0
     assert watcher.changed().tenant_of["acme"].weight == 7.0
-    assert watcher.look().tenant_of["acme"].weight == 7.0
+    assert watcher.view().tenant_of["acme"].weight == 7.0
 
 
 def test_a_look_that_began_before_a_change_is_not_believed_after_it(watcher, store):
@@ -141,23 +141,23 @@ def test_a_look_that_began_before_a_change_is_not_believed_after_it(watcher, sto
         return real()
 
     store.statistics.reports = changed_meanwhile
-    watcher.look()
-    assert watcher.look().tenant_of["acme"].weight == 7.0
+    watcher.view()
+    assert watcher.view().tenant_of["acme"].weight == 7.0
 
 
 def test_tenants_and_failures_are_read_only_when_the_revision_moved(watcher, counted, clock, fail):
     for _ in range(3):
-        watcher.look()
+        watcher.view()
         clock.move(2)
     assert counted.calls.count("tenants") == counted.calls.count("every") == 1
     fail()
-    watcher.look()
+    watcher.view()
     assert counted.calls.count("tenants") == counted.calls.count("every") == 2
 
 
 def test_an_open_failure_is_an_alert(watcher, fail):
     fail()
-    (alert,) = watcher.look().alert_rows
+    (alert,) = watcher.view().alert_rows
     assert (alert["kind"], alert["tenant"]) == ("quarantined", "acme")
 
 
@@ -170,7 +170,7 @@ def test_a_warning_that_is_mended_is_gone_at_the_next_look(watcher, store, clock
     acme = StreamId("score", "acme")
 
     def shown():
-        snapshot = watcher.look()
+        snapshot = watcher.view()
         return snapshot.stream_row(snapshot.stream_of[acme])["condition"], snapshot.alert_rows
 
     how, alerts = shown()
@@ -184,7 +184,7 @@ def test_a_warning_that_is_mended_is_gone_at_the_next_look(watcher, store, clock
 def test_alerts_of_what_was_removed_are_over(watcher, store, clock, fail):
     fail()
     store.statistics.publish(report(figures(), at_s=clock.now_s() - 60))
-    kinds = [each["kind"] for each in watcher.look().alert_rows]
+    kinds = [each["kind"] for each in watcher.view().alert_rows]
     assert kinds == ["driver-lost", "quarantined"]
     store.registry.set_tenant_state("acme", State.REMOVED)
     snapshot = watcher.changed()
@@ -195,18 +195,18 @@ def test_alerts_of_what_was_removed_are_over(watcher, store, clock, fail):
 def test_figures_that_are_a_minute_old_are_not_shown(watcher, store, clock):
     store.statistics.publish(report(figures(), at_s=clock.now_s(), use_cases=(of_use_case(),)))
     clock.move(59)
-    assert watcher.look().tenant_rows["acme"]["figures"] is not None
-    assert watcher.look().use_case_rows["score"]["figures"] is not None
+    assert watcher.view().tenant_rows["acme"]["figures"] is not None
+    assert watcher.view().use_case_rows["score"]["figures"] is not None
     clock.move(2)
-    assert watcher.look().tenant_rows["acme"]["figures"] is None
-    assert watcher.look().use_case_rows["score"]["figures"] is None
+    assert watcher.view().tenant_rows["acme"]["figures"] is None
+    assert watcher.view().use_case_rows["score"]["figures"] is None
 
 
 def test_of_two_drivers_who_told_last_is_believed(watcher, store, clock):
     now_s = clock.now_s()
     store.statistics.publish(report(figures(lag_records=1), driver="z-old", at_s=now_s - 9))
     store.statistics.publish(report(figures(lag_records=2), driver="a-new", at_s=now_s))
-    snapshot = watcher.look()
+    snapshot = watcher.view()
     assert snapshot.tenant_rows["acme"]["figures"]["lag_records"] == 2
     assert [each["driver"] for each in snapshot.summary["drivers"]] == ["a-new", "z-old"]
 
@@ -215,7 +215,7 @@ def test_the_summary_counts_what_is_there(watcher, store, clock):
     store.registry.set_tenant_state("bolt", State.REMOVED)
     told = report(figures(), at_s=clock.now_s() - 16)
     store.statistics.publish(told)
-    summary = watcher.look().summary
+    summary = watcher.view().summary
     assert (summary["tenants_total"], summary["streams_total"]) == (1, 1)
     assert (summary["lag_records"], summary["in_per_s"], summary["out_per_s"]) == (4, 2.0, 3.0)
     assert [each["lost"] for each in summary["drivers"]] == [True]
@@ -225,15 +225,15 @@ def test_the_summary_counts_what_is_there(watcher, store, clock):
 def test_waves_of_all_drivers_come_newest_first(watcher, store, clock):
     store.statistics.publish(report(driver="a", waves=(wave("a2", 5.0), wave("a1", 1.0))))
     store.statistics.publish(report(driver="b", waves=(wave("b1", 3.0),)))
-    assert [each["wave"] for each in watcher.look().wave_rows] == ["a2", "b1", "a1"]
+    assert [each["wave"] for each in watcher.view().wave_rows] == ["a2", "b1", "a1"]
 
 
 def test_a_store_that_does_not_answer_is_asked_again_by_the_next(watcher, store):
     real, store.revision = store.revision, lambda: (_ for _ in ()).throw(StoreUnavailable)
     with pytest.raises(StoreUnavailable):
-        watcher.look()
+        watcher.view()
     store.revision = real
-    assert watcher.look().tenants
+    assert watcher.view().tenants
 
 
 # --- rows --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.errors import (
     HandlerHung,
     HandlerSlow,
@@ -202,7 +202,7 @@ class Stage:
         self.checker = FlightChecker(self.engine)
         self.stale = {}
         store = Unsteady(self.store, self)
-        parts = Parts(store, self.log, self.checker, self.letters, self.clock)
+        parts = DriverParts(store, self.log, self.checker, self.letters, self.clock)
         limits = Limits(slice_records=6, bins_per_wave=2, min_bin_s=0.001)
         self.driver = Driver(parts, f"run{self.lives}", limits, threads=at_once)
         self.driver.failing.chance = lambda: 0.5

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.connectors.kafka.redrive import Redriven
 from headrace.connectors.kafka.seals import Message, sealed
-from headrace.console.api import Parts, create_app
+from headrace.console.api import ApiParts, create_app
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.model.credentials import Role
@@ -61,7 +61,7 @@ def call(world):
     text, key = new_key(Role.OPERATOR, None, "", SECRET, world.clock.now_s())
     world.store.keys.add(key)
     guard = Guard(world.store.keys, SECRET, clock=world.clock.now_s)
-    app = create_app(Parts(world.store, Tools(world), guard, SECRET, world.clock))
+    app = create_app(ApiParts(world.store, Tools(world), guard, SECRET, world.clock))
 
     async def send(method, path, body):
         transport = httpx.ASGITransport(app)

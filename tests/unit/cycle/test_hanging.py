@@ -9,7 +9,7 @@ from headrace.cycle.leases import BEATS
 from headrace.model.plans import Limits
 from headrace.model.streams import DataLossPolicy
 from headrace.policies.elasticity import SlotLimits
-from headrace.spark import asking
+from headrace.spark import polling
 from headrace.spark.engine import SparkEngine
 from headrace.testing.mirror_fake import MemoryMirror
 
@@ -184,8 +184,8 @@ class JvmThatHangs:
 
 def test_a_spark_that_does_not_answer(world, beats, monkeypatch):
     session = JvmThatHangs()
-    monkeypatch.setattr(asking, "known_slots", session.ask)
-    monkeypatch.setattr(asking, "live_executors", session.ask)
+    monkeypatch.setattr(polling, "known_slots", session.ask)
+    monkeypatch.setattr(polling, "live_executors", session.ask)
     world.use_cases = []
     limits = SlotLimits(1, 4, target_delay_s=2.0, bin_s=1.0)
     world.start(threads=one_thread, lease_s=LEASE_S, slot_limits=limits)

@@ -103,9 +103,9 @@ def test_a_turn_looks_at_some_streams_and_all_are_shown_together(shown, monkeypa
     monkeypatch.setattr("headrace.cycle.mirror.STREAMS_A_TURN", 1)
     later_s = shown.clock.monotonic_s() + EVERY_S
     for _ in range(4):
-        shown.driver.mirror.look(later_s)
+        shown.driver.mirror.poll(later_s)
     assert news(shown) == []
-    shown.driver.mirror.look(later_s)
+    shown.driver.mirror.poll(later_s)
     assert dict(news(shown)) == {"keep": {ACME: 6, BOLT: 4}, "other": {ACME: 6, BOLT: 4}}
 
 

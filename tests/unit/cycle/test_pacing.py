@@ -30,12 +30,12 @@ def result(use_case, seconds, tenants, refused=(), predicted_s=1.0):
 def paces(world, *results, windows=3, known=True):
     use_case = world.make()
     made = Pacing()
-    made.look([], {}, 0.0)
+    made.poll([], {}, 0.0)
     for number in range(windows):
         for each in results:
             made.add(result(use_case, *each), use_case, known=known)
             made.sample([use_case])
-        made.look([], {use_case.name: use_case}, float(number + 1))
+        made.poll([], {use_case.name: use_case}, float(number + 1))
     return {name: pace.rate_per_s for name, pace in made.paces.items()}
 
 
@@ -65,17 +65,17 @@ def test_a_sink_that_refuses_most_streams_is_asked_less(world):
 @pytest.mark.parametrize("seconds", [0.2, 4.0])
 def test_of_a_use_case_that_is_gone_no_pace_is_kept_once_it_is_lifted(world, seconds):
     one, two, made = world.make(), world.make(name="two"), Pacing()
-    made.look([], {}, 0.0)
+    made.poll([], {}, 0.0)
     both = {each.name: each for each in (one, two)}
     for now_s in range(1, 4):
         for each in both.values():
             made.add(result(each, seconds, "abc"), each, known=True)
-        made.look([], both, float(now_s))
+        made.poll([], both, float(now_s))
     gone = GateId("use case", "two")
-    made.look([], {one.name: one}, 4.0)
+    made.poll([], {one.name: one}, 4.0)
     assert (gone in made.paces) == (seconds > 1.0), "one that is in force stays"
     for now_s in range(5, 15):
-        made.look([], {one.name: one}, float(now_s))
+        made.poll([], {one.name: one}, float(now_s))
     assert set(made.paces) == set(keys_of(one))
 
 

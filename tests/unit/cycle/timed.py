@@ -9,7 +9,7 @@ import heapq
 import math
 from dataclasses import dataclass, field, replace
 
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.errors import HandlerHung, HandlerSlow
 from headrace.model.plans import Limits
 from headrace.model.receipts import Receipt
@@ -155,7 +155,7 @@ class Timed:
                 self.log.append(f"{name}.visits", lane, [Row(b"x", timestamp_ms=0)] * lag)
         self.steady = steady
         self.engine = TimedEngine(self.clock, costs, slots, merges=order == "stream")
-        parts = Parts(self.store, self.log, self.engine, self.letters, self.clock)
+        parts = DriverParts(self.store, self.log, self.engine, self.letters, self.clock)
         self.driver = Driver(parts, "run", Limits())
         self.driver.failing.chance = lambda: 0.5
         (deployment,) = self.store.registry.deployments()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from two_use_cases import deployment_of, settings, write
 
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.cycle.versions import SPARE_TERMS
 from headrace.deploying.offer import deploy, load, source_of
 from headrace.errors import ConfigError, SinkUnavailable, StoreUnavailable
@@ -95,7 +95,7 @@ def fresh(tmp_path, store, foreign, clock):
     log, letters = MemoryLog(), MemoryDeadLetters()
     engine = Engine(connections, MemoryReaderFactory(log), SqlPositionsFactory(), letters)
     engine.foreign = foreign
-    driver = Driver(Parts(store, log, engine, letters, clock), "run", name="d1")
+    driver = Driver(DriverParts(store, log, engine, letters, clock), "run", name="d1")
     deployed(tmp_path, store)
     return Assembly(driver, store, engine, connections, 1.0, source_of(settings(), tmp_path))
 
@@ -108,7 +108,7 @@ def assembly(fresh, foreign):
     fresh.taking.chance = lambda: 1.0
     taken(fresh)
     fresh.driver.turn()
-    fresh.taking.look()
+    fresh.taking.poll()
     yield fresh
     fresh.taking.stop()
 
@@ -123,9 +123,9 @@ def deployed(folder, store, *names, **options):
 
 
 def taken(made):
-    made.taking.look()
+    made.taking.poll()
     made.taking.swap()
-    made.taking.look()
+    made.taking.poll()
 
 
 def running(made):
@@ -171,7 +171,7 @@ def test_no_turn_asks_a_sink_for_anything_once_its_version_was_taken(
     tmp_path, store, assembly, foreign
 ):
     wanted, turns = new_version(tmp_path, store), 0
-    assembly.taking.look()
+    assembly.taking.poll()
     foreign.acts["describe"] = RuntimeError("theirs")
     assembly.engine.paused = True  # what runs may ask
     store.registry.add_tenant(Tenant("acme"))
@@ -196,12 +196,12 @@ def test_no_turn_asks_a_sink_for_anything_once_its_version_was_taken(
 def test_a_new_version_runs_after_the_next_swap_and_the_store_is_told(tmp_path, store, assembly):
     before = said(store)
     wanted = new_version(tmp_path, store)
-    assembly.taking.look()
+    assembly.taking.poll()
     assert running(assembly)["one"] != wanted["one"].digest
     assert said(store) == before, "nothing is said of it yet"
     assembly.taking.swap()
     assert running(assembly)["one"] == wanted["one"].digest
-    assembly.taking.look()
+    assembly.taking.poll()
     answer = said(store)["one"]
     assert (answer.driver, answer.error) == ("d1", None)
     assert (answer.revision, answer.digest) == (wanted["one"].revision, wanted["one"].digest)
@@ -213,7 +213,7 @@ def test_what_is_deployed_again_as_it_is_is_answered_without_being_taken_again(
     foreign.acts["pack"] = RuntimeError("nobody packs it")
     deployments = deployed(tmp_path, store)
     store.registry.deploy(deployments["one"])
-    assembly.taking.look()
+    assembly.taking.poll()
     (one, two) = store.registry.deployments()
     assert one.revision > two.revision
     assert [each.revision for each in store.membership.answers()] == [one.revision, two.revision]
@@ -367,7 +367,7 @@ def test_a_driver_that_joins_again_says_again_what_it_runs(store, assembly):
     before = store.membership.answers()
     assembly.driver.leases._join(frozenset({"one"}), 0.0)
     assert store.membership.answers() == []
-    assembly.taking.look()
+    assembly.taking.poll()
     assert store.membership.answers() == before
 
 
@@ -485,16 +485,16 @@ def test_what_is_being_swapped_in_stays_though_a_newer_one_is_ready(
         taken_ones.append(use_case)
         if len(taken_ones) == 1:
             new_version(tmp_path, store, 2)
-            assembly.taking.look()
+            assembly.taking.poll()
         take(engine, use_case, deployment, code)
 
     new_version(tmp_path, store, 1)
-    assembly.taking.look()
+    assembly.taking.poll()
     monkeypatch.setattr(Engine, "take", interrupted)
     assembly.taking.swap()
     assert {each.module for each in taken_ones} == engine.modules() <= set(sys.modules)
     assembly.taking.swap()
-    assembly.taking.look()
+    assembly.taking.poll()
     assert imported() == 1
 
 
@@ -533,7 +533,7 @@ def test_a_wave_in_flight_keeps_its_version_until_it_is_over(tmp_path, store, as
         taken(assembly)
     assert old(None, None) == imports_now() == 5, "its handler imports when it runs"
     assembly.engine.finished(0.0)
-    assembly.taking.look()
+    assembly.taking.poll()
     assert imported() == 1
     with pytest.raises(ModuleNotFoundError):
         imports_now()
@@ -563,7 +563,7 @@ def test_a_version_that_something_is_recorded_under_stays(tmp_path, store, assem
         assembly.driver.turn()
         if not number:
             kept = recorded(store, olds[0].terms)
-    assembly.taking.look()
+    assembly.taking.poll()
     assert imported() == SPARE_TERMS + 1
     assert assembly.driver.versions.of(kept).use_case is olds[0]
     assert olds[0](None, None) == 1
@@ -613,7 +613,7 @@ def test_a_rerun_that_is_done_takes_its_version_along(tmp_path, store, assembly)
 
 
 def begun(made, *, may_wait):
-    made.taking.look()
+    made.taking.poll()
     made.taking.swap()
     made.taking.refuse_idleness(may_wait=may_wait)
 
@@ -624,7 +624,7 @@ def test_a_driver_starts_with_what_it_can_take(store, fresh, foreign, may_wait):
     begun(fresh, may_wait=may_wait)
     assert set(running(fresh)) == {"two"}
     fresh.driver.turn()
-    fresh.taking.look()
+    fresh.taking.poll()
     assert {name: each.digest for name, each in said(store).items()} == {
         "one": None,
         "two": running(fresh)["two"],

@@ -4,7 +4,7 @@ import pytest
 from asking import Asking
 from fastapi import FastAPI, Response
 
-from headrace.doors.door import Limits, install_door
+from headrace.doors.door import RequestLimits, install_door
 from headrace.doors.open_guard import OpenGuard
 from headrace.settings.doors import DoorsSettings
 
@@ -12,7 +12,7 @@ from headrace.settings.doors import DoorsSettings
 def client_of(host="127.0.0.1", base_url="http://localhost", **settings):
     app = FastAPI()
     guard = OpenGuard("127.0.0.1")
-    install_door(app, guard, DoorsSettings(**settings), host, Limits())
+    install_door(app, guard, DoorsSettings(**settings), host, RequestLimits())
 
     @app.get("/")
     def root() -> Response:

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from headrace.doors.protocol import Patience
+from headrace.doors.protocol import ClientTimeouts
 from headrace.doors.serving import Listening, serving
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -40,7 +40,7 @@ def connected(url):
 
 @pytest.mark.parametrize("app", [answering, reading])
 def test_requests_that_wait_are_not_more_than_were_read_at_once(app):
-    listening = Listening("127.0.0.1", 0, patience=Patience(most_waiting=1_000_000))
+    listening = Listening("127.0.0.1", 0, patience=ClientTimeouts(most_waiting=1_000_000))
     with serving(app, listening) as url, connected(url) as client:
         thread = threading.Thread(target=_send_all, args=(client, 60_000), daemon=True)
         thread.start()
@@ -55,7 +55,7 @@ def test_requests_that_wait_are_not_more_than_were_read_at_once(app):
 
 @pytest.mark.parametrize("app", [answering, reading])
 def test_of_too_many_those_that_wait_are_answered_and_the_connection_ends(app):
-    listening = Listening("127.0.0.1", 0, patience=Patience(most_waiting=10))
+    listening = Listening("127.0.0.1", 0, patience=ClientTimeouts(most_waiting=10))
     with serving(app, listening) as url, connected(url) as client:
         client.sendall(REQUEST * 1000)
         answers = b"".join(iter(lambda: client.recv(65_536), b""))

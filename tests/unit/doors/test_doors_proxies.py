@@ -6,7 +6,7 @@ import pytest
 from asking import Asking
 from fastapi import Depends, FastAPI, Request
 
-from headrace.doors.door import Limits, install_door
+from headrace.doors.door import RequestLimits, install_door
 from headrace.doors.guard import Guard, calling
 from headrace.doors.proxies import certificate_parts
 from headrace.model.credentials import Caller, Role
@@ -22,7 +22,7 @@ def client_at(store):
     def client_at(address, **settings):
         app = FastAPI()
         chosen = DoorsSettings(**settings)
-        install_door(app, Guard(store.keys, SECRET), chosen, "0.0.0.0", Limits())
+        install_door(app, Guard(store.keys, SECRET), chosen, "0.0.0.0", RequestLimits())
 
         @app.post("/who")
         def who(caller: Annotated[Caller, Depends(calling)]) -> list[str | None]:

@@ -8,13 +8,13 @@ from headrace.fleet.states import (
     Lacks,
     Phase,
     Ready,
-    Rules,
+    RestartRules,
     Start,
     Tick,
 )
 from headrace.model.statistics import Missing
 
-RULES = Rules(
+RULES = RestartRules(
     first_wait_s=1,
     longest_wait_s=8,
     healthy_after_s=100,

@@ -7,13 +7,13 @@ import pytest
 
 from headrace.embedded.addresses import free_ports
 from headrace.errors import ServerError
-from headrace.fleet.health import LIVE_S, START_S, Pulse, Told, answering, ask
-from headrace.fleet.probe import SILENT_S, TIMES, Watched
+from headrace.fleet.health import LIVE_S, START_S, HealthAnswer, Pulse, answering, ask
+from headrace.fleet.probe import SILENT_S, TIMES, ProbedProcess
 from headrace.fleet.states import Lacks, Ready, Unhealthy
 from headrace.model.statistics import Missing
 from headrace.testing.clock import FakeClock
 
-READY, NOT_READY = Told(200, {"missing": []}), Told(503, {"missing": []})
+READY, NOT_READY = HealthAnswer(200, {"missing": []}), HealthAnswer(503, {"missing": []})
 
 
 def pulse_and_clock():
@@ -80,7 +80,7 @@ def test_a_port_that_is_taken_is_named():
 
 
 def watched():
-    return Watched(index=0, pid=7, port=1, since_s=0.0)
+    return ProbedProcess(index=0, pid=7, port=1, since_s=0.0)
 
 
 def test_ready_is_told_once():
@@ -94,11 +94,11 @@ def test_ready_is_told_once():
 def test_what_a_driver_is_without_is_told_once_and_so_is_its_return():
     each, store = watched(), Missing("store", 5.0)
     assert each.heard(READY, None, 1) == Ready(0)
-    lacking = Told(503, {"missing": [{"what": "store", "since_s": 5}]})
+    lacking = HealthAnswer(503, {"missing": [{"what": "store", "since_s": 5}]})
     assert each.heard(lacking, 200, 2) == Lacks(0, (store,))
     assert each.heard(lacking, 200, 3) is None
     both = [*lacking.facts["missing"], {"what": "kafka", "since_s": 9}]
-    found = each.heard(Told(503, {"missing": both}), 200, 4)
+    found = each.heard(HealthAnswer(503, {"missing": both}), 200, 4)
     assert found == Lacks(0, (store, Missing("kafka", 9.0)))
     assert each.heard(READY, None, 5) == Ready(0)
     assert each.heard(READY, None, 6) is None
@@ -106,7 +106,7 @@ def test_what_a_driver_is_without_is_told_once_and_so_is_its_return():
 
 def test_one_that_starts_says_what_it_is_without_and_is_ready_later():
     each = watched()
-    lacking = Told(503, {"missing": [{"what": "kafka", "since_s": 5}]})
+    lacking = HealthAnswer(503, {"missing": [{"what": "kafka", "since_s": 5}]})
     assert each.heard(lacking, 200, 1) == Lacks(0, (Missing("kafka", 5.0),))
     assert each.heard(NOT_READY, 200, 2) == Lacks(0, ())
     assert each.heard(READY, None, 3) == Ready(0)
@@ -116,7 +116,7 @@ def test_one_that_starts_says_what_it_is_without_and_is_ready_later():
 def test_of_an_answer_that_cannot_be_understood_the_status_counts(said):
     each = watched()
     assert each.heard(READY, None, 1) == Ready(0)
-    assert each.heard(Told(503, {"missing": said}), 200, 2) is None
+    assert each.heard(HealthAnswer(503, {"missing": said}), 200, 2) is None
 
 
 def test_one_whose_loop_hangs_is_unhealthy_when_it_says_so_several_times():

@@ -11,10 +11,10 @@ from headrace.doors.door import install_door
 from headrace.errors import BrokerUnavailable
 from headrace.gateway.app import gateway_app
 from headrace.gateway.event_types import EventType, compiled
-from headrace.gateway.events import Limits
-from headrace.gateway.intake import Rules
+from headrace.gateway.events import EventLimits
+from headrace.gateway.idempotency import IdempotencyMemory
+from headrace.gateway.intake import IntakeRules
 from headrace.gateway.rates import Rate, Rates, Room
-from headrace.gateway.remembering import Memory
 from headrace.model.credentials import Caller, Role
 from headrace.settings.doors import DoorsSettings
 
@@ -28,12 +28,12 @@ TYPES = {
 def rules(**changes):
     made = {
         "types": TYPES,
-        "limits": Limits(items=10),
+        "limits": EventLimits(items=10),
         "rates": Rates(Rate(), {"slow": Rate(records_per_s=3)}),
         "room": Room(1_000_000),
-        "memory": Memory(60.0, 100_000),
+        "memory": IdempotencyMemory(60.0, 100_000),
     }
-    return Rules(**{**made, **changes})
+    return IntakeRules(**{**made, **changes})
 
 
 class FakeRecords:
@@ -131,7 +131,7 @@ def parts(**changes):
 async def client_of(rules, records, topics, **more):
     app = gateway_app(rules, records, topics, **more)
     install_door(
-        app, Believing(), DoorsSettings(hosts=["gateway"]), "127.0.0.1", door.Limits(10_000)
+        app, Believing(), DoorsSettings(hosts=["gateway"]), "127.0.0.1", door.RequestLimits(10_000)
     )
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:

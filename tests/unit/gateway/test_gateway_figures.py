@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headrace.connectors.kafka.ingest import Stored
 from headrace.gateway.events import Fault
-from headrace.gateway.figures import Figures
+from headrace.gateway.metrics import GatewayMetrics
 from headrace.gateway.rates import Room
 
 DOCS = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
@@ -23,7 +23,7 @@ def shown(text):
 
 
 def test_what_is_shown_is_what_the_docs_say():
-    figures = Figures(Room(10))
+    figures = GatewayMetrics(Room(10))
     figures.answered(202, 0.1)
     figures.took("visit", 100, [Stored(0, 0), Fault(422, "a", "b"), Fault(503, "a", "b")])
     documented = {
@@ -34,7 +34,7 @@ def test_what_is_shown_is_what_the_docs_say():
 
 
 def test_events_are_counted_by_their_fate():
-    figures = Figures(Room(10))
+    figures = GatewayMetrics(Room(10))
     figures.took("visit", 100, [Stored(0, 0)] * 3 + [Fault(503, "a", "b")])
     text = figures.exposition().decode()
     assert 'headrace_gateway_events_total{result="stored",type="visit"} 3.0' in text

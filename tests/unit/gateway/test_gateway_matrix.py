@@ -55,7 +55,7 @@ class World:
         self.guard = Guard(self.store.keys, SECRET)
         topics = FakeTopics("acme.visits", "bolt.visits")
         self.app = gateway_app(rules(), self.records, topics)
-        limits = door.Limits(10_000)
+        limits = door.RequestLimits(10_000)
         door.install_door(self.app, self.guard, DoorsSettings(), "0.0.0.0", limits)
 
     @asynccontextmanager

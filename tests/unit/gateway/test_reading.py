@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.gateway import reading
 from headrace.gateway.event_types import EventType, compiled
-from headrace.gateway.events import Event, Fault, Limits, Refused, Request
+from headrace.gateway.events import Event, EventLimits, Fault, Refused, Request
 from headrace.gateway.reading import MEDIA_TYPES, read
 
 VISIT = EventType("visit", "visits")
@@ -47,18 +47,18 @@ def test_no_header_of_a_request_becomes_one_of_headraces_own():
 
 
 def items(body, content_type="application/json", kind=VISIT, limits=None, **more):
-    return read(request(body, content_type, **more), kind, limits or Limits()).items
+    return read(request(body, content_type, **more), kind, limits or EventLimits()).items
 
 
 def refusal(body, content_type="application/json", kind=VISIT, limits=None, **more):
     with pytest.raises(Refused) as caught:
-        read(request(body, content_type, **more), kind, limits or Limits())
+        read(request(body, content_type, **more), kind, limits or EventLimits())
     return caught.value.fault
 
 
 def outcomes(sent, kind=VISIT, limits=None):
     try:
-        return read(sent, kind, limits or Limits()).items
+        return read(sent, kind, limits or EventLimits()).items
     except Refused as refused:
         return [refused.fault]
 
@@ -69,7 +69,7 @@ def cloud(**changes):
 
 def test_one_event_is_kept_byte_by_byte():
     body = b' {"b": 1.10,\n"a": 12345678901234567890123} '
-    batch = read(request(body), VISIT, Limits())
+    batch = read(request(body), VISIT, EventLimits())
     assert batch.single
     assert batch.items == [Event(body, None, [])]
 
@@ -86,7 +86,7 @@ def test_a_line_that_is_no_json_spoils_no_other():
 
 
 def test_an_array_is_a_batch():
-    batch = read(request(b'[{"a": 1}, 2, [3]]'), VISIT, Limits())
+    batch = read(request(b'[{"a": 1}, 2, [3]]'), VISIT, EventLimits())
     assert not batch.single
     assert [each.value for each in batch.items] == [b'{"a":1}', b"2", b"[3]"]
 
@@ -139,7 +139,7 @@ def test_what_is_sent_in_an_array_is_what_is_stored(values):
 )
 def test_whatever_comes_is_an_event_or_a_fault(body, media, headers, key):
     sent = Request({**headers, "content-type": media}, body, key)
-    found = outcomes(sent, KEYED, Limits(items=3, item_bytes=60, depth=3))
+    found = outcomes(sent, KEYED, EventLimits(items=3, item_bytes=60, depth=3))
     assert found
     for each in found:
         assert isinstance(each, Event) or 400 <= each.status < 500
@@ -153,11 +153,11 @@ def test_what_is_no_json_is_400(body):
 
 
 def test_the_limits_hold():
-    limits = Limits(items=2, item_bytes=10, depth=2)
+    limits = EventLimits(items=2, item_bytes=10, depth=2)
     assert refusal(b"[1,2,3]", limits=limits).status == 413
     assert refusal(b'{"a": "12345678"}', limits=limits).kind == "event-too-large"
-    assert refusal(b'{"":{"":[]}}', limits=Limits(depth=2)).kind == "too-deep"
-    assert len(items(b'{"":[[]]}\n[[{}]]', "application/jsonl", limits=Limits(depth=3))) == 2
+    assert refusal(b'{"":{"":[]}}', limits=EventLimits(depth=2)).kind == "too-deep"
+    assert len(items(b'{"":[[]]}\n[[{}]]', "application/jsonl", limits=EventLimits(depth=3))) == 2
     first, second = items(b"[[[[]]],1]", limits=limits)
     assert first.kind == "too-deep"
     assert second.value == b"1"
@@ -166,7 +166,7 @@ def test_the_limits_hold():
 @pytest.mark.parametrize("media", ["application/json", "application/cloudevents-batch+json"])
 def test_events_are_counted_before_their_numbers_are_kept(media, monkeypatch):
     monkeypatch.setattr(reading, "faithful", lambda *_: pytest.fail("it was parsed again"))
-    fault = refusal(b"[1,1,1,12345678901234567]", media, limits=Limits(items=3))
+    fault = refusal(b"[1,1,1,12345678901234567]", media, limits=EventLimits(items=3))
     assert (fault.status, fault.kind) == (413, "too-many-events")
 
 
@@ -182,13 +182,15 @@ def test_lines_beyond_the_limit_are_not_made():
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\n\n \n"])
 def test_as_many_lines_as_the_limit_are_taken_however_they_end(end):
-    limits = Limits(items=3)
+    limits = EventLimits(items=3)
     assert len(items(b"1\n2\n3" + end, "application/x-ndjson", limits=limits)) == 3
     assert refusal(b"1\n2\n3\n4" + end, "application/x-ndjson", limits=limits).status == 413
 
 
 def test_empty_lines_are_not_counted():
-    found = items(b"\n \n\r\n1\n\n\n\t2 \r\n\n", "application/x-ndjson", limits=Limits(items=2))
+    found = items(
+        b"\n \n\r\n1\n\n\n\t2 \r\n\n", "application/x-ndjson", limits=EventLimits(items=2)
+    )
     assert [each.value for each in found] == [b"1", b"2"]
 
 
@@ -196,13 +198,13 @@ def test_empty_lines_are_not_counted():
 def test_an_event_deeper_than_can_be_written_is_too_deep_and_spoils_no_other(number):
     deep = b"[" * 300 + number + b"]" * 300
     envelope = orjson.dumps(cloud(data=...))[:-1] + b',"data":' + deep + b"}"
-    first, second = items(b"[" + deep + b",1]", limits=Limits(depth=500))
+    first, second = items(b"[" + deep + b",1]", limits=EventLimits(depth=500))
     assert (first.status, first.kind, second.value) == (422, "too-deep", b"1")
     assert refusal(envelope, "application/cloudevents+json").kind == "too-deep"
 
 
 def test_many_brackets_are_no_depth():
-    assert items(orjson.dumps({"a": [[]] * 100}), limits=Limits(depth=3))[0].value
+    assert items(orjson.dumps({"a": [[]] * 100}), limits=EventLimits(depth=3))[0].value
 
 
 def test_an_empty_batch_is_refused():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from headrace.model.records import Peer
 from headrace.model.streams import StreamId
-from headrace.policies.leases import Watched, dead, may_inherit, share, watched
+from headrace.policies.leases import PeerSilence, dead, may_inherit, share, watched
 
 LEASE_S = 10.0
 
@@ -47,12 +47,12 @@ def test_who_does_not_count_is_dead_after_a_lease_of_looking():
 
 
 def test_a_restart_under_the_same_name_is_a_sign_of_life():
-    seen = {"a": Watched(peer("a", beats=0, number=1), 9.0)}
+    seen = {"a": PeerSilence(peer("a", beats=0, number=1), 9.0)}
     assert watched(seen, [peer("a", beats=0, number=2)], 3.0)["a"].silent_s == 0.0
 
 
 def test_nobody_takes_himself_for_dead():
-    seen = {"me": Watched(peer("me"), 100.0)}
+    seen = {"me": PeerSilence(peer("me"), 100.0)}
     assert dead("me", seen, LEASE_S) == []
 
 

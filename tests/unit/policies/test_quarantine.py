@@ -13,8 +13,8 @@ from headrace.policies.quarantine import (
     HURTS_NEIGHBOURS,
     PARTS,
     RETRIED,
+    FailureRules,
     History,
-    Rules,
     Step,
     divided,
     judge,
@@ -29,7 +29,7 @@ CODES = sorted(
 
 
 def rules(bad_record=BadRecordPolicy.SUSPEND, retries=3):
-    return Rules(bad_record, retries, BACKOFF)
+    return FailureRules(bad_record, retries, BACKOFF)
 
 
 def steps(error, *, records=1, most=40, **chosen):

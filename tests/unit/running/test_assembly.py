@@ -8,7 +8,7 @@ from two_use_cases import settings, write
 
 from headrace.connectors.kafka import KafkaLog
 from headrace.connectors.kafka.dead_letters import KafkaDeadLetters
-from headrace.cycle.driver import Driver, Parts
+from headrace.cycle.driver import Driver, DriverParts
 from headrace.deploying.offer import deploy, load, source_of
 from headrace.errors import ConfigError, StoreUnavailable
 from headrace.model.streams import Tenant
@@ -139,7 +139,7 @@ def test_slots_follow_the_load_only_where_their_most_is_given():
 
 def taken(made):
     """It has taken what is deployed, as far as it can."""
-    made.taking.look()
+    made.taking.poll()
     made.taking.swap()
 
 
@@ -150,7 +150,7 @@ def assembly(tmp_path, store):
     log = MemoryLog()
     letters = MemoryDeadLetters()
     engine = InProcessEngine(connections, MemoryReaderFactory(log), SqlPositionsFactory(), letters)
-    driver = Driver(Parts(store, log, engine, letters, FakeClock()), "run")
+    driver = Driver(DriverParts(store, log, engine, letters, FakeClock()), "run")
     deploy(settings(), load(settings(), tmp_path), store.registry)
     made = Assembly(driver, store, engine, connections, 1.0, source_of(settings(), tmp_path))
     taken(made)

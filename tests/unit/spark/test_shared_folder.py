@@ -35,12 +35,12 @@ def elsewhere(sentinel, tmp_path):
 
 
 def test_who_sees_the_file_goes_on(sentinel):
-    sentinel.look()
+    sentinel.check()
 
 
 def test_who_has_another_disk_is_told_the_machine_the_folder_and_what_to_do(sentinel, tmp_path):
     with pytest.raises(FolderNotShared) as caught:
-        elsewhere(sentinel, tmp_path).look()
+        elsewhere(sentinel, tmp_path).check()
     told = str(caught.value)
     assert f"executor on {os.uname().nodename}" in told
     assert f"{tmp_path / 'other'} is not the folder that the driver has there" in told
@@ -49,7 +49,7 @@ def test_who_has_another_disk_is_told_the_machine_the_folder_and_what_to_do(sent
 
 def test_a_folder_that_is_not_there_at_all_is_not_shared(sentinel, tmp_path):
     with pytest.raises(FolderNotShared):
-        Sentinel(str(tmp_path / "nowhere"), sentinel.token).look()
+        Sentinel(str(tmp_path / "nowhere"), sentinel.token).check()
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -58,10 +58,10 @@ def test_the_file_of_an_earlier_driver_proves_nothing(sentinel, tmp_path):
     other = elsewhere(sentinel, tmp_path)
     Sentinel(other.warehouse, "token-of-an-earlier-start").keep()
     with pytest.raises(FolderNotShared):
-        other.look()
+        other.check()
     other.path.write_text("token-of-an-earlier-start")
     with pytest.raises(FolderNotShared):
-        other.look()
+        other.check()
 
 
 def test_who_sees_the_file_late_is_waited_for(sentinel, tmp_path, monkeypatch):
@@ -69,7 +69,7 @@ def test_who_sees_the_file_late_is_waited_for(sentinel, tmp_path, monkeypatch):
     other = elsewhere(sentinel, tmp_path)
     late = threading.Timer(0.05, other.keep)
     late.start()
-    other.look()
+    other.check()
     late.join()
 
 
@@ -80,10 +80,10 @@ def test_readers_of_the_warehouse_pass_it_over(sentinel):
 def test_what_somebody_deleted_or_overwrote_is_there_again_for_the_next_wave(sentinel):
     shutil.rmtree(sentinel.path.parent)
     sentinel.keep()
-    sentinel.look()
+    sentinel.check()
     sentinel.path.write_text("")
     sentinel.keep()
-    sentinel.look()
+    sentinel.check()
     assert os.listdir(sentinel.path.parent) == [sentinel.path.name]
 
 
@@ -96,8 +96,8 @@ def test_what_a_driver_left_a_day_ago_is_removed_and_that_of_a_living_one_never(
     alive.keep()
     Sentinel(sentinel.warehouse, "next").keep()
     assert not dead.path.exists()
-    alive.look()
-    sentinel.look()
+    alive.check()
+    sentinel.check()
 
 
 def test_a_driver_whose_clock_is_days_ahead_of_the_disk_removes_nobodys(sentinel, monkeypatch):
@@ -105,8 +105,8 @@ def test_a_driver_whose_clock_is_days_ahead_of_the_disk_removes_nobodys(sentinel
     monkeypatch.setattr(time, "time", lambda: ahead_s)
     ahead = Sentinel(sentinel.warehouse, "ahead")
     ahead.keep()
-    ahead.look()
-    sentinel.look()
+    ahead.check()
+    sentinel.check()
 
 
 def test_a_driver_that_cannot_write_it_says_so(tmp_path):

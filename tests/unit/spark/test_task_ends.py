@@ -6,10 +6,10 @@ import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
 from headrace.model.streams import LaneId, Slice, StreamId
-from headrace.spark.crumbs import Crumbs
+from headrace.spark.crash_markers import CrashMarkers
 
 
-class DeadCrumbs(Crumbs):
+class DeadCrumbs(CrashMarkers):
     """Nobody is there any more to clear them up."""
 
     def during(self, planned, call):
@@ -84,7 +84,7 @@ def test_the_next_attempt_passes_over_the_slice_that_killed_the_worker(bench, tm
     with pytest.raises(KeyboardInterrupt):
         bench.run(ListSink(), handler=kills, crumbs=DeadCrumbs(tmp_path / "crumb", slices))
     receipts = by_tenant(
-        bench.run(ListSink(), handler=kills, crumbs=Crumbs(tmp_path / "crumb", slices))
+        bench.run(ListSink(), handler=kills, crumbs=CrashMarkers(tmp_path / "crumb", slices))
     )
     assert receipts["acme"].error.code == "WorkerKilled"
     assert receipts["acme"].reached == 0
@@ -106,7 +106,7 @@ def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         bench.run(ListSink(), handler=kills, slices=slices, order="stream", crumbs=crumbs)
     receipts = bench.run(
-        ListSink(), handler=kills, slices=slices, order="stream", crumbs=Crumbs(path, slices)
+        ListSink(), handler=kills, slices=slices, order="stream", crumbs=CrashMarkers(path, slices)
     )
     errors = {each.slice.lane.partition: each.error for each in receipts}
     assert errors[0] is None

@@ -10,7 +10,7 @@ from headrace.model.statistics import AlertKind, LaneFigures, Report, Severity, 
 from headrace.model.statistics import StreamFigures as Figures
 from headrace.model.streams import LaneId, Slice, State, StreamId
 from headrace.telemetry.alerts import watch
-from headrace.telemetry.told import is_lost, newest
+from headrace.telemetry.newest_reports import is_lost, newest
 
 ACME, BOLT = StreamId("score", "acme"), StreamId("score", "bolt")
 

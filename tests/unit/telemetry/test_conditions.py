@@ -9,7 +9,7 @@ from headrace.model.records import Failure
 from headrace.model.statistics import LaneFigures, Spread, StreamFigures
 from headrace.model.streams import LaneId, Slice, State, Stream, StreamId, Tenant, Throttle
 from headrace.telemetry.conditions import Condition, condition
-from headrace.telemetry.told import LOST_AFTER_S, Told
+from headrace.telemetry.newest_reports import LOST_AFTER_S, LastFigures
 
 ACME = StreamId("score", "acme")
 STREAM, TENANT = Stream(ACME, "acme.visits", holder="one"), Tenant("acme")
@@ -19,7 +19,7 @@ NOW_S = 1_700_000_000.0
 def told(state="active", note="", ago_s=1.0, **more):
     lanes = (LaneFigures(0, 3, 9),)
     given = (ACME, "t", state, 6, 0.0, 0.0, 0.0, Spread(), False, 0.0, 3, 0, 0, "", note, lanes)
-    return Told(NOW_S - ago_s, replace(StreamFigures(*given), **more))
+    return LastFigures(NOW_S - ago_s, replace(StreamFigures(*given), **more))
 
 
 def failure(at_s, message):

@@ -5,7 +5,7 @@ import pytest
 from headrace.board import Board, HeldStream, Lane
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
-from headrace.telemetry.figures import AT_ONCE, Figures
+from headrace.telemetry.figures import AT_ONCE, BoardFigures
 from headrace.telemetry.report import Reporter
 
 START_S = 1_700_000_010.0
@@ -26,11 +26,11 @@ def board():
 
 @pytest.fixture
 def figures(board):
-    return Figures(board, Reporter())
+    return BoardFigures(board, Reporter())
 
 
 def look(figures, after_s):
-    return {each.stream: each for each in figures.look(START_S + after_s, after_s)}
+    return {each.stream: each for each in figures.describe(START_S + after_s, after_s)}
 
 
 def test_of_many_streams_that_changed_so_many_are_described_at_a_time_and_all_in_turn(
@@ -102,10 +102,10 @@ def test_a_lag_that_begins_after_an_hour_of_rest_is_not_an_hour_old(figures, boa
 
 def test_a_clock_that_is_set_back_makes_no_lag_younger(figures, board):
     name, held = next(iter(board.streams.items()))
-    figures.look(START_S, 0.0)
+    figures.describe(START_S, 0.0)
     held.lanes[0].end = 9
-    figures.look(START_S + 2.0, 2.0)
-    found = {each.stream: each for each in figures.look(START_S - 3600.0, 10.0)}
+    figures.describe(START_S + 2.0, 2.0)
+    found = {each.stream: each for each in figures.describe(START_S - 3600.0, 10.0)}
     assert 8.0 <= found[name].lag_s <= 10.0
 
 

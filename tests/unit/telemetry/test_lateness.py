@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.telemetry.lateness import MOST_LOOKS, MOST_S, Look, lag_s, remembered
+from headrace.telemetry.lateness import MOST_LOOKS, MOST_S, EndSample, lag_s, remembered
 
 
 def after(position, *looks):
     """What is remembered of looks of (second, end) at a lane that stands still."""
     kept = ()
     for at_s, end in looks:
-        kept = remembered(kept, Look(at_s, end), position)
+        kept = remembered(kept, EndSample(at_s, end), position)
     return kept
 
 
@@ -50,7 +50,7 @@ def test_a_line_drawn_backwards_ends_after_a_day():
 
 def test_looks_that_the_position_has_passed_are_forgotten():
     kept = after(0, *((float(n), 10 * n) for n in range(1, 6)))
-    assert len(remembered(kept, Look(6.0, 60), 35)) == 4  # the one at 30, then 40, 50 and 60
+    assert len(remembered(kept, EndSample(6.0, 60), 35)) == 4  # the one at 30, then 40, 50 and 60
 
 
 @given(
@@ -61,7 +61,7 @@ def test_what_is_remembered_is_bounded_and_lateness_falls_as_the_position_moves(
     kept, at_s, end = (), 0.0, 100
     for seconds, grown in steps:
         at_s, end = at_s + seconds, end + grown
-        kept = remembered(kept, Look(at_s, end), 100)
+        kept = remembered(kept, EndSample(at_s, end), 100)
         assert len(kept) <= MOST_LOOKS
     assert all(a.at_s < b.at_s and a.end <= b.end for a, b in pairwise(kept))
     position = 100 + int(share * (end - 100))

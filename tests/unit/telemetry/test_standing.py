@@ -5,7 +5,7 @@ import pytest
 from headrace.errors import SinkUnavailable
 from headrace.model.streams import State, StreamId, Tenant
 from headrace.telemetry.conditions import condition
-from headrace.telemetry.told import newest
+from headrace.telemetry.newest_reports import newest
 from headrace.testing.statistics_fake import MemoryStatistics
 
 ACME = StreamId("keep", "acme")
@@ -37,7 +37,9 @@ def world(world, handler):
 
 def figures(world):
     """What is told now."""
-    looked = world.driver.publisher._figures.look(world.clock.now_s(), world.clock.monotonic_s())
+    looked = world.driver.publisher._figures.describe(
+        world.clock.now_s(), world.clock.monotonic_s()
+    )
     return next(each for each in looked if each.stream == ACME)
 
 

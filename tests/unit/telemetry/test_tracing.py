@@ -175,7 +175,9 @@ def posted(spans, headers, body):
     rules = rules_of(GatewaySettings.model_validate({"types": {"visit": {"topic": "visits"}}}))
     records = Records()
     app = gateway_app(rules, records, Topics(), tracing=spans)
-    door.install_door(app, Doorkeeper(), DoorsSettings(hosts=["x"]), "127.0.0.1", door.Limits())
+    door.install_door(
+        app, Doorkeeper(), DoorsSettings(hosts=["x"]), "127.0.0.1", door.RequestLimits()
+    )
 
     async def play():
         transport = httpx.ASGITransport(app)

@@ -10,9 +10,9 @@ are kept in a topic beside their own (``KafkaDeadLetters``) and sent back from t
 
 from headrace.connectors.kafka.clients import make_producer, told_ports
 from headrace.connectors.kafka.config import client_config, producer_config
+from headrace.connectors.kafka.dead_letter_topics import dead_letters_topic
 from headrace.connectors.kafka.dead_letters import KafkaDeadLetters, KafkaDeadLettersFactory
 from headrace.connectors.kafka.group_mirror import GroupMirror
-from headrace.connectors.kafka.letter_topics import letters_topic
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.reader import KafkaReaderFactory, KafkaSliceReader
 from headrace.connectors.kafka.topics import create_topics
@@ -26,7 +26,7 @@ __all__ = [
     "KafkaSliceReader",
     "client_config",
     "create_topics",
-    "letters_topic",
+    "dead_letters_topic",
     "make_producer",
     "producer_config",
     "told_ports",

@@ -25,9 +25,13 @@ from confluent_kafka import KafkaError, Producer
 
 from headrace.connectors.kafka.clients import BROKEN, NotTaken, opened, put
 from headrace.connectors.kafka.config import client_config, letters_config, servers
+from headrace.connectors.kafka.dead_letter_headers import headers_of
+from headrace.connectors.kafka.dead_letter_topics import (
+    DeadLetterTopic,
+    dead_letters_topic,
+    prepared,
+)
 from headrace.connectors.kafka.faults import DENIED, Fault, first_error, kind_of, of_client
-from headrace.connectors.kafka.letter_headers import headers_of
-from headrace.connectors.kafka.letter_topics import LetterTopic, letters_topic, prepared
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
@@ -62,7 +66,7 @@ class KafkaDeadLetters:
         self._deadline_s = deadline_s
         self._producer: Producer | None = None
         #: by source topic
-        self._topics: dict[str, LetterTopic] = {}
+        self._topics: dict[str, DeadLetterTopic] = {}
         #: names of the letters kept last, oldest first
         self._kept: dict[Hashable, None] = {}
         _open.add(self)
@@ -155,7 +159,7 @@ class KafkaDeadLetters:
 
     def _send(self, letter: DeadLetter, failures: list[HeadraceError], give_up_s: float) -> None:
         producer = self._own_producer()
-        topic = letters_topic(letter.slice.topic)
+        topic = dead_letters_topic(letter.slice.topic)
         error = letter.error
         assert error.offset is not None, f"{letter.slice}: a dead letter names its record"
 
@@ -182,7 +186,7 @@ class KafkaDeadLetters:
             raise BrokerUnavailable(f"topic {topic} takes no dead letters at the moment")
 
     def _translated(self, problem: KafkaError, letter: DeadLetter) -> HeadraceError:
-        fault, topic = kind_of(problem), letters_topic(letter.slice.topic)
+        fault, topic = kind_of(problem), dead_letters_topic(letter.slice.topic)
         record = f"{letter.slice.topic}[{letter.slice.lane.partition}] offset {letter.error.offset}"
         if fault is Fault.CREDENTIALS:
             return of_client(problem, self._config)

@@ -25,8 +25,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import consumer_config, servers
 from headrace.connectors.kafka.consumers import PROFILES
-from headrace.connectors.kafka.edges import portions
 from headrace.connectors.kafka.faults import Fault, kind_of, of_client
+from headrace.connectors.kafka.watermarks import portions
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.ports import TopicPartition
 

@@ -23,8 +23,8 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config, servers
-from headrace.connectors.kafka.edges import END, START, Edges
 from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
+from headrace.connectors.kafka.watermarks import END, START, Watermarks
 from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicInfo, TopicPartition
 
@@ -57,7 +57,7 @@ class KafkaLog:
         # A connection to a broker that hangs is given up no sooner; 60 s, if not told.
         settings = {"socket.timeout.ms": str(max(1000, round(timeout_s * 1000))), **self._config}
         self._admin = opened(AdminClient, settings, error_cb=self._remember)
-        self._edges = Edges(self._config, timeout_s)
+        self._edges = Watermarks(self._config, timeout_s)
 
     def __repr__(self) -> str:
         return f"KafkaLog({servers(self._config)})"

@@ -19,7 +19,7 @@ from headrace.connectors.kafka.config import client_config, servers
 from headrace.connectors.kafka.consumers import Clients
 from headrace.connectors.kafka.faults import slice_error
 from headrace.connectors.kafka.lane_read import LaneRead
-from headrace.connectors.kafka.rounds import Patience, Round
+from headrace.connectors.kafka.rounds import FetchTimeouts, Round
 from headrace.connectors.kafka.tables import table_of
 from headrace.errors import ConfigError
 from headrace.model.streams import Slice
@@ -37,7 +37,7 @@ class KafkaReaderFactory:
         patience: how long the reader waits when nothing comes.
     """
 
-    patience: Patience = field(default_factory=Patience)
+    patience: FetchTimeouts = field(default_factory=FetchTimeouts)
 
     def open(self, connections: Connections) -> SliceReader:
         """A reader for this worker; it connects at its first read."""
@@ -48,7 +48,10 @@ class KafkaSliceReader:
     """``headrace.ports.SliceReader`` on a real cluster."""
 
     def __init__(
-        self, config: Mapping[str, str], patience: Patience | None = None, seal_key: bytes = b""
+        self,
+        config: Mapping[str, str],
+        patience: FetchTimeouts | None = None,
+        seal_key: bytes = b"",
     ) -> None:
         """Take client properties; ``ConfigError`` if they cannot be used.
 
@@ -57,7 +60,7 @@ class KafkaSliceReader:
         self._seal_key = seal_key
         self._config = client_config(config)
         self._clients = Clients(self._config)
-        self._patience = patience or Patience()
+        self._patience = patience or FetchTimeouts()
 
     def __repr__(self) -> str:
         return f"KafkaSliceReader({servers(self._config)})"

@@ -23,8 +23,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from headrace.connectors.kafka.config import client_config
-from headrace.connectors.kafka.letter_topics import letters_topic
-from headrace.connectors.kafka.letters_read import Letter, LettersRead
+from headrace.connectors.kafka.dead_letter_topics import dead_letters_topic
+from headrace.connectors.kafka.dead_letters_read import DeadLettersRead, Letter
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.reader import KafkaSliceReader
 from headrace.connectors.kafka.redrive_line import RedriveLine
@@ -115,7 +115,7 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
         if partitions and not dry_run:
             # First of all: whoever was at it before must not move the places any more.
             line.take_over()
-        letters = LettersRead(reader, stream.use_case, generation)
+        letters = DeadLettersRead(reader, stream.use_case, generation)
         judge = _Judge(stream.use_case, topic, connections.seal_key)
         for backlog in _backlogs(log, letters, line, stream, partitions):
             for messages, place in _batches(letters, backlog, judge, tally):
@@ -129,14 +129,14 @@ def redrive(  # noqa: PLR0913 - whose letters, and how many
 
 def _partitions(log: KafkaLog, topic: str) -> list[TopicPartition]:
     """The partitions that letters may be in; none when no letter was ever kept."""
-    name = letters_topic(topic)
+    name = dead_letters_topic(topic)
     found = log.topics([name]).get(name)
     return [TopicPartition(name, each) for each in found.partitions] if found else []
 
 
 def _backlogs(
     log: KafkaLog,
-    letters: LettersRead,
+    letters: DeadLettersRead,
     line: RedriveLine,
     stream: StreamId,
     partitions: Sequence[TopicPartition],
@@ -158,7 +158,7 @@ def _backlogs(
 
 
 def _batches(
-    letters: LettersRead, backlog: _Backlog, judge: _Judge, tally: _Tally
+    letters: DeadLettersRead, backlog: _Backlog, judge: _Judge, tally: _Tally
 ) -> Iterator[tuple[list[Message], int]]:
     """Messages to send together, in order, and the place that is reached by it."""
     stopped = False

@@ -17,6 +17,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.connectors.kafka.clients import BROKEN, opened, put, settled
 from headrace.connectors.kafka.config import admin_config, redrive_config, servers
+from headrace.connectors.kafka.dead_letter_headers import Header
+from headrace.connectors.kafka.dead_letter_topics import dead_letters_topic
+from headrace.connectors.kafka.dead_letters_read import PLACE_HEADER
 from headrace.connectors.kafka.faults import (
     DENIED,
     NOT_THERE,
@@ -25,9 +28,6 @@ from headrace.connectors.kafka.faults import (
     kind_of,
     of_client,
 )
-from headrace.connectors.kafka.letter_headers import Header
-from headrace.connectors.kafka.letter_topics import letters_topic
-from headrace.connectors.kafka.letters_read import PLACE_HEADER
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message
 from headrace.errors import BrokerUnavailable, ConfigError, Fenced, Temporary, TopicMissing
 from headrace.ports import TopicPartition
@@ -46,7 +46,7 @@ class RedriveLine:
         self._config = config
         self._use_case = use_case
         self._topic = topic
-        self._letters = letters_topic(topic)
+        self._letters = dead_letters_topic(topic)
         self._group = f"headrace.redrive.{use_case}"
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None

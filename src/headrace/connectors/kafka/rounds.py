@@ -3,7 +3,7 @@
 librdkafka retries almost everything by itself and in silence: a topic that was deleted, a partition
 without a leader and a broker that is down all look like no messages. A reader that waits for ever
 holds a slot for ever. So when nothing has come for a while, the round looks at the cluster: what
-two looks in a row find missing has failed, alone; and after ``Patience.idle_s`` without any
+two looks in a row find missing has failed, alone; and after ``FetchTimeouts.idle_s`` without any
 progress, everything still open has.
 
 The round hands out nothing itself: the reader takes what the lanes hold.
@@ -39,7 +39,7 @@ _STRIKES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class FetchTimeouts:
     """How long to wait for messages that do not come."""
 
     #: without any progress for so long, what is open fails with a temporary error
@@ -57,7 +57,7 @@ class Round:
         self,
         client: Client,
         pieces: Iterable[Slice],
-        patience: Patience,
+        patience: FetchTimeouts,
         config: Mapping[str, str],
     ) -> None:
         self.lanes = {lane.key: lane for lane in map(LaneRead, pieces)}

@@ -17,7 +17,7 @@ import hmac
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from headrace.connectors.kafka.letter_headers import Header
+from headrace.connectors.kafka.dead_letter_headers import Header
 from headrace.ports import REDRIVE_HEADERS, TopicPartition
 
 #: names the use case that a record was sent back for; nobody else is given it again

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.connectors.kafka.dead_letter_headers import Header
 from headrace.connectors.kafka.lane_read import Received
-from headrace.connectors.kafka.letter_headers import Header
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message, sent_back
 from headrace.ports import RECORD_SCHEMA, TopicPartition
 

@@ -20,7 +20,7 @@ from headrace.model.records import Answer, Deployment, Move, Peer
 from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.kept import KeptFailures
-from headrace.testing.statistics_fake import Told
+from headrace.testing.statistics_fake import KeptReports
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Data:
     #: the audit log, oldest first
     changes: deque[Change] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
     changes_total: int = 0
-    told: Told = field(default_factory=Told)
+    told: KeptReports = field(default_factory=KeptReports)
 
     def changed(self) -> None:
         """Raise the revision."""

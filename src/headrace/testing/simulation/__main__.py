@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from headrace.testing.simulation.many import Asked, outcomes
+from headrace.testing.simulation.many import RunOptions, outcomes
 from headrace.testing.simulation.run import ACTIONS, Outcome
 
 #: seeds between two lines of progress
@@ -25,7 +25,7 @@ _SHOWN = 10
 def main(words: list[str] | None = None) -> int:
     """Return 0 if nothing was wrong, else 1."""
     given = _parser().parse_args(words)
-    asked = Asked(given.store == "sqlite", given.actions)
+    asked = RunOptions(given.store == "sqlite", given.actions)
     if given.seed is None:
         seeds = range(given.first, given.first + given.seeds)
         return _many(seeds, given.jobs, asked, given.results)
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _many(seeds: range, jobs: int, asked: Asked, results: Path | None) -> int:
+def _many(seeds: range, jobs: int, asked: RunOptions, results: Path | None) -> int:
     began, counts, failed = time.monotonic(), Counter[str](), list[Outcome]()
     for done, outcome in enumerate(outcomes(seeds, jobs, asked), 1):
         counts += outcome.counts

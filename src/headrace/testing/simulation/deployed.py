@@ -27,7 +27,7 @@ from headrace.model.streams import (
     original,
 )
 from headrace.ports import Connections, Sink, Site, Store
-from headrace.spark.patience import CallOverdue
+from headrace.spark.timeouts import CallOverdue
 from headrace.testing.clock import FakeClock
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.frames import FrameHandler

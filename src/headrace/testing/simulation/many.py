@@ -16,7 +16,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunOptions:
     """How seeds are to be run."""
 
     #: on the real store in a file, not on the one in memory
@@ -32,7 +32,7 @@ class Asked:
                 return simulate(seed, on_sqlite(Path(folder)), actions=self.actions, tell=tell)
 
 
-def outcomes(seeds: range, jobs: int, asked: Asked) -> Iterator[Outcome]:
+def outcomes(seeds: range, jobs: int, asked: RunOptions) -> Iterator[Outcome]:
     """What became of each seed, as they end."""
     if jobs == 1:
         yield from map(asked.one, seeds)

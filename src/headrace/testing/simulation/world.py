@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, cast
 
-from headrace.cycle.driver import Parts
+from headrace.cycle.driver import DriverParts
 from headrace.cycle.topics import TOPICS_EVERY_S, TOPICS_STEP_S
 from headrace.errors import EngineStopped, Fenced, StoreUnavailable
 from headrace.model.plans import Limits
@@ -197,7 +197,7 @@ class World:
             self._returned,
             self._touch,
         )
-        parts = Parts(
+        parts = DriverParts(
             cast("Store", StoreDoor(self.store, actor, self, "store")),
             cast("Any", LogDoor(self.log, actor, self, "log")),
             cast("Any", EngineDoor(engine, actor, self, "engine")),

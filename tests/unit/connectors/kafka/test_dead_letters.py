@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connectors.kafka import dead_letters
+from headrace.connectors.kafka.dead_letter_topics import DeadLetterTopic
 from headrace.connectors.kafka.dead_letters import KafkaDeadLetters
-from headrace.connectors.kafka.letter_topics import LetterTopic
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.testing.dead_letters_contract import letter
 
@@ -52,7 +52,7 @@ def answered(monkeypatch):
         monkeypatch.setattr(
             dead_letters,
             "prepared",
-            lambda config, needed, timeout_s: {name: LetterTopic(3, 10**6) for name in needed},
+            lambda config, needed, timeout_s: {name: DeadLetterTopic(3, 10**6) for name in needed},
         )
         return KafkaDeadLetters(CONFIG, deadline_s=0.1)
 

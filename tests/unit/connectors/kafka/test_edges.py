@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from headrace.connectors.kafka.edges import END, PORTION, START, Edges
+from headrace.connectors.kafka.watermarks import END, PORTION, START, Watermarks
 from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicPartition
 
@@ -78,7 +78,7 @@ class FailedPartition:
 
 @pytest.fixture
 def edges():
-    made = Edges({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=5.0)
+    made = Watermarks({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=5.0)
     made._client.consumer.close()
     made._client.consumer = FakeConsumer({ACME: 7, BOLT: 8, COVE: 9})
     return made

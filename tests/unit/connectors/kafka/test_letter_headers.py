@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.connectors.kafka.letter_headers import BLOCK_BYTES, headers_of, kept_in, number
+from headrace.connectors.kafka.dead_letter_headers import BLOCK_BYTES, headers_of, kept_in, number
 from headrace.testing.dead_letters_contract import letter
 
 WIDE = 10_000_000

@@ -4,8 +4,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from headrace.connectors.kafka import letter_topics
-from headrace.connectors.kafka.letter_topics import _grow, _limits, _seen
+from headrace.connectors.kafka import dead_letter_topics
+from headrace.connectors.kafka.dead_letter_topics import _grow, _limits, _seen
 from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicInfo
 
@@ -56,6 +56,6 @@ class Silent:
 )
 def test_a_client_that_never_answers_is_as_brokers_that_do_not(monkeypatch, ask):
     """A letter is then kept later; anything else would end the driver in a turn."""
-    monkeypatch.setattr(letter_topics, "opened", lambda *_: Silent())
+    monkeypatch.setattr(dead_letter_topics, "opened", lambda *_: Silent())
     with pytest.raises(BrokerUnavailable):
         ask()

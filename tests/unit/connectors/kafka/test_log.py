@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.connectors.kafka.edges import END, START
 from headrace.connectors.kafka.log import KafkaLog
+from headrace.connectors.kafka.watermarks import END, START
 from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicPartition
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.kafka.letter_headers import headers_of
-from headrace.connectors.kafka.letters_read import PLACE_HEADER
+from headrace.connectors.kafka.dead_letter_headers import headers_of
+from headrace.connectors.kafka.dead_letters_read import PLACE_HEADER
 from headrace.connectors.kafka.redrive import Redriven, redrive
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message, sealed
 from headrace.errors import Temporary
@@ -18,7 +18,7 @@ from headrace.testing.dead_letters_contract import letter
 from headrace.testing.log_fake import MemoryLog, MemoryReader, Row
 
 module = sys.modules["headrace.connectors.kafka.redrive"]
-reading = sys.modules["headrace.connectors.kafka.letters_read"]
+reading = sys.modules["headrace.connectors.kafka.dead_letters_read"]
 TOPIC = "acme.visits"
 LETTERS = f"{TOPIC}.dlq"
 PAGES = StreamId("pages", "acme")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headrace.connectors.kafka.rounds import Patience, Round
+from headrace.connectors.kafka.rounds import FetchTimeouts, Round
 from headrace.testing.log_contract import piece
 
 CONFIG = {"bootstrap.servers": "broker:9092"}
@@ -72,7 +72,7 @@ def test_an_error_that_comes_again_and_again_is_given_up_in_time(others):
     consumer = Complaining(KafkaError.NOT_LEADER_FOR_PARTITION)
     client = client_of(consumer)
     pieces = [piece(topic, 0, 5) for topic in ["t", *others]]
-    together = Round(client, pieces, Patience(idle_s=0.05, look_s=0.02), CONFIG)
+    together = Round(client, pieces, FetchTimeouts(idle_s=0.05, look_s=0.02), CONFIG)
     together.start()
     give_up_s = time.monotonic() + 2
     while together.open_lanes and time.monotonic() < give_up_s:
@@ -115,7 +115,7 @@ class Record(Complaint):
 
 
 def round_on(consumer, *pieces):
-    made = Round(client_of(consumer), pieces, Patience(), CONFIG)
+    made = Round(client_of(consumer), pieces, FetchTimeouts(), CONFIG)
     made.start()
     return made
 
@@ -158,7 +158,7 @@ class Quiet(Complaining):
 
 def refused_round(answers):
     client = client_of(Quiet(answers), KafkaError(KafkaError._AUTHENTICATION))
-    made = Round(client, [piece("t", 0, 5)], Patience(), CONFIG)
+    made = Round(client, [piece("t", 0, 5)], FetchTimeouts(), CONFIG)
     made.start()
     made.turn()
     return client, made

@@ -25,8 +25,8 @@ from confluent_kafka.cimpl import NewPartitions
 
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config
+from headrace.connectors.kafka.dead_letter_headers import BLOCK_BYTES
 from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
-from headrace.connectors.kafka.letter_headers import BLOCK_BYTES
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.topics import create_topics
 from headrace.errors import BrokerUnavailable, ConfigError
@@ -35,7 +35,7 @@ from headrace.errors import BrokerUnavailable, ConfigError
 _LIMIT_BYTES = 1_048_588
 
 
-class LetterTopic(NamedTuple):
+class DeadLetterTopic(NamedTuple):
     """A topic of dead letters as it is."""
 
     partitions: int
@@ -43,14 +43,14 @@ class LetterTopic(NamedTuple):
     limit_bytes: int
 
 
-def letters_topic(topic: str) -> str:
+def dead_letters_topic(topic: str) -> str:
     """The name of the topic that has the dead letters of another."""
     return f"{topic}.dlq"
 
 
 def prepared(
     config: Mapping[str, str], needed: Mapping[str, int], timeout_s: float
-) -> dict[str, LetterTopic]:
+) -> dict[str, DeadLetterTopic]:
     """Make sure that the topics of dead letters are there; describe them.
 
     Args:
@@ -65,7 +65,7 @@ def prepared(
         BrokerUnavailable: no broker answers.
         ConfigError: a topic is missing and we may not make it.
     """
-    names = {topic: letters_topic(topic) for topic in needed}
+    names = {topic: dead_letters_topic(topic) for topic in needed}
     with closing(KafkaLog(config, timeout_s)) as log:
         found = log.topics([*names, *names.values()])
         have = {name: len(info.partitions) for name, info in found.items()}
@@ -82,7 +82,7 @@ def prepared(
         made = {names[topic]: count for topic, count in missing.items()}
         have |= _seen(log, made | narrow, timeout_s)
     return {
-        topic: LetterTopic(have[name], limits.get(name, _LIMIT_BYTES))
+        topic: DeadLetterTopic(have[name], limits.get(name, _LIMIT_BYTES))
         for topic, name in names.items()
     }
 
@@ -107,7 +107,7 @@ def _make(
     by_limit: dict[int, dict[str, int]] = defaultdict(dict)
     for topic, partitions in topics.items():
         limit = limits.get(topic, _LIMIT_BYTES) + BLOCK_BYTES
-        by_limit[limit][letters_topic(topic)] = partitions
+        by_limit[limit][dead_letters_topic(topic)] = partitions
     for limit, names in by_limit.items():
         keeping = {
             "cleanup.policy": "delete",

@@ -21,7 +21,7 @@ from headrace.gateway.openapi import EVENTS_PATH
 _BEGINNING = EVENTS_PATH.removesuffix("{type}")
 
 
-class ShortWay:
+class FastPath:
     """ASGI middleware, the innermost: answers requests that send events."""
 
     def __init__(self, app: ASGIApp, *, endpoint: Callable[[Request], Awaitable[Response]]) -> None:

@@ -49,7 +49,7 @@ _MOST_REFUSALS = 40
 _IN_VAIN_S = 20.0
 
 
-class Edges:
+class Watermarks:
     """First and last offsets by a consumer that reads nothing and belongs to no group."""
 
     def __init__(self, config: Mapping[str, str], timeout_s: float) -> None:

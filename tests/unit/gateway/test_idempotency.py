@@ -7,7 +7,7 @@ import pytest
 
 from headrace.connectors.kafka.ingest import Stored
 from headrace.gateway.events import Fault, Refused, Request
-from headrace.gateway.remembering import Memory, fingerprint_of
+from headrace.gateway.idempotency import IdempotencyMemory, fingerprint_of
 
 SCOPE = ("acme", "visit", "k1", 0)
 
@@ -20,7 +20,7 @@ def refusal(memory, *args):
 
 @pytest.fixture
 def memory():
-    return Memory(window_s=60.0, most_bytes=10_000)
+    return IdempotencyMemory(window_s=60.0, most_bytes=10_000)
 
 
 def test_what_was_stored_is_known_the_second_time(memory):
@@ -121,7 +121,7 @@ def test_when_all_of_it_goes_on_new_keys_are_told_to_come_again(memory):
 
 @pytest.mark.parametrize("items", [1, 100])
 def test_tenants_whose_requests_go_on_for_days_cost_the_others_nothing(items):
-    memory = Memory(window_s=60.0, most_bytes=1_000_000)
+    memory = IdempotencyMemory(window_s=60.0, most_bytes=1_000_000)
     memory.end(SCOPE, memory.begin(SCOPE, b"a", 0.0), [Stored(0, 1)])
     for tenant in range(8):
         with suppress(Refused):

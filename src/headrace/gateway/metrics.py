@@ -18,7 +18,7 @@ from headrace.gateway.rates import Room
 _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
-class Figures:
+class GatewayMetrics:
     """Counters of one gateway process, in a registry of their own."""
 
     def __init__(self, room: Room) -> None:

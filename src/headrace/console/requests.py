@@ -35,13 +35,13 @@ FailureNumber = Annotated[int, Path(ge=1, lt=2**63, examples=[7])]
 Prefix = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,32}$", examples=["k3v9x2ab"])]
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """A request."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
-class ThrottleAsked(Asked):
+class ThrottleRequest(RequestModel):
     """A limit; what is left out is no limit."""
 
     records_per_s: float | None = Field(default=None, gt=0)
@@ -49,7 +49,7 @@ class ThrottleAsked(Asked):
     burst_s: float = Field(default=1.0, gt=0, description="How many seconds' worth at once.")
 
 
-class TenantAsked(Asked):
+class TenantRequest(RequestModel):
     """What a tenant is to be; what is left out stays as it is."""
 
     model_config = ConfigDict(
@@ -60,10 +60,10 @@ class TenantAsked(Asked):
 
     state: Literal["active", "suspended"] | None = None
     weight: float | None = Field(default=None, gt=0)
-    throttle: ThrottleAsked | None = None
+    throttle: ThrottleRequest | None = None
 
 
-class StreamAsked(Asked):
+class StreamRequest(RequestModel):
     """What a stream is to be."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"state": "suspended"}]})
@@ -71,7 +71,7 @@ class StreamAsked(Asked):
     state: Literal["active", "suspended"]
 
 
-class PositionsAsked(Asked):
+class PositionsRequest(RequestModel):
     """Where lanes are to read next, by partition."""
 
     model_config = ConfigDict(
@@ -84,7 +84,7 @@ class PositionsAsked(Asked):
     dry_run: bool = Field(default=False, description="Only count, move nothing.")
 
 
-class RedriveAsked(Asked):
+class RedriveRequest(RequestModel):
     """How many dead letters to send back."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"dry_run": True}]})
@@ -93,7 +93,7 @@ class RedriveAsked(Asked):
     dry_run: bool = Field(default=False, description="Only count, send nothing.")
 
 
-class SkipAsked(Asked):
+class SkipRequest(RequestModel):
     """How to pass over a failure."""
 
     whole_slice: bool = Field(
@@ -102,18 +102,18 @@ class SkipAsked(Asked):
     )
 
 
-class SessionAsked(Asked):
+class SessionRequest(RequestModel):
     """A key, to be exchanged for a cookie."""
 
     key: str = Field(min_length=1, max_length=4096)
 
 
-class _KeyAsked(Asked):
+class _KeyRequest(RequestModel):
     label: str = Field(min_length=1, max_length=100)
     expires_in_s: float | None = Field(default=None, gt=0, le=10 * 366 * 86_400)
 
 
-class KeyOfTenant(_KeyAsked):
+class KeyOfTenant(_KeyRequest):
     """A key that is to belong to a tenant."""
 
     model_config = ConfigDict(
@@ -126,7 +126,7 @@ class KeyOfTenant(_KeyAsked):
     tenant: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
 
 
-class KeyForAll(_KeyAsked):
+class KeyForAll(_KeyRequest):
     """A key that is to be for all tenants."""
 
     role: Literal["operator", "viewer"]
@@ -136,7 +136,7 @@ class KeyForAll(_KeyAsked):
 KeyAsked = Annotated[KeyOfTenant | KeyForAll, Field(discriminator="role")]
 
 
-class RotateAsked(Asked):
+class RotateRequest(RequestModel):
     """For how long the old key works on."""
 
     overlap_s: float = Field(default=86_400.0, ge=0, le=366 * 86_400)

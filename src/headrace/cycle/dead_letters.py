@@ -63,7 +63,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(slots=True)
-class Letters:
+class PendingLetters:
     """Keeps letters in a thread."""
 
     dead_letters: DeadLetters
@@ -96,7 +96,7 @@ class Letters:
             MOST_BYTES, sum(taken), sum(own), aside.bytes
         )
 
-    def look(self) -> list[Kept]:
+    def poll(self) -> list[Kept]:
         """What became of letters since the last look; what waits is begun. Never waits."""
         found: list[Kept] = []
         while self._running is not None or self._waiting:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from headrace.connectors.kafka.letter_headers import Header, kept_in, number
+from headrace.connectors.kafka.dead_letter_headers import Header, kept_in, number
 from headrace.connectors.kafka.seals import USE_CASE_HEADER, Message, bytes_of, with_length
 from headrace.connectors.kafka.tables import headers_of, message_of
 from headrace.errors import HeadraceError, Permanent, Temporary
@@ -55,7 +55,7 @@ class Letter(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LettersRead:
+class DeadLettersRead:
     """Reads one partition's letters of one use case."""
 
     reader: SliceReader

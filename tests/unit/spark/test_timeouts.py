@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from headrace.spark.patience import CallOverdue, bounded
+from headrace.spark.timeouts import CallOverdue, bounded
 
 
 def test_a_quick_call_returns_its_value():

@@ -32,7 +32,7 @@ _MOST = 8
 _MOMENT_S = 0.1
 
 
-class Asked(Generic[T]):
+class Polled(Generic[T]):
     """One question, asked again and again."""
 
     def __init__(self, spark: Spark, ask: Callable[[], T], first: T) -> None:
@@ -67,18 +67,18 @@ class Spark:
         self._closed = threading.Event()
         self._threads = WaveThreads(_MOST, "spark")
         #: tasks that the executors can run at once
-        self.slots = Asked(self, lambda: known_slots(session), 1)
-        self.executors = Asked(self, lambda: live_executors(session), 1)
-        self.ui_url = Asked(self, lambda: self._context.uiWebUrl or "", "")
+        self.slots = Polled(self, lambda: known_slots(session), 1)
+        self.executors = Polled(self, lambda: live_executors(session), 1)
+        self.ui_url = Polled(self, lambda: self._context.uiWebUrl or "", "")
         #: why nothing runs any more; None if Spark is there
-        self.end = Asked[str | None](self, self._why_stopped, None)
-        self._begun: dict[str, Asked[bool | None]] = {}
+        self.end = Polled[str | None](self, self._why_stopped, None)
+        self._begun: dict[str, Polled[bool | None]] = {}
 
     def has_begun(self, group: str) -> bool | None:
         """Whether any task of a job group has begun; None if nobody can say."""
         if group not in self._begun:
             ask = partial(self._has_begun, group)
-            self._begun[group] = Asked[bool | None](self, ask, None)
+            self._begun[group] = Polled[bool | None](self, ask, None)
         return self._begun[group].now()
 
     def forget(self, group: str) -> None:

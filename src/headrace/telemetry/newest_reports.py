@@ -19,18 +19,18 @@ from headrace.model.streams import StreamId
 LOST_AFTER_S = 15.0
 
 
-class Told(NamedTuple):
+class LastFigures(NamedTuple):
     """The figures of a stream, and when they were told."""
 
     at_s: float
     figures: StreamFigures
 
 
-def newest(reports: Iterable[Report]) -> dict[StreamId, Told]:
+def newest(reports: Iterable[Report]) -> dict[StreamId, LastFigures]:
     """What is known of each stream, from whichever driver told of it last."""
-    found: dict[StreamId, Told] = {}
+    found: dict[StreamId, LastFigures] = {}
     for report in sorted(reports, key=lambda each: each.at_s):
-        found.update((each.stream, Told(report.at_s, each)) for each in report.streams)
+        found.update((each.stream, LastFigures(report.at_s, each)) for each in report.streams)
     return found
 
 

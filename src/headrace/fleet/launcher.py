@@ -12,7 +12,7 @@ The kernel watches the *thread* that started the driver; the supervisor starts d
 thread, which ends with the process. On systems without parent-death signals (macOS) nothing is
 sent; there the next supervisor asks for the drain (`process.py`, `end_leftovers`).
 
-Run by path, ``python leash.py PARENT_PID COMMAND...``. Standard library only.
+Run by path, ``python launcher.py PARENT_PID COMMAND...``. Standard library only.
 """
 
 from __future__ import annotations

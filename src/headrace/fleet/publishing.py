@@ -30,7 +30,7 @@ class Running:
     health_port: int
 
 
-class Teller:
+class FleetPublisher:
     """Tells what changed, and that the supervisor lives."""
 
     def __init__(

@@ -14,8 +14,8 @@ so tells the driver, if it is on the same machine, whose end it has to wait for
 An attempt on another machine finds no crumb; the driver then finds the culprit by dividing the
 wave (`policies/quarantine.py`).
 
-Crumbs are in the temporary directory, where everybody may make a folder of any name first. So the
-folder is used only if it is a real one, ours, and closed to others: crumbs of somebody else could
+They are in the temporary directory, where everybody may make a folder of any name first. So the
+folder is used only if it is a real one, ours, and closed to others: markers of somebody else could
 blame any tenant, and what somebody else has behind a link is not ours to write to or to sweep.
 """
 
@@ -53,7 +53,7 @@ _OVER = "-over"
 _OURS = re.compile(rf"[0-9a-f]{{32}}(\.[0-9a-f]{{32}}|{_OVER})")
 
 
-class Crumbs:
+class CrashMarkers:
     """The crumbs of one bin, over all attempts of its task."""
 
     def __init__(self, path: Path, slices: Sequence[Slice]) -> None:
@@ -84,7 +84,7 @@ class Crumbs:
         self._path.unlink(missing_ok=True)
 
 
-def crumbs_of(job: str, task: str, slices: Sequence[Slice]) -> Crumbs:
+def crash_markers_of(job: str, task: str, slices: Sequence[Slice]) -> CrashMarkers:
     """The crumbs of a task of a job, by its name, which is the same for all of its attempts.
 
     Raises:
@@ -96,7 +96,7 @@ def crumbs_of(job: str, task: str, slices: Sequence[Slice]) -> Crumbs:
     except OSError as error:
         raise TaskLost(str(error)) from error
     _sweep(folder)
-    made = Crumbs(folder / f"{_hashed(job)}.{_hashed(task)}", slices)
+    made = CrashMarkers(folder / f"{_hashed(job)}.{_hashed(task)}", slices)
     # Looked at after the file is there: either we see that it is over, or the driver sees us.
     if (folder / f"{_hashed(job)}{_OVER}").exists():
         made.close()

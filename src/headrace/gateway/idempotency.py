@@ -90,7 +90,7 @@ class Answered:
         return self.sending is not None and not self.sending.fates.done()
 
 
-class Memory:
+class IdempotencyMemory:
     """What was answered lately, the oldest forgotten first. For one event loop.
 
     Where it is full, a tenant that has more than a quarter of it loses its own oldest for what it

@@ -4,7 +4,7 @@ from concurrent.futures import Executor, Future
 
 import pytest
 
-from headrace.cycle import letters
+from headrace.cycle import dead_letters
 from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
 from headrace.model.streams import State, StreamId
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -173,7 +173,7 @@ def test_what_brokers_do_not_take_comes_behind_all_others(world, later):
 
 @pytest.mark.parametrize(("limit", "most"), [("MOST_WAITING", 4), ("MOST_BYTES", 4)])
 def test_what_finds_no_room_is_tried_again(world, later, monkeypatch, limit, most):
-    monkeypatch.setattr(letters, limit, most)
+    monkeypatch.setattr(dead_letters, limit, most)
     thread = later(*NAMES)
     assert len(world.driver.failing.letters._waiting) == 3
     waiting = [name for name in NAMES if "too many wait" in world.row(name).note]
@@ -241,7 +241,7 @@ def test_a_tenant_with_many_lanes_holds_the_letters_of_others_up_once(world, lat
 def test_a_tenant_with_many_lanes_leaves_room_for_the_letters_of_others(
     world, later, monkeypatch, limit, most
 ):
-    monkeypatch.setattr(letters, limit, most)
+    monkeypatch.setattr(dead_letters, limit, most)
     thread = later()
     wide(world, "acme")
     world.turns(3, seconds=1.0)
