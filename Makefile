@@ -6,16 +6,16 @@ CODE := src tests benchmarks
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check lint unit test faults bench lock clean
+.PHONY: help setup demo check lint unit test test-servers faults bench lock clean
 
 help: ## show this
 	@echo "Headrace: many customers' Kafka topics on one Spark."
 	@echo
 	@echo "A first look:           make demo"
 	@echo "Before every commit:    make check     (no servers, under a minute)"
-	@echo "Before every merge:     make test      (real Kafka, real Spark)"
+	@echo "Before every merge:     make test test-servers      (real Kafka, real Spark)"
 	@echo
-	@grep -E '^[a-z]+:.*## ' Makefile | sort | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -E '^[a-z-]+:.*## ' Makefile | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 21
 	@echo
 	@echo "Options go in ARGS:     make demo ARGS='--help'"
 
@@ -38,11 +38,16 @@ unit: setup
 
 # Half the time of the slow tests is waiting for processes to start, so two files run at a time.
 # A worker that dies ends the run: one in its place would be given files that are done, and wait.
-test: lint ## lint, then all tests, the quick ones first
+PYTEST := .venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
+	--durations=20
+
+test: lint ## lint, then the tests, the quick ones first
 	@scripts/setup-tests
-	.venv/bin/pytest tests/unit tests/contract tests/integration tests/e2e tests/faults \
-		-m "not matrix" -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 \
-		--durations=20 $(ARGS)
+	$(PYTEST) tests/unit tests/contract tests/integration tests/e2e -m "not servers" $(ARGS)
+
+test-servers: setup ## tests that start clusters and whole services, and kill them
+	$(PYTEST) tests/faults tests/integration/test_spark_cluster.py tests/e2e/test_demo_killed.py \
+		-m "not matrix" $(ARGS)
 
 faults: setup ## kill, stop and starve everything; writes the table in docs/guarantees.md
 	@scripts/faults $(ARGS)
