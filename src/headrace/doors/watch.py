@@ -50,15 +50,20 @@ async def _watch(watched: Watched, every_s: float) -> None:
         trouble = await _trouble(watched)
         if trouble is None:
             if outage.ends():
-                log.info(f"{watched.name} answers again")
+                log.info("what stands behind a door answers again", server=watched.name)
         elif outage.begins():
-            log.warning(f"{watched.name} does not answer", meanwhile=watched.meanwhile, **trouble)
+            log.warning(
+                "what stands behind a door does not answer",
+                server=watched.name,
+                meanwhile=watched.meanwhile,
+                error=trouble,
+            )
         await asyncio.sleep(every_s)
 
 
-async def _trouble(watched: Watched) -> dict[str, str] | None:
+async def _trouble(watched: Watched) -> str | None:
     """What is known of why it does not answer; None if it does."""
     try:
-        return None if await watched.ask() else {}
+        return None if await watched.ask() else "no answer"
     except HeadraceError as error:
-        return {"error": str(error)}
+        return str(error)

@@ -21,5 +21,6 @@ def test_kafka_that_does_not_answer_is_told_of(app, tools, monkeypatch):
         return logs
 
     (line,) = asyncio.run(told())
-    assert line["event"] == "Kafka does not answer"
+    assert line["event"] == "what stands behind a door does not answer"
+    assert line["server"] == "Kafka"
     assert line["meanwhile"] == "decisions that need it are refused with 503, the rest goes on"

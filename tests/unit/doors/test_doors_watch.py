@@ -25,10 +25,11 @@ async def told(answers):
         async with watching(Watched("Kafka", ask, "events are refused"), every_s=0.001):
             await asyncio.wait_for(over.wait(), 10)
             await asyncio.sleep(0.02)
-    return [(line["event"], line.get("meanwhile")) for line in logs]
+    return [(line["event"], line["server"], line.get("meanwhile")) for line in logs]
 
 
-GONE, BACK = ("Kafka does not answer", "events are refused"), ("Kafka answers again", None)
+GONE = ("what stands behind a door does not answer", "Kafka", "events are refused")
+BACK = ("what stands behind a door answers again", "Kafka", None)
 
 
 @pytest.mark.parametrize(

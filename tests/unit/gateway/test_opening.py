@@ -87,11 +87,9 @@ def test_who_started_it_is_told_what_does_not_answer_though_nobody_calls(monkeyp
             async with app.router.lifespan_context(app), asyncio.timeout(30):
                 while len(logs) < 2:
                     await asyncio.sleep(0.01)
-        return {line["event"]: line["meanwhile"] for line in logs}
+        return {line["server"]: line["meanwhile"] for line in logs}
 
     assert asyncio.run(told()) == {
-        "Kafka does not answer": "events are refused with 503",
-        "the store does not answer": (
-            "keys of the last minutes are believed, others are refused with 503"
-        ),
+        "Kafka": "events are refused with 503",
+        "the store": ("keys of the last minutes are believed, others are refused with 503"),
     }
