@@ -194,7 +194,7 @@ def _accounted(
         total = seen.totals.get(topic)
         rows = total.distinct if total else 0
         letters = _letters(config, f"{topic}.dlq", position)
-        stopped = [each for each in failures if each.slice.lane.stream == stream]
+        stopped = [failure for failure in failures if failure.slice.lane.stream == stream]
         told_of[tenant] = {
             "sent": seen.sent[topic],
             "position": position,

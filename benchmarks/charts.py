@@ -116,7 +116,7 @@ def _fill(axes: Any, panel: Panel, styles: dict[str, tuple[str, Any]]) -> dict[s
     handles = {}
     for line in panel.lines:
         colour, dash = styles[line.name]
-        values = [float("nan") if each is None else each for each in line.values]
+        values = [float("nan") if value is None else value for value in line.values]
         (handles[line.name],) = axes.plot(
             line.seconds, values, color=colour, linestyle=dash, linewidth=1.4
         )

@@ -50,12 +50,12 @@ def main(args: list[str]) -> None:
     rounds = QUICK_ROUNDS if "--quick" in args else ROUNDS
     with _server() as url:
         sizes = [_measure(url, lanes, rounds) for lanes in SIZES]
-    for each in sizes:
+    for size in sizes:
         print(
-            f"{each['lanes']} lanes: {each['ratio_to_executemany']['median']:.2f} of a raw "
-            f"transaction with executemany, {each['ratio_to_same_statement']['median']:.2f} of one "
-            f"with our statement (target {TARGET}), {each['ratio_to_blind']['median']:.2f} of one "
-            f"that looks at nothing; ours {_median_ms(each['ours_s'])} ms"
+            f"{size['lanes']} lanes: {size['ratio_to_executemany']['median']:.2f} of a raw "
+            f"transaction with executemany, {size['ratio_to_same_statement']['median']:.2f} of one "
+            f"with our statement (target {TARGET}), {size['ratio_to_blind']['median']:.2f} of one "
+            f"that looks at nothing; ours {_median_ms(size['ours_s'])} ms"
         )
     if "--quick" not in args:
         write("commit", {"rounds": rounds, "target": TARGET, "sizes": sizes})
@@ -80,7 +80,7 @@ def _measure(url: str, lanes: int, rounds: int) -> dict[str, Any]:
             "same_statement_s": lambda moves: _same_statement(raw, moves),
             "blind_s": lambda moves: _blind(raw, moves),
         }
-        times: dict[str, list[float]] = {each: [] for each in contenders}
+        times: dict[str, list[float]] = {contender: [] for contender in contenders}
         at = 0
         for number in range(rounds + 2):
             names = list(contenders)
@@ -108,11 +108,11 @@ def _prepare(store: SqlStore, name: str, lanes: int) -> dict[LaneId, int]:
         Deployment(name, "bench.py", "0" * 64, "{tenant}.visits", all_tenants=False)
     )
     streams = [StreamId(name, f"tenant-{n:05}") for n in range(lanes // LANES_OF_A_STREAM)]
-    known = {each.name for each in store.registry.tenants()}
-    for each in streams:
-        if each.tenant not in known:
-            store.registry.add_tenant(Tenant(each.tenant))
-        store.registry.add_stream(each)
+    known = {tenant.name for tenant in store.registry.tenants()}
+    for stream in streams:
+        if stream.tenant not in known:
+            store.registry.add_tenant(Tenant(stream.tenant))
+        store.registry.add_stream(stream)
     store.progress.start_lanes(
         [LaneStart(s, "id", dict.fromkeys(range(LANES_OF_A_STREAM), 0)) for s in streams]
     )

@@ -115,7 +115,7 @@ def fill(store: Store) -> None:
     for number in range(TENANTS):
         store.registry.add_tenant(Tenant(f"tenant-{number:04d}"))
     streams = [StreamId("score", f"tenant-{number:04d}") for number in range(TENANTS)]
-    store.progress.start_lanes([LaneStart(each, "id", {0: 3}) for each in streams])
+    store.progress.start_lanes([LaneStart(stream, "id", {0: 3}) for stream in streams])
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def update_costs_ms(browser: Browser, link: str, updates: int) -> list[float]:
 
     def look() -> tuple[int, float]:
         metrics = tool.send("Performance.getMetrics")["metrics"]
-        busy_s = next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+        busy_s = next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
         return int(page.evaluate("window.updates")), float(busy_s)
 
     seen, busy_s = look()

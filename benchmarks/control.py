@@ -105,14 +105,14 @@ def viewed(url: str, headers: dict[str, str], views: int) -> Iterator[None]:
                     return
 
     threads = [threading.Thread(target=view, daemon=True) for _ in range(views)]
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         over.set()
-        for each in threads:
-            each.join(timeout=30)
+        for thread in threads:
+            thread.join(timeout=30)
 
 
 if __name__ == "__main__":

@@ -221,7 +221,7 @@ def verify(seen: Seen, unwatched: Collection[str] = (), holes: Collection[str] =
         assert topic in seen.sent, topic
         if topic not in holes:
             assert (total.first, total.lost) == (0, 0), (topic, total)
-    return sum(each.repeats for each in seen.totals.values())
+    return sum(total.repeats for total in seen.totals.values())
 
 
 @contextmanager

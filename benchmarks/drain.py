@@ -97,7 +97,7 @@ def _bare(config: dict[str, str], names: list[str]) -> float:
     seen = 0
     while seen < RECORDS:
         messages = consumer.consume(10_000, 0.1)
-        seen += sum(1 for each in messages if each.error() is None)
+        seen += sum(1 for message in messages if message.error() is None)
     took = time.perf_counter() - began
     consumer.close()
     return took

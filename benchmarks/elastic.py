@@ -83,7 +83,10 @@ QUICK = Times(day=60, rounds=1)
 
 def main(args: list[str]) -> None:
     """Run, write `results/elastic.json`, draw `docs/images/elastic.svg`; `--chart` only draws."""
-    job = next((each.removeprefix("--job=") for each in args if each.startswith("--job=")), None)
+    job = next(
+        (argument.removeprefix("--job=") for argument in args if argument.startswith("--job=")),
+        None,
+    )
     if job is not None:
         _side(Path(job))
         return
@@ -194,8 +197,8 @@ def _run(spark: Any, bench: Bench, load: Load) -> dict[str, Any]:
         return {
             **of_spark(spark),
             "slots": bench.driver.slots,
-            "in_flight": sum(len(each.wave.bins) for each in list(board.flights.values())),
-            "lag_records": sum(each.lag_records for each in list(board.streams.values())),
+            "in_flight": sum(len(flight.wave.bins) for flight in list(board.flights.values())),
+            "lag_records": sum(stream.lag_records for stream in list(board.streams.values())),
         }
 
     with sampled(look) as samples:

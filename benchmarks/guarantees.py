@@ -101,13 +101,13 @@ def _rows(path: Path) -> int:
 
 def _paths(bench: Bench) -> list[Path]:
     folder = Path(str(bench.connections.warehouse)) / "kept"
-    return [each for each in folder.rglob("*.parquet") if "_unfinished" not in each.parts]
+    return [path for path in folder.rglob("*.parquet") if "_unfinished" not in path.parts]
 
 
 def _remove_files(bench: Bench) -> None:
-    for each in _paths(bench):
-        each.unlink()
+    for path in _paths(bench):
+        path.unlink()
 
 
 def _in_files(bench: Bench) -> int:
-    return sum(pq.ParquetFile(each).metadata.num_rows for each in _paths(bench))
+    return sum(pq.ParquetFile(path).metadata.num_rows for path in _paths(bench))

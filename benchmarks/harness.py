@@ -121,11 +121,11 @@ def _ended(result: WaveResult) -> EndedWave:
     wave = result.wave
     return EndedWave(
         at_s=time.time(),
-        predicted_s=sum(each.predicted_s for each in wave.bins),
+        predicted_s=sum(bin_.predicted_s for bin_ in wave.bins),
         seconds=result.seconds,
-        slices=sum(len(each.slices) for each in wave.bins),
-        records=sum(each.records for each in result.receipts),
-        failed=result.error is not None or any(each.error for each in result.receipts),
+        slices=sum(len(bin_.slices) for bin_ in wave.bins),
+        records=sum(receipt.records for receipt in result.receipts),
+        failed=result.error is not None or any(receipt.error for receipt in result.receipts),
     )
 
 
@@ -143,7 +143,7 @@ class Counter:
 
     def finished(self, timeout_s: float) -> list[WaveResult]:
         results = self._engine.finished(timeout_s)
-        self.ended += [_ended(each) for each in results]
+        self.ended += [_ended(result) for result in results]
         return results
 
     def __getattr__(self, name: str) -> Any:
@@ -183,7 +183,7 @@ class Bench:
 
     def rewind(self) -> None:
         """Send every stream back to the beginning of its one lane."""
-        begun = {each.lane.stream for each in self.store.progress.load_positions()}
+        begun = {position.lane.stream for position in self.store.progress.load_positions()}
         for stream in self.store.registry.streams():
             if stream.id in begun:
                 # As 'streams seek' does it: in the same topic what records cost stays known.
@@ -192,7 +192,7 @@ class Bench:
     @property
     def done(self) -> int:
         """Records committed so far."""
-        return sum(each.records_total for each in self.driver.reporter.meters.values())
+        return sum(meter.records_total for meter in self.driver.reporter.meters.values())
 
 
 @contextmanager

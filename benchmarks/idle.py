@@ -136,8 +136,8 @@ def _wake_ups(spark: Any, config: dict[str, str], tenants: Sequence[str]) -> dic
         _turn_for(bench, LIVELY_S + 5.0)
         delays = _delays(bench, Sends(config, sorted(sends)))
     return {
-        "first": _figures([each[0] for each in delays.values()]),
-        "second": _figures([each[1] for each in delays.values()]),
+        "first": _figures([delay[0] for delay in delays.values()]),
+        "second": _figures([delay[1] for delay in delays.values()]),
     }
 
 

@@ -153,7 +153,7 @@ def main(args: list[str]) -> None:
     name = "load_step.quick" if times is QUICK else "load_step"
     written = write(name, result)
     _chart(result, written.with_suffix(".svg") if times is QUICK else IMAGES / "load-step.svg")
-    for name, each in ((name, each) for name, pairs in compared.items() for each in pairs):
+    for name, each in ((name, pair) for name, pairs in compared.items() for pair in pairs):
         print(
             f"against {name}: peak {each['peak_ratio']} x (target {PEAK_TARGET}), "
             f"steady again {each['steady_ratio']} x (target {STEADY_TARGET}), "
@@ -212,7 +212,7 @@ def _tuned(runs: Iterable[Done]) -> dict[str, float]:
         verify(done.seen)
         # The first two compile and start workers, the last is not full.
         most = max(records for _, records, _ in done.waves)
-        full = [each for each in done.waves[2:] if each[1] > 0.9 * most] or done.waves
+        full = [wave for wave in done.waves[2:] if wave[1] > 0.9 * most] or done.waves
         # The quick ones: what slowed down the others was not the contender.
         points.append((most, float(np.quantile([took for _, _, took in full], 0.25))))
         print(f"batches of {most} records take theirs {points[-1][1]:.2f} s", flush=True)

@@ -69,7 +69,7 @@ def _resident_mb() -> dict[str, float]:
 
 
 def _slopes(samples: list[dict[str, float]]) -> dict[str, Any]:
-    warm = [each for each in samples if each["at_s"] >= WARM_UP_S]
+    warm = [sample for sample in samples if sample["at_s"] >= WARM_UP_S]
     seconds = np.array([each["at_s"] for each in warm])
     return {
         name: round(float(np.polyfit(seconds, [each[name] for each in warm], 1)[0]) * 600, 2)

@@ -136,7 +136,7 @@ def work(raw: bytes) -> int:
     """What is done with each record, by every contender."""
     visit = json.loads(raw)
     words = visit["page"].replace("?", "/").split("/")
-    score = sum(each * each for each in visit["seconds"])
+    score = sum(second * second for second in visit["seconds"])
     tags = ",".join(f"{name}={visit['tags'][name]}" for name in sorted(visit["tags"]))
     return score + len(words) + len(json.dumps({**visit, "score": score, "tags": tags}))
 

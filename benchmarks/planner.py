@@ -84,7 +84,7 @@ def measure(shape: Shape) -> dict[str, float]:
         made = plan(asked)
         cpu_ms.append((time.process_time() - began_cpu) * 1e3)
         times_ms.append((time.perf_counter() - began) * 1e3)
-        slices = max(slices, sum(len(each.slices) for wave in made.waves for each in wave.bins))
+        slices = max(slices, sum(len(bin_.slices) for wave in made.waves for bin_ in wave.bins))
         if turn % 10 == 0:
             began = time.perf_counter()
             faults = check(asked, made)
@@ -154,7 +154,7 @@ def arrived(asked: Snapshot, shape: Shape) -> Snapshot:
 def done(asked: Snapshot, made: Plan, turn: int) -> Snapshot:
     """The next turn: all that was planned is done, and credits are brought on."""
     reached = {piece.lane: piece.until_offset for wave in made.waves for piece in wave.slices}
-    credits_s = {each.stream: each.credit_s for each in made.credits}
+    credits_s = {credit.stream: credit.credit_s for credit in made.credits}
     return replace(
         asked,
         turn=f"bench-{turn}",

@@ -75,7 +75,7 @@ def _fill(config: dict[str, str]) -> None:
 def _compare(
     config: dict[str, str], slices: Sequence[Slice], profile: str
 ) -> dict[str, dict[str, float]]:
-    records = sum(each.size for each in slices)
+    records = sum(piece.size for piece in slices)
     reader = KafkaReaderFactory().open(Connections(config, ""))
     bare = Consumer({**consumer_config(config, PROFILES[profile]), "group.id": "benchmark"})
 
@@ -104,9 +104,9 @@ def _compare(
 
 def _bare(consumer: Consumer, slices: Sequence[Slice]) -> None:
     consumer.assign(
-        [TopicPartition(each.topic, each.lane.partition, each.from_offset) for each in slices]
+        [TopicPartition(piece.topic, piece.lane.partition, piece.from_offset) for piece in slices]
     )
-    missing = {(each.topic, each.lane.partition): each.until_offset - 1 for each in slices}
+    missing = {(piece.topic, piece.lane.partition): piece.until_offset - 1 for piece in slices}
     while missing:
         for message in consumer.consume(10_000, 0.02):
             key = (message.topic(), message.partition())
@@ -117,7 +117,7 @@ def _bare(consumer: Consumer, slices: Sequence[Slice]) -> None:
 
 def _observe(config: dict[str, str], slices: Sequence[Slice]) -> dict[str, float]:
     log = KafkaLog(config)
-    lanes = [Lane(each.topic, each.lane.partition) for each in slices]
+    lanes = [Lane(piece.topic, piece.lane.partition) for piece in slices]
     times = [_timed(lambda: log.end_offsets(lanes)) for _ in range(_TIMES)]
     return {"seconds_median": round(statistics.median(times[1:]), 4)}
 

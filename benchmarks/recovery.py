@@ -67,7 +67,10 @@ def keep(records, context):
 
 def main(args: list[str]) -> None:
     """Run and write `results/recovery.json`."""
-    job = next((each.removeprefix("--job=") for each in args if each.startswith("--job=")), None)
+    job = next(
+        (argument.removeprefix("--job=") for argument in args if argument.startswith("--job=")),
+        None,
+    )
     if job is not None:
         _stream(Path(job))
         return

@@ -129,7 +129,9 @@ def _begin(bench: Bench, kept: UseCase, stream: StreamId) -> None:
     with closing(KafkaLog(bench.connections.kafka)) as log:
         made = begin(bench.store, range_of(bench.store, log, stream, "earliest", None), SHARE)
     again = next(
-        each for each in bench.store.registry.deployments() if each.use_case == made.use_case
+        deployment
+        for deployment in bench.store.registry.deployments()
+        if deployment.use_case == made.use_case
     )
     renamed = replace(kept, name=made.use_case)
     bench.engine.take(renamed, again)

@@ -39,8 +39,10 @@ def sampled(look: Callable[[], Mapping[str, float]]) -> Iterator[list[Sample]]:
 def of_spark(spark: Any) -> dict[str, float]:
     """Executors that are there, those on their way out included, and tasks that run on them."""
     tracker = spark.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-    running = sum(each.numActiveTasks for each in stages if each is not None)
+    stages = [
+        tracker.getStageInfo(getActiveStageId) for getActiveStageId in tracker.getActiveStageIds()
+    ]
+    running = sum(stage.numActiveTasks for stage in stages if stage is not None)
     context = spark.sparkContext._jsc.sc()
     executors = 1 if context.isLocal() else context.getExecutorIds().size()
     return {"executors": executors, "tasks": running}

@@ -65,7 +65,7 @@ class Echo:
     def finished(self, timeout_s: float) -> list[WaveResult]:
         del timeout_s
         waves, self._waves = self._waves, []
-        return [WaveResult(each, tuple(map(self._done, each.slices)), 0.02) for each in waves]
+        return [WaveResult(wave, tuple(map(self._done, wave.slices)), 0.02) for wave in waves]
 
     def _done(self, piece: Slice) -> Receipt:
         size, now_s = piece.size, self.clock.now_s()
@@ -178,8 +178,8 @@ def main(args: list[str]) -> None:
     rounds = 2 if "--quick" in args else ROUNDS
     with tempfile.TemporaryDirectory() as folder:
         places = [Path(folder) / name for name in ("silent", "telling")]
-        for each in places:
-            each.mkdir()
+        for place in places:
+            place.mkdir()
         with contender(places[0], tells=False) as silent, contender(places[1], tells=True) as tells:
             calm_garbage_collection()
             both = (silent, tells)

@@ -13,8 +13,8 @@ def told(waves: Sequence[EndedWave]) -> dict[str, Any]:
     """Where the time went: short and long waves apart."""
     short_s = Limits().express_s
     kinds = {
-        "short": [each for each in waves if each.predicted_s <= short_s],
-        "long": [each for each in waves if each.predicted_s > short_s],
+        "short": [wave for wave in waves if wave.predicted_s <= short_s],
+        "long": [wave for wave in waves if wave.predicted_s > short_s],
     }
     return {
         name: {

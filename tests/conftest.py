@@ -26,11 +26,11 @@ def pytest_collection_modifyitems(items):
 
     pytest-xdist knows a test by its id, and schemathesis gives one to all operations of a test.
     """
-    known = Counter(each.nodeid for each in items)
-    for each in items:
-        if known[each.nodeid] > 1:
-            each._id = each.parent.id.child(each.name)
-    known = Counter(each.nodeid for each in items)
+    known = Counter(item.nodeid for item in items)
+    for item in items:
+        if known[item.nodeid] > 1:
+            item._id = item.parent.id.child(item.name)
+    known = Counter(item.nodeid for item in items)
     if twice := [name for name, times in known.items() if times > 1]:
         raise pytest.UsageError(f"tests have the same id, and xdist would run one of each: {twice}")
 

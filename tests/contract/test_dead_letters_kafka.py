@@ -32,7 +32,7 @@ class TestKafkaDeadLetters(DeadLettersContract):
         return KafkaDeadLettersFactory(deadline_s=0.5).open(nowhere)
 
     def kept(self, topic):
-        return [as_letter(each) for each in self.topics.messages(f"{topic}.dlq")]
+        return [as_letter(message) for message in self.topics.messages(f"{topic}.dlq")]
 
 
 def as_letter(message):

@@ -34,7 +34,7 @@ class TestKafkaTopic(SinkContract):
         return Site(Connections({"bootstrap.servers": self.bootstrap}, ""), positions=None)
 
     def table(self, values):
-        columns = {"key": [b"one"] * len(values), "value": [each.encode() for each in values]}
+        columns = {"key": [b"one"] * len(values), "value": [value.encode() for value in values]}
         schema = pa.schema([("key", pa.binary()), ("value", pa.binary())])
         return pa.table(columns, schema=schema)
 
@@ -85,7 +85,7 @@ class TestTransactionalKafkaTopic(TestKafkaTopic):
         # Offsets are committed of topics only that are there.
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         names = [f"{tenant}.visits" for tenant in ("acme", "bolt", "cern")]
-        for name, made in admin.create_topics([NewTopic(each, 2, 1) for each in names]).items():
+        for name, made in admin.create_topics([NewTopic(name, 2, 1) for name in names]).items():
             if (error := made.exception(30)) is not None:
                 assert error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS, name
 

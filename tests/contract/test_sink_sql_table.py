@@ -83,7 +83,7 @@ class TestSqlTable(SinkContract):
         if lane.tenant not in {tenant.name for tenant in self.store.registry.tenants()}:
             self.store.registry.add_tenant(Tenant(lane.tenant))
             self.store.membership.hold([lane.stream])
-        if lane not in {each.lane for each in self.store.progress.load_positions()}:
+        if lane not in {position.lane for position in self.store.progress.load_positions()}:
             self.store.progress.start_lanes([LaneStart(lane.stream, "id", {lane.partition: 0})])
         (held,) = {e.epoch for e in self.store.progress.load_positions() if e.lane == lane}
         assert held == effect.slices[0].epoch, "the suite takes the first epoch to be 1"

@@ -45,7 +45,7 @@ class _OnDatabases(StatisticsContract):
         statistics.publish(report_of("one", 1.0, ACME))
         with stores[0]._database.write() as connection:
             connection.execute(insert(reports).values(driver="bad", at_s=1.0, report=broken))
-        assert [each.driver for each in statistics.reports()] == ["one"]
+        assert [report.driver for report in statistics.reports()] == ["one"]
 
     def test_a_report_of_the_version_before_is_read(self, statistics, stores):
         told = report_of("one", 1.0, ACME)

@@ -168,12 +168,12 @@ def test_what_version_1_held_goes_on_with_the_defaults(store_of_version_1):
     assert store.registry.tenants() == [Tenant("acme"), Tenant("bolt")]
     assert store.registry.deployments() == [Deployment("score", "m.py", "00", "{tenant}.visits")]
     failures = store.failures.every()
-    assert {(each.attempts, each.error.code) for each in failures} == {(1, "X")}
-    still = [each for each in failures if each.state is FailureState.OPEN]
+    assert {(failure.attempts, failure.error.code) for failure in failures} == {(1, "X")}
+    still = [failure for failure in failures if failure.state is FailureState.OPEN]
     assert [(each.slice.lane, each.slice.until_offset) for each in still] == [
         (LaneId("score", "acme", 0), 9)
     ]
-    states = {each.id.tenant: each.state for each in store.registry.streams()}
+    states = {stream.id.tenant: stream.state for stream in store.registry.streams()}
     assert states == {"acme": State.SUSPENDED, "bolt": State.ACTIVE}
     store.close()
 
@@ -200,4 +200,4 @@ def test_a_way_back_to_version_1_and_up_keeps_failures_and_stops_their_streams(
 
 
 def _numbers(failures):
-    return [each.id for each in failures]
+    return [failure.id for failure in failures]

@@ -84,7 +84,7 @@ def spawn(store_url):
 
 
 def offsets(store):
-    return [each.next_offset for each in store.progress.load_positions()]
+    return [position.next_offset for position in store.progress.load_positions()]
 
 
 def test_of_processes_that_advance_the_same_lanes_one_wins_each_move(store, spawn):

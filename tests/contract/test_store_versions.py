@@ -61,7 +61,9 @@ def database(store_url):
 def tables_of(connection):
     found = MetaData()
     found.reflect(connection)
-    return [each for each in found.sorted_tables if each.name != VERSION_TABLE]
+    return [
+        sorted_table for sorted_table in found.sorted_tables if sorted_table.name != VERSION_TABLE
+    ]
 
 
 def value(column, row):
@@ -89,7 +91,7 @@ def fill(database, version):
         for table in tables_of(connection):
             if table.name == "headrace_revision":
                 continue
-            rows = [{each.name: value(each, row) for each in table.columns} for row in (0, 1)]
+            rows = [{column.name: value(column, row) for column in table.columns} for row in (0, 1)]
             connection.execute(insert(table), rows)
 
 
@@ -128,11 +130,11 @@ def test_rows_of_every_version_are_there_after_the_way_up_and_after_the_way_down
 def test_a_store_of_every_version_can_be_used_at_once(database, store_url, version):
     fill(database, version)
     with closing(open_store(store_url)) as store:
-        assert [each.name for each in store.registry.tenants()] == ["name-1", "name-2"]
+        assert [tenant.name for tenant in store.registry.tenants()] == ["name-1", "name-2"]
         assert len(store.registry.streams()) == len(store.registry.deployments()) == 2
-        assert [each.next_offset for each in store.progress.load_positions()] == [1, 2]
+        assert [position.next_offset for position in store.progress.load_positions()] == [1, 2]
         assert len(store.failures.every()) == 2
-        assert store.membership.hold([each.id for each in store.registry.streams()])
+        assert store.membership.hold([stream.id for stream in store.registry.streams()])
         new = VERSIONS.index(version) < VERSIONS.index("0005")
         assert len(store.keys.every()) == len(store.audit.changes()) == (0 if new else 2)
 
@@ -163,13 +165,13 @@ def test_of_processes_that_upgrade_at_once_one_does_it(database, store_url, vers
         )
         for _ in range(2)
     ]
-    for each in processes:
-        assert each.stdout.readline() == "ready\n"
-    for each in processes:
-        each.stdin.write("\n")
-        each.stdin.flush()
-    said = [each.communicate()[0].split() for each in processes]
-    assert [each.returncode for each in processes] == [0, 0]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    said = [process.communicate()[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
     assert sorted(said) == [
         [],
         VERSIONS[VERSIONS.index(version) + 1 :] if version in VERSIONS else VERSIONS,

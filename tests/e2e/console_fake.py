@@ -150,12 +150,12 @@ def changing(app, world):
 
     @app.post("/v1/keys/{prefix}/rotate")
     def rotate(prefix: str):
-        old = next(each for each in world.keys if each["prefix"] == prefix)
+        old = next(key for key in world.keys if key["prefix"] == prefix)
         return world.make_key(old["role"], old["tenant"], old["label"])
 
     @app.delete("/v1/keys/{prefix}", status_code=204)
     def revoke(prefix: str):
-        old = next(each for each in world.keys if each["prefix"] == prefix)
+        old = next(key for key in world.keys if key["prefix"] == prefix)
         old["revoked_at_s"] = old["created_at_s"]
 
 

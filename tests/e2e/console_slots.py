@@ -98,16 +98,16 @@ class Slots:
     def turn(self):
         """Some waves end, others begin."""
         now = time.time()
-        for wave in [each for each in self.waves if each["ended_at_s"] is None]:
+        for wave in [wave for wave in self.waves if wave["ended_at_s"] is None]:
             if self.chance.random() < 0.4:
                 wave["ended_at_s"] = now - self.chance.random()
                 for each in wave["bins"]:
                     each["outcome"] = "yielded" if self.chance.random() < 0.1 else "done"
         busy = {
-            (each["driver"], bin_["slot"])
-            for each in self.waves
-            if each["ended_at_s"] is None
-            for bin_ in each["bins"]
+            (wave["driver"], bin_["slot"])
+            for wave in self.waves
+            if wave["ended_at_s"] is None
+            for bin_ in wave["bins"]
         }
         for driver in self.drivers:
             for slots in ((0, 1), (2,), (3,)):

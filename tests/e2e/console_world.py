@@ -182,10 +182,10 @@ class World:
                 for number, name in enumerate(self.drivers)
             ],
             "tenants_total": len(rows),
-            "streams_total": sum(each["streams_total"] for each in rows),
-            "lag_records": sum(each["lag_records"] for each in rows),
-            "in_per_s": sum(each["in_per_s"] for each in rows),
-            "out_per_s": sum(each["out_per_s"] for each in rows),
+            "streams_total": sum(row["streams_total"] for row in rows),
+            "lag_records": sum(row["lag_records"] for row in rows),
+            "in_per_s": sum(row["in_per_s"] for row in rows),
+            "out_per_s": sum(row["out_per_s"] for row in rows),
             "alerts_total": len(self.alerts()),
         }
 
@@ -226,7 +226,7 @@ class World:
 
     def stream(self, tenant, use_case):
         """One, with its lanes."""
-        found = next(each for each in self.streams(tenant) if each["use_case"] == use_case)
+        found = next(stream for stream in self.streams(tenant) if stream["use_case"] == use_case)
         stopped = {
             each["partition"]: number
             for number, each in self.failures.items()
@@ -288,13 +288,13 @@ class World:
     def _count_failures(self):
         for row in self.tenants.values():
             row["figures"]["failures_open"] = 0
-        for each in self.failures.values():
-            if each["state"] == "open":
-                figures = self.tenants[each["tenant"]]["figures"]
+        for failure in self.failures.values():
+            if failure["state"] == "open":
+                figures = self.tenants[failure["tenant"]]["figures"]
                 figures["failures_open"] += 1
                 if figures["state"] == "active":
                     figures["state"] = "suspended 1/4"
-                    figures["note"] = f"{each['code']}: {each['message']}"
+                    figures["note"] = f"{failure['code']}: {failure['message']}"
         self._shares()
 
     def close_failure(self, number, state):
@@ -354,10 +354,11 @@ class World:
         """One of every kind and more."""
         now = time.time()
         quarantined = [
-            ("quarantined", "warning", each["tenant"], each["use_case"], None, each["at_s"],
-             f"partition {each['partition']} waits at offset 307,001: {each['message']}")
-            for each in self.failures.values()
-            if each["state"] == "open"
+            ("quarantined", "warning", failure["tenant"], failure["use_case"], None,
+             failure["at_s"],
+             f"partition {failure['partition']} waits at offset 307,001: {failure['message']}")
+            for failure in self.failures.values()
+            if failure["state"] == "open"
         ]  # fmt: skip
         slow = [name for name, row in self.tenants.items() if row["figures"]["state"] == "retrying"]
         rows = [

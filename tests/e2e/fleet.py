@@ -156,7 +156,7 @@ class Fleet:
             time.sleep(0.2)
 
     def until_ready(self, drivers):
-        self.until(lambda: [each.state for each in self.drivers()] == ["ready"] * drivers)
+        self.until(lambda: [driver.state for driver in self.drivers()] == ["ready"] * drivers)
 
     def until_done(self, feeder):
         """Stop sending, and wait until every record has its effects."""

@@ -29,7 +29,7 @@ exec "$2" --user --log-target=console --log-level=info
 def cgroups():
     """Where systemd keeps its groups; the first one rules, others are for who knows no other."""
     kinds = [Path("/sys/fs/cgroup") / each for each in ("unified", "systemd")]
-    return [each for each in kinds if each.is_dir()] or [kinds[0].parent]
+    return [kind for kind in kinds if kind.is_dir()] or [kinds[0].parent]
 
 
 def missing():
@@ -50,7 +50,7 @@ class Systemd:
         self.units = folder / "config" / "systemd" / "user"
         self.units.mkdir(parents=True)
         self.log = folder / "systemd.log"
-        self._cgroups = [each / f"test-{os.getpid()}" for each in cgroups()]
+        self._cgroups = [group / f"test-{os.getpid()}" for group in cgroups()]
         self._environment = {
             **os.environ,
             "XDG_RUNTIME_DIR": "/run/user/0",

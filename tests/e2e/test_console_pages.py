@@ -27,7 +27,8 @@ def settled(somebody):
 def violations(page):
     found = Axe().run(page)
     return [
-        f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found.response["violations"]
+        f"{violation['id']}: {violation['nodes'][0]['html'][:200]}"
+        for violation in found.response["violations"]
     ]
 
 
@@ -57,7 +58,7 @@ def test_the_door_says_what_to_do_with_a_wrong_key(visit, still, theme):
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Tenants").wait_for()
     # the browser itself notes an answer of 401, and there is no way to ask without one
-    assert all("401" in each for each in somebody.troubles)
+    assert all("401" in trouble for trouble in somebody.troubles)
 
 
 def test_a_link_with_a_key_leaves_no_key_behind(visit, still):

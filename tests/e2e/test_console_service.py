@@ -107,12 +107,12 @@ class Service:
     def positions(self):
         stream = StreamId("score", "acme")
         return {
-            each.lane.partition: each.next_offset
-            for each in self.store.progress.load_positions([stream])
+            position.lane.partition: position.next_offset
+            for position in self.store.progress.load_positions([stream])
         }
 
     def tenant(self, name):
-        return next(each for each in self.store.registry.tenants() if each.name == name)
+        return next(tenant for tenant in self.store.registry.tenants() if tenant.name == name)
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_a_skipped_record_is_in_the_dead_letters_and_its_lane_goes_on(service, o
     dialog = press(operator, "Skip…", "Skip")
     dialog.get_by_text("The lane goes on at offset 4").wait_for()
     assert service.positions() == {0: 4, 1: 3}
-    assert [each.error.offset for each in service.tools.kept.letters] == [3]
+    assert [letter.error.offset for letter in service.tools.kept.letters] == [3]
     assert service.store.failures.one(number).state is FailureState.SKIPPED
 
 

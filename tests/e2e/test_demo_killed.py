@@ -36,7 +36,7 @@ def wait_for(log: Path, text: str, process: subprocess.Popen[bytes], timeout_s: 
 
 def post_as_it_says(log: Path) -> None:
     """What a person does: copies the line and presses return."""
-    (line,) = (each for each in log.read_text().splitlines() if each.startswith("or type  "))
+    (line,) = (line for line in log.read_text().splitlines() if line.startswith("or type  "))
     done = subprocess.run(
         line.removeprefix("or type  "), shell=True, capture_output=True, text=True, check=True
     )

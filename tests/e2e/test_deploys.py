@@ -22,8 +22,8 @@ def drivers_of(service):
     """Who runs what was deployed, or why not."""
     listed = service.headrace("use-cases", "list", "--json")
     assert listed.returncode == 0, listed.stderr
-    drivers = [each for row in json.loads(listed.stdout) for each in row["drivers"]]
-    return [(each["stand"], each["error"]) for each in drivers]
+    drivers = [driver for row in json.loads(listed.stdout) for driver in row["drivers"]]
+    return [(driver["stand"], driver["error"]) for driver in drivers]
 
 
 def until_drivers(service, process, stand):

@@ -316,7 +316,7 @@ def test_a_dead_letter_keeps_its_bytes_and_is_sent_back_for_its_use_case_alone(w
     ward.until_done("other", "acme", "a", "bad", "b")
     (letter,) = ward.messages(f"{ward.topic_of('acme', 'shared')}.dlq", 1)
     assert (letter.key(), letter.value()) == (b"\xffkey", b"bad")
-    assert [each for each in letter.headers() if not each[0].startswith("__")][:3] == headers
+    assert [header for header in letter.headers() if not header[0].startswith("__")][:3] == headers
     names = {name for name, _ in letter.headers()}
     assert {"__connect.errors.topic", "__connect.errors.offset"} <= names
 

@@ -144,10 +144,10 @@ def ended(process: subprocess.Popen[bytes], service: Service) -> None:
 
 def it_tells_of_acme(service: Service) -> None:
     """Whoever reads the store sees what a driver does."""
-    told = service.told(lambda report: any(each.records_total == 2 for each in report.streams))
+    told = service.told(lambda report: any(stream.records_total == 2 for stream in report.streams))
     assert (told.slots, told.executors) == (2, 1)
     assert told.streams[0].delay.p99_s is not None
-    ran = {tenant for wave in told.waves for each in wave.bins for tenant in each.tenants}
+    ran = {tenant for wave in told.waves for bin_ in wave.bins for tenant in bin_.tenants}
     assert ran == {"acme"}
 
 
@@ -156,7 +156,7 @@ def it_is_history(service: Service, records: int) -> None:
     with closing(open_store(f"sqlite:///{service.folder}/store.db")) as store:
         assert store.statistics.reports() == []
         points = store.statistics.history(None, 0.0, time.time())
-    assert sum(each.records_out for each in points) >= records
+    assert sum(point.records_out for point in points) >= records
     assert "drained" in service.log.read_text()
     (stopped,) = [line for line in service.log_lines() if line["event"] == "lane stopped"]
     assert (stopped["tenant"], stopped["stream"]) == ("acme", "acme/keep")

@@ -68,7 +68,7 @@ def manager(fleet):
 def test_under_systemd_it_starts_rolls_survives_and_drains(fleet, feeder, manager):
     manager.ask("start", "headrace")
     # systemd was told when the driver was ready, and what there is to see
-    assert [each.state for each in fleet.drivers()] == ["ready"]
+    assert [driver.state for driver in fleet.drivers()] == ["ready"]
     assert manager.shows("headrace", "StatusText") == "1 of 1 drivers ready"
     fleet.until_newer("kept", -1)
 
@@ -122,7 +122,7 @@ def test_as_process_1_it_buries_the_dead_and_drains(fleet, feeder):
         assert not any(each.is_running() for each in left)
         # by who is left a child of its own; a JVM has its own dead, which it never asks for
         fleet.until(
-            lambda: psutil.STATUS_ZOMBIE not in [each.status() for each in first.children()]
+            lambda: psutil.STATUS_ZOMBIE not in [child.status() for child in first.children()]
         )
 
         fleet.until_done(feeder)

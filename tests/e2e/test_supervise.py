@@ -35,15 +35,15 @@ def test_a_killed_driver_and_a_roll_lose_nothing_and_double_nothing(fleet):
     # one dies with its JVM; its tenants go on, and it comes back
     victim = fleet.drivers()[0].pid
     children = psutil.Process(victim).children(recursive=True)
-    assert any("java" in each.name() for each in children)
+    assert any("java" in child.name() for child in children)
     os.kill(victim, signal.SIGKILL)
     fleet.until_newer("kept", feeder.sent)
     fleet.until_ready(2)
     assert fleet.drivers()[0].restarts == 1
-    assert not any(each.is_running() for each in children)
+    assert not any(child.is_running() for child in children)
 
     # a roll to new settings of one use case: both are replaced, one after the other
-    pids = [each.pid for each in fleet.drivers()]
+    pids = [driver.pid for driver in fleet.drivers()]
     fleet.configure("2")
     roll = fleet.begin("roll")
     for number, pid in enumerate(pids):
@@ -52,7 +52,7 @@ def test_a_killed_driver_and_a_roll_lose_nothing_and_double_nothing(fleet):
         fleet.until_newer("noted", feeder.sent)
         assert roll.poll() is None
     assert "all drivers are replaced" in fleet.end(roll)
-    assert not set(pids) & {each.pid for each in fleet.drivers()}
+    assert not set(pids) & {driver.pid for driver in fleet.drivers()}
     fleet.until_newer("kept", feeder.sent)
     assert fleet.query("SELECT max(version) FROM kept") == [("2",)]
     assert fleet.query("SELECT max(version) FROM noted") == [("1",)]

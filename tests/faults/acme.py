@@ -20,4 +20,4 @@ def moves(epoch, start=0, end=10):
 
 
 def offsets(store):
-    return {each.next_offset for each in store.progress.load_positions()}
+    return {position.next_offset for position in store.progress.load_positions()}

@@ -111,7 +111,7 @@ def fill(path):
 
 def seen(store):
     positions = sorted(
-        [each.lane.tenant, each.next_offset] for each in store.progress.load_positions()
+        [position.lane.tenant, position.next_offset] for position in store.progress.load_positions()
     )
     with store.positions.begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, record FROM seen ORDER BY rowid")

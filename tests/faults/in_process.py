@@ -91,7 +91,10 @@ class World:
             assert time.monotonic() < deadline_s, [row.note for row in self.driver.rows()]
 
     def positions(self):
-        return {each.lane.tenant: each.next_offset for each in self.watch.progress.load_positions()}
+        return {
+            position.lane.tenant: position.next_offset
+            for position in self.watch.progress.load_positions()
+        }
 
     @property
     def done(self):

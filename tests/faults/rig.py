@@ -195,9 +195,9 @@ class Rig:
     def _find_places(self):
         topics = KafkaTopics(self.bootstrap_servers)
         for topic in {topic for topic, *_ in self._somewhere}:
-            for each in topics.messages(topic):
-                if (topic, each.partition(), each.value()) in self._somewhere:
-                    self.ledger.acknowledged(Place(topic, each.partition(), each.offset()))
+            for message in topics.messages(topic):
+                if (topic, message.partition(), message.value()) in self._somewhere:
+                    self.ledger.acknowledged(Place(topic, message.partition(), message.offset()))
         self._somewhere.clear()
 
     def sending(self, per_s=100.0):
@@ -219,10 +219,12 @@ class Rig:
         """Lanes that are not at their ends."""
         with self.store() as store:
             reached = {
-                (each.lane.use_case, self.topic(each.lane.tenant), each.lane.partition): (
-                    each.next_offset
-                )
-                for each in store.progress.load_positions()
+                (
+                    position.lane.use_case,
+                    self.topic(position.lane.tenant),
+                    position.lane.partition,
+                ): (position.next_offset)
+                for position in store.progress.load_positions()
             }
             pending = len(store.progress.pending_intents())
         ends = self.ends

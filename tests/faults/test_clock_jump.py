@@ -56,7 +56,7 @@ class Member:
     def report(self):
         """When it is, by the driver."""
         with self.rig.store() as store:
-            told = {each.driver: each.at_s for each in store.statistics.reports()}
+            told = {report.driver: report.at_s for report in store.statistics.reports()}
         return told.get(self.name)
 
     def message(self):
@@ -84,7 +84,7 @@ class Member:
 def streams(rig):
     """Who holds each stream, and under which epoch."""
     with rig.store() as store:
-        return {each.id: (each.holder, each.epoch) for each in store.registry.streams()}
+        return {stream.id: (stream.holder, stream.epoch) for stream in store.registry.streams()}
 
 
 def lives(rig):

@@ -111,7 +111,7 @@ def letters(config, topic, wanted):
     """Values of the dead letters, by the place that their headers name."""
     consumer = Consumer({**config, "group.id": "none", "auto.offset.reset": "earliest"})
     partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-    consumer.assign([KafkaPartition(topic, each, 0) for each in partitions])
+    consumer.assign([KafkaPartition(topic, partition, 0) for partition in partitions])
     found, deadline_s = {}, time.monotonic() + 60
     while len(found) < wanted and time.monotonic() < deadline_s:
         for message in consumer.consume(1000, 1.0):
@@ -154,7 +154,7 @@ def test_rubbish_is_done_or_kept_to_the_last_byte(kafka, tmp_path):
     engine.take(made, deployment)
     driver.take(made, deployment)
     deadline_s = time.monotonic() + 500
-    while sum(each.next_offset for each in store.progress.load_positions()) < RECORDS:
+    while sum(position.next_offset for position in store.progress.load_positions()) < RECORDS:
         assert time.monotonic() < deadline_s, [(row.state, row.note) for row in driver.rows()]
         driver.turn()
     with store.positions.begin() as connection:

@@ -37,7 +37,7 @@ class CutRig(Rig):
         return [each for each in super().made(table) if each[0] != "acme"]
 
     def files(self):
-        return [each for each in super().files() if each.tenant != "acme"]
+        return [file for file in super().files() if file.tenant != "acme"]
 
     def add_acme(self):
         self.acme = self.topic("acme")
@@ -71,7 +71,7 @@ class CutRig(Rig):
                 )
             return sorted((each.lane.use_case, each.next_offset) for each in found)
 
-        wanted = sorted((name, each) for name in use_cases for each in positions)
+        wanted = sorted((name, position) for name in use_cases for position in positions)
         until(lambda: are() == wanted, are)
 
     def end_of_acme(self):
@@ -80,7 +80,7 @@ class CutRig(Rig):
 
     def streams(self):
         with self.store() as store:
-            return {each.id: each for each in store.registry.streams()}
+            return {stream.id: stream for stream in store.registry.streams()}
 
     def failures(self):
         """Streams that have any, with the offsets and what became of them."""
@@ -97,10 +97,10 @@ class CutRig(Rig):
             told = [message.value().decode().split() for message in messages]
             return [int(offset) for _, _, partition, offset in told if partition == "0"]
         if use_case == "intends":
-            places = [each.place for each in super().files() if each.tenant == "acme"]
+            places = [file.place for file in super().files() if file.tenant == "acme"]
         else:
             places = [each.place for name, _, each in super().made(use_case) if name == "acme"]
-        return [each.offset for each in places if each.partition == 0]
+        return [place.offset for place in places if place.partition == 0]
 
 
 def cut(rig, first, second):

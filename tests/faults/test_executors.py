@@ -63,7 +63,7 @@ class Cluster:
     @property
     def executors(self):
         children = psutil.Process(self.spark.worker_pid).children(recursive=True)
-        return [each for each in children if each.name() == "java" and is_executor(each)]
+        return [child for child in children if child.name() == "java" and is_executor(child)]
 
     def start(self):
         """A driver, of which the executors' tasks stop at the mark."""
@@ -72,9 +72,9 @@ class Cluster:
         return driver
 
     def kill(self, processes):
-        for each in processes:
+        for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
-                each.kill()
+                process.kill()
         psutil.wait_procs(processes, 20)
         self.rig.kills += 1
 
@@ -87,7 +87,7 @@ def is_executor(process):
 
 def of_its_executor(worker):
     """The processes of the executor that a worker is one of, itself included."""
-    executor = next(each for each in worker.parents() if is_executor(each))
+    executor = next(parent for parent in worker.parents() if is_executor(parent))
     return [executor, *executor.children(recursive=True)]
 
 

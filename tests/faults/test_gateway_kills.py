@@ -106,9 +106,9 @@ def judged(gateway, senders):
     """Every acknowledged event is where it was said to be; returns how often each is there."""
     found = {}
     often = defaultdict(list)
-    for each in KafkaTopics(gateway.bootstrap_servers).messages(gateway.topic()):
-        found[(each.topic(), each.partition(), each.offset())] = each.value()
-        often[each.value()].append(dict(each.headers())["idempotency-key"])
+    for message in KafkaTopics(gateway.bootstrap_servers).messages(gateway.topic()):
+        found[(message.topic(), message.partition(), message.offset())] = message.value()
+        often[message.value()].append(dict(message.headers())["idempotency-key"])
     lost = [value for value, place in senders.acknowledged.items() if found.get(place) != value]
     assert senders.acknowledged
     assert lost == []

@@ -194,7 +194,9 @@ def test_two_kinds_of_bad_record_in_one_slice_of_several_batches(tmp_path, monke
             )
             made.until_done()
             verdict = judged(rows_in(watch))
-        letters = {Place(each.slice.topic, 0, each.error.offset) for each in made.letters.letters}
+        letters = {
+            Place(letter.slice.topic, 0, letter.error.offset) for letter in made.letters.letters
+        }
         assert letters == given_up
         assert set(verdict.lost) == given_up
         assert not verdict.twice, str(verdict)

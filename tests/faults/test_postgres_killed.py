@@ -62,8 +62,8 @@ def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
             )
             for p in range(LANES)
         ]
-        for each in writers:
-            each.start()
+        for writer in writers:
+            writer.start()
         deadline_s = time.monotonic() + DEADLINE_S
         while kills < 4 or len(unknown) < 2:
             assert time.monotonic() < deadline_s, f"of {kills} kills few hit a commit: {unknown}"
@@ -75,9 +75,12 @@ def test_rows_and_positions_stay_together_over_kills_of_the_server(own_server):
             own_server.start()
             kills += 1
         over.set()
-        for each in writers:
-            each.join(DEADLINE_S)
-        final = {each.lane.partition: each.next_offset for each in store.progress.load_positions()}
+        for writer in writers:
+            writer.join(DEADLINE_S)
+        final = {
+            position.lane.partition: position.next_offset
+            for position in store.progress.load_positions()
+        }
         with store._database.read() as connection:
             rows = connection.execute(text("SELECT lane, place FROM steps")).all()
     ledger = Ledger()

@@ -23,7 +23,7 @@ def rig(kafka, tmp_path):
 
 def holders(rig):
     with rig.store() as store:
-        return {each.holder for each in store.registry.streams()}
+        return {stream.holder for stream in store.registry.streams()}
 
 
 def stopped_outside_the_store(rig, driver):

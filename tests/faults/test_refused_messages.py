@@ -69,7 +69,7 @@ def values_until(brokers, topic, last):
     topics, give_up_s = KafkaTopics(brokers.bootstrap_servers), time.monotonic() + 60
     values = []
     while last not in values and time.monotonic() < give_up_s:
-        values = [each.value() for each in topics.messages(topic)]
+        values = [message.value() for message in topics.messages(topic)]
     return values
 
 

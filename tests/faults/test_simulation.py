@@ -53,7 +53,7 @@ def no_log_lines():
 def first_wrong(make=None, seeds=ENOUGH, how=""):
     """What is wrong with the first seed with which anything of that kind is."""
     outcomes = (simulate(seed, make) for seed in range(seeds))
-    return next((str(each) for each in outcomes if each.wrong and how in str(each)), "")
+    return next((str(outcome) for outcome in outcomes if outcome.wrong and how in str(outcome)), "")
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))
@@ -166,7 +166,7 @@ def test_a_driver_that_does_not_read_positions_back_is_found(monkeypatch):
     fill = Board.fill
 
     def only_new(self, positions):
-        fill(self, [each for each in positions if self.lane(each.lane) is None])
+        fill(self, [position for position in positions if self.lane(position.lane) is None])
 
     monkeypatch.setattr(Board, "fill", only_new)
     assert first_wrong(how="does not come to rest")
@@ -428,7 +428,7 @@ def test_a_failed_slice_of_a_dataframe_that_counts_as_reached_is_found(monkeypat
 
 def test_a_dataframe_that_is_called_before_its_claim_is_found(monkeypatch):
     def late(self, receipts):
-        return [replace(each, committed=self.use_case.claims) for each in receipts]
+        return [replace(receipt, committed=self.use_case.claims) for receipt in receipts]
 
     only(monkeypatch, seeks=1.0)
     monkeypatch.setattr(frame_calls.FrameCalls, "_claim", late)

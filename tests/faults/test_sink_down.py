@@ -40,7 +40,7 @@ def kept(server):
 
 def found_in(server):
     """What the mails are of, in the order they came."""
-    subjects = [each["Subject"].split() for each in server.messages()]
+    subjects = [message["Subject"].split() for message in server.messages()]
     return [Found(of, Place(topic, int(part), int(at))) for of, topic, part, at in subjects]
 
 
@@ -48,14 +48,14 @@ def done(rig):
     """How many records each of the rig's own use cases is over."""
     found = Counter()
     with rig.store() as store:
-        for each in store.progress.load_positions():
-            found[each.lane.use_case] += each.next_offset
+        for position in store.progress.load_positions():
+            found[position.lane.use_case] += position.next_offset
     return [found[name] for name in NAMES]
 
 
 def states_of(rig):
     with rig.store() as store:
-        return {each.state.value for each in store.registry.streams()}
+        return {stream.state.value for stream in store.registry.streams()}
 
 
 def test_a_mail_server_that_is_down_holds_up_mails_alone(kafka, server, tmp_path):

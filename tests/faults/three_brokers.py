@@ -50,5 +50,5 @@ class ThreeBrokers:
 
     def __exit__(self, *_):
         # Nor can the last ones be let go by a majority that is not there any more.
-        for each in self.brokers:
-            each.kill()
+        for broker in self.brokers:
+            broker.kill()

@@ -130,7 +130,7 @@ def elastic(engine, folder):
     load.run(2, lambda: len(load.results) >= until_results)
     load.drain()
     shrunk = until(lambda: engine.executors == 1)
-    ran = Counter(each.name.partition(".")[0] for each in marks.iterdir())
+    ran = Counter(path.name.partition(".")[0] for path in marks.iterdir())
     settings = dict(engine.session.sparkContext.getConf().getAll())
     return {
         "first": first,
@@ -142,8 +142,8 @@ def elastic(engine, folder):
         "shrunk": shrunk,
         "ever_more": max(load.executors) > 4,
         "started": load.started,
-        "errors": [str(each.error) for each in load.results if each.error],
-        "reached": [each.reached for result in load.results for each in result.receipts],
+        "errors": [str(result.error) for result in load.results if result.error],
+        "reached": [receipt.reached for result in load.results for receipt in result.receipts],
         "ran": ran,
         "settings": settings,
     }
@@ -172,7 +172,7 @@ def killed(engine, folder):
             return f"{path}~"
 
     def marked():
-        found = [each.name.split(".") for each in marks.iterdir() if not each.name.endswith("~")]
+        found = [path.name.split(".") for path in marks.iterdir() if not path.name.endswith("~")]
         return {tenant: (int(java), int(worker)) for tenant, java, worker, _ in found}
 
     take(engine, handler)
@@ -197,9 +197,11 @@ def killed(engine, folder):
         "orphan_gone": orphan_gone,
         "returned": sorted(each.wave.id for each in found),
         "victim_error": str(results["w0"].error or ""),
-        "victim": [(each.reached, str(each.error or "")) for each in results["w0"].receipts],
+        "victim": [
+            (receipt.reached, str(receipt.error or "")) for receipt in results["w0"].receipts
+        ],
         "other_error": str(results["w1"].error or ""),
-        "ran": Counter(each.name.partition(".")[0] for each in marks.iterdir()),
+        "ran": Counter(path.name.partition(".")[0] for path in marks.iterdir()),
         "after_error": str(after.error or ""),
     }
 
@@ -225,16 +227,16 @@ def all_killed(engine, folder):
     load = Load(engine)
     load.run(4, lambda: engine.executors == 4 and len(load.results) >= 8)
     victims = executors()
-    for each in victims:
-        each.send_signal(signal.SIGKILL)
+    for victim in victims:
+        victim.send_signal(signal.SIGKILL)
     before = len(load.results)
     load.run(4, lambda: len(load.results) >= before + 12)
     load.drain()
     return {
         "victims": len(victims),
-        "errors": [str(each.error) for each in load.results if each.error],
-        "reached": [each.reached for result in load.results for each in result.receipts],
-        "returned": len({each.wave.id for each in load.results}),
+        "errors": [str(result.error) for result in load.results if result.error],
+        "reached": [receipt.reached for result in load.results for receipt in result.receipts],
+        "returned": len({result.wave.id for result in load.results}),
         "started": load.started,
     }
 
@@ -261,9 +263,9 @@ def fair(engine, folder):
             engine.start(wave(load.started, name))
             load.started += 1
     load.drain()
-    begun = [each.name.partition(".")[2] for each in sorted(marks.iterdir())][warm:]
+    begun = [path.name.partition(".")[2] for path in sorted(marks.iterdir())][warm:]
     return {
-        "errors": [str(each.error) for each in load.results if each.error],
+        "errors": [str(result.error) for result in load.results if result.error],
         "all": Counter(begun),
         # While both wait: from the first of those asked last.
         "both": Counter(begun[begun.index("gold") :][:16]),
@@ -285,7 +287,9 @@ def apart(engine, folder):
         found = []
         until(lambda: found.extend(engine.finished(0.5)) or len(found) == len(waves))
         results = {each.wave.id: each for each in found}
-        positions = {each.lane: each.next_offset for each in store.progress.load_positions()}
+        positions = {
+            position.lane: position.next_offset for position in store.progress.load_positions()
+        }
         for each in waves:
             result = results[each.id]
             (receipt,) = result.receipts
@@ -310,7 +314,7 @@ def apart(engine, folder):
         for stream in streams:
             store.registry.add_tenant(Tenant(stream.tenant))
         store.membership.hold(streams)
-        store.progress.start_lanes([LaneStart(each, "id", {0: 0}) for each in streams])
+        store.progress.start_lanes([LaneStart(stream, "id", {0: 0}) for stream in streams])
         files.mkdir()
         take(engine, handler)
         take(engine, handler, "gold", "at-most-once")

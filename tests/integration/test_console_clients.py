@@ -131,8 +131,8 @@ def test_a_view_that_takes_nothing_is_cut_off_and_its_place_is_free(
         weight = 1.0
         while not stop.wait(0.05):
             weight += 1
-            for each in store.registry.tenants():
-                store.registry.set_weight(each.name, weight)
+            for tenant in store.registry.tenants():
+                store.registry.set_weight(tenant.name, weight)
 
     changing = threading.Thread(target=change)
     changing.start()

@@ -59,8 +59,8 @@ def shown(text):
 def test_who_guesses_keys_has_to_wait_and_the_good_key_still_works_from_elsewhere(url, key):
     with client_at("127.0.0.2", url) as guessing, client_at("127.0.0.3", url) as honest:
         guesses = [f"hr_{at:08}_{'a' * 43}" for at in range(2 * FAILURES_PER_MINUTE)]
-        answers = [guessing.get("/who", headers=shown(each)) for each in guesses]
-        statuses = [each.status_code for each in answers]
+        answers = [guessing.get("/who", headers=shown(guess)) for guess in guesses]
+        statuses = [answer.status_code for answer in answers]
         assert statuses == [401] * FAILURES_PER_MINUTE + [429] * FAILURES_PER_MINUTE
         assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
         assert answers[-1].json()["type"] == "urn:headrace:problem:rate-limited"

@@ -24,8 +24,8 @@ def tls(authority, tmp_path_factory):
     made = authority.issue_cert("localhost", "127.0.0.1")
     files = Tls(folder / "certificate.pem", folder / "key.pem")
     made.private_key_pem.write_to_path(files.key_file)
-    for each in made.cert_chain_pems:
-        each.write_to_path(files.certificate_file, append=True)
+    for cert_chain_pem in made.cert_chain_pems:
+        cert_chain_pem.write_to_path(files.certificate_file, append=True)
     return files
 
 

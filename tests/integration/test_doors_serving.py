@@ -55,7 +55,7 @@ def test_a_client_that_sends_its_header_byte_by_byte_is_closed_and_others_are_se
         dripping.join()
         for each in slow:
             each.close()
-    assert all(each.startswith(b"HTTP/1.1 408") for each in answers)
+    assert all(answer.startswith(b"HTTP/1.1 408") for answer in answers)
     assert PATIENCE.header_s * 0.9 < took_s < 10 * PATIENCE.header_s
 
 
@@ -266,7 +266,11 @@ def test_clients_that_do_not_read_their_answer_cost_bounded_memory_and_are_close
         served = psutil.Process(process.process.pid)
         deadline_s = time.monotonic() + 20
         while time.monotonic() < deadline_s:
-            ours = [each for each in served.net_connections() if each.status == "ESTABLISHED"]
+            ours = [
+                connection
+                for connection in served.net_connections()
+                if connection.status == "ESTABLISHED"
+            ]
             if len(ours) < 5:
                 break
             time.sleep(0.1)
@@ -297,7 +301,7 @@ def test_a_server_that_is_to_end_answers_what_runs_and_lets_nobody_in(how):
         asking.join()
         assert process.process.wait(10) == 0
         assert process.process.stdout.read() == "ended\n"
-    assert [(each.status_code, each.json()) for each in answers] == [(200, "slow")]
+    assert [(answer.status_code, answer.json()) for answer in answers] == [(200, "slow")]
 
 
 def test_a_request_that_does_not_end_is_cancelled_after_the_drain():

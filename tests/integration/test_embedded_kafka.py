@@ -34,8 +34,8 @@ def write(broker, topic, values):
     admin = AdminClient(config(broker))
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
     producer = Producer(config(broker))
-    for each in values:
-        producer.produce(topic, each)
+    for value in values:
+        producer.produce(topic, value)
     assert producer.flush(30) == 0
 
 
@@ -102,7 +102,7 @@ def test_a_small_topic_takes_little_disk(kafka, make_topic):
     producer.produce(topic, b"one")
     assert producer.flush(30) == 0
     files = (kafka.folder / "data" / f"{topic}-0").iterdir()
-    assert sum(each.stat().st_blocks * 512 for each in files) < 100_000
+    assert sum(file.stat().st_blocks * 512 for file in files) < 100_000
 
 
 def test_no_broker_is_left_when_its_parent_is_killed(tmp_path):

@@ -84,7 +84,7 @@ def test_the_password_is_in_a_file_of_its_owner_alone(postgres):
     assert len(password) >= 32
     assert password in postgres.url
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert sorted(each.name for each in postgres.folder.iterdir()) == [
+    assert sorted(path.name for path in postgres.folder.iterdir()) == [
         ".headrace.lock",
         "data",
         "password",
@@ -100,7 +100,11 @@ def test_the_password_is_in_a_file_of_its_owner_alone(postgres):
 def test_it_listens_on_this_machine_only_and_never_runs_as_root(postgres):
     process = psutil.Process(postgres.pid)
     assert process.uids().effective != 0
-    listening = [each for each in process.net_connections() if each.status == psutil.CONN_LISTEN]
+    listening = [
+        connection
+        for connection in process.net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    ]
     assert {each.laddr for each in listening} == {("127.0.0.1", postgres.port)}
     assert run(postgres, "SHOW unix_socket_directories") == [("",)]
 

@@ -24,7 +24,7 @@ def send(server, subject, to="you@example.com"):
 
 
 def subjects(server):
-    return [each["Subject"] for each in server.messages()]
+    return [message["Subject"] for message in server.messages()]
 
 
 def test_a_message_is_read_back_as_it_was_sent(tmp_path):

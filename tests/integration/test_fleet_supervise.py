@@ -63,7 +63,7 @@ class Fleet:
 
     def states(self):
         view = state_file.read(self.folder / "state")
-        return [] if view is None else [each.state for each in view.drivers]
+        return [] if view is None else [driver.state for driver in view.drivers]
 
     def view(self):
         return state_file.read(self.folder / "state")

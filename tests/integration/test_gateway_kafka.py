@@ -56,7 +56,9 @@ def new(kafka, gateway):
     topics = KafkaTopics(kafka.bootstrap_servers)
 
     def places(topic):
-        return {(each.partition(), each.offset()): each for each in topics.messages(topic)}
+        return {
+            (message.partition(), message.offset()): message for message in topics.messages(topic)
+        }
 
     before = {gateway.topic(each): set(places(gateway.topic(each))) for each in ("acme", "bolt")}
 
@@ -101,7 +103,7 @@ def test_a_batch_comes_in_its_order(client, new, content_type, body):
         VISITS, content=body, params={"key": "same"}, headers={"content-type": content_type}
     )
     assert answer.status_code == 202
-    offsets = [each["offset"] for each in answer.json()["items"]]
+    offsets = [item["offset"] for item in answer.json()["items"]]
     assert offsets == sorted(offsets)
     assert [each.value() for each in sorted(new(), key=lambda each: each.offset())] == [
         b'{"n":1}',
@@ -135,13 +137,13 @@ def test_each_form_of_a_cloudevent_makes_the_same_record(client, new):
             headers={"content-type": "application/cloudevents-batch+json"},
         ),
     ]
-    assert [each.status_code for each in answers] == [202] * 3
+    assert [answer.status_code for answer in answers] == [202] * 3
     records = new()
     assert len(records) == 3
-    assert len({each.partition() for each in records}) == 1
-    for each in records:
-        assert (each.key(), each.value()) == (b"ada", b'{"n":1}')
-        assert dict(each.headers()) == {
+    assert len({record.partition() for record in records}) == 1
+    for record in records:
+        assert (record.key(), record.value()) == (b"ada", b'{"n":1}')
+        assert dict(record.headers()) == {
             "content-type": b"application/json",
             **{f"ce_{name}": value.encode() for name, value in attributes.items()},
         }
@@ -302,7 +304,8 @@ def test_while_the_broker_stands_still_nothing_is_acknowledged(tmp_path, own_kaf
         until(lambda: client.post(VISITS, json="after").status_code == 202, made.log)
         assert made.stop() == 0, made.log()
     values = [
-        each.value() for each in KafkaTopics(own_kafka.bootstrap_servers).messages(made.topic())
+        message.value()
+        for message in KafkaTopics(own_kafka.bootstrap_servers).messages(made.topic())
     ]
     assert values[0] == b'"before"'
     assert values[-1] == b'"after"'
@@ -342,7 +345,7 @@ def test_what_is_sent_again_after_an_unknown_outcome_is_stored_once(tmp_path, ow
         assert under_way(made) == 0
         assert made.stop() == 0, made.log()
     messages = KafkaTopics(own_kafka.bootstrap_servers).messages(made.topic())
-    values = [each.value() for each in messages]
+    values = [message.value() for message in messages]
     assert values == [b'"before"', b'"once"', b'"too"'][: 2 + body.count(",")]
 
 
@@ -368,7 +371,8 @@ def test_sigterm_drains_what_is_under_way(tmp_path, own_kafka):
         assert made.stop() == 0
         assert "drained" in made.log()
     values = [
-        each.value() for each in KafkaTopics(own_kafka.bootstrap_servers).messages(made.topic())
+        message.value()
+        for message in KafkaTopics(own_kafka.bootstrap_servers).messages(made.topic())
     ]
     assert values == [b'"before"', b'"running"']
 
@@ -376,7 +380,7 @@ def test_sigterm_drains_what_is_under_way(tmp_path, own_kafka):
 def under_way(made):
     with made.client("operator") as operator:
         text = operator.get("/metrics").text
-    (line,) = [each for each in text.splitlines() if each.startswith("headrace_gateway_under_way")]
+    (line,) = [line for line in text.splitlines() if line.startswith("headrace_gateway_under_way")]
     return float(line.split()[1])
 
 

@@ -110,7 +110,7 @@ def gateway():
 def test_it_answers_as_it_says(gateway):
     url, key = gateway
     told = schemathesis.openapi.from_url(f"{url}/v1/openapi.json")
-    operations = [each.ok() for each in told.get_all_operations()]
+    operations = [operation.ok() for operation in told.get_all_operations()]
     assert len(operations) == 4
     for operation in operations:
         modes = operation.as_strategy() | operation.as_strategy(
@@ -131,7 +131,7 @@ def test_the_examples_of_openapi_are_taken(gateway):
     told = httpx.get(f"{url}/v1/openapi.json").json()
     forms = told["paths"]["/v1/events/{type}"]["post"]["requestBody"]["content"]
     for media, form in forms.items():
-        examples = [each["value"] for each in form.get("examples", {}).values()]
+        examples = [value["value"] for value in form.get("examples", {}).values()]
         for each in examples or [form["example"]]:
             body = each if isinstance(each, str) else orjson.dumps(each)
             headers = {"Authorization": f"Bearer {key}", "Content-Type": media}

@@ -47,7 +47,7 @@ DEADLINE_S = 60.0
 def told():
     exporter = InMemorySpanExporter()
     spans = Spans("headrace-test", SimpleSpanProcessor(exporter))
-    yield spans, lambda: {each.name: each for each in exporter.get_finished_spans()}
+    yield spans, lambda: {span.name: span for span in exporter.get_finished_spans()}
     spans.close()
 
 

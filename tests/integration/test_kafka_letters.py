@@ -46,7 +46,7 @@ def settings_of(topics, topic):
 def test_the_topic_of_letters_is_as_wide_as_its_source_and_forgets_nothing(topics, letters):
     topic = topics.make(3, {"max.message.bytes": "2000000"})
     letters.keep([letter(topic, 1)])
-    lanes = {each.partition() for each in topics.messages(dead_letters_topic(topic))}
+    lanes = {message.partition() for message in topics.messages(dead_letters_topic(topic))}
     assert lanes == {0}
     settings = settings_of(topics, dead_letters_topic(topic))
     assert (settings["retention.ms"], settings["cleanup.policy"]) == ("-1", "delete")
@@ -63,7 +63,12 @@ def test_many_tasks_may_keep_the_first_letter_at_once(topics):
 
     with ThreadPoolExecutor(4) as tasks:
         list(tasks.map(keep, range(4)))
-    assert [each.partition() for each in topics.messages(dead_letters_topic(topic))] == [0, 1, 2, 3]
+    assert [message.partition() for message in topics.messages(dead_letters_topic(topic))] == [
+        0,
+        1,
+        2,
+        3,
+    ]
 
 
 def test_a_source_that_got_more_partitions_takes_its_letters_along(topics, letters):
@@ -71,7 +76,7 @@ def test_a_source_that_got_more_partitions_takes_its_letters_along(topics, lette
     topics.make_named(dead_letters_topic(topic), 1)
     letters.keep([letter(topic, 1, partition=0)])
     letters.keep([letter(topic, 1, partition=1)])
-    assert [each.partition() for each in topics.messages(dead_letters_topic(topic))] == [0, 1]
+    assert [message.partition() for message in topics.messages(dead_letters_topic(topic))] == [0, 1]
 
 
 def test_a_record_as_large_as_its_topic_allows_is_kept_whole(topics, letters):
@@ -169,7 +174,7 @@ def test_a_letter_of_the_driver_is_the_record_as_it_came(topics, letters, tmp_pa
         engine.take(keep, deployment)
         driver.take(keep, deployment)
         give_up_s = time.monotonic() + 40
-        while [each.next_offset for each in store.progress.load_positions()] != [1]:
+        while [position.next_offset for position in store.progress.load_positions()] != [1]:
             assert time.monotonic() < give_up_s, driver.rows()
             driver.turn()
         engine.close()

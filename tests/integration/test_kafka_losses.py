@@ -82,7 +82,7 @@ class Service:
             self.driver.turn()
 
     def stream(self):
-        return next(each for each in self.store.registry.streams() if each.id == ACME)
+        return next(stream for stream in self.store.registry.streams() if stream.id == ACME)
 
     def notes(self):
         return [

@@ -106,7 +106,8 @@ def test_large_records_do_not_gather_in_memory(topics, reader, monkeypatch):
         topics.write(name, 0, [Row(b"x" * 20_000)] * 30)
     batches = list(reader.read([piece(name, 0, 30) for name in names], 1000))
     assert [
-        sum(each.records.num_rows for each in batches if each.slice.topic == name) for name in names
+        sum(batch.records.num_rows for batch in batches if batch.slice.topic == name)
+        for name in names
     ] == [30, 30, 30]
     assert max(batch.records.nbytes for batch in batches) < 3 * 600_000
 
@@ -174,4 +175,4 @@ def test_reading_joins_no_consumer_group(topics, reader):
     topics.write(name, 0, numbered(5))
     list(reader.read([piece(name, 0, 5)], 100))
     groups = topics._admin.list_consumer_groups().result(10).valid
-    assert not [each.group_id for each in groups if each.group_id.startswith("headrace-reader")]
+    assert not [group.group_id for group in groups if group.group_id.startswith("headrace-reader")]

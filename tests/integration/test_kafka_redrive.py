@@ -39,11 +39,11 @@ def few_at_once(monkeypatch, count=2):
 
 
 def sent_to(topics, topic):
-    return [each.value() for each in topics.messages(topic)]
+    return [message.value() for message in topics.messages(topic)]
 
 
 def numbered_letters(topic, offsets, **kwargs):
-    return [letter(topic, each, value=b"%d" % each, **kwargs) for each in offsets]
+    return [letter(topic, offset, value=b"%d" % offset, **kwargs) for offset in offsets]
 
 
 def kept_elsewhere(topics, found):
@@ -180,7 +180,11 @@ def test_a_record_that_came_back_too_often_is_refused_by_name_and_kept(
         f"{dead_letters_topic(topic)}[0] offset 0: record 8 was sent back 3 times"
     )
     assert redrive(connections, PAGES, topic) == Redriven(0, (), 0)
-    kept = [each for each in topics.messages(dead_letters_topic(topic)) if each.value() is not None]
+    kept = [
+        message
+        for message in topics.messages(dead_letters_topic(topic))
+        if message.value() is not None
+    ]
     assert len(kept) == 2
 
 

@@ -112,7 +112,11 @@ def test_the_message_id_is_made_of_use_case_tenant_and_id_alone(writer, postman)
 def test_a_receiver_refused_for_good_stops_its_own_effect_only(writer, postman):
     postman.refuse["bad@example.org"] = "550 no such user"
     outcomes = writer.write([_effect(_row("ann")), _effect(_row("bad")), _effect(_row("bob"))])
-    assert [each.error and each.error.code for each in outcomes] == [None, "SinkRefused", None]
+    assert [outcome.error and outcome.error.code for outcome in outcomes] == [
+        None,
+        "SinkRefused",
+        None,
+    ]
     assert "row 0" in outcomes[1].error.message
     assert "550 no such user" in outcomes[1].error.message
 
@@ -212,7 +216,7 @@ def test_a_server_that_never_answers_to_a_mail_is_asked_for_nothing_more(
     writer = Email("news@example.org").open(_site(f"smtp://127.0.0.1:{server.port}"))
     outcomes = writer.write([_effect(_row("ann")), _effect(_row("bob", "0-2"))])
     assert [mail["To"] for mail in postman.mails] == ["ann@example.org"]
-    assert [each.error.temporary for each in outcomes] == [True, True]
+    assert [outcome.error.temporary for outcome in outcomes] == [True, True]
     assert "in doubt" in outcomes[0].error.message
     assert "does not answer" in outcomes[1].error.message
 

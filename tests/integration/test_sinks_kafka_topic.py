@@ -95,5 +95,5 @@ def test_a_missing_topic_delays_and_hurts_nobody_else(kafka, topics):
     table = pa.table({"value": ["a"]})
     effects = [_effect(table, "nobody"), _effect(table, "acme")]
     outcomes = _write(kafka, topics, effects)
-    assert [each.error and each.error.code for each in outcomes] == ["SinkRefused", None]
+    assert [outcome.error and outcome.error.code for outcome in outcomes] == ["SinkRefused", None]
     assert len(_read(kafka, topics.format(tenant="acme"))) == 1

@@ -47,7 +47,7 @@ class Positions:
         self.at = {}
 
     def advance(self, moves):
-        return [self.at.get(each.lane.tenant, 0) == each.from_offset for each in moves]
+        return [self.at.get(move.lane.tenant, 0) == move.from_offset for move in moves]
 
 
 class Service:
@@ -90,7 +90,7 @@ class Service:
         )
 
     def seen(self, topic=None):
-        return [each.value().decode() for each in self.topics.messages(topic or self.output)]
+        return [message.value().decode() for message in self.topics.messages(topic or self.output)]
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_a_task_killed_before_its_commit_leaves_nothing_and_its_slice_can_run_ag
         assert task.stdout.readline() == "written\n"
         task.send_signal(signal.SIGKILL)
     assert _rows(site) == []
-    assert [each.next_offset for each in store.progress.load_positions()] == [0]
+    assert [position.next_offset for position in store.progress.load_positions()] == [0]
     assert _SINK.open(site).write([_effect()])[0].committed
     assert _rows(site) == [("a", 5)]
 

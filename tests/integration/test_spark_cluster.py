@@ -179,19 +179,19 @@ def test_who_does_not_know_the_secret_is_not_let_in(cluster, tmp_path, secret):
 def test_the_secret_is_on_no_command_line_and_in_no_file(cluster):
     for each in (cluster.master_pid, cluster.worker_pid):
         assert secret_of(cluster) not in " ".join(psutil.Process(each).cmdline())
-    files = [each for each in cluster.folder.rglob("*") if each.is_file()]
-    assert any(each.name == "worker.log" for each in files)
-    assert not [each for each in files if secret_of(cluster).encode() in each.read_bytes()]
+    files = [path for path in cluster.folder.rglob("*") if path.is_file()]
+    assert any(file.name == "worker.log" for file in files)
+    assert not [file for file in files if secret_of(cluster).encode() in file.read_bytes()]
 
 
 def test_master_and_worker_listen_on_this_machine_only(cluster):
     worker = psutil.Process(cluster.worker_pid)
     master = psutil.Process(cluster.master_pid)
     found = {
-        each.laddr.ip.removeprefix("::ffff:")
+        connection.laddr.ip.removeprefix("::ffff:")
         for process in (master, worker)
-        for each in process.net_connections("inet")
-        if each.status == psutil.CONN_LISTEN
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
     }
     assert found == {HOST}
 

@@ -58,7 +58,7 @@ def wave(number, *tenants, use_case_name="quick", until=10):
     slices = (
         Slice(LaneId(use_case_name, name, 0), f"{name}.visits", 0, until, 1) for name in tenants
     )
-    return Wave(f"w{number}", use_case_name, tuple(Bin((each,), 1.0) for each in slices), 60.0)
+    return Wave(f"w{number}", use_case_name, tuple(Bin((piece,), 1.0) for piece in slices), 60.0)
 
 
 def results(engine, count, timeout_s=60.0):
@@ -136,7 +136,7 @@ def test_a_dataframe_handler_sees_the_whole_wave_with_its_tenants(engine):
         "value",
         "headers",
     ]
-    assert all(each.reached == 10 and each.records == 10 for each in result.receipts)
+    assert all(receipt.reached == 10 and receipt.records == 10 for receipt in result.receipts)
 
 
 def test_a_dataframe_use_case_tells_when_its_records_happened(engine):
@@ -178,7 +178,7 @@ def test_a_failing_dataframe_handler_is_split_by_stream_to_find_the_culprit(engi
 
     take(engine, of_form_wave(picky))
     engine.start(wave(1, "acme", "bolt"))
-    receipts = {each.slice.lane.tenant: each for each in results(engine, 1)["w1"].receipts}
+    receipts = {receipt.slice.lane.tenant: receipt for receipt in results(engine, 1)["w1"].receipts}
     assert receipts["acme"].reached == 0
     assert receipts["acme"].error.code == "HandlerError"
     counted = (receipts["acme"].records, receipts["acme"].bytes, receipts["acme"].timestamps_s)
@@ -194,7 +194,9 @@ def test_a_dataframe_handler_at_most_once_moves_positions_first(engine, site):
 
     def looks(frame, _wave):
         at_call["records"] = frame.count()
-        at_call["positions"] = {each.next_offset for each in store.progress.load_positions()}
+        at_call["positions"] = {
+            position.next_offset for position in store.progress.load_positions()
+        }
 
     take(engine, of_form_wave(looks, guarantee="at-most-once"))
     engine.start(wave(1, "acme", "bolt"))
@@ -202,7 +204,7 @@ def test_a_dataframe_handler_at_most_once_moves_positions_first(engine, site):
     assert at_call == {"records": 20, "positions": {10}}
     engine.start(wave(2, "acme", "bolt"))
     again = results(engine, 1)["w2"]
-    assert all(each.superseded for each in again.receipts)
+    assert all(receipt.superseded for receipt in again.receipts)
     assert at_call["records"] == 20
 
 

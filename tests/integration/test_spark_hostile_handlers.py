@@ -51,7 +51,7 @@ def run(engine, handler, tenants=("acme", "bolt", "cove"), timeout_s=30.0):
     (result,) = found
     assert result.wave.id == name
     assert result.error is None, result.error
-    return {each.slice.lane.tenant: each for each in result.receipts}
+    return {receipt.slice.lane.tenant: receipt for receipt in result.receipts}
 
 
 def neighbours_are_served(receipts):
@@ -174,4 +174,4 @@ def test_binary_garbage_on_standard_output_disturbs_nobody(engine):
             sys.stdout.flush()
         return table.select(["offset"])
 
-    assert all(each.reached == 10 for each in run(engine, handler).values())
+    assert all(value.reached == 10 for value in run(engine, handler).values())

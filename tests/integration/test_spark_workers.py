@@ -74,7 +74,7 @@ def run(engine, use_case_name="quick", tenants=("acme", "bolt")):
     slices = [
         Slice(LaneId(use_case_name, tenant, 0), f"{tenant}.visits", 0, 10, 1) for tenant in tenants
     ]
-    engine.start(Wave(name, use_case_name, tuple(Bin((each,), 1.0) for each in slices), 60.0))
+    engine.start(Wave(name, use_case_name, tuple(Bin((piece,), 1.0) for piece in slices), 60.0))
     deadline, found = time.monotonic() + 90, []
     while not found and time.monotonic() < deadline:
         found = engine.finished(1.0)
@@ -88,7 +88,7 @@ def until_each_worker(engine, notes, count):
     while time.monotonic() < deadline:
         result = run(engine)
         assert result.error is None
-        assert all(each.error is None for each in result.receipts), result.receipts
+        assert all(receipt.error is None for receipt in result.receipts), result.receipts
         found = notes()
         if len(found) >= 2 and min(map(len, found.values())) >= count:
             return found
@@ -186,15 +186,17 @@ def test_a_missing_package_is_told_of_each_slice_until_it_is_there(
     for _ in range(2):
         result = run(engine, "lacking")
         assert result.error is None
-        for each in result.receipts:
-            assert (each.error.code, each.error.temporary) == ("CodeNotLoaded", True)
-            assert f"package {absent.__name__} is not installed on executor" in each.error.message
-            assert each.reached == 0
-        assert all(each.error is None for each in run(engine).receipts)
+        for receipt in result.receipts:
+            assert (receipt.error.code, receipt.error.temporary) == ("CodeNotLoaded", True)
+            assert (
+                f"package {absent.__name__} is not installed on executor" in receipt.error.message
+            )
+            assert receipt.reached == 0
+        assert all(receipt.error is None for receipt in run(engine).receipts)
     installed = tmp_path / f"{absent.__name__}.py"
     installed.write_text("answer = 42\n")
     spark.sparkContext.addPyFile(str(installed))
-    assert [each.error for each in run(engine, "lacking").receipts] == [None, None]
+    assert [receipt.error for receipt in run(engine, "lacking").receipts] == [None, None]
 
 
 def test_what_a_dataframe_use_case_needs_to_tell_times_may_be_missing_as_well(engine, absent):
@@ -204,7 +206,7 @@ def test_what_a_dataframe_use_case_needs_to_tell_times_may_be_missing_as_well(en
     take(engine, lambda frame, _: frame.count(), form="wave", event_time=at_noon)
     result = run(engine)
     assert result.error is None
-    assert {each.error.code for each in result.receipts} == {"CodeNotLoaded"}
+    assert {receipt.error.code for receipt in result.receipts} == {"CodeNotLoaded"}
 
 
 def test_closing_does_not_wait_for_ever_for_a_handler_of_dataframes(spark, tools):
@@ -221,7 +223,7 @@ def test_closing_does_not_wait_for_ever_for_a_handler_of_dataframes(spark, tools
     assert here.wait(90)
     with capture_logs() as lines:
         engine.close()
-    assert [each["waves"] for each in lines] == [["stuck"]]
+    assert [line["waves"] for line in lines] == [["stuck"]]
     assert engine.finished(0.0) == []
     forever.set()
     (result,) = engine.finished(60.0)

@@ -124,14 +124,14 @@ class World:
 
     def positions(self, use_case_name="keep"):
         found = {}
-        for each in self.store.progress.load_positions():
-            if each.lane.use_case == use_case_name:
-                found[each.lane.tenant, each.lane.partition] = each.next_offset
+        for position in self.store.progress.load_positions():
+            if position.lane.use_case == use_case_name:
+                found[position.lane.tenant, position.lane.partition] = position.next_offset
         return found
 
     def row(self, tenant, use_case_name="keep"):
         stream = StreamId(use_case_name, tenant)
-        return next(each for each in self.driver.rows() if each.stream == stream)
+        return next(row for row in self.driver.rows() if row.stream == stream)
 
     def lane(self, tenant, partition=0):
         return LaneId("keep", tenant, partition)

@@ -61,7 +61,7 @@ def test_the_docs_show_commands_at_all():
 
 def guides(words: str) -> str:
     """The example of the guide that has these words."""
-    (found,) = (each for each in blocks(ROOT / "docs" / "guide.md", "python") if words in each)
+    (found,) = (block for block in blocks(ROOT / "docs" / "guide.md", "python") if words in block)
     return found
 
 

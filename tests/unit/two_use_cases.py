@@ -29,7 +29,9 @@ def settings(**more):
 
 
 def deployment_of(store, name="one"):
-    return next(each for each in store.registry.deployments() if each.use_case == name)
+    return next(
+        deployment for deployment in store.registry.deployments() if deployment.use_case == name
+    )
 
 
 def answers(store, folder, name="one", **more):

@@ -22,9 +22,9 @@ class Flight:
     @property
     def predicted_s(self) -> float:
         """What its longest bin was predicted to take."""
-        return max((each.predicted_s for each in self.wave.bins), default=0.0)
+        return max((bin_.predicted_s for bin_ in self.wave.bins), default=0.0)
 
     @property
     def shared(self) -> bool:
         """Whether several streams share one of its bins."""
-        return any(len({piece.lane.stream for piece in each.slices}) > 1 for each in self.wave.bins)
+        return any(len({piece.lane.stream for piece in bin_.slices}) > 1 for bin_ in self.wave.bins)

@@ -45,12 +45,12 @@ class Board:
 
     def fill(self, positions: Iterable[Position]) -> None:
         """Take positions over; a stream that is not held is passed over."""
-        for each in positions:
-            held = self.streams.get(each.lane.stream)
+        for position in positions:
+            held = self.streams.get(position.lane.stream)
             if held is not None:
-                lane = held.lanes.setdefault(each.lane.partition, Lane(each.next_offset))
-                lane.position = each.next_offset
-                self.ready[each.lane.stream] = None
+                lane = held.lanes.setdefault(position.lane.partition, Lane(position.next_offset))
+                lane.position = position.next_offset
+                self.ready[position.lane.stream] = None
 
     def runs(self, held: HeldStream) -> bool:
         """Whether a wave with some of the stream is in flight; one that is to run again is not."""
@@ -69,8 +69,8 @@ class Board:
     @property
     def hung_bins(self) -> int:
         """Bins in flight of streams that hung, or killed their worker, when last alone."""
-        bins = (each for flight in self.flights.values() for each in flight.wave.bins)
-        streams = (self.streams.get(each.slices[0].lane.stream) for each in bins)
+        bins = (bin_ for flight in self.flights.values() for bin_ in flight.wave.bins)
+        streams = (self.streams.get(bin_.slices[0].lane.stream) for bin_ in bins)
         return sum(held is not None and held.hung for held in streams)
 
     def started(self, wave: Wave, now_s: float, long_bins: int) -> None:

@@ -42,8 +42,8 @@ def show(seeks: Sequence[Seek], config: Path) -> None:
 def show_consequences(seeks: Sequence[Seek], config: Path) -> None:
     """Say in words alone what would come of it."""
     for use_case in sorted({original(seek.stream.use_case) for seek in seeks}):
-        ours = [each for each in seeks if original(each.stream.use_case) == use_case]
-        _consequences(ours, _loaded(config, use_case) if any(each.again for each in ours) else None)
+        ours = [seek for seek in seeks if original(seek.stream.use_case) == use_case]
+        _consequences(ours, _loaded(config, use_case) if any(own.again for own in ours) else None)
 
 
 def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:
@@ -57,7 +57,7 @@ def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:
     Raises:
         ConfigError: nobody can be asked.
     """
-    if not any(each.again or each.passed for each in seeks):
+    if not any(seek.again or seek.passed for seek in seeks):
         return
     confirm(config, *command)
 
@@ -109,7 +109,7 @@ def ask_again(
         ConfigError: nobody can be asked.
         BrokerUnavailable: nobody knows how much it is, and nobody has said yes.
     """
-    removed = {each.id for each in store.registry.streams() if each.state is State.REMOVED}
+    removed = {stream.id for stream in store.registry.streams() if stream.state is State.REMOVED}
     if not removed & set(streams):
         return
     try:

@@ -30,8 +30,8 @@ def when(at_s: float, *, zone: bool = True) -> str:
 def printable(text: str, keep: str = "") -> str:
     """The text with everything a terminal might obey replaced by its code."""
     return "".join(
-        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode()
-        for each in text
+        name if name.isprintable() or name in keep else name.encode("unicode_escape").decode()
+        for name in text
     )
 
 

@@ -180,16 +180,16 @@ def _left_behind(driver: DriverView) -> DriverView:
 def _print_drivers(view: FleetView) -> None:
     names = ("driver", "state", "pid", "since", "restarts", "missing", "last error")
     table = Table(*names, box=None)
-    for each in view.drivers:
-        missing = [f"{one.what} since {when(one.since_s, zone=False)}" for one in each.missing]
+    for driver in view.drivers:
+        missing = [f"{one.what} since {when(one.since_s, zone=False)}" for one in driver.missing]
         table.add_row(
-            Text(printable(each.name)),
-            each.state,
-            "-" if each.pid is None else str(each.pid),
-            when(each.since_s, zone=False),
-            str(each.restarts),
+            Text(printable(driver.name)),
+            driver.state,
+            "-" if driver.pid is None else str(driver.pid),
+            when(driver.since_s, zone=False),
+            str(driver.restarts),
             printable(", ".join(missing)) or "-",
-            Text(printable(" | ".join(each.error.splitlines()))),
+            Text(printable(" | ".join(driver.error.splitlines()))),
         )
     print_table(table)
 
@@ -244,10 +244,10 @@ def _until_rolled(folder: Path, before: FleetView) -> FleetView:
     while True:
         view = _living(folder)
         begun = view.rolls > before.rolls
-        for each in view.drivers:
-            if begun and shown.get(each.name) != each.state:
-                shown[each.name] = each.state
-                out.print(f"{each.name} {each.state}", markup=False, highlight=False)
+        for driver in view.drivers:
+            if begun and shown.get(driver.name) != driver.state:
+                shown[driver.name] = driver.state
+                out.print(f"{driver.name} {driver.state}", markup=False, highlight=False)
         if begun and not view.rolling:
             return view
         time.sleep(_LOOK_EVERY_S)

@@ -90,14 +90,14 @@ def list_(
     with store_of(config) as store:
         now_s = time.time()
         table = Table("prefix", "role", "tenant", "label", "created", "state", box=None)
-        for each in store.keys.every(tenant):
+        for key in store.keys.every(tenant):
             table.add_row(
-                each.prefix,
-                each.role.value,
-                each.tenant or "-",
-                Text(printable(each.label) or "-"),
-                _time(each.created_at_s),
-                _state(each, now_s),
+                key.prefix,
+                key.role.value,
+                key.tenant or "-",
+                Text(printable(key.label) or "-"),
+                _time(key.created_at_s),
+                _state(key, now_s),
             )
         print_table(table)
 

@@ -81,7 +81,7 @@ def list_(
         if not found:
             out.print("no lane is stopped by a failure" if not every else "nothing ever failed")
             return
-        generations = {each.name: each.generation for each in store.registry.tenants()}
+        generations = {tenant.name: tenant.generation for tenant in store.registry.tenants()}
         print_table(_table(found, generations if every else None))
 
 
@@ -92,19 +92,19 @@ def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> T
     for name in ("id", *state, "stream", "partition", "offset", "attempts", "times", "when"):
         table.add_column(name, no_wrap=True)
     table.add_column("error")
-    for each in found:
-        lane = each.slice.lane
+    for failure in found:
+        lane = failure.slice.lane
         table.add_row(
-            str(each.id),
-            *(() if generations is None else (_state(each, generations[lane.tenant]),)),
+            str(failure.id),
+            *(() if generations is None else (_state(failure, generations[lane.tenant]),)),
             str(lane.stream),
             str(lane.partition),
-            offsets(each),
+            offsets(failure),
             # what Kafka had lost was never tried
-            str(each.attempts) if each.attempts else "-",
-            str(each.times),
-            when(each.at_s, zone=False),
-            Text(in_one_line(each.error), no_wrap=True, overflow="ellipsis"),
+            str(failure.attempts) if failure.attempts else "-",
+            str(failure.times),
+            when(failure.at_s, zone=False),
+            Text(in_one_line(failure.error), no_wrap=True, overflow="ellipsis"),
         )
     return table
 
@@ -271,7 +271,7 @@ def _each(chosen: Sequence[Failure], do: Callable[[Failure], None]) -> None:
     if not chosen:
         _say("no lane is stopped by a failure")
     if refused:
-        raise ConfigError("\n".join(str(each) for each in refused))
+        raise ConfigError("\n".join(str(error) for error in refused))
 
 
 def _tell_suspended(registry: Registry, chosen: Sequence[Failure]) -> None:

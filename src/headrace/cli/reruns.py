@@ -57,17 +57,17 @@ def rerun(  # noqa: PLR0913, PLR0917 - options of a command
     with store_of(config) as store, closing(log_of(config)) as log:
         if not 0 < share < 1:
             raise ConfigError(f"a share of {share:g} cannot be; it is above 0 and below 1")
-        ranges = [range_of(store, log, each, first, until) for each in _chosen(store, what)]
-        for each in ranges:
-            _tell(each)
-        again = [_again(each) for each in ranges]
+        ranges = [range_of(store, log, stream, first, until) for stream in _chosen(store, what)]
+        for range_ in ranges:
+            _tell(range_)
+        again = [_again(range_) for range_ in ranges]
         show_consequences(again, config)
         if dry_run:
             return
         if not yes:
             agree(again, config, "rerun", *_typed(what, first, until, share))
-        for each in ranges:
-            _begin(store, each, share)
+        for range_ in ranges:
+            _begin(store, range_, share)
 
 
 def _begin(store: Store, wanted: Range, share: float) -> None:
@@ -99,11 +99,11 @@ def _chosen(store: Store, what: str) -> list[StreamId]:
     if "/" in what:
         return [stream_of(what)]
     found = [
-        each.id
-        for each in store.registry.streams()
-        if each.id.tenant == what
-        and each.state is not State.REMOVED
-        and RERUN_MARK not in each.id.use_case
+        stream.id
+        for stream in store.registry.streams()
+        if stream.id.tenant == what
+        and stream.state is not State.REMOVED
+        and RERUN_MARK not in stream.id.use_case
     ]
     if not found:
         raise ConfigError(f"tenant {what} has no stream; 'headrace streams list' shows them all")

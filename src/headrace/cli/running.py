@@ -238,7 +238,7 @@ def _drive(assembly: AbstractContextManager[Assembly], pulse: Pulse, coming_up: 
 
             def on_turn(driver: Driver) -> None:
                 live.refresh()
-                missing = [asdict(each) for each in driver.missing]
+                missing = [asdict(missing) for missing in driver.missing]
                 pulse.turned(ready=driver.ready, facts={"missing": missing})
 
             clean = made.run(on_turn)

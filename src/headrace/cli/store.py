@@ -43,7 +43,7 @@ def version(config: ConfigOption = DEFAULT_CONFIG) -> None:
     Example: `headrace store version`
     """
     with _database_of(config) as database:
-        here, known = _version_in(database), [each.version for each in every_version()]
+        here, known = _version_in(database), [step.version for step in every_version()]
         newest = known[-1]
         out.print(f"tables      {here}", highlight=False)
         out.print(f"Headrace's  {newest}", highlight=False)

@@ -51,14 +51,14 @@ def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """
     with store_of(config) as store:
         table = Table("tenant", "state", "weight", "records/s", "bytes/s", "burst", box=None)
-        for each in store.registry.tenants():
+        for tenant in store.registry.tenants():
             table.add_row(
-                each.name,
-                each.state.value,
-                f"{each.weight:g}",
-                _limit(each.throttle.records_per_s),
-                _limit(each.throttle.bytes_per_s),
-                "-" if each.throttle == Throttle() else f"{each.throttle.burst_s:g} s",
+                tenant.name,
+                tenant.state.value,
+                f"{tenant.weight:g}",
+                _limit(tenant.throttle.records_per_s),
+                _limit(tenant.throttle.bytes_per_s),
+                "-" if tenant.throttle == Throttle() else f"{tenant.throttle.burst_s:g} s",
             )
         print_table(table)
 
@@ -82,10 +82,15 @@ def add(  # noqa: PLR0913, PLR0917 - options of a command
     """
     with store_of(config) as store:
         throttle = _throttle(records_per_s, bytes_per_s, burst_s)
-        for_all = [each.use_case for each in store.registry.deployments() if each.all_tenants]
-        begin = [StreamId(each, name) for each in for_all]
+        for_all = [
+            deployment.use_case
+            for deployment in store.registry.deployments()
+            if deployment.all_tenants
+        ]
+        begin = [StreamId(text, name) for text in for_all]
         if any(
-            each.name == name and each.state is State.REMOVED for each in store.registry.tenants()
+            tenant.name == name and tenant.state is State.REMOVED
+            for tenant in store.registry.tenants()
         ):
             ask_again(store, begin, config, yes, "tenants", "add", *_said(name, weight, throttle))
         store.registry.add_tenant(Tenant(name, weight=weight, throttle=throttle))
@@ -112,11 +117,11 @@ def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
     with store_of(config) as store:
         store.registry.set_tenant_state(name, State.ACTIVE)
         out.print(f"tenant {name} is active")
-        for each in store.registry.streams():
-            if each.id.tenant == name and each.state is State.SUSPENDED:
-                why = f" ({each.reason})" if each.reason else ""
-                more = f"'headrace streams resume {name} {each.id.use_case}'"
-                line = f"its stream {each.id} stays suspended{why}: {more} lets it go on"
+        for stream in store.registry.streams():
+            if stream.id.tenant == name and stream.state is State.SUSPENDED:
+                why = f" ({stream.reason})" if stream.reason else ""
+                more = f"'headrace streams resume {name} {stream.id.use_case}'"
+                line = f"its stream {stream.id} stays suspended{why}: {more} lets it go on"
                 out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -31,10 +31,10 @@ def verify(config: ConfigOption = DEFAULT_CONFIG) -> None:
             rows = lags(store, log)
         finally:
             log.close()
-        faults = [(each.stream.id, fault) for each in rows for fault in each.faults()]
+        faults = [(row.stream.id, fault) for row in rows for fault in row.faults()]
         for stream, fault in faults:
             err.print(f"{stream}: {fault}", markup=False, highlight=False)
-        lanes = sum(len(each.positions) for each in rows)
+        lanes = sum(len(row.positions) for row in rows)
         pending = len(store.progress.pending_intents())
         out.print(
             f"{counted(len(rows), 'stream')}, {counted(lanes, 'lane')}, "

@@ -173,7 +173,7 @@ def stopper_of(caller: Caller) -> Stopper:
 
 def routes_of(app: FastAPI) -> Iterator[tuple[str, str]]:
     """Method and path of every route there is, declared or not."""
-    for each in iter_route_contexts(app.routes):
-        for method in sorted(each.methods or ()):
-            if each.path is not None and method != "HEAD":
-                yield method, each.path
+    for route in iter_route_contexts(app.routes):
+        for method in sorted(route.methods or ()):
+            if route.path is not None and method != "HEAD":
+                yield method, route.path

@@ -84,7 +84,7 @@ def check_match(current: str | None, if_match: str | None, if_none_match: str | 
 
 
 def _names(tags: str, current: str | None) -> bool:
-    given = [each.strip() for each in tags.split(",")]
+    given = [part.strip() for part in tags.split(",")]
     return current is not None and ("*" in given or current in given)
 
 
@@ -129,7 +129,7 @@ class Paging:
         taken = list(islice(rows, self.limit + 1))
         shown = taken[: self.limit]
         more = _cursor(key(shown[-1])) if len(taken) > self.limit else None
-        return answer({"items": [show(each) for each in shown], "next": more})
+        return answer({"items": [show(type_) for type_ in shown], "next": more})
 
 
 PageAsked = Annotated[Paging, Depends()]

@@ -51,9 +51,9 @@ def list_failures(
     of_tenant = caller.tenant or tenant
     seen = desk.watcher.view()
     streams = [
-        each
-        for each in seen.stream_of
-        if each.tenant == of_tenant and use_case in (None, each.use_case)
+        stream
+        for stream in seen.stream_of
+        if stream.tenant == of_tenant and use_case in (None, stream.use_case)
     ]
 
     def wanted() -> Iterator[Failure]:
@@ -65,14 +65,14 @@ def list_failures(
             _every(desk.store.failures, None, part)
             if of_tenant is None
             else merge(
-                *(_every(desk.store.failures, each, part) for each in streams), key=number_of
+                *(_every(desk.store.failures, stream, part) for stream in streams), key=number_of
             )
         )
-        for each in found:
-            lane = each.slice.lane
+        for failure in found:
+            lane = failure.slice.lane
             named = tenant in (None, lane.tenant) and use_case in (None, lane.use_case)
-            if named and state in (None, each.state) and sees(caller, lane.tenant):
-                yield each
+            if named and state in (None, failure.state) and sees(caller, lane.tenant):
+                yield failure
 
     return paging.page(wanted(), lambda each: [each.id], lambda each: _row(seen, each))
 

@@ -73,7 +73,7 @@ class Feed:
             name: row for name, row in snapshot.tenant_rows.items() if row["state"] != "removed"
         }
         self._tenants.take(here, self.number)
-        self._waves.take({each["wave"]: each for each in snapshot.wave_rows}, self.number)
+        self._waves.take({wave["wave"]: wave for wave in snapshot.wave_rows}, self.number)
         self._use_cases.take(snapshot.use_case_rows, self.number)
         if snapshot.alert_rows != self._alerts:
             self._alerts, self._alerts_changed = snapshot.alert_rows, self.number
@@ -126,7 +126,10 @@ class Feed:
             items = [row] if changed else []
             yield "tenants", {"whole": whole, "items": items, "gone": gone}
         if whole or self._alerts_changed > known:
-            yield "alerts", {"items": [each for each in self._alerts if each["tenant"] == tenant]}
+            yield (
+                "alerts",
+                {"items": [alert for alert in self._alerts if alert["tenant"] == tenant]},
+            )
 
 
 def _event(name: str, data: Any) -> bytes:

@@ -46,7 +46,7 @@ def show_history(
     A tenant that was added under the name of an earlier one sees what began since then.
     """
     snapshot = desk.watcher.view()
-    streams = {each.id for each in snapshot.streams if each.id.tenant == tenant}
+    streams = {stream.id for stream in snapshot.streams if stream.id.tenant == tenant}
     if tenant not in snapshot.tenant_of:
         raise no_tenant(tenant)
     end_s = desk.clock.now_s() if until_s is None else until_s
@@ -55,7 +55,7 @@ def show_history(
     if caller.tenant is not None:
         start_s = max(start_s, since_s)
     points = desk.store.statistics.history(streams, start_s, end_s) if streams else []
-    return answer({"items": [_row(each, since_s) for each in points]})
+    return answer({"items": [_row(point, since_s) for point in points]})
 
 
 def _row(point: Point, since_s: float) -> dict[str, Any]:
@@ -148,10 +148,10 @@ class SparkKeeper:
     def _drawn(self, first: int) -> dict[str, dict[str, list[float | None]]]:
         names = sorted({name for cells in self._cells.values() for name in cells})
         nothing: dict[str, _Cell] = {}
-        minutes = [self._cells.get(first + each, nothing) for each in range(_MINUTES)]
+        minutes = [self._cells.get(first + number, nothing) for number in range(_MINUTES)]
         lines: dict[str, dict[str, list[float | None]]] = {}
         for name in names:
-            found = [each.get(name) for each in minutes]
+            found = [minute.get(name) for minute in minutes]
             lines[name] = {
                 "lag_s": [each and each[0] for each in found],
                 "out_per_s": [each and each[1] for each in found],

@@ -29,9 +29,9 @@ def list_keys(
     after = paging.after(float, str)
 
     def wanted() -> Iterator[Key]:
-        for each in desk.store.keys.every(tenant):
-            if after is None or (each.created_at_s, each.prefix) > after:
-                yield each
+        for key in desk.store.keys.every(tenant):
+            if after is None or (key.created_at_s, key.prefix) > after:
+                yield key
 
     return paging.page(wanted(), lambda each: [float(each.created_at_s), each.prefix], _row)
 
@@ -79,8 +79,8 @@ def revoke_key(request: Request, desk: AtDesk, prefix: Prefix) -> Response:
     request.state.concerns = key.tenant
     now_s = desk.clock.now_s()
     if key.role is Role.OPERATOR and key.works(now_s):
-        others = (each for each in desk.store.keys.every() if each.prefix != prefix)
-        if not any(each.role is Role.OPERATOR and each.works(now_s) for each in others):
+        others = (key for key in desk.store.keys.every() if key.prefix != prefix)
+        if not any(other.role is Role.OPERATOR and other.works(now_s) for other in others):
             raise ConfigError(
                 "this is the last key of an operator that works; create another one first"
             )

@@ -267,14 +267,14 @@ METRICS = (
 def page() -> str:
     """The page of the documentation."""
     rows = [
-        f"| `{each.name}` | {each.kind} | {_labels(each)} | {each.unit} | {each.meaning} |"
-        for each in METRICS
+        f"| `{one.name}` | {one.kind} | {_labels(one)} | {one.unit} | {one.meaning} |"
+        for one in METRICS
     ]
     return "\n".join([_HEAD, *rows, ""])
 
 
 def _labels(metric: Metric) -> str:
-    return ", ".join(f"`{each}`" for each in metric.labels) or "none"
+    return ", ".join(f"`{label}`" for label in metric.labels) or "none"
 
 
 _HEAD = """# Metrics

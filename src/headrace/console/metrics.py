@@ -72,10 +72,10 @@ class _Samples:
 
     def __init__(self) -> None:
         self._families: dict[str, _Family] = {}
-        for each in METRICS:
-            make = CounterMetricFamily if each.kind == COUNTER else GaugeMetricFamily
-            text = f"{each.meaning} Unit: {each.unit}."
-            self._families[each.name] = make(each.name, text, labels=each.labels)
+        for metric in METRICS:
+            make = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
+            text = f"{metric.meaning} Unit: {metric.unit}."
+            self._families[metric.name] = make(metric.name, text, labels=metric.labels)
 
     def add(self, name: str, value: float, *labels: str) -> None:
         """A sample, with its labels in the order of the declaration."""
@@ -92,7 +92,7 @@ class _Samples:
 
     def families(self) -> Iterator[Metric]:
         """Those that have samples."""
-        return (each for each in self._families.values() if each.samples)
+        return (family for family in self._families.values() if family.samples)
 
 
 @dataclass(slots=True)
@@ -205,9 +205,9 @@ class _Drivers(Collector):
 
     def _groups(self, told: Iterable[StreamFigures], samples: _Samples) -> None:
         by_group: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        for each in told:
-            by_group[self._prefix + each.stream.use_case] += [
-                (max(0, lane.end - lane.position), lane.lag_s) for lane in each.lanes
+        for figures in told:
+            by_group[self._prefix + figures.stream.use_case] += [
+                (max(0, lane.end - lane.position), lane.lag_s) for lane in figures.lanes
             ]
         for group, lags in by_group.items():
             most, most_s = (
@@ -293,4 +293,4 @@ def _stopped(each: StreamFigures) -> int:
 
 
 def _larger(one: float | None, other: float | None) -> float | None:
-    return max((each for each in (one, other) if each is not None), default=None)
+    return max((seconds for seconds in (one, other) if seconds is not None), default=None)

@@ -98,7 +98,7 @@ def console_serving(app: FastAPI, listening: Listening) -> Iterator[str]:
 
 def first_key(keys: Keys, secret: bytes, now_s: float) -> str | None:
     """A key of an operator if none works, to be shown once; None if there is one."""
-    if any(each.role is Role.OPERATOR and each.works(now_s) for each in keys.every()):
+    if any(key.role is Role.OPERATOR and key.works(now_s) for key in keys.every()):
         return None
     text, key = new_key(Role.OPERATOR, None, "made at the first start", secret, now_s)
     keys.add(key)

@@ -35,22 +35,22 @@ def worst(spreads: Sequence[Spread]) -> Spread:
     """One spread for several: all that was counted, and the worst of each figure."""
     if len(spreads) == 1:
         return spreads[0]
-    some = [each for each in spreads if each.count]
+    some = [spread for spread in spreads if spread.count]
     if not some:
         return Spread()
-    lowest = [each.min_s for each in some if each.min_s is not None]
+    lowest = [spread.min_s for spread in some if spread.min_s is not None]
     return Spread(
-        count=sum(each.count for each in some),
+        count=sum(spread.count for spread in some),
         min_s=min(lowest, default=None),
-        p50_s=_largest(each.p50_s for each in some),
-        p95_s=_largest(each.p95_s for each in some),
-        p99_s=_largest(each.p99_s for each in some),
-        max_s=_largest(each.max_s for each in some),
+        p50_s=_largest(spread.p50_s for spread in some),
+        p95_s=_largest(spread.p95_s for spread in some),
+        p99_s=_largest(spread.p99_s for spread in some),
+        max_s=_largest(spread.max_s for spread in some),
     )
 
 
 def _largest(values: Iterable[float | None]) -> float | None:
-    return max((each for each in values if each is not None), default=None)
+    return max((value for value in values if value is not None), default=None)
 
 
 def spread_row(spread: Spread) -> Values:
@@ -93,16 +93,18 @@ def _tenant_figures(figures: Sequence[StreamFigures], streams_total: int) -> Val
     leading = min(figures, key=lambda each: _rank(each.state))
     return {
         "state": leading.state,
-        "lag_records": sum(each.lag_records for each in figures),
-        "lag_s": max(each.lag_s for each in figures),
-        "in_per_s": sum(each.in_per_s for each in figures),
-        "out_per_s": sum(each.out_per_s for each in figures),
-        "delay": spread_row(worst([each.delay for each in figures])),
-        "throttled": any(each.throttled for each in figures),
-        "task_share": sum(each.task_share for each in figures),
-        "note": leading.note or next((each.note for each in figures if each.note), ""),
+        "lag_records": sum(figure.lag_records for figure in figures),
+        "lag_s": max(figure.lag_s for figure in figures),
+        "in_per_s": sum(figure.in_per_s for figure in figures),
+        "out_per_s": sum(figure.out_per_s for figure in figures),
+        "delay": spread_row(worst([figure.delay for figure in figures])),
+        "throttled": any(figure.throttled for figure in figures),
+        "task_share": sum(figure.task_share for figure in figures),
+        "note": leading.note or next((figure.note for figure in figures if figure.note), ""),
         "streams_total": streams_total,
-        "failures_open": sum(lane.failure is not None for each in figures for lane in each.lanes),
+        "failures_open": sum(
+            lane.failure is not None for figure in figures for lane in figure.lanes
+        ),
     }
 
 
@@ -172,15 +174,15 @@ def use_case_row(deployment: Deployment, figures: Sequence[UseCaseFigures]) -> V
 
 
 def _use_case_figures(figures: Sequence[UseCaseFigures]) -> Values:
-    out = [each.bytes_out_per_s for each in figures if each.bytes_out_per_s is not None]
-    paces = [each.pace_per_s for each in figures if each.pace_per_s is not None]
+    out = [figure.bytes_out_per_s for figure in figures if figure.bytes_out_per_s is not None]
+    paces = [figure.pace_per_s for figure in figures if figure.pace_per_s is not None]
     return {
-        "waves_total": sum(each.waves_total for each in figures),
-        "processing": spread_row(worst([each.processing for each in figures])),
-        "scheduling": spread_row(worst([each.scheduling for each in figures])),
-        "delay": spread_row(worst([each.delay for each in figures])),
-        "records_per_s": sum(each.records_per_s for each in figures),
-        "bytes_in_per_s": sum(each.bytes_in_per_s for each in figures),
+        "waves_total": sum(figure.waves_total for figure in figures),
+        "processing": spread_row(worst([figure.processing for figure in figures])),
+        "scheduling": spread_row(worst([figure.scheduling for figure in figures])),
+        "delay": spread_row(worst([figure.delay for figure in figures])),
+        "records_per_s": sum(figure.records_per_s for figure in figures),
+        "bytes_in_per_s": sum(figure.bytes_in_per_s for figure in figures),
         "bytes_out_per_s": sum(out) if out else None,
         "pace_per_s": sum(paces) if paces else None,
     }
@@ -194,7 +196,7 @@ def wave_row(driver: str, wave: WaveFigures) -> Values:
         "use_case": wave.use_case,
         "started_at_s": wave.started_at_s,
         "ended_at_s": wave.ended_at_s,
-        "bins": [_bin_row(each) for each in wave.bins],
+        "bins": [_bin_row(bin_) for bin_ in wave.bins],
         "error": wave.error,
     }
 

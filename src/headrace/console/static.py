@@ -42,14 +42,14 @@ def read_pages(folder: Traversable | None = None) -> dict[str, File]:
 
 def _walk(folder: Traversable, prefix: str) -> Mapping[str, File]:
     found: dict[str, File] = {}
-    for each in folder.iterdir():
-        path = f"{prefix}{each.name}"
-        if each.is_dir():
-            found.update(_walk(each, f"{path}/"))
-        elif not each.name.endswith((".py", ".pyc")):
-            content = each.read_bytes()
+    for entry in folder.iterdir():
+        path = f"{prefix}{entry.name}"
+        if entry.is_dir():
+            found.update(_walk(entry, f"{path}/"))
+        elif not entry.name.endswith((".py", ".pyc")):
+            content = entry.read_bytes()
             etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            found[path] = File(content, _type_of(each.name), etag)
+            found[path] = File(content, _type_of(entry.name), etag)
     return found
 
 

@@ -52,15 +52,15 @@ def list_streams(
     snapshot = desk.watcher.view()
 
     def wanted() -> Iterator[Stream]:
-        for each in snapshot.streams:
-            if after is not None and (each.id.tenant, each.id.use_case) <= after:
+        for stream in snapshot.streams:
+            if after is not None and (stream.id.tenant, stream.id.use_case) <= after:
                 continue
-            named = tenant in (None, each.id.tenant) and use_case in (None, each.id.use_case)
-            if not named or not sees(caller, each.id.tenant):
+            named = tenant in (None, stream.id.tenant) and use_case in (None, stream.id.use_case)
+            if not named or not sees(caller, stream.id.tenant):
                 continue
-            shown = snapshot.state_of(each)
+            shown = snapshot.state_of(stream)
             if shown is state or (state is None and shown is not State.REMOVED):
-                yield each
+                yield stream
 
     return paging.page(
         wanted(), lambda each: [each.id.tenant, each.id.use_case], snapshot.stream_row
@@ -207,17 +207,17 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
     if stream is None:
         raise not_there("stream", wanted)
     figures = snapshot.figures.get(wanted)
-    ends = {} if figures is None else {each.partition: each.end for each in figures.lanes}
+    ends = {} if figures is None else {lane.partition: lane.end for lane in figures.lanes}
     still = desk.store.failures.every(wanted, only_open=True, with_records=False)
-    stopped = {each.slice.lane.partition: each.id for each in still}
+    stopped = {failure.slice.lane.partition: failure.id for failure in still}
     lanes = [
         {
-            "partition": each.lane.partition,
-            "next_offset": each.next_offset,
-            "end": end if (end := ends.get(each.lane.partition, -1)) >= 0 else None,
-            "failure": stopped.get(each.lane.partition),
+            "partition": position.lane.partition,
+            "next_offset": position.next_offset,
+            "end": end if (end := ends.get(position.lane.partition, -1)) >= 0 else None,
+            "failure": stopped.get(position.lane.partition),
         }
-        for each in desk.store.progress.load_positions([wanted])
+        for position in desk.store.progress.load_positions([wanted])
     ]
     row = {**snapshot.stream_row(stream), "lanes": lanes}
     return answer(row, etag=etag_of(_changeable(stream)))

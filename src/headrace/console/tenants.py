@@ -164,4 +164,4 @@ def _known(desk: Desk, name: str) -> Tenant:
 
 def _find(desk: Desk, name: str) -> Tenant | None:
     """The tenant as it is now; a snapshot may be a second old."""
-    return next((each for each in desk.store.registry.tenants() if each.name == name), None)
+    return next((tenant for tenant in desk.store.registry.tenants() if tenant.name == name), None)

@@ -67,7 +67,7 @@ class StoreView:
         """The same, if that is not too long ago."""
         first_s = self.at_s - FIGURES_FOR_S
         # What was told before a tenant was added again was told of an earlier one.
-        added_s = {each.name: each.added_again_s or first_s for each in self.tenants}
+        added_s = {tenant.name: tenant.added_again_s or first_s for tenant in self.tenants}
         return {
             name: each.figures
             for name, each in self.told.items()
@@ -78,29 +78,31 @@ class StoreView:
     def stops(self) -> dict[StreamId, list[Failure]]:
         """The open failures of each stream that has any."""
         found: dict[StreamId, list[Failure]] = defaultdict(list)
-        for each in self.failures:
-            found[each.slice.lane.stream].append(each)
+        for failure in self.failures:
+            found[failure.slice.lane.stream].append(failure)
         return dict(found)
 
     @cached_property
     def tenant_of(self) -> dict[str, Tenant]:
         """Each tenant by name."""
-        return {each.name: each for each in self.tenants}
+        return {tenant.name: tenant for tenant in self.tenants}
 
     @cached_property
     def stream_of(self) -> dict[StreamId, Stream]:
         """Each stream by id."""
-        return {each.id: each for each in self.streams}
+        return {stream.id: stream for stream in self.streams}
 
     @cached_property
     def states(self) -> dict[str, State]:
         """State of each tenant."""
-        return {each.name: each.state for each in self.tenants}
+        return {tenant.name: tenant.state for tenant in self.tenants}
 
     @cached_property
     def removed(self) -> frozenset[StreamId]:
         """Streams that were removed, by themselves or with their tenant."""
-        return frozenset(each.id for each in self.streams if self.state_of(each) is State.REMOVED)
+        return frozenset(
+            stream.id for stream in self.streams if self.state_of(stream) is State.REMOVED
+        )
 
     @cached_property
     def tenant_rows(self) -> dict[str, Values]:
@@ -115,8 +117,8 @@ class StoreView:
             if told is not None:
                 figures[stream.id.tenant].append(told)
         return {
-            each.name: rows.tenant_row(each, figures[each.name], streams_total[each.name])
-            for each in self.tenants
+            tenant.name: rows.tenant_row(tenant, figures[tenant.name], streams_total[tenant.name])
+            for tenant in self.tenants
         }
 
     @cached_property
@@ -128,14 +130,16 @@ class StoreView:
                 for told in report.use_cases:
                     figures[told.use_case].append(told)
         return {
-            each.use_case: rows.use_case_row(each, figures[each.use_case])
-            for each in self.deployments
+            deployment.use_case: rows.use_case_row(deployment, figures[deployment.use_case])
+            for deployment in self.deployments
         }
 
     @cached_property
     def wave_rows(self) -> tuple[Values, ...]:
         """A row for each wave, newest first."""
-        found = [rows.wave_row(each.driver, wave) for each in self.reports for wave in each.waves]
+        found = [
+            rows.wave_row(report.driver, wave) for report in self.reports for wave in report.waves
+        ]
         return tuple(
             sorted(found, key=lambda each: (each["started_at_s"], each["wave"]), reverse=True)
         )
@@ -143,21 +147,21 @@ class StoreView:
     @cached_property
     def alert_rows(self) -> tuple[Values, ...]:
         """A row for each alert, as the policy orders them."""
-        return tuple(rows.plain(each) for each in self.watched.alerts)
+        return tuple(rows.plain(alert) for alert in self.watched.alerts)
 
     @cached_property
     def summary(self) -> Values:
         """Everything together."""
-        here = [each for each in self.streams if each.state is not State.REMOVED]
-        told = [self.figures[each.id] for each in here if each.id in self.figures]
+        here = [stream for stream in self.streams if stream.state is not State.REMOVED]
+        told = [self.figures[stream.id] for stream in here if stream.id in self.figures]
         return {
             "at_s": self.at_s,
-            "drivers": [self._driver_row(each) for each in self.reports],
-            "tenants_total": sum(each is not State.REMOVED for each in self.states.values()),
+            "drivers": [self._driver_row(report) for report in self.reports],
+            "tenants_total": sum(state is not State.REMOVED for state in self.states.values()),
             "streams_total": len(here),
-            "lag_records": sum(each.lag_records for each in told),
-            "in_per_s": sum(each.in_per_s for each in told),
-            "out_per_s": sum(each.out_per_s for each in told),
+            "lag_records": sum(figures.lag_records for figures in told),
+            "in_per_s": sum(figures.in_per_s for figures in told),
+            "out_per_s": sum(figures.out_per_s for figures in told),
             "alerts_total": len(self.watched.alerts),
         }
 
@@ -252,8 +256,8 @@ class Watcher:
         else:
             streams, holders_until_s = before.snapshot.streams, before.holders_until_s
         reports = tuple(store.statistics.reports())
-        of_tenants = {each.name: each.state for each in tenants}
-        states = {each.id: _decided(each, of_tenants) for each in streams}
+        of_tenants = {tenant.name: tenant.state for tenant in tenants}
+        states = {stream.id: _decided(stream, of_tenants) for stream in streams}
         seen = before and before.snapshot.watched
         watched = watch(reports, failures, now_s, seen, states=states)
         snapshot = StoreView(now_s, tenants, streams, deployments, reports, failures, watched)

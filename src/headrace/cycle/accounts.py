@@ -64,7 +64,7 @@ class Accounts:
 
     def returned(self, result: WaveResult) -> None:
         """Give back what the slices of a wave that is over did not use."""
-        receipts = {each.slice.begin: each for each in result.receipts}
+        receipts = {receipt.slice.begin: receipt for receipt in result.receipts}
         for begin, paid in self._paid.pop(result.wave.id, {}).items():
             receipt = receipts.get(begin)
             paid.fare.give_back(1.0 if receipt is None else _undone(receipt))

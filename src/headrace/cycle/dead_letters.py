@@ -89,7 +89,7 @@ class PendingLetters:
 
     def _has_room(self, aside: Aside) -> bool:
         """Whether its tenant may have one more wait."""
-        taken = [each.bytes for each in self._waiting.values()]
+        taken = [aside.bytes for aside in self._waiting.values()]
         tenant = aside.move.lane.tenant
         own = [each.bytes for lane, each in self._waiting.items() if lane.tenant == tenant]
         return may_hold(MOST_WAITING, len(taken), len(own), 1) and may_hold(
@@ -106,8 +106,8 @@ class PendingLetters:
                 break
             running, self._running = self._running, None
             came = running.result()
-            for each in came:
-                self._heed(each)
+            for kept in came:
+                self._heed(kept)
             found += came
         return found
 
@@ -144,10 +144,10 @@ def _keep(dead_letters: DeadLetters, some: Sequence[Aside], closing: threading.E
     After one that brokers did not take, the rest is left for another round.
     """
     came: list[Kept] = []
-    for each in some:
+    for aside in some:
         if closing.is_set():
             break
-        came.append(Kept(each, _trouble_with(each, dead_letters)))
+        came.append(Kept(aside, _trouble_with(aside, dead_letters)))
         if isinstance(came[-1].error, Temporary):
             break
     return came

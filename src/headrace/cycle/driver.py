@@ -315,7 +315,7 @@ class Driver:
         if not self._recovered:
             self.recorded.find(newest)
         self.observer.owed = self.recorded.streams
-        if self.observer.control([each.deployment for each in newest.values()], now_s):
+        if self.observer.control([version.deployment for version in newest.values()], now_s):
             try:
                 self.failing.reload(self.name)
                 # Another one of our name may have written waves down until its streams were taken.
@@ -379,7 +379,7 @@ class Driver:
         if made.waves:
             reached("planned")
         for wave in made.waves:
-            long_bins = sum(is_long(each, views, snapshot.limits.express_s) for each in wave.bins)
+            long_bins = sum(is_long(bin_, views, snapshot.limits.express_s) for bin_ in wave.bins)
             self._was_long = long_bins > 0
             self._launch(wave, long_bins, fresh=True)
 
@@ -419,7 +419,7 @@ class Driver:
         """What is told of the driver itself."""
         target = self.slots if self.scaling is None else self.scaling.slots
         engine, newest = self.parts.engine, self.versions.newest.values()
-        paces = self.pacing.in_force([each.use_case for each in newest])
+        paces = self.pacing.in_force([version.use_case for version in newest])
         busy = self.board.busy_slots
         return Facts(engine.slots, target, busy, engine.executors, engine.ui_url, paces)
 
@@ -428,10 +428,12 @@ class Driver:
         if result.error is not None:
             return
         streams = {piece.lane.stream for piece in result.wave.slices}
-        held_here = [self.board.streams[each] for each in streams if each in self.board.streams]
+        held_here = [
+            self.board.streams[stream] for stream in streams if stream in self.board.streams
+        ]
         known = all(held.cost.samples >= KNOWN for held in held_here)
         if len(result.wave.bins) == 1 and result.receipts:
-            work_s = sum(each.seconds for each in result.receipts)
+            work_s = sum(receipt.seconds for receipt in result.receipts)
             self._overhead_s = learned_overhead_s(self._overhead_s, result.seconds, work_s)
         self.pacing.add(result, self.versions.of(result.wave).use_case, known=known)
         if self.scaling is not None:

@@ -145,7 +145,9 @@ class Ends:
         before.held.blind = None
         self._outdated |= set(before.partitions)
         for name in before.partitions:
-            others = tuple(each for each in self._readers[name] if each.held is not before.held)
+            others = tuple(
+                holder for holder in self._readers[name] if holder.held is not before.held
+            )
             if others:
                 self._readers[name] = others
                 continue
@@ -193,7 +195,7 @@ class Ends:
 
     def _done(self, name: TopicPartition) -> bool:
         """Whether a reader of it has nothing left to do."""
-        return any(each.lane.end <= each.lane.position for each in self._readers[name])
+        return any(holder.lane.end <= holder.lane.position for holder in self._readers[name])
 
     def _learn(
         self, asked: Collection[TopicPartition], now_s: float, news: News

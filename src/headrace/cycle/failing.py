@@ -89,9 +89,9 @@ class Failing:
             return {}
         found = self.failures.every(only_open=True, with_records=False)
         return {
-            each.id: _told(each.slice.lane.partition, each.error)
-            for each in found
-            if each.id in numbers
+            failure.id: _told(failure.slice.lane.partition, failure.error)
+            for failure in found
+            if failure.id in numbers
         }
 
     def worked(self, receipt: Receipt, held: HeldStream, lane: Lane) -> None:
@@ -99,7 +99,7 @@ class Failing:
         lane.tries = lane.attempts = lane.letters = 0
         if lane.suspect_until is not None and lane.position >= lane.suspect_until:
             lane.suspect_until = None
-        suspected = any(each.suspect_until is not None for each in held.lanes.values())
+        suspected = any(lane.suspect_until is not None for lane in held.lanes.values())
         held.hung = False
         if not suspected:
             held.apart = ""

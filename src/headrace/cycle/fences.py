@@ -39,12 +39,12 @@ class Fences:
             others: all that run, or wait to run again.
             slots: how many bins run at once, more or less.
         """
-        taken = {each.fence for other in others for each in other.bins}
+        taken = {bin_.fence for other in others for bin_ in other.bins}
         self._names.sort(key=lambda each: each in taken)
         numbers = (f"{self.driver}-{number}" for number in count())
         new = (name for name in numbers if name not in taken and name not in self._names)
         bins = []
-        for each in wave.bins:
+        for bin_ in wave.bins:
             free = next((name for name in self._names if name not in taken), None)
             if free is None or len(self._names) < slots:
                 free = next(new)
@@ -52,5 +52,5 @@ class Fences:
                 self._names.remove(free)
             self._names.append(free)
             taken.add(free)
-            bins.append(replace(each, fence=free))
+            bins.append(replace(bin_, fence=free))
         return replace(wave, bins=tuple(bins))

@@ -109,8 +109,10 @@ class Gate:
         Not as long as it owes, or is not full: to go and to come again would give a burst. And only
         after a while, as a full one whose rate then changes gets no fuller by that.
         """
-        buckets = [each for each in (self.records, self.bytes) if each is not None]
-        return all(now_s - each.at_s >= KEPT_S and each.refilled(now_s).is_full for each in buckets)
+        buckets = [bucket for bucket in (self.records, self.bytes) if bucket is not None]
+        return all(
+            now_s - bucket.at_s >= KEPT_S and bucket.refilled(now_s).is_full for bucket in buckets
+        )
 
 
 class Toll(NamedTuple):

@@ -67,28 +67,30 @@ class StreamLag:
 
 def lags(store: Store, log: Log, tenant: str | None = None) -> list[StreamLag]:
     """Every stream, or those of one tenant, with what Kafka says of its topic now."""
-    states = {each.name: each.state for each in store.registry.tenants()}
+    states = {tenant.name: tenant.state for tenant in store.registry.tenants()}
     streams = [stream for stream in store.registry.streams() if tenant in (None, stream.id.tenant)]
-    known = log.topics({each.topic for each in streams})
+    known = log.topics({stream.topic for stream in streams})
     asked = [
         TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions
     ]
     ends, starts = log.end_offsets(asked), log.start_offsets(asked)
-    until = {each.use_case: each.until for each in store.registry.deployments()}
+    until = {deployment.use_case: deployment.until for deployment in store.registry.deployments()}
     positions: dict[StreamId, dict[int, int]] = {}
-    for each in store.progress.load_positions():
-        positions.setdefault(each.lane.stream, {})[each.lane.partition] = each.next_offset
+    for position in store.progress.load_positions():
+        positions.setdefault(position.lane.stream, {})[position.lane.partition] = (
+            position.next_offset
+        )
     return [
         StreamLag(
-            stream=each,
-            state=_effective(states[each.id.tenant], each.state),
-            positions=positions.get(each.id, {}),
-            ends=_of_topic(ends, each.topic),
-            starts=_of_topic(starts, each.topic),
-            topic=known.get(each.topic),
-            until=until.get(each.id.use_case),
+            stream=stream,
+            state=_effective(states[stream.id.tenant], stream.state),
+            positions=positions.get(stream.id, {}),
+            ends=_of_topic(ends, stream.topic),
+            starts=_of_topic(starts, stream.topic),
+            topic=known.get(stream.topic),
+            until=until.get(stream.id.use_case),
         )
-        for each in streams
+        for stream in streams
     ]
 
 

@@ -110,8 +110,10 @@ class Leases:
 
     def share(self, streams: Collection[Stream]) -> Assignment:
         """What to take of the free streams, and what to give back."""
-        holders = {each.id: each.holder for each in streams if each.state is not State.REMOVED}
-        return share(self.name, [each.peer for each in self._alive()], holders)
+        holders = {
+            stream.id: stream.holder for stream in streams if stream.state is not State.REMOVED
+        }
+        return share(self.name, [silence.peer for silence in self._alive()], holders)
 
     def leave(self) -> None:
         """Give everything back; for a driver that has drained."""
@@ -143,4 +145,4 @@ class Leases:
         ]
 
     def _living(self) -> set[tuple[str, frozenset[str]]]:
-        return {(each.peer.name, each.peer.use_cases) for each in self._alive()}
+        return {(silence.peer.name, silence.peer.use_cases) for silence in self._alive()}

@@ -102,7 +102,7 @@ class Losses:
         doubtful = [
             name
             for name, holders in lanes.items()
-            if any(max(0, each.lane.end) < each.lane.position for each in holders)
+            if any(max(0, holder.lane.end) < holder.lane.position for holder in holders)
         ]
         if not lanes:
             return Watermarks({}, {})
@@ -111,8 +111,8 @@ class Losses:
             name
             for name, holders in lanes.items()
             if any(
-                lost_range(each.lane.position, edges.starts.get(name), edges.ends.get(name))
-                for each in holders
+                lost_range(holder.lane.position, edges.starts.get(name), edges.ends.get(name))
+                for holder in holders
             )
         }
         if lost:
@@ -213,9 +213,9 @@ class Losses:
         self, stream: StreamId, found: Mapping[int, Lost], failures: Sequence[Failure]
     ) -> None:
         meter = self.reporter.meter(stream)
-        meter.lost_records += sum(each.size for each in found.values() if each.unread)
-        for each in failures:
-            shown = _shown(each.error)
+        meter.lost_records += sum(lost.size for lost in found.values() if lost.unread)
+        for failure in failures:
+            shown = _shown(failure.error)
             meter.note(shown, self.clock.now_s())
             log.warning("lost records skipped", **of_stream(stream), error=shown)
 

@@ -118,7 +118,7 @@ class Mirror:
                 log.warning("consumer group does not show positions", use_case=name, error=why)
             self._troubles[name] = now_s + TROUBLE_S
         failed = {name for name, why in came.items() if why is not None}
-        for stream in [each for each in self._shown if each.use_case in failed]:
+        for stream in [stream for stream in self._shown if stream.use_case in failed]:
             del self._shown[stream]
         return True
 

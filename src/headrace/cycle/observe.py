@@ -78,19 +78,21 @@ class Observer:
         revision = self.store.revision()
         if revision == self._revision:
             return False
-        loaded = {each.use_case: each for each in deployments}
-        streams = [each for each in self.store.registry.streams() if each.id.use_case in loaded]
+        loaded = {deployment.use_case: deployment for deployment in deployments}
+        streams = [
+            stream for stream in self.store.registry.streams() if stream.id.use_case in loaded
+        ]
         # After the streams: somebody may just now be added, and a tenant never goes away.
-        tenants = {each.name: each for each in self.store.registry.tenants()}
+        tenants = {tenant.name: tenant for tenant in self.store.registry.tenants()}
         self._unsettled.clear()
         share = self.leases.share(streams)
         given = self._give(share.give)
-        streams = [each for each in streams if each.id not in given]
-        new = [each for each in streams if self._is_new(each, share)]
-        streams = [each for each in streams if each.id not in self._unsettled]
-        epochs = self._hold([each.id for each in new], now_s)
-        for each in streams:
-            self._take(each, tenants[each.id.tenant], loaded[each.id.use_case], epochs)
+        streams = [stream for stream in streams if stream.id not in given]
+        new = [stream for stream in streams if self._is_new(stream, share)]
+        streams = [stream for stream in streams if stream.id not in self._unsettled]
+        epochs = self._hold([stream.id for stream in new], now_s)
+        for stream in streams:
+            self._take(stream, tenants[stream.id.tenant], loaded[stream.id.use_case], epochs)
         self._costs.clear()
         self._positions(streams)
         self._follow(streams)
@@ -234,7 +236,7 @@ class Observer:
         held.stream, held.tenant, held.deployment = stream, tenant, deployment
 
     def _positions(self, streams: list[Stream]) -> None:
-        held = [each.id for each in streams if each.id in self.board.streams]
+        held = [stream.id for stream in streams if stream.id in self.board.streams]
         self.load_positions(held)
 
     def _follow(self, streams: list[Stream]) -> None:
@@ -242,17 +244,17 @@ class Observer:
 
         A stream that is resumed is new to both: its topic is looked at afresh.
         """
-        for each in streams:
-            held = self.board.streams.get(each.id)
+        for stream in streams:
+            held = self.board.streams.get(stream.id)
             if held is None or held.state is State.REMOVED:
-                self._leave(each.id)
+                self._leave(stream.id)
                 if held is not None:
                     self._follow_removed(held)
                 continue
             if held.state is State.ACTIVE:
                 self._topics.follow(held)
             else:
-                self._topics.leave(each.id)
+                self._topics.leave(stream.id)
             if held.waiting is None:
                 self._ends.follow(held)
 
@@ -270,8 +272,8 @@ class Observer:
 
     def _find_lost(self, streams: Collection[StreamId]) -> None:
         asked = set(streams)
-        for each in self.store.registry.streams():
-            held = self.board.streams.get(each.id)
-            if each.id in asked and held is not None and held.epoch != each.epoch:
+        for stream in self.store.registry.streams():
+            held = self.board.streams.get(stream.id)
+            if stream.id in asked and held is not None and held.epoch != stream.epoch:
                 self.forget_revision()  # the next turn decides: added again, or taken over
                 return

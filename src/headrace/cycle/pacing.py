@@ -75,24 +75,24 @@ class Pacing:
         """
         if result.error is not None:
             return
-        records = sum(each.records for each in result.receipts)
+        records = sum(receipt.records for receipt in result.receipts)
         # A worker that starts, or a call that hangs, is no overload.
-        worked_s = sum(each.seconds for each in result.receipts if each.error is None)
+        worked_s = sum(receipt.seconds for receipt in result.receipts if receipt.error is None)
         task_s = worked_s / max(1, len(result.wave.bins))
         for name in keys_of(use_case):
             count = self._counts.setdefault(name, _Count())
             count.records += records
             count.busy_s += task_s
             # A bin may be planned for longer than the budget, and is then no overload.
-            planned_s = max(each.predicted_s for each in result.wave.bins)
+            planned_s = max(bin_.predicted_s for bin_ in result.wave.bins)
             target_s = max(result.wave.budget_s, planned_s) + GRACE_S
             count.target_s += target_s
             count.overrun_s += max(0.0, task_s - target_s) if known else 0.0
             count.waves += 1
-            for each in result.receipts:
-                said_no = each.error is not None and each.error.code == "SinkUnavailable"
-                if said_no or each.records:
-                    (count.refused if said_no else count.accepted).add(each.slice.lane.stream)
+            for receipt in result.receipts:
+                said_no = receipt.error is not None and receipt.error.code == "SinkUnavailable"
+                if said_no or receipt.records:
+                    (count.refused if said_no else count.accepted).add(receipt.slice.lane.stream)
 
     def sample(self, running: Iterable[UseCase]) -> None:
         """Take note of the waves in flight in this turn."""
@@ -135,16 +135,16 @@ class Pacing:
 
     def in_force(self, use_cases: Iterable[UseCase]) -> dict[str, float]:
         """Records a second that use cases are held to, their own or their sink's; if they are."""
-        rates = {each.name: self.rates(each).values() for each in use_cases}
+        rates = {use_case.name: self.rates(use_case).values() for use_case in use_cases}
         return {
-            name: min(each.records_per_s or 0.0 for each in found)
+            name: min(rate.records_per_s or 0.0 for rate in found)
             for name, found in rates.items()
             if found
         }
 
     def _forget(self, use_cases: Iterable[UseCase]) -> None:
         """Keep no pace that none of these use cases keeps, once it is lifted."""
-        kept = {name for each in use_cases for name in keys_of(each)}
+        kept = {name for use_case in use_cases for name in keys_of(use_case)}
         for name, pace in list(self.paces.items()):
             if name not in kept and pace.rate_per_s is None:
                 del self.paces[name]

@@ -22,9 +22,9 @@ def parts_of(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
     """
     made = []
     for label in sorted(set(labels.values())):
-        streams = {each for each in labels if labels[each] == label}
+        streams = {stream for stream in labels if labels[stream] == label}
         bins = tuple(_bins_of(wave, streams))
-        slices = sorted((*piece.lane, piece.from_offset) for each in bins for piece in each.slices)
+        slices = sorted((*piece.lane, piece.from_offset) for bin_ in bins for piece in bin_.slices)
         name = f"{zlib.crc32(repr(slices).encode()):08x}"
         made.append(replace(wave, id=f"{planned_id(wave.id)}.{name}", bins=bins))
     return made
@@ -32,8 +32,8 @@ def parts_of(wave: Wave, labels: dict[StreamId, str]) -> list[Wave]:
 
 def _bins_of(wave: Wave, streams: Collection[StreamId]) -> Iterator[Bin]:
     """Some streams of a wave, in bins of the same fences: attempts at them shut each other out."""
-    for each in wave.bins:
-        slices = tuple(piece for piece in each.slices if piece.lane.stream in streams)
+    for bin_ in wave.bins:
+        slices = tuple(piece for piece in bin_.slices if piece.lane.stream in streams)
         if slices:
-            seconds = each.predicted_s * len(slices) / len(each.slices)
-            yield replace(each, slices=slices, predicted_s=seconds)
+            seconds = bin_.predicted_s * len(slices) / len(bin_.slices)
+            yield replace(bin_, slices=slices, predicted_s=seconds)

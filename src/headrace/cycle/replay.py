@@ -60,7 +60,7 @@ class Replay:
         streams = {piece.lane.stream for piece in self.due.slices}
         if self.due.writes_by_id:
             streams &= self.waiting
-        return {each: "stopped" if each in self.waiting else "" for each in streams}
+        return {stream: "stopped" if stream in self.waiting else "" for stream in streams}
 
 
 def decide(recorded: Wave, is_time: bool, board: Board) -> Replay:
@@ -95,10 +95,10 @@ def renewed(wave: Wave, board: Board) -> Wave:
     """
     bins = (
         replace(
-            each,
+            bin_,
             slices=tuple(
                 replace(piece, epoch=held.epoch)
-                for piece in each.slices
+                for piece in bin_.slices
                 if (held := board.streams.get(piece.lane.stream)) is not None
                 and (lane := board.lane(piece.lane)) is not None
                 and piece.epoch >= held.topic_since
@@ -106,9 +106,9 @@ def renewed(wave: Wave, board: Board) -> Wave:
                 and lane.wave not in board.flights
             ),
         )
-        for each in wave.bins
+        for bin_ in wave.bins
     )
-    return replace(wave, bins=tuple(each for each in bins if each.slices))
+    return replace(wave, bins=tuple(bin_ for bin_ in bins if bin_.slices))
 
 
 def _of_another_topic(recorded: Wave, board: Board) -> Iterator[Slice]:

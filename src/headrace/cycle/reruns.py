@@ -74,7 +74,8 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     of = stream_log(store.registry, log, stream)
     starts = seek_target(log, of, first)
     here = {
-        each.lane.partition: each.next_offset for each in store.progress.load_positions([stream])
+        position.lane.partition: position.next_offset
+        for position in store.progress.load_positions([stream])
     }
     ends = here if last is None else seek_target(log, of, last)
     found = {
@@ -101,7 +102,7 @@ def begin(store: Store, wanted: Range, share: float) -> StreamId:
         the stream that does it, which can be suspended and removed.
     """
     stream = wanted.stream
-    deployments = {each.use_case: each for each in store.registry.deployments()}
+    deployments = {deployment.use_case: deployment for deployment in store.registry.deployments()}
     if stream.use_case not in deployments:
         raise UnknownName(f"there is no use case {stream.use_case}; deploy it first")
     made = replace(

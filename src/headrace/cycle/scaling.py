@@ -44,7 +44,7 @@ class Scaling:
 
     def add(self, result: WaveResult) -> None:
         """Count the task-seconds of a wave that came back."""
-        self._busy_s += sum(each.seconds for each in result.receipts)
+        self._busy_s += sum(receipt.seconds for receipt in result.receipts)
 
     def poll(
         self, streams: Iterable[HeldStream], there: int, overhead_s: float, now_s: float

@@ -267,7 +267,7 @@ class Topics:
         if not starts:
             return
         self.progress.start_lanes(starts)
-        self.board.fill(self.progress.load_positions([each.stream for each in starts]))
+        self.board.fill(self.progress.load_positions([start.stream for start in starts]))
         for held, info, _ in started:
             held.stream = replace(held.stream, topic_id=info.topic_id)
 

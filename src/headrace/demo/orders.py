@@ -99,7 +99,7 @@ class OrderFeeder:
 
     def _send(self) -> None:
         producer = make_producer(self.config, queue_buffering_max_messages=2 * FLOOD)
-        first = [each for each in orders() if each.at_s < 0]
+        first = [order for order in orders() if order.at_s < 0]
         for order in first:
             producer.produce(f"{order.tenant}.orders", value=order.value)
         producer.flush(30)

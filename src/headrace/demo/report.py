@@ -74,18 +74,22 @@ def collect(store: Store, log: Log, mails: list[EmailMessage], warehouse: Path) 
     files = sorted((warehouse / "visits").rglob("*.parquet"))
     return Found(
         ends,
-        _by_use_case(each for each in store.progress.load_positions() if each.lane.tenant != GUEST),
+        _by_use_case(
+            position
+            for position in store.progress.load_positions()
+            if position.lane.tenant != GUEST
+        ),
         scores,
-        [each for each in mails if f"@{GUEST}." not in str(each["To"])],
-        [each for each in files if each.parent.name != f"tenant={GUEST}"],
+        [mail for mail in mails if f"@{GUEST}." not in str(mail["To"])],
+        [file for file in files if file.parent.name != f"tenant={GUEST}"],
     )
 
 
 def _by_use_case(positions: Iterable[Position]) -> dict[str, dict[Lane, int]]:
     found: dict[str, dict[Lane, int]] = {}
-    for each in positions:
-        lane = (each.lane.tenant, each.lane.partition)
-        found.setdefault(each.lane.use_case, {})[lane] = each.next_offset
+    for position in positions:
+        lane = (position.lane.tenant, position.lane.partition)
+        found.setdefault(position.lane.use_case, {})[lane] = position.next_offset
     return found
 
 

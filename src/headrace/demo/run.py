@@ -88,7 +88,7 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
             log.close()
         result = checks(list(read_visits()), found)
         show(result, console, time.monotonic() - began_s)
-        if not all(each.passed for each in result):
+        if not all(check.passed for check in result):
             raise VerifyError("the demo's results are not what the visits say they must be")
         journal.verified = True
         journal.write()
@@ -108,7 +108,7 @@ def _second_act(
         console.print("stopped in the second act; the same command starts afresh")
         return []
     show(result, console, time.monotonic() - began_s)
-    if not all(each.passed for each in result):
+    if not all(check.passed for check in result):
         raise VerifyError("the second act did not end as it must")
     return result
 
@@ -182,7 +182,7 @@ def _drive(
         on_share(feeder.share)
         guest.poll()
         live.refresh()
-        if not feeder.done or any(each.name not in journal.done for each in EVENTS):
+        if not feeder.done or any(event.name not in journal.done for event in EVENTS):
             return
         suspended = _suspended(driver)
         if suspended and not held_up:
@@ -215,7 +215,9 @@ def _drive(
 def _suspended(driver: Driver) -> list[str]:
     """Tenants that have a suspended stream."""
     held = driver.board.streams.values()
-    return sorted({each.tenant.name for each in held if each.state.value == "suspended"} - {GUEST})
+    return sorted(
+        {one_held.tenant.name for one_held in held if one_held.state.value == "suspended"} - {GUEST}
+    )
 
 
 def _act(made: Assembly, journal: Journal, share: float, tell: Callable[[str], None]) -> None:
@@ -231,30 +233,30 @@ def _all_read(driver: Driver, log: KafkaLog) -> bool:
     """Everything in Kafka is committed, asked of Kafka itself and not of what was last seen."""
     if not driver.idle:
         return False
-    held = [each for each in driver.board.streams.values() if each.state.value == "active"]
+    held = [stream for stream in driver.board.streams.values() if stream.state.value == "active"]
     lanes = driver.board.partitions(iter(held))
     ends = log.end_offsets(list(lanes))
     return all(
-        each.lane.position == ends.get(partition)
+        reading.lane.position == ends.get(partition)
         for partition, readings in lanes.items()
-        for each in readings
+        for reading in readings
     )
 
 
 def show(result: list[Check], console: Console, seconds: float) -> None:
     """Print the report."""
     table = Table("check", "expected", "found", "", box=None, title="\nReport")
-    for each in result:
-        missed = "[yellow]slower[/]" if each.speed else "[bold red]DIFFERENT[/]"
-        mark = "[green]ok[/]" if each.met else missed
-        table.add_row(each.name, each.expected, each.found, mark)
+    for check in result:
+        missed = "[yellow]slower[/]" if check.speed else "[bold red]DIFFERENT[/]"
+        mark = "[green]ok[/]" if check.met else missed
+        table.add_row(check.name, check.expected, check.found, mark)
     console.print(table)
-    for each in result:
-        if each.note:
-            console.print(f"  {each.name}: {each.note}", style="dim", highlight=False)
-        for fault in each.faults[:SHOWN_FAULTS]:
-            console.print(f"  {each.name}: {fault}", style="red", markup=False)
-        if len(each.faults) > SHOWN_FAULTS:
-            console.print(f"  ... and {len(each.faults) - SHOWN_FAULTS} more", style="red")
-    if all(each.passed for each in result):
+    for check in result:
+        if check.note:
+            console.print(f"  {check.name}: {check.note}", style="dim", highlight=False)
+        for fault in check.faults[:SHOWN_FAULTS]:
+            console.print(f"  {check.name}: {fault}", style="red", markup=False)
+        if len(check.faults) > SHOWN_FAULTS:
+            console.print(f"  ... and {len(check.faults) - SHOWN_FAULTS} more", style="red")
+    if all(check.passed for check in result):
         console.print(f"nothing lost, nothing twice, {seconds:.0f} s in all", style="bold green")

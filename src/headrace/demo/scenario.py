@@ -66,12 +66,12 @@ def opening() -> list[str]:
 
 def due(share: float, done: Collection[str]) -> list[Event]:
     """The events to apply now, in their order."""
-    return [each for each in EVENTS if each.at_share <= share and each.name not in done]
+    return [event for event in EVENTS if event.at_share <= share and event.name not in done]
 
 
 def apply(event: Event, registry: Registry) -> None:
     """Do what the event says; nothing if a demo that was killed had done it already."""
-    states = {each.name: each.state for each in registry.tenants()}
+    states = {tenant.name: tenant.state for tenant in registry.tenants()}
     if event.action == "add":
         if event.tenant not in states:
             registry.add_tenant(Tenant(event.tenant))

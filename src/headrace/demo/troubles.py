@@ -148,7 +148,7 @@ def _drive(made: Assembly, settings: Settings, console: Console) -> Delays | Non
 
 def _begun(driver: Driver) -> bool:
     """Every quiet tenant's first order has arrived."""
-    return sum(each.records_total for each in driver.rows()) >= len(QUIET)
+    return sum(row.records_total for row in driver.rows()) >= len(QUIET)
 
 
 def _listen(driver: Driver, delays: Delays) -> None:
@@ -163,7 +163,7 @@ def _listen(driver: Driver, delays: Delays) -> None:
 
 def _settled(driver: Driver) -> bool:
     """Whoever can has come to the end, and whoever cannot was stopped."""
-    rows = {each.stream.tenant: each for each in driver.rows()}
+    rows = {row.stream.tenant: row for row in driver.rows()}
     through = all(rows[name].lag_records == 0 for name in FINISHING if name in rows)
     stopped = all(rows[name].state == "suspended" for name in STOPPED if name in rows)
     return through and stopped and driver.idle
@@ -174,7 +174,9 @@ def checks(sent: list[Order], store: Store, letters: int, delays: Delays) -> lis
     with in_sql(store.positions).begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, number, times FROM orders")
         found = {(row[0], row[1]): row[2] for row in rows}
-    failures = {each.slice.lane.tenant: each for each in store.failures.every(only_open=True)}
+    failures = {
+        failure.slice.lane.tenant: failure for failure in store.failures.every(only_open=True)
+    }
     return [
         *(_delivered(name, names, sent, found) for name, names in _GROUPS.items()),
         _dead_letters(sent, letters),
@@ -194,8 +196,8 @@ _GROUPS = {
 def _delivered(
     name: str, tenants: tuple[str, ...], sent: list[Order], found: dict[tuple[str, int], int]
 ) -> Check:
-    wanted = {(each.tenant, each.number) for each in sent if each.tenant in tenants}
-    wanted -= {(each.tenant, each.number) for each in sent if each.bad}
+    wanted = {(order.tenant, order.number) for order in sent if order.tenant in tenants}
+    wanted -= {(order.tenant, order.number) for order in sent if order.bad}
     got = {key: times for key, times in found.items() if key[0] in tenants}
     faults = (
         *(f"missing: {tenant} {number}" for tenant, number in sorted(wanted - got.keys())),
@@ -205,7 +207,7 @@ def _delivered(
 
 
 def _dead_letters(sent: list[Order], letters: int) -> Check:
-    bad = sum(each.bad for each in sent)
+    bad = sum(order.bad for order in sent)
     return Check("bad orders in poisoned.orders.dlq", str(bad), str(letters))
 
 

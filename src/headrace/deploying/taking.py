@@ -259,7 +259,7 @@ class Taking:
         """Reruns that are done."""
         with self._lock:
             self._over = {name for name in self._runs if name not in wanted}
-            for name in [each for each in self._over if each not in self.driver.versions.newest]:
+            for name in [name for name in self._over if name not in self.driver.versions.newest]:
                 del self._runs[name]  # the driver has let it go
 
     def _forget(self) -> None:
@@ -271,9 +271,9 @@ class Taking:
         if any(attempt.is_importing for attempt in self._hanging):
             return
         with self._lock:
-            ready = {each.use_case.module for each in (*self._ready.values(), *self._swapping)}
+            ready = {ready.use_case.module for ready in (*self._ready.values(), *self._swapping)}
         hanging = {attempt.module for attempt in self._hanging}
-        refused = {each.module for each in self._refused.values()}
+        refused = {refused.module for refused in self._refused.values()}
         # The engine last: what was ready a moment ago is there by now.
         forget_all_but(ready | hanging | refused | self.driver.parts.engine.modules())
 

@@ -62,7 +62,7 @@ class Hosts:
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         """Take what answers, and the names, without ports; none: any name."""
         self._app = app
-        self._names = {each.lower() for each in names}
+        self._names = {name.lower() for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""

@@ -104,8 +104,11 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         },
     }
     return {
-        each: {"description": HTTPStatus(each).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}
-        for each in statuses
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": schema}},
+        }
+        for status in statuses
     }
 
 
@@ -146,7 +149,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     errors = [_fault(each) for each in error.errors()]
-    detail = "; ".join(f"{_place(each)}: {each['detail']}" for each in errors[:3])
+    detail = "; ".join(f"{_place(error)}: {error['detail']}" for error in errors[:3])
     return Problem(422, "invalid", detail, extra={"errors": errors}).response()
 
 
@@ -179,8 +182,8 @@ def _fault(error: Mapping[str, Any]) -> dict[str, str]:
         # Its path is a place in the text.
         return {"pointer": "", "detail": f"{detail}: {error.get('ctx', {}).get('error', '')}"}
     if where == "body":
-        escaped = [each.replace("~", "~0").replace("/", "~1") for each in path]
-        return {"pointer": "".join(f"/{each}" for each in escaped), "detail": detail}
+        escaped = [name.replace("~", "~0").replace("/", "~1") for name in path]
+        return {"pointer": "".join(f"/{name}" for name in escaped), "detail": detail}
     return {"parameter": ".".join(path) or where, "detail": detail}
 
 

@@ -58,7 +58,7 @@ class Proxies:
             return
         client = scope.get("client")
         if client is None or client[0] not in self._forwarding.trusted_hosts:
-            kept = [each for each in scope["headers"] if not _FORWARDED.fullmatch(each[0])]
+            kept = [header for header in scope["headers"] if not _FORWARDED.fullmatch(header[0])]
             await self._app({**scope, "headers": kept}, receive, send)
             return
         values = [value for name, value in scope["headers"] if name == _CERTIFICATE_HEADER]
@@ -69,8 +69,8 @@ class Proxies:
         await self._forwarding({**scope, "headers": headers}, receive, send)  # type: ignore[arg-type]
 
     def _certified(self, header: str) -> Caller | None:
-        found = [self._certificates.get(each) for each in certificate_parts(header)]
-        callers = [each for each in found if each is not None]
+        found = [self._certificates.get(certificate) for certificate in certificate_parts(header)]
+        callers = [caller for caller in found if caller is not None]
         return callers[0] if callers else None
 
 
@@ -88,7 +88,7 @@ def address_in(text: str) -> str:
 def _without_ports(name: bytes, value: bytes) -> tuple[bytes, bytes]:
     if name != _FORWARDED_FOR:
         return name, value
-    addresses = (address_in(each) for each in value.decode("latin-1").split(","))
+    addresses = (address_in(part) for part in value.decode("latin-1").split(","))
     return name, ", ".join(addresses).encode("latin-1")
 
 

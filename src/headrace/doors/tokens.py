@@ -181,7 +181,7 @@ class Tokens:
     def _caller_of(self, claims: Mapping[str, Any]) -> Caller:
         name = f"jwt:{claims['sub']}"
         said = _claim(claims, self._rules.role_claim)
-        roles = {each for each in Role if each in (said if isinstance(said, list) else [said])}
+        roles = {role for role in Role if role in (said if isinstance(said, list) else [said])}
         if len(roles) != 1:
             raise Problem(403, "forbidden", "the token has to name one role of Headrace")
         role = roles.pop()
@@ -231,8 +231,8 @@ class Signers:
             if now_s - self._asked_at_s < _SETTLED_S:
                 return
             self._asked_at_s = now_s
-            found = [each for each in self._read().keys if each.public_key_use in (None, "sig")]
-            self._keys = {each.key_id: each for each in found}
+            found = [key for key in self._read().keys if key.public_key_use in (None, "sig")]
+            self._keys = {key.key_id: key for key in found}
             if len(found) == 1:
                 self._keys[None] = found[0]
             self._read_at_s = now_s

@@ -116,5 +116,5 @@ class GuardedProcess:
 
 def last_lines(text: str, count: int = 12) -> str:
     """The end of what a server said, without Java's stack frames, which push the reason away."""
-    lines = [each for each in text.splitlines() if each.strip() and not _FRAME.match(each)]
+    lines = [line for line in text.splitlines() if line.strip() and not _FRAME.match(line)]
     return "\n".join(lines[-count:])

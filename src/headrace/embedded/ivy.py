@@ -84,9 +84,9 @@ def retrieve(
 def _module(wanted: Sequence[Coordinates], transitive: bool) -> str:
     follow = quoteattr(str(transitive).lower())
     dependencies = "".join(
-        f"<dependency org={quoteattr(each.group)} name={quoteattr(each.artifact)} "
-        f'rev={quoteattr(each.version)} conf="default" transitive={follow}/>'
-        for each in wanted
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
+        f'rev={quoteattr(jar.version)} conf="default" transitive={follow}/>'
+        for jar in wanted
     )
     return (
         '<ivy-module version="2.0"><info organisation="headrace" module="jars"/>'

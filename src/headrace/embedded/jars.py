@@ -83,7 +83,7 @@ def jars(name: str) -> list[Path]:
     folder = cache_folder() / f"{name}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}"
     if not folder.is_dir():
         _install(name, locked, folder)
-    return [folder / each.coordinates.file_name for each in locked]
+    return [folder / jar.coordinates.file_name for jar in locked]
 
 
 def lock_path(name: str) -> Path:
@@ -125,15 +125,15 @@ def check(locked: Sequence[LockedJar], folder: Path) -> None:
     Raises:
         ServerError: one is missing or has another checksum.
     """
-    for each in locked:
-        path = folder / each.coordinates.file_name
+    for jar in locked:
+        path = folder / jar.coordinates.file_name
         if not path.is_file():
-            raise ServerError(f"{each.coordinates} was not delivered")
+            raise ServerError(f"{jar.coordinates} was not delivered")
         found = _sha256(path)
-        if found != each.sha256:
+        if found != jar.sha256:
             raise ServerError(
-                f"{each.coordinates} is not what the lock says: sha256 {found}, expected "
-                f"{each.sha256}; nothing was installed. Try again, and if it stays so, do not "
+                f"{jar.coordinates} is not what the lock says: sha256 {found}, expected "
+                f"{jar.sha256}; nothing was installed. Try again, and if it stays so, do not "
                 "trust the network or the mirror"
             )
 
@@ -156,8 +156,8 @@ def make_lock(name: str) -> None:
         with Progress(f"resolving {name}") as progress:
             retrieve(roots.jars, Path(scratch), progress.step, roots.transitive)
         lines = [
-            f"{':'.join(each.stem.split('__'))} {_sha256(each)}"
-            for each in sorted(Path(scratch).glob("*.jar"))
+            f"{':'.join(path.stem.split('__'))} {_sha256(path)}"
+            for path in sorted(Path(scratch).glob("*.jar"))
         ]
     head = f"# made by: python -m headrace.embedded lock {name}\n"
     path.write_text(head + "\n".join(lines) + "\n")
@@ -170,7 +170,7 @@ def _install(name: str, locked: Sequence[LockedJar], folder: Path) -> None:
         aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
         try:
             with Progress(f"fetching {name} jars", len(locked)) as progress:
-                retrieve([each.coordinates for each in locked], aside, progress.step)
+                retrieve([jar.coordinates for jar in locked], aside, progress.step)
             check(locked, aside)
             aside.chmod(0o755)
             aside.rename(folder)

@@ -150,9 +150,9 @@ class EmbeddedPostgres(Server):
             family = _children(self._process.pid)
             self._process.kill()
             # they notice, but one of them may be about to answer a commit
-            for each in family:
+            for process in family:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    each.kill()
+                    process.kill()
             # each of them holds the lock too
             FolderLock(self.folder, _GRACE_S, wait_for_living=True).close()
             self._process = None

@@ -55,7 +55,7 @@ def _package() -> Path:
 def _copy(package: Path, aside: Path, kept: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     # programs look for libraries in the folder beside their package
-    for each in (package, package.with_name(f"{package.name}.libs")):
-        if each.is_dir():
-            shutil.copytree(each, aside / each.name, symlinks=True)
+    for path in (package, package.with_name(f"{package.name}.libs")):
+        if path.is_dir():
+            shutil.copytree(path, aside / path.name, symlinks=True)
     aside.rename(kept)

@@ -114,9 +114,9 @@ class _Door(Controller):
         self.server.close()
         # one turn of the loop lets in who was at the door, another closes the sockets
         await asyncio.sleep(0)
-        for each in list(self._clients):
-            if isinstance(each.transport, asyncio.WriteTransport):
-                each.transport.abort()
+        for client in list(self._clients):
+            if isinstance(client.transport, asyncio.WriteTransport):
+                client.transport.abort()
         await asyncio.sleep(0)
 
 
@@ -156,7 +156,7 @@ class _Keeper:
 def _trace_of(envelope: Envelope) -> bytes:
     """Who it was really for: the envelope, which the message's own headers need not tell."""
     lines = [f"X-Envelope-From: {envelope.mail_from}\r\n"]
-    lines += [f"X-Envelope-To: {each}\r\n" for each in envelope.rcpt_tos]
+    lines += [f"X-Envelope-To: {recipient}\r\n" for recipient in envelope.rcpt_tos]
     return "".join(lines).encode("utf-8", "surrogateescape")
 
 

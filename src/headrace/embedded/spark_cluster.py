@@ -108,7 +108,7 @@ class EmbeddedSparkCluster(Server):
     def running(self) -> bool:
         """Whether master and worker run."""
         both = (self._master, self._worker)
-        return all(each is not None and each.running for each in both)
+        return all(process is not None and process.running for process in both)
 
     def start(self, timeout_s: float = 60.0) -> None:
         """Start and wait until the worker has joined the master.
@@ -132,9 +132,9 @@ class EmbeddedSparkCluster(Server):
 
     def stop(self) -> None:
         """End the worker with its executors, then the master; nothing happens if none runs."""
-        for each in (self._worker, self._master):
-            if each is not None:
-                each.stop()
+        for process in (self._worker, self._master):
+            if process is not None:
+                process.stop()
         self._worker = self._master = None
 
     @property

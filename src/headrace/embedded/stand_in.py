@@ -48,7 +48,7 @@ class StandIn:
     def closed_above(self, folder: Path) -> Path | None:
         """The first folder, on the way to this one, that it may not enter."""
         way = (*reversed(folder.parents), folder)
-        return next((each for each in way if not self._may_enter(each.stat())), None)
+        return next((path for path in way if not self._may_enter(path.stat())), None)
 
     def _may_enter(self, found: os.stat_result) -> bool:
         if found.st_uid == self.uid:

@@ -120,7 +120,7 @@ def _exited(state: FleetState, event: Exited, now_s: float) -> Decision:
     if not driver.running:
         return state, ()
     # Whatever is started from now on is the new version.
-    state = replace(state, to_roll=tuple(each for each in state.to_roll if each != index))
+    state = replace(state, to_roll=tuple(number for number in state.to_roll if number != index))
     if state.stopping:
         why = event.error if driver.phase is not Phase.DRAINING or event.code else driver.error
         stopped = replace(driver, phase=Phase.STOPPED, since_s=now_s, due_s=inf, error=why)
@@ -256,7 +256,7 @@ def _roll_next(state: FleetState, now_s: float) -> Decision:
     if index is None:
         return state, ()
     leaving = replace(_draining(state.drivers[index], state.rules, now_s), rolled=True)
-    left = tuple(each for each in state.to_roll if each != index)
+    left = tuple(number for number in state.to_roll if number != index)
     return replace(_with(state, index, leaving), to_roll=left, rolling=index), (Drain(index),)
 
 
@@ -265,7 +265,7 @@ def _next_to_roll(state: FleetState) -> int | None:
     for index in state.to_roll:
         if state.drivers[index].phase in {Phase.STARTING, Phase.WAITING}:
             return index
-    everybody_works = all(each.phase is Phase.READY for each in state.drivers)
+    everybody_works = all(driver.phase is Phase.READY for driver in state.drivers)
     return state.to_roll[0] if everybody_works else None
 
 

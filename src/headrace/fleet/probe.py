@@ -117,10 +117,10 @@ class Prober:
 
     def _run(self) -> None:
         while not self._closed.wait(EVERY_S):
-            for each in list(self._watched.values()):
-                told, live = self._asked(each.port, "/readyz"), None
+            for process in list(self._watched.values()):
+                told, live = self._asked(process.port, "/readyz"), None
                 if told is None or told.status != _OK:
-                    live = self._asked(each.port, "/livez")
-                event = each.heard(told, live and live.status, time.monotonic())
+                    live = self._asked(process.port, "/livez")
+                event = process.heard(told, live and live.status, time.monotonic())
                 if event is not None:
-                    self._found(each.pid, event)
+                    self._found(process.pid, event)

@@ -115,10 +115,10 @@ def reap_orphans(known: Sequence[int]) -> None:
     """
     if os.getpid() != 1:
         return
-    for each in psutil.Process().children():
-        if each.pid not in known:
+    for child in psutil.Process().children():
+        if child.pid not in known:
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(each.pid, os.WNOHANG)
+                os.waitpid(child.pid, os.WNOHANG)
 
 
 def end_leftovers(folder: Path, patience_s: float) -> int:
@@ -127,28 +127,32 @@ def end_leftovers(folder: Path, patience_s: float) -> int:
     They are asked to drain, and killed after ``patience_s``.
     """
     found = _marked(folder)
-    for each in found:
+    for process in found:
         with contextlib.suppress(OSError):
-            if os.getsid(each.pid) == each.pid:
-                each.terminate()
+            if os.getsid(process.pid) == process.pid:
+                process.terminate()
     deadline_s = time.monotonic() + patience_s
     left = found
     while left and time.monotonic() < deadline_s:
         time.sleep(_LOOK_EVERY_S)
         left = _marked(folder)
-    for each in left:
+    for process in left:
         with contextlib.suppress(psutil.Error):
-            each.kill()
+            process.kill()
     return len(found)
 
 
 def _marked(folder: Path) -> list[psutil.Process]:
     found = []
-    for each in psutil.process_iter():
+    for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            dead = each.status() == psutil.STATUS_ZOMBIE
-            if not dead and each.pid != os.getpid() and each.environ().get(MARK) == str(folder):
-                found.append(each)
+            dead = process.status() == psutil.STATUS_ZOMBIE
+            if (
+                not dead
+                and process.pid != os.getpid()
+                and process.environ().get(MARK) == str(folder)
+            ):
+                found.append(process)
     return found
 
 

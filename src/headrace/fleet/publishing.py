@@ -67,7 +67,7 @@ class FleetPublisher:
                 case Phase.KILLED:
                     log.warning("driver killed", driver=name, why=new.error)
                 case Phase.WAITING:
-                    why = " and ".join(f"no {each.what}" for each in new.missing)
+                    why = " and ".join(f"no {missing.what}" for missing in new.missing)
                     log.warning("driver waits", driver=name, why=why)
                 case _:
                     log.info(f"driver {new.phase}", driver=name)
@@ -79,10 +79,10 @@ class FleetPublisher:
 
     def tell(self, state: FleetState, running: Mapping[int, Running], now_s: float) -> None:
         """Say how things are; called in every turn, so it says most of it only on a change."""
-        count = sum(each.phase is Phase.READY for each in state.drivers)
+        count = sum(driver.phase is Phase.READY for driver in state.drivers)
         text = f"{count} of {len(self._names)} drivers ready"
         view = self._view(state, running)
-        facts = {each.name: each.state for each in view.drivers}
+        facts = {driver.name: driver.state for driver in view.drivers}
         self.pulse.turned(ready=count > 0 and not state.stopping, facts={"drivers": facts})
         if view != self._written:
             self._written = view

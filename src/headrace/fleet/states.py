@@ -105,9 +105,9 @@ class FleetState:
     @property
     def ended(self) -> bool:
         """Nothing runs, and nothing will be started."""
-        if any(each.running for each in self.drivers):
+        if any(driver.running for driver in self.drivers):
             return False
-        return self.stopping or all(each.phase is Phase.GIVEN_UP for each in self.drivers)
+        return self.stopping or all(driver.phase is Phase.GIVEN_UP for driver in self.drivers)
 
     @property
     def in_roll(self) -> bool:

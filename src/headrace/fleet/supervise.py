@@ -165,10 +165,10 @@ class _Supervisor:
     def close(self) -> None:
         """Leave no driver behind, whatever went wrong."""
         self._prober.close()
-        for each in self._processes.values():
-            each.kill()
-        for each in self._processes.values():
-            while each.ended() is None:
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            while process.ended() is None:
                 time.sleep(0.01)
 
     def run(self) -> bool:
@@ -183,7 +183,7 @@ class _Supervisor:
             self._look_at_processes()
             self._take(Tick())
             self._tell()
-        given_up = [each for each in self._state.drivers if each.phase is Phase.GIVEN_UP]
+        given_up = [driver for driver in self._state.drivers if driver.phase is Phase.GIVEN_UP]
         return self._clean and len(given_up) < len(self._names)
 
     def _tell(self) -> None:
@@ -214,16 +214,16 @@ class _Supervisor:
         self._obey(actions)
 
     def _obey(self, actions: Sequence[Action]) -> None:
-        for each in actions:
-            if isinstance(each, Start):
-                self._start(each.index)
+        for action in actions:
+            if isinstance(action, Start):
+                self._start(action.index)
                 continue
-            self._prober.forget(each.index)
+            self._prober.forget(action.index)
             # One that could not be started has no process; that it ended is in the queue.
-            process = self._processes.get(each.index)
+            process = self._processes.get(action.index)
             if process is None:
                 continue
-            if isinstance(each, Drain):
+            if isinstance(action, Drain):
                 process.drain()
             else:
                 process.kill()
@@ -251,7 +251,7 @@ class _Supervisor:
                 self._clean = False
             chance = random.random()  # noqa: S311 - it spreads restarts
             self._take(Exited(index, code, self._why(index, code), chance))
-        reap_orphans([each.pid for each in self._processes.values()])
+        reap_orphans([process.pid for process in self._processes.values()])
 
     def _why(self, index: int, code: int) -> str:
         written = self._logs[index]

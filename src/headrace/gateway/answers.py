@@ -43,7 +43,7 @@ def answer_of(taken: Taken) -> Answer:
     if taken.batch.single:
         (outcome,) = taken.outcomes
         return _single(taken, outcome, headers)
-    accepted = sum(1 for each in taken.outcomes if isinstance(each, Stored))
+    accepted = sum(1 for outcome in taken.outcomes if isinstance(outcome, Stored))
     items = list(map(_item, taken.outcomes))
     content = {
         "topic": taken.topic,
@@ -54,7 +54,9 @@ def answer_of(taken: Taken) -> Answer:
     if accepted:
         status = 202 if accepted == len(items) else 207
         return Answer(status, orjson.dumps(content), {**headers, "content-type": _JSON})
-    return _none_stored([each for each in taken.outcomes if isinstance(each, Fault)], content)
+    return _none_stored(
+        [outcome for outcome in taken.outcomes if isinstance(outcome, Fault)], content
+    )
 
 
 def _single(taken: Taken, outcome: Stored | Fault, headers: Mapping[str, str]) -> Answer:
@@ -65,7 +67,7 @@ def _single(taken: Taken, outcome: Stored | Fault, headers: Mapping[str, str]) -
 
 
 def _none_stored(faults: list[Fault], content: dict[str, Any]) -> Answer:
-    statuses = {each.status for each in faults}
+    statuses = {fault.status for fault in faults}
     status = 503 if 503 in statuses else statuses.pop() if len(statuses) == 1 else 422
     detail = f"none of {len(faults)} events is stored; the first: {faults[0].detail}"
     problem = Problem(

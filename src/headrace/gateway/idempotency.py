@@ -164,7 +164,7 @@ class IdempotencyMemory:
             entry.waited_for = entry.sending
             entry.sending.fates.add_done_callback(lambda _: self._let_go(scope, entry))
         self._let_go(scope, entry)
-        if entry.sending is None and all(each is None for each in results):
+        if entry.sending is None and all(result is None for result in results):
             self._drop(scope)
         self._make_room(scope[0])
 

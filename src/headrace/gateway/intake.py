@@ -206,15 +206,15 @@ class Intake:
         self, kind: EventType, topic: str, items: Sequence[Event | Fault | Stored]
     ) -> list[Stored | Fault]:
         """Store the events among the items; what is something else stays as it is."""
-        events = [each for each in items if isinstance(each, Event)]
+        events = [item for item in items if isinstance(item, Event)]
         fates = [
-            each if isinstance(each, Stored) else self._told(each, kind, topic)
-            for each in await self._records.store(topic, events)
+            error if isinstance(error, Stored) else self._told(error, kind, topic)
+            for error in await self._records.store(topic, events)
         ]
         if len(fates) == len(items):
             return fates
         of_events = iter(fates)
-        return [next(of_events) if isinstance(each, Event) else each for each in items]
+        return [next(of_events) if isinstance(item, Event) else item for item in items]
 
     def _told(self, error: HeadraceError, kind: EventType, topic: str) -> Fault:
         if isinstance(error, TopicMissing):

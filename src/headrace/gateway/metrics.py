@@ -62,8 +62,8 @@ class GatewayMetrics:
 
     def took(self, kind: str, body_bytes: int, outcomes: Sequence[Stored | Fault]) -> None:
         """The events of a request have their fate."""
-        faults = [each for each in outcomes if isinstance(each, Fault)]
-        failed = sum(1 for each in faults if each.status == 503)
+        faults = [outcome for outcome in outcomes if isinstance(outcome, Fault)]
+        failed = sum(1 for fault in faults if fault.status == 503)
         stored, refused = len(outcomes) - len(faults), len(faults) - failed
         for result, count in (("stored", stored), ("failed", failed), ("refused", refused)):
             if count:

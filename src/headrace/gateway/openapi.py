@@ -120,7 +120,7 @@ _BODY = {
             },
         },
         **{
-            each: {"schema": _TEXT, "example": '{"lead":"ada"}\n{"lead":"bob"}\n'} for each in LINES
+            name: {"schema": _TEXT, "example": '{"lead":"ada"}\n{"lead":"bob"}\n'} for name in LINES
         },
         STRUCTURED: {"schema": _ENVELOPE, "example": _CLOUD},
         STRUCTURED_MANY: {

@@ -98,7 +98,7 @@ class _Reader:
         if self._is_plain:
             with suppress(orjson.JSONDecodeError):
                 values = list(map(orjson.loads, texts))
-                return self._plain_batch([each.strip() for each in texts], values)
+                return self._plain_batch([text.strip() for text in texts], values)
         return self.batch(texts, self.line)
 
     def elements(self, value: list[Any]) -> Batch:
@@ -229,7 +229,7 @@ def _lines(body: bytes, most: int) -> list[bytes]:
         lines = [each for each in split if each.strip()]
     else:
         # Perhaps millions: one by one, and no more than it takes to know that they are too many.
-        lines = [each[0] for each in islice(_LINE.finditer(body), most + 1)]
+        lines = [match[0] for match in islice(_LINE.finditer(body), most + 1)]
     if len(lines) > most:
         raise _too_many(most)
     return lines

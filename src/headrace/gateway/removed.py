@@ -91,6 +91,6 @@ class RemovedTenants:
     def _look(self) -> _Told:
         tenants = self._registry.tenants()
         return _Told(
-            frozenset(each.name for each in tenants if each.state is State.REMOVED),
-            {each.name: each.generation for each in tenants if each.generation},
+            frozenset(tenant.name for tenant in tenants if tenant.state is State.REMOVED),
+            {tenant.name: tenant.generation for tenant in tenants if tenant.generation},
         )

@@ -154,9 +154,9 @@ class Failure:
         Of a topic that was made again, or a log that was cut, another record has the same offset.
         """
         records = [
-            (each.error.timestamp_ms, each.error.raw_key, each.error.raw_value)
-            for each in (self, after)
-            if each.record_kept and each.error.timestamp_ms is not None
+            (failure.error.timestamp_ms, failure.error.raw_key, failure.error.raw_value)
+            for failure in (self, after)
+            if failure.record_kept and failure.error.timestamp_ms is not None
         ]
         return self.place == after.place and (len(records) < 2 or records[0] == records[1])
 

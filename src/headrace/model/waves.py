@@ -84,9 +84,9 @@ class Wave:
     @property
     def slices(self) -> Iterator[Slice]:
         """All slices, bin by bin."""
-        return (piece for each in self.bins for piece in each.slices)
+        return (piece for bin_ in self.bins for piece in bin_.slices)
 
     def only(self, wanted: Callable[[Slice], bool]) -> Wave:
         """The wave with some of its slices alone; bins left empty are dropped."""
-        bins = (replace(each, slices=tuple(filter(wanted, each.slices))) for each in self.bins)
-        return replace(self, bins=tuple(each for each in bins if each.slices))
+        bins = (replace(bin_, slices=tuple(filter(wanted, bin_.slices))) for bin_ in self.bins)
+        return replace(self, bins=tuple(bin_ for bin_ in bins if bin_.slices))

@@ -109,7 +109,7 @@ def live_stream(registry: Registry, wanted: StreamId) -> Stream:
         UnknownName: nobody added it.
         ConfigError: it was removed.
     """
-    found = next((each for each in registry.streams() if each.id == wanted), None)
+    found = next((stream for stream in registry.streams() if stream.id == wanted), None)
     if found is None:
         raise UnknownName(f"there is no stream {wanted}; 'headrace streams list' shows them")
     if found.state is State.REMOVED:
@@ -124,17 +124,19 @@ def generation_of(registry: Registry, tenant: str) -> int:
 
 def suspended(registry: Registry, failures: Collection[Failure]) -> Iterator[Stream]:
     """The streams of these failures that stand still, whatever was decided about a failure."""
-    wanted = {each.slice.lane.stream for each in failures}
-    for each in registry.streams():
-        if each.id in wanted and each.state is State.SUSPENDED:
-            yield each
+    wanted = {failure.slice.lane.stream for failure in failures}
+    for stream in registry.streams():
+        if stream.id in wanted and stream.state is State.SUSPENDED:
+            yield stream
 
 
 def next_offset(progress: Progress, failure: Failure) -> int | None:
     """Where the lane of a failure reads next; None if it has no position."""
     lane = failure.slice.lane
-    found = (each for each in progress.load_positions([lane.stream]) if each.lane == lane)
-    return next((each.next_offset for each in found), None)
+    found = (
+        position for position in progress.load_positions([lane.stream]) if position.lane == lane
+    )
+    return next((position.next_offset for position in found), None)
 
 
 def offsets(failure: Failure) -> str:

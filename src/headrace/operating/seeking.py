@@ -86,7 +86,8 @@ def planned(store: Store, log: Log, stream: StreamId, to: str | Mapping[int, int
     if not offsets or of.topic is None:
         raise ConfigError(f"stream {stream} has no partition to seek; is its topic there?")
     lanes = {
-        each.lane.partition: each.next_offset for each in store.progress.load_positions([stream])
+        position.lane.partition: position.next_offset
+        for position in store.progress.load_positions([stream])
     }
     _check_not_rerun(of.stream, of.topic)
     _check_whole(of.stream, of.topic, lanes.keys() & set(of.topic.partitions) - set(offsets))
@@ -122,19 +123,21 @@ def begun_again(store: Store, log: Log, streams: Collection[StreamId]) -> list[S
         BrokerUnavailable: nobody knows.
     """
     starts_late = {
-        each.use_case: each.starting_offsets == "latest" for each in store.registry.deployments()
+        deployment.use_case: deployment.starting_offsets == "latest"
+        for deployment in store.registry.deployments()
     }
     found = []
-    for each in store.registry.streams():
-        if each.id not in streams or each.state is not State.REMOVED:
+    for stream in store.registry.streams():
+        if stream.id not in streams or stream.state is not State.REMOVED:
             continue
         lanes = {
-            one.lane.partition: one.next_offset for one in store.progress.load_positions([each.id])
+            one.lane.partition: one.next_offset
+            for one in store.progress.load_positions([stream.id])
         }
-        of = stream_log(store.registry, log, each.id)
+        of = stream_log(store.registry, log, stream.id)
         if of.topic is not None and lanes:
-            to = of.ends if starts_late[each.id.use_case] else of.starts
-            found.append(Seek(each.id, _shifts(of, of.topic, lanes, to), of.topic.topic_id))
+            to = of.ends if starts_late[stream.id.use_case] else of.starts
+            found.append(Seek(stream.id, _shifts(of, of.topic, lanes, to), of.topic.topic_id))
     return found
 
 
@@ -168,7 +171,7 @@ def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:
 
 def _check_whole(stream: Stream, topic: TopicInfo, left: Collection[int]) -> None:
     if left and stream.topic_id not in (None, topic.topic_id):
-        numbers = ", ".join(str(each) for each in sorted(left))
+        numbers = ", ".join(str(number) for number in sorted(left))
         raise ConfigError(
             f"topic {stream.topic} was deleted and made again; seek all of its partitions, "
             f"also {numbers}"

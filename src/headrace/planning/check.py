@@ -267,8 +267,8 @@ def _split_faults(streams: dict[StreamId, StreamView], plan: Plan) -> list[Fault
     if not strict:
         return []
     bins: Counter[StreamId] = Counter()
-    for each in (each for wave in plan.waves for each in wave.bins):
-        bins.update(strict & {_stream(piece) for piece in each.slices})
+    for bin_ in (bin_ for wave in plan.waves for bin_ in wave.bins):
+        bins.update(strict & {_stream(piece) for piece in bin_.slices})
     return [Fault(FaultKind.STREAM_SPLIT, str(name)) for name in bins if bins[name] > 1]
 
 

@@ -33,8 +33,8 @@ def pack(cuts: Sequence[Cut], slots: int, limits: Limits) -> list[list[Cut]]:
     """
     # Sorting is stable and cuts come by stream, so equal ones stay in that order.
     bins = _pack(sorted(cuts, key=attrgetter("room_s"), reverse=True), slots, limits)
-    for each in bins:
-        each.sort(key=lambda piece: piece.demand.view.id)
+    for bin_ in bins:
+        bin_.sort(key=lambda piece: piece.demand.view.id)
     return bins
 
 
@@ -51,19 +51,19 @@ def fewest_bins(
     bins: list[list[Cut]] = []
     rooms: list[tuple[float, int]] = []
     over: list[Cut] = []
-    for each in cuts:
-        need_s = each.room_s - EPSILON_S
+    for cut in cuts:
+        need_s = cut.room_s - EPSILON_S
         at = bisect_left(rooms, (need_s, -1))
         if at < len(rooms):
             room_s, number = rooms.pop(at)
-            bins[number].append(each)
+            bins[number].append(cut)
         elif len(bins) < slots:
             room_s, number = budget_s, len(bins)
-            bins.append([each])
+            bins.append([cut])
         else:
-            over.append(each)
+            over.append(cut)
             continue
-        insort(rooms, (max(0.0, room_s - each.room_s), number))
+        insort(rooms, (max(0.0, room_s - cut.room_s), number))
     return bins, over
 
 
@@ -72,10 +72,10 @@ def equal_bins(cuts: Sequence[Cut], count: int) -> list[list[Cut]]:
     bins: list[list[Cut]] = [[] for _ in range(count)]
     loads = [(0.0, number) for number in range(count)]
     heapify(loads)
-    for each in cuts:
+    for cut in cuts:
         load_s, number = loads[0]
-        bins[number].append(each)
-        heapreplace(loads, (load_s + each.room_s, number))
+        bins[number].append(cut)
+        heapreplace(loads, (load_s + cut.room_s, number))
     return bins
 
 
@@ -89,7 +89,7 @@ def _pack(ordered: list[Cut], slots: int, limits: Limits) -> list[list[Cut]]:
     bins, over = fewest_bins(ordered, slots, budget_s)
     if over:
         return _squeeze(bins, over, budget_s)
-    worth = worth_opening(sum(each.room_s for each in ordered), limits)
+    worth = worth_opening(sum(cut.room_s for cut in ordered), limits)
     count = min(slots, worth, len(ordered))
     if count > len(bins):
         spread = equal_bins(ordered, count)
@@ -116,13 +116,13 @@ def _squeeze(bins: list[list[Cut]], over: list[Cut], budget_s: float) -> list[li
 
 def _fill(bins: list[list[Cut]], over: list[Cut], budget_s: float) -> None:
     """Use what room is left: first for streams that were trimmed, then for whoever is there."""
-    short = {each.demand.view.id for each in over}
+    short = {cut.demand.view.id for cut in over}
     planned: Counter[StreamId] = Counter()
-    for piece in (piece for each in bins for piece in each):
+    for piece in (piece for bin_ in bins for piece in bin_):
         planned[piece.demand.view.id] += sum(piece.records)
-    for each in bins:
-        room_s = budget_s - _length(each)
-        for piece in sorted(each, key=lambda piece: piece.demand.view.id not in short):
+    for bin_ in bins:
+        room_s = budget_s - _length(bin_)
+        for piece in sorted(bin_, key=lambda piece: piece.demand.view.id not in short):
             if room_s <= EPSILON_S:
                 break
             name = piece.demand.view.id
@@ -132,4 +132,4 @@ def _fill(bins: list[list[Cut]], over: list[Cut], budget_s: float) -> None:
 
 
 def _length(cuts: list[Cut]) -> float:
-    return sum(each.room_s for each in cuts)
+    return sum(cut.room_s for cut in cuts)

@@ -74,8 +74,8 @@ def _credits(
 ) -> tuple[Credit, ...]:
     planned_s: dict[StreamId, float] = defaultdict(float)
     for bins in packed.values():
-        for each in bins:
-            for piece in each:
+        for bin_ in bins:
+            for piece in bin_:
                 planned_s[piece.demand.view.id] += piece.seconds
     capacity_s = snapshot.free_slots * snapshot.limits.bin_budget_s
     scarce = sum(claim.wanted_s for claim in claims) > capacity_s

@@ -20,7 +20,9 @@ from headrace.planning.kinds import Kind
 
 def quick_only(snapshot: Snapshot) -> Snapshot:
     """The snapshot with its quick streams alone; as it is if none of them could use anything."""
-    quick = {each.view.id for each in find_demands(snapshot) if each.group.kind is Kind.QUICK}
+    quick = {demand.view.id for demand in find_demands(snapshot) if demand.group.kind is Kind.QUICK}
     if not quick:
         return snapshot
-    return replace(snapshot, streams=tuple(each for each in snapshot.streams if each.id in quick))
+    return replace(
+        snapshot, streams=tuple(stream for stream in snapshot.streams if stream.id in quick)
+    )

@@ -119,13 +119,13 @@ def share_slots(groups: Mapping[Group, list[Claim]], snapshot: Snapshot) -> dict
     On exit: a group without a slot has a stream with a credit that grows until it is first, or only
     such as had more than their part.
     """
-    ranks = {name: max(each.rank for each in claims) for name, claims in groups.items()}
+    ranks = {name: max(claim.rank for claim in claims) for name, claims in groups.items()}
     waited = sorted(groups, key=lambda name: (-ranks[name], name.kind, name))
     budget_s = snapshot.limits.bin_budget_s
     owed_s, most = {}, {}
     for name in waited:
-        owed_s[name] = sum(min(max(each.owed_s, 0.0), each.wanted_s) for each in groups[name])
-        wanted_s = sum(each.wanted_s for each in groups[name])
+        owed_s[name] = sum(min(max(claim.owed_s, 0.0), claim.wanted_s) for claim in groups[name])
+        wanted_s = sum(claim.wanted_s for claim in groups[name])
         most[name] = math.ceil(wanted_s / budget_s - EPSILON_S)
     due = [name for name in waited if owed_s[name] > EPSILON_S][: snapshot.free_slots]
     have = dict.fromkeys(waited, 0) | dict.fromkeys(due, 1)

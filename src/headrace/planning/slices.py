@@ -174,4 +174,4 @@ def _part(demand: Demand, total: int, worth_s: float) -> tuple[list[LaneView], l
         chosen.append(number)
         left -= min(worth, most[number])
     chosen.sort()
-    return [lanes[each] for each in chosen], level([most[each] for each in chosen], total)
+    return [lanes[number] for number in chosen], level([most[number] for number in chosen], total)

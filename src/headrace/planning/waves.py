@@ -24,7 +24,7 @@ def make_waves(packed: Mapping[Group, Sequence[Sequence[Cut]]], snapshot: Snapsh
     limits = snapshot.limits
     waves: list[Wave] = []
     for group in sorted(packed):
-        bins = sorted((_bin(each) for each in packed[group]), key=_longest_first)
+        bins = sorted((_bin(sequence) for sequence in packed[group]), key=_longest_first)
         for start in range(0, len(bins), max(1, limits.bins_per_wave)):
             together = tuple(bins[start : start + max(1, limits.bins_per_wave)])
             name = f"{snapshot.turn}-{len(waves)}"
@@ -33,8 +33,8 @@ def make_waves(packed: Mapping[Group, Sequence[Sequence[Cut]]], snapshot: Snapsh
 
 
 def _bin(cuts: Sequence[Cut]) -> Bin:
-    slices = tuple(piece for each in cuts for piece in slices_of(each))
-    return Bin(slices, sum(each.seconds for each in cuts))
+    slices = tuple(piece for cut in cuts for piece in slices_of(cut))
+    return Bin(slices, sum(cut.seconds for cut in cuts))
 
 
 def _longest_first(each: Bin) -> tuple[float, tuple[str, str, int]]:

@@ -62,7 +62,7 @@ def is_long(planned: Bin, views: Mapping[StreamId, StreamView], express_s: float
     if planned.predicted_s > express_s:
         return True
     used = {piece.lane.stream for piece in planned.slices}
-    return not all(_is_fit(views[each], express_s) for each in used)
+    return not all(_is_fit(views[stream], express_s) for stream in used)
 
 
 def with_express(
@@ -94,7 +94,7 @@ def with_express(
         return replace(snapshot, free_slots=min(snapshot.free_slots, room))
     short_s = min(limits.bin_budget_s, limits.express_s)
     short = replace(limits, bin_budget_s=short_s, fixed_times=1.0)
-    fit = tuple(each for each in snapshot.streams if _is_fit(each, short.bin_budget_s))
+    fit = tuple(stream for stream in snapshot.streams if _is_fit(stream, short.bin_budget_s))
     return replace(snapshot, streams=fit, free_slots=1, limits=short)
 
 

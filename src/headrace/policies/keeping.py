@@ -55,15 +55,15 @@ def room_for(failure: Failure, kept: Iterable[Row]) -> Room:
         kept: those that are there, the oldest first, without the one that it takes the place of.
     """
     rows = list(kept)
-    if sum(each.bytes for each in rows if each.open) + bytes_of(failure) > MOST_BYTES:
+    if sum(row.bytes for row in rows if row.open) + bytes_of(failure) > MOST_BYTES:
         failure = without_record(failure)
-    count, size, drop = len(rows) + 1, sum(each.bytes for each in rows) + bytes_of(failure), []
-    for each in rows:
+    count, size, drop = len(rows) + 1, sum(row.bytes for row in rows) + bytes_of(failure), []
+    for row in rows:
         if count <= MOST_ROWS and size <= MOST_BYTES:
             break
-        if not each.open:
-            drop.append(each.id)
-            count, size = count - 1, size - each.bytes
+        if not row.open:
+            drop.append(row.id)
+            count, size = count - 1, size - row.bytes
     return Room(tuple(drop), failure)
 
 

@@ -89,15 +89,15 @@ def share(me: str, living: Collection[Peer], holders: Mapping[StreamId, str | No
     """
     take: set[StreamId] = set()
     give: set[StreamId] = set()
-    for use_case in {each.use_case for each in holders}:
-        names = sorted(each.name for each in living if use_case in each.use_cases)
+    for use_case in {holder.use_case for holder in holders}:
+        names = sorted(peer.name for peer in living if use_case in peer.use_cases)
         if me not in names:
             continue
-        streams = sorted(each for each in holders if each.use_case == use_case)
-        mine = [each for each in streams if holders[each] == me]
+        streams = sorted(holder for holder in holders if holder.use_case == use_case)
+        mine = [stream for stream in streams if holders[stream] == me]
         place = names.index(me)
         fair = len(streams) * (place + 1) // len(names) - len(streams) * place // len(names)
-        free = [each for each in streams if holders[each] is None]
+        free = [stream for stream in streams if holders[stream] is None]
         take.update(free[: max(0, fair - len(mine))])
         give.update(mine[fair:])
     return Assignment(frozenset(take), frozenset(give))

@@ -57,5 +57,5 @@ def advance_groups(positions: HostPositions[_C], groups: Sequence[Sequence[Move]
         moved = iter(positions.advance_in(connection, list(chain(*groups))))
         answers = [[next(moved) for _ in group] for group in groups]
         partly = [compress(*each) for each in zip(groups, answers, strict=True) if not all(each[1])]
-        positions.advance_in(connection, [each.undone() for each in chain(*partly)])
-    return [all(each) for each in answers]
+        positions.advance_in(connection, [move.undone() for move in chain(*partly)])
+    return [all(answer) for answer in answers]

@@ -149,7 +149,7 @@ def _where(sink: Sink) -> str:
     effects look, such as a schema, may change meanwhile. What ``repr`` is not to show is left out.
     """
     known: tuple[Field[object], ...] = fields(sink) if is_dataclass(sink) else ()
-    shown = [each.name for each in known if each.repr]
+    shown = [column.name for column in known if column.repr]
     values = {name: getattr(sink, name) for name in shown}
     plain = [f"{name}={value!r}" for name, value in values.items() if isinstance(value, _PLAIN)]
     return f"{type(sink).__name__}({', '.join(plain)})"

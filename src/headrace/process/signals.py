@@ -81,4 +81,4 @@ def _set(stop: Callable[[], None]) -> dict[int, object]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         stop()
 
-    return {each: signal.signal(each, handler) for each in _SIGNALS}
+    return {signals: signal.signal(signals, handler) for signals in _SIGNALS}

@@ -142,7 +142,7 @@ def assembled(
         # What stays frozen is never freed, and libraries call it a leak when Python ends.
         stack.callback(gc.unfreeze)
         store = stack.enter_context(closing(open_store(connections.database_url)))
-        before = {each.use_case for each in store.registry.deployments()}
+        before = {deployment.use_case for deployment in store.registry.deployments()}
         names = begin(settings, folder, store, anew=anew, stay=stay)
         connections = with_seal_key(connections, store)
         log_of_kafka = stack.enter_context(closing(KafkaLog(connections.kafka)))

@@ -107,13 +107,13 @@ def table_of(rows: list[Row], title: str = "") -> Table:
 def line_of(rows: list[Row]) -> str:
     """All streams in one line."""
     states: dict[str, int] = {}
-    for each in rows:
-        states[each.state] = states.get(each.state, 0) + 1
+    for row in rows:
+        states[row.state] = states.get(row.state, 0) + 1
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    worst = max((each.p99_s for each in rows if each.p99_s is not None), default=None)
-    lag = sum(each.lag_records for each in rows)
-    done = sum(each.records_total for each in rows)
-    rate = sum(each.rate_per_s for each in rows)
+    worst = max((row.p99_s for row in rows if row.p99_s is not None), default=None)
+    lag = sum(row.lag_records for row in rows)
+    done = sum(row.records_total for row in rows)
+    rate = sum(row.rate_per_s for row in rows)
     if not rows:
         return "no streams yet: 'headrace tenants add NAME' adds a tenant"
     streams = "1 stream" if len(rows) == 1 else f"{len(rows)} streams"
@@ -125,7 +125,7 @@ def line_of(rows: list[Row]) -> str:
 
 def _plain(note: str) -> str:
     """A line without what a terminal might obey: it may quote what a tenant sent."""
-    return "".join(each if each.isprintable() else "?" for each in note)
+    return "".join(name if name.isprintable() else "?" for name in note)
 
 
 def _seconds(value: float | None) -> str:

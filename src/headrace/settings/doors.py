@@ -106,8 +106,8 @@ class DoorsSettings(BaseModel):
     @field_validator("proxies")
     @classmethod
     def _are_networks(cls, value: list[str]) -> list[str]:
-        for each in value:
-            ip_network(each)
+        for name in value:
+            ip_network(name)
         return value
 
     @model_validator(mode="after")

@@ -48,9 +48,9 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Se
         settings = Settings.model_validate(data)
     except ValidationError as exc:
         faults = [
-            f"{path}, line {_line(node, each['loc'])}: "
-            f"{'.'.join(str(part) for part in each['loc'])}: {_meaning(each)}"
-            for each in exc.errors()
+            f"{path}, line {_line(node, error['loc'])}: "
+            f"{'.'.join(str(part) for part in error['loc'])}: {_meaning(error)}"
+            for error in exc.errors()
         ]
         raise ConfigError("\n".join(faults)) from exc
     return settings.within(path.resolve().parent)

@@ -113,7 +113,7 @@ class BinRun:
                     # under an identity of its own, would then stand beside that of the whole.
                     handled = replace(handled, output=None, rows=0)
                 portion = cut_to(portion, handled.rows, handled.error, blamed)
-        nothing_reached = portion.reached == tuple(each.from_offset for each in portion.slices)
+        nothing_reached = portion.reached == tuple(piece.from_offset for piece in portion.slices)
         if nothing_reached:
             self.tally.stop(portion, portion.error)
             return portion, None
@@ -151,10 +151,12 @@ class BinRun:
     ) -> SliceError | None:
         """Keep dead letters; returns why they could not be kept."""
         found = [DeadLetter(slice_of(portion, row), error) for row, error in aside]
-        letters = [each for each in found if (each.slice, each.error.offset) not in self._kept]
+        letters = [
+            letter for letter in found if (letter.slice, letter.error.offset) not in self._kept
+        ]
         # Others wait in a shared bin; only a recorded wave has to come through as it is.
         in_haste = self.care.shared and not self.use_case.intends
-        if in_haste and not all(self.dead_letters.ready(each.slice.topic) for each in letters):
+        if in_haste and not all(self.dead_letters.ready(letter.slice.topic) for letter in letters):
             return error_of(HandlerSlow(f"{portion.planned[0]}: {_FIRST_LETTER}"))
         try:
             if letters:
@@ -164,7 +166,7 @@ class BinRun:
         for letter in letters:
             self.tally.set_aside(letter)
         # A portion that is narrowed later is handled again, and the same records found bad.
-        self._kept |= {(each.slice, each.error.offset) for each in letters}
+        self._kept |= {(letter.slice, letter.error.offset) for letter in letters}
         return None
 
     def _can_narrow(self, portion: Portion, written: Written) -> bool:
@@ -219,9 +221,9 @@ class BinRun:
             return self.writer.write(effects)
         except Exception as error:
             passes = isinstance(error, Temporary)
-            if len(effects) > 1 and not passes and all(each.may_repeat for each in effects):
+            if len(effects) > 1 and not passes and all(effect.may_repeat for effect in effects):
                 # It is the trouble of one of them; the others may well be written.
-                return [self._write([each])[0] for each in effects]
+                return [self._write([effect])[0] for effect in effects]
             return [Written(error=error_of(error))] * len(effects)
 
 

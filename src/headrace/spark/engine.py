@@ -181,7 +181,7 @@ class SparkEngine:
 
     def modules(self) -> frozenset[str]:
         """Modules of what waves in flight run, and waves to come may run."""
-        return frozenset(each.use_case.module for each in self._asked_for())
+        return frozenset(deployed.use_case.module for deployed in self._asked_for())
 
     def start(self, wave: Wave) -> None:
         """Run a wave; it comes back from ``finished``, whatever happens to it."""
@@ -286,14 +286,14 @@ class SparkEngine:
             self._warming.append(self._threads.submit(lambda: self._warm_up(known)))
         self._known = known
         # Asked once: one that ends between two looks would be in neither list.
-        done = {each for each in self._warming if each.done()}
-        self._warming = [each for each in self._warming if each not in done]
-        self._warm = min(known, max([self._warm, *(each.result() for each in done)]))
+        done = {future for future in self._warming if future.done()}
+        self._warming = [future for future in self._warming if future not in done]
+        self._warm = min(known, max([self._warm, *(future.result() for future in done)]))
         return self._warm
 
     def _needed(self) -> frozenset[str]:
         """Code that tasks may still ask for."""
-        return frozenset(each.work.digest for each in self._asked_for())
+        return frozenset(deployed.work.digest for deployed in self._asked_for())
 
     def _asked_for(self) -> list[_Deployed]:
         """What waves to come may run, and what those in flight run."""
@@ -304,7 +304,7 @@ class SparkEngine:
 
     def _warm_up(self, slots: int) -> int:
         # A copy: this is not the thread that takes use cases.
-        works = [each.work for each in list(self._deployed.values()) if each.work.code]
+        works = [deployed.work for deployed in list(self._deployed.values()) if deployed.work.code]
         # One that has to see the shared folder first: then that is told before a bin meets it.
         works.sort(key=lambda work: work.sentinel is None)
         try:
@@ -333,7 +333,7 @@ class SparkEngine:
         error: SliceError | None = None
         try:
             receipts = tuple(self._job(wave, deployed, group, needed))
-            if group in self._cancelled and any(each.error for each in receipts):
+            if group in self._cancelled and any(receipt.error for receipt in receipts):
                 # What a handler in the driver made of its jobs being cancelled is not its fault.
                 receipts, error = (), error_of(TaskLost(f"wave {wave.id} was cancelled"))
         except BaseException as exc:  # a DataFrame handler may raise anything in this thread
@@ -372,15 +372,15 @@ class SparkEngine:
         while True:
             receipts: list[Receipt] = self._context.runJob(tasks, iter, left)
             refused = {
-                each.slice: each.error.message
-                for each in receipts
-                if each.error is not None and each.error.code == FolderNotShared.__name__
+                receipt.slice: receipt.error.message
+                for receipt in receipts
+                if receipt.error is not None and receipt.error.code == FolderNotShared.__name__
             }
             if not refused or time.monotonic() > end_s or group in self._cancelled:
                 return done + receipts
             for error in sorted(set(refused.values())):
                 log.warning("bins go to another executor", **of_wave(wave), error=error)
-            done += [each for each in receipts if each.slice not in refused]
+            done += [receipt for receipt in receipts if receipt.slice not in refused]
             left = [index for index in left if refused.keys() & set(wave.bins[index].slices)]
 
     def _await_gone(self, wave: Wave, group: str) -> None:
@@ -393,7 +393,7 @@ class SparkEngine:
         """
         deadline_s = time.monotonic() + _GONE_S
         with suppress(Py4JError, OSError):  # Spark itself may be gone
-            while any(each.numActiveTasks for each in stages_of(self._context, group)):
+            while any(info.numActiveTasks for info in stages_of(self._context, group)):
                 if time.monotonic() > deadline_s:
                     log.warning("tasks do not end", **of_wave(wave), seconds=_GONE_S)
                     break
@@ -428,7 +428,7 @@ def _translated(error: BaseException, wave: Wave) -> HeadraceError:
         return CodeNotLoaded(not_installed(module[1], "on an executor"))
     if _WORKER_DIED in text:
         return WorkerKilled(f"Python workers died again and again in wave {wave.id}")
-    told = next((each for each in text.splitlines() if "Error" in each or "Exception" in each), "")
+    told = next((line for line in text.splitlines() if "Error" in line or "Exception" in line), "")
     lost = TaskLost(f"the Spark job of wave {wave.id} failed: {told or type(error).__name__}")
     lost.__cause__ = error
     return lost

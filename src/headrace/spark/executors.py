@@ -63,8 +63,8 @@ def resize_executors(session: SparkSession, slots: int) -> int:
         "fewer slots are needed", jvm.scala.Option.empty()
     )
     return sum(
-        context.schedulerBackend().decommissionExecutor(each, why, False, False)
-        for each in active[wanted:]
+        context.schedulerBackend().decommissionExecutor(name, why, False, False)
+        for name in active[wanted:]
     )
 
 
@@ -73,4 +73,4 @@ def _active_ids(context: Any) -> list[str]:
     found = context.getExecutorIds()
     ids = [found.apply(index) for index in range(found.size())]
     backend = context.schedulerBackend()
-    return sorted((each for each in ids if backend.isExecutorActive(each)), key=int)
+    return sorted((id_ for id_ in ids if backend.isExecutorActive(id_)), key=int)

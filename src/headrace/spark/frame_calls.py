@@ -75,30 +75,30 @@ class FrameCalls:
     def handle(self, wave: Wave, frame: Frame, receipts: Sequence[Receipt]) -> list[Receipt]:
         """Take what was read all the way; what became of each slice, in the same order."""
         claimed = self._claim(receipts)
-        usable = [each for each in claimed if _usable(each)]
-        frame = frame.without([each.slice for each in claimed if each.superseded])
-        error = self._call(frame, only(wave, [each.slice for each in usable]))
+        usable = [receipt for receipt in claimed if _usable(receipt)]
+        frame = frame.without([receipt.slice for receipt in claimed if receipt.superseded])
+        error = self._call(frame, only(wave, [receipt.slice for receipt in usable]))
         if error is None:
             return claimed
-        streams = sorted({each.slice.lane.stream for each in usable})
+        streams = sorted({receipt.slice.lane.stream for receipt in usable})
         if error.temporary or self.use_case.claims or len(streams) == 1:
-            return [_failed(each, error) if _usable(each) else each for each in claimed]
+            return [_failed(receipt, error) if _usable(receipt) else receipt for receipt in claimed]
         culprits = {
             stream: failure
             for stream in streams
             if (failure := self._alone(wave, frame, claimed, stream))
         }
         return [
-            _failed(each, culprits[each.slice.lane.stream])
-            if _usable(each) and each.slice.lane.stream in culprits
-            else each
-            for each in claimed
+            _failed(receipt, culprits[receipt.slice.lane.stream])
+            if _usable(receipt) and receipt.slice.lane.stream in culprits
+            else receipt
+            for receipt in claimed
         ]
 
     def _alone(
         self, wave: Wave, frame: Frame, receipts: Sequence[Receipt], stream: StreamId
     ) -> SliceError | None:
-        mine = [each.slice for each in receipts if each.slice.lane.stream == stream]
+        mine = [receipt.slice for receipt in receipts if receipt.slice.lane.stream == stream]
         part = replace(only(wave, mine), id=f"{wave.id}.{stream.tenant}")
         return self._call(frame.of(stream.tenant), part)
 
@@ -107,8 +107,10 @@ class FrameCalls:
         if not self.use_case.claims:
             return list(receipts)
         moves = [
-            Move(each.slice.lane, each.slice.from_offset, each.reached, each.slice.epoch)
-            for each in receipts
+            Move(
+                receipt.slice.lane, receipt.slice.from_offset, receipt.reached, receipt.slice.epoch
+            )
+            for receipt in receipts
         ]
         moved = self.positions().advance(moves)
         return [
@@ -132,7 +134,7 @@ def with_share(
     handled: Sequence[Receipt], given: Sequence[Receipt], handler_s: float
 ) -> list[Receipt]:
     """The handler's seconds are spread by what it was given, done or not."""
-    total = sum(1 + each.records for each in given) or 1
+    total = sum(1 + receipt.records for receipt in given) or 1
     return [
         replace(each, seconds=each.seconds + handler_s * (1 + before.records) / total)
         for each, before in zip(handled, given, strict=True)

@@ -56,7 +56,9 @@ _SPARK_TYPES = {pa.timestamp("ms", tz="UTC"): pa.timestamp("us", tz="UTC")}
 #: the farthest time from 1970, in milliseconds, that Spark can hold; a sender may write any
 _FARTHEST_MS = (2**63 - 1) // 1000
 #: Receipt rows have no record in them, so every column may be null on the way.
-_WIRE = pa.schema([pa.field(each.name, _SPARK_TYPES.get(each.type, each.type)) for each in _SCHEMA])
+_WIRE = pa.schema(
+    [pa.field(column.name, _SPARK_TYPES.get(column.type, column.type)) for column in _SCHEMA]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,9 @@ class ReadBin:
         try:
             event_time = self.work.load().event_time if self.work.code else None
         except CodeNotLoaded as error:
-            for each in planned.slices:
+            for piece in planned.slices:
                 told = error_of(error)
-                yield _receipt_row(Receipt(each, each.from_offset, committed=False, error=told))
+                yield _receipt_row(Receipt(piece, piece.from_offset, committed=False, error=told))
             return
         reader: SliceReader = kept(self.work).reader
         for records, receipt in read(reader, planned.slices, BATCH_RECORDS, event_time):
@@ -106,7 +108,7 @@ def _within_reach(records: pa.Table) -> pa.Table:
 
 
 def _receipt_row(receipt: Receipt) -> pa.RecordBatch:
-    empty = [pa.nulls(1, each.type) for each in _WIRE][:-1]
+    empty = [pa.nulls(1, column.type) for column in _WIRE][:-1]
     return pa.RecordBatch.from_arrays(
         [*empty, pa.array([pickle.dumps(receipt)], pa.binary())], schema=_WIRE
     )
@@ -185,8 +187,8 @@ class SparkFrame:
     def without(self, slices: Sequence[Slice]) -> SparkFrame:
         """The same but for the records of some slices."""
         records = self.given
-        for each in slices:
-            tenant, partition = each.lane.tenant, each.lane.partition
+        for piece in slices:
+            tenant, partition = piece.lane.tenant, piece.lane.partition
             records = records.where(
                 ~((sf.col(_TENANT) == tenant) & (sf.col("partition") == partition))
             )

@@ -69,19 +69,19 @@ def whole_or_nothing(portions: Iterable[Portion]) -> Iterator[Portion]:
     For a recorded wave: what was read this time and what a replay reads may differ, and two
     effects of different ranges would not replace each other.
     """
-    for each in portions:
-        if each.error is None:
-            yield each
+    for portion in portions:
+        if portion.error is None:
+            yield portion
         else:
-            starts = tuple(piece.from_offset for piece in each.slices)
-            yield replace(each, reached=starts, records=each.records.slice(0, 0))
+            starts = tuple(piece.from_offset for piece in portion.slices)
+            yield replace(portion, reached=starts, records=portion.records.slice(0, 0))
 
 
 def by_stream(batches: Iterable[SliceBatch], slices: Iterable[Slice]) -> Iterator[Portion]:
     """One portion for each stream, once all of its slices are read."""
     waiting: dict[StreamId, int] = {}
-    for each in slices:
-        waiting[each.lane.stream] = waiting.get(each.lane.stream, 0) + 1
+    for piece in slices:
+        waiting[piece.lane.stream] = waiting.get(piece.lane.stream, 0) + 1
     read: dict[StreamId, list[Portion]] = {}
     for portion in by_slice(batches):
         stream = portion.planned[0].lane.stream
@@ -99,22 +99,24 @@ def merge(portions: list[Portion]) -> Portion:
     always taken whole, so every portion makes progress.
     """
     portions = sorted(portions, key=lambda each: each.planned[0].lane.partition)
-    planned = tuple(each.planned[0] for each in portions)
-    broken = next((each for each in portions if each.error), None)
+    planned = tuple(portion.planned[0] for portion in portions)
+    broken = next((portion for portion in portions if portion.error), None)
     if broken is not None:
         # One lane of the stream is missing here, so the order of the others cannot be kept.
-        starts = tuple(each.from_offset for each in planned)
+        starts = tuple(piece.from_offset for piece in planned)
         nothing = portions[0].records.slice(0, 0)
         return Portion(planned, planned, starts, nothing, broken.error, broken.planned[0])
-    table = pa.concat_tables([_keyed(each.records) for each in portions]).sort_by(_MERGE_ORDER)
+    table = pa.concat_tables([_keyed(portion.records) for portion in portions]).sort_by(
+        _MERGE_ORDER
+    )
     cut = _rows_before_horizon(table, portions)
     taken = table.slice(0, cut).drop_columns([_MERGE_KEY])
     left = set(table.slice(cut)["partition"].to_pylist())
     reached = tuple(
-        _reached_in(taken, each.planned[0])
-        if each.planned[0].lane.partition in left
-        else each.reached[0]
-        for each in portions
+        _reached_in(taken, portion.planned[0])
+        if portion.planned[0].lane.partition in left
+        else portion.reached[0]
+        for portion in portions
     )
     return Portion(planned, planned, reached, taken)
 
@@ -139,10 +141,10 @@ def _rows_before_horizon(table: pa.Table, portions: list[Portion]) -> int:
 
     None, if such a lane has no record here, only gaps: how old its next one is, nobody knows.
     """
-    goes_on = {each.planned[0].lane.partition for each in portions if each.planned[0].more}
+    goes_on = {portion.planned[0].lane.partition for portion in portions if portion.planned[0].more}
     lanes_by_row = enumerate(table["partition"].to_pylist())
     last_row = {partition: row for row, partition in lanes_by_row if partition in goes_on}
-    return min((last_row.get(each, -1) + 1 for each in goes_on), default=table.num_rows)
+    return min((last_row.get(number, -1) + 1 for number in goes_on), default=table.num_rows)
 
 
 def _reached_in(taken: pa.Table, planned: Slice) -> int:
@@ -155,7 +157,7 @@ def _reached_in(taken: pa.Table, planned: Slice) -> int:
 def slice_of(portion: Portion, row: int) -> Slice:
     """The planned slice that a record is of; a merged portion has one for each partition."""
     partition = portion.records["partition"][row].as_py()
-    return next(each for each in portion.planned if each.lane.partition == partition)
+    return next(piece for piece in portion.planned if piece.lane.partition == partition)
 
 
 def cut_to(

@@ -139,7 +139,7 @@ def on_this_machine(master: str) -> bool:
     if master.startswith("local"):
         return True
     scheme, _, hosts = master.partition("://")
-    return scheme == "spark" and all(_LOOPBACK.fullmatch(each) for each in hosts.split(","))
+    return scheme == "spark" and all(_LOOPBACK.fullmatch(part) for part in hosts.split(","))
 
 
 def elastic_options(least: int, most: int) -> dict[str, str]:

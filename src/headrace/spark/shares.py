@@ -34,7 +34,7 @@ def fractions_of(portion: Portion) -> list[float]:
     if count == 1 or not whole:
         return [1 / count] * count
     lanes = portion.records["partition"].to_numpy()
-    return [np.count_nonzero(lanes == each.lane.partition) / whole for each in portion.planned]
+    return [np.count_nonzero(lanes == piece.lane.partition) / whole for piece in portion.planned]
 
 
 def spread(whole: int, weights: Sequence[int]) -> list[int]:

@@ -33,7 +33,7 @@ def code_of(use_case: UseCase) -> bytes:
 
 def differs_in_terms_alone(use_case: UseCase, last: UseCase) -> bool:
     """Whether nothing but guarantee and order are other; what is the user's is not looked into."""
-    same = [each.name for each in fields(UseCase) if each.name not in ("guarantee", "order")]
+    same = [field.name for field in fields(UseCase) if field.name not in ("guarantee", "order")]
     return all(getattr(use_case, name) is getattr(last, name) for name in same)
 
 

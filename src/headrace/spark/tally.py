@@ -80,7 +80,7 @@ class Tally:
         """
         self._traced = traced
         self._event_time = event_time
-        self._lines = {each: _Line(each.from_offset, each.from_offset) for each in slices}
+        self._lines = {piece: _Line(piece.from_offset, piece.from_offset) for piece in slices}
         self._started_s = started_s
         self._own_s = 0.0
 
@@ -191,8 +191,8 @@ def _owned(portion: Portion, output_bytes: int) -> Iterable[_Own]:
     if len(portion.planned) == 1:
         return (_Own(whole, whole.nbytes, output_bytes),)
     tables = tables_of(portion)
-    bytes_ = spread(whole.nbytes, [each.nbytes for each in tables])
-    output = spread(output_bytes, [each.num_rows for each in tables])
+    bytes_ = spread(whole.nbytes, [table.nbytes for table in tables])
+    output = spread(output_bytes, [table.num_rows for table in tables])
     return map(_Own, tables, bytes_, output)
 
 
@@ -214,7 +214,7 @@ def sample_s(records: pa.Table, most: int, event_time: EventTime | None = None) 
         chosen = pa.array([index * (rows - 1) // (most - 1) for index in range(most)])
         records = (records if event_time else records.select(["timestamp"])).take(chosen)
     stamps: list[int] = pc.cast(records["timestamp"], pa.int64()).to_pylist()  # type: ignore[assignment]
-    by_kafka = [each / 1000 for each in stamps]
+    by_kafka = [stamp / 1000 for stamp in stamps]
     if event_time is None or not rows:
         return by_kafka
     told = _told_s(event_time, records)
@@ -224,8 +224,10 @@ def sample_s(records: pa.Table, most: int, event_time: EventTime | None = None) 
 def _told_s(event_time: EventTime, records: pa.Table) -> Sequence[float | None]:
     """What the use case says; nothing where it fails, for a figure is not worth a slice."""
     try:
-        told = [None if each is None else float(each) for each in event_time(records)]
-        if len(told) == records.num_rows and all(each is None or isfinite(each) for each in told):
+        told = [None if seconds is None else float(seconds) for seconds in event_time(records)]
+        if len(told) == records.num_rows and all(
+            seconds is None or isfinite(seconds) for seconds in told
+        ):
             return told
         why = f"{len(told)} times for {records.num_rows} records, or one that is not finite"
     except Exception as error:

@@ -157,7 +157,7 @@ def run_bin(
         writer = _sink(use_case).open(site)
     except HeadraceError as error:
         return _nothing_done(planned, started, error)
-    shared = len({each.lane.stream for each in planned.slices}) > 1
+    shared = len({piece.lane.stream for piece in planned.slices}) > 1
     run = BinRun(
         use_case=use_case,
         options=dict(work.options),
@@ -225,12 +225,12 @@ def _groups(portions: Iterator[Portion], tally: Tally) -> Iterator[list[Portion]
     lanes: set[Slice] = set()
     records = bytes_ = 0
     for portion in portions:
-        if any(tally.stopped(each) for each in portion.planned):
+        if any(tally.stopped(piece) for piece in portion.planned):
             continue
         if not lanes.isdisjoint(portion.planned):
             yield group
             group, lanes, records, bytes_ = [], set(), 0, 0
-            if any(tally.stopped(each) for each in portion.planned):
+            if any(tally.stopped(piece) for piece in portion.planned):
                 continue
         if not group:
             opened = time.monotonic()

@@ -51,7 +51,8 @@ _Headers = tuple[tuple[str, bytes | None], ...]
 #: what may be large, and what a list shows instead
 _LARGE = {"raw_key": null(), "raw_value": null(), "traceback": literal("")}
 _WITHOUT_RECORDS = [
-    _LARGE[each.name].label(each.name) if each.name in _LARGE else each for each in failures.c
+    _LARGE[column.name].label(column.name) if column.name in _LARGE else column
+    for column in failures.c
 ]
 
 

@@ -86,7 +86,9 @@ def _believed(
     written = {piece.begin for piece in wave.slices}
     for part in parts:
         left = part.only(lambda piece: piece.begin in written)
-        if left.bins and all(due.get(each.begin, each.epoch) == each.epoch for each in left.slices):
+        if left.bins and all(
+            due.get(piece.begin, piece.epoch) == piece.epoch for piece in left.slices
+        ):
             yield left
 
 
@@ -180,8 +182,8 @@ def from_json(text: str) -> Wave:
     """The wave that ``to_json`` wrote, equal to it; only of one without bins no terms are kept."""
     kept = json.loads(text)
     # What an earlier version wrote down has no terms.
-    terms = next((_terms(each) for each in kept["bins"] if "terms" in each), None)
-    kept["bins"] = tuple(_bin(each) for each in kept["bins"])
+    terms = next((_terms(bin_) for bin_ in kept["bins"] if "terms" in bin_), None)
+    kept["bins"] = tuple(_bin(bin_) for bin_ in kept["bins"])
     return Wave(**kept, terms=terms)
 
 
@@ -197,6 +199,6 @@ def _terms(of_bin: dict[str, Any]) -> Terms:
 
 
 def _bin(kept: dict[str, Any]) -> Bin:
-    slices = (Slice(**{**each, "lane": LaneId(*each["lane"])}) for each in kept["slices"])
+    slices = (Slice(**{**piece, "lane": LaneId(*piece["lane"])}) for piece in kept["slices"])
     # What an earlier version wrote down has no fence.
     return Bin(tuple(slices), kept["predicted_s"], kept.get("fence", ""))

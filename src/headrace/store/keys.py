@@ -21,7 +21,7 @@ from headrace.model.streams import State
 from headrace.store.database import Database
 from headrace.store.schema import keys, tenants
 
-_COLUMNS = [each.name for each in fields(Key)]
+_COLUMNS = [field.name for field in fields(Key)]
 
 
 class SqlKeys:

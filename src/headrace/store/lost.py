@@ -32,16 +32,16 @@ def skip(
     topic_id: str,
 ) -> int | None:
     """Move lanes behind what is lost; the new epoch, or None if they are not where they were."""
-    assert all(each.lane.stream == stream for each in moves), "the lanes are the stream's"
+    assert all(move.lane.stream == stream for move in moves), "the lanes are the stream's"
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED or not _as_thought(connection, stream, row.epoch, moves):
         return None
     epoch = streams.turn_to(connection, row, stream, topic_id)
     ours = of(positions, stream)
-    for each in moves:
-        lane = ours & (positions.c.partition == each.lane.partition)
-        connection.execute(update(positions).where(lane).values(next_offset=each.to_offset))
-    stops.release(connection, stream, {each.lane.partition for each in moves})
+    for move in moves:
+        lane = ours & (positions.c.partition == move.lane.partition)
+        connection.execute(update(positions).where(lane).values(next_offset=move.to_offset))
+    stops.release(connection, stream, {move.lane.partition for move in moves})
     for note in notes:
         failures.note(connection, note)
     return epoch
@@ -55,5 +55,5 @@ def _as_thought(
     in_order = asked.order_by(positions.c.partition).with_for_update()
     at = {row.partition: row.next_offset for row in connection.execute(in_order)}
     return all(
-        each.epoch == epoch and at.get(each.lane.partition) == each.from_offset for each in moves
+        move.epoch == epoch and at.get(move.lane.partition) == move.from_offset for move in moves
     )

@@ -32,7 +32,7 @@ _FORM = b"\x02"
 _READ = (b"\x01", _FORM)
 #: the quickest; the best takes four times as long for a fifth less
 _LEVEL = 1
-_PLAIN = tuple(each.name for each in fields(Report) if each.name not in ("streams", "waves"))
+_PLAIN = tuple(field.name for field in fields(Report) if field.name not in ("streams", "waves"))
 
 
 class Packer:
@@ -49,8 +49,8 @@ class Packer:
     def packed(self, report: Report) -> bytes:
         """The bytes of a report."""
         kept: dict[Hashable, tuple[object, orjson.Fragment]] = {}
-        streams = [self._text(each.stream, each, kept) for each in report.streams]
-        waves = [self._text(each.wave, each, kept) for each in report.waves]
+        streams = [self._text(stream.stream, stream, kept) for stream in report.streams]
+        waves = [self._text(wave.wave, wave, kept) for wave in report.waves]
         self._told = kept
         told = {name: getattr(report, name) for name in _PLAIN}
         text = orjson.dumps({**told, "streams": streams, "waves": waves})
@@ -104,9 +104,9 @@ def _report(told: dict[str, Any]) -> Report:
     return Report(
         **{
             **told,
-            "streams": tuple(_stream(each) for each in told["streams"]),
-            "use_cases": tuple(_use_case(each) for each in told["use_cases"]),
-            "waves": tuple(_wave(each) for each in told["waves"]),
+            "streams": tuple(_stream(stream) for stream in told["streams"]),
+            "use_cases": tuple(_use_case(use_case) for use_case in told["use_cases"]),
+            "waves": tuple(_wave(wave) for wave in told["waves"]),
         }
     )
 
@@ -114,7 +114,7 @@ def _report(told: dict[str, Any]) -> Report:
 def _stream(told: dict[str, Any]) -> StreamFigures:
     told["stream"] = StreamId(*told["stream"])
     told["delay"] = Spread(**told["delay"])
-    told["lanes"] = tuple(LaneFigures(**each) for each in told["lanes"])
+    told["lanes"] = tuple(LaneFigures(**lane) for lane in told["lanes"])
     return StreamFigures(**told)
 
 
@@ -124,7 +124,7 @@ def _use_case(told: dict[str, Any]) -> UseCaseFigures:
 
 
 def _wave(told: dict[str, Any]) -> WaveFigures:
-    return WaveFigures(**{**told, "bins": tuple(_bin(each) for each in told["bins"])})
+    return WaveFigures(**{**told, "bins": tuple(_bin(bin_) for bin_ in told["bins"])})
 
 
 def _bin(told: dict[str, Any]) -> BinFigures:

@@ -30,8 +30,8 @@ class SqlFailures:
     def note(self, notes: Sequence[Failure]) -> None:
         """Keep failures that are over and stop nothing."""
         with self._database.write() as connection:
-            for each in notes:
-                failures.note(connection, each)
+            for failure in notes:
+                failures.note(connection, failure)
 
     def every(
         self,

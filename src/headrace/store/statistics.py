@@ -61,8 +61,8 @@ class SqlStatistics:
         asked = select(report_rows.c.report).order_by(report_rows.c.driver)
         with self._database.read() as connection:
             rows = connection.scalars(asked).all()
-        told = (unpacked(each) for each in rows)
-        return [each for each in told if each is not None]
+        told = (unpacked(row) for row in rows)
+        return [report for report in told if report is not None]
 
     def forget(self, driver: str) -> None:
         """Drop the report of a driver that has left."""
@@ -84,7 +84,7 @@ class SqlStatistics:
         )
         asked = [within]
         if streams is not None:
-            asked = [within.where(each) for each in matching(point_rows, streams)]
+            asked = [within.where(element) for element in matching(point_rows, streams)]
         with self._database.read() as connection:
             rows = [row for each in asked for row in connection.execute(each)]
         return shortest(_point(row) for row in rows)
@@ -132,8 +132,8 @@ def _merge(connection: Connection, streams: Sequence[StreamId], old: ColumnEleme
         fresh = [_point(row) for row in connection.execute(taken)]
         if not fresh:
             continue
-        since_s = began_s(min(each.from_s for each in fresh), OLD_SPAN_S)
-        until_s = max(each.from_s for each in fresh)
+        since_s = began_s(min(point.from_s for point in fresh), OLD_SPAN_S)
+        until_s = max(point.from_s for point in fresh)
         within = point_rows.c.from_s.between(since_s, until_s)
         there = select(point_rows).where(ours, within, point_rows.c.span_s >= OLD_SPAN_S)
         found += [*fresh, *(_point(row) for row in connection.execute(there))]
@@ -142,7 +142,7 @@ def _merge(connection: Connection, streams: Sequence[StreamId], old: ColumnEleme
 
 def _keep(connection: Connection, told: Collection[Point]) -> None:
     in_order = sorted(told, key=lambda each: (each.stream, each.span_s, each.from_s))
-    _put(connection, point_rows, [_row(each) for each in in_order])
+    _put(connection, point_rows, [_row(point) for point in in_order])
 
 
 def _put(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
@@ -151,7 +151,9 @@ def _put(connection: Connection, table: Table, rows: Sequence[Mapping[str, objec
         return
     to = postgresql if connection.dialect.name == "postgresql" else sqlite
     adding = to.insert(table)
-    values = {each.name: adding.excluded[each.name] for each in table.c if not each.primary_key}
+    values = {
+        column.name: adding.excluded[column.name] for column in table.c if not column.primary_key
+    }
     keys = list(table.primary_key)
     connection.execute(adding.on_conflict_do_update(index_elements=keys, set_=values), rows)
 

@@ -205,7 +205,7 @@ def check_known(connection: Connection, wanted: Collection[StreamId]) -> None:
 def one_line(reason: str) -> str:
     """A reason as people are shown it: one line that every database takes."""
     line = " ".join(reason.split())
-    printable = "".join(each if each.isprintable() else "?" for each in line)
+    printable = "".join(name if name.isprintable() else "?" for name in line)
     if len(printable) > _REASON_CHARACTERS:
         return printable[: _REASON_CHARACTERS - 1] + "…"
     return printable
@@ -213,6 +213,6 @@ def one_line(reason: str) -> str:
 
 def _refuse(missing: Collection[StreamId]) -> None:
     if missing:
-        names = ", ".join(str(each) for each in sorted(missing)[:3])
+        names = ", ".join(str(stream) for stream in sorted(missing)[:3])
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise UnknownName(f"there is no stream {names}{more}; 'headrace streams list' shows them")

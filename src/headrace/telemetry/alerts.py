@@ -90,7 +90,9 @@ def watch(
     seen = {name: _looked(each, known.get(name)) for name, each in told.items()}
     found = [
         *_lost(reports, now_s, removed),
-        *_quarantined(each for each in failures_open if each.slice.lane.stream not in removed),
+        *_quarantined(
+            failure for failure in failures_open if failure.slice.lane.stream not in removed
+        ),
         *(late for name, (_, each) in told.items() for late in _late(each, seen[name], target_s)),
     ]
     found.sort(key=_place)
@@ -143,8 +145,8 @@ def _late(each: StreamFigures, seen: _Seen, target_s: float) -> Iterator[Alert]:
 
 def _quarantined(failures: Iterable[Failure]) -> Iterator[Alert]:
     by_stream: dict[StreamId, list[Failure]] = defaultdict(list)
-    for each in failures:
-        by_stream[each.slice.lane.stream].append(each)
+    for failure in failures:
+        by_stream[failure.slice.lane.stream].append(failure)
     for name, found in by_stream.items():
         first = min(found, key=lambda each: each.at_s)
         lanes = "1 lane stands" if len(found) == 1 else f"{len(found)} lanes stand"
@@ -159,14 +161,14 @@ def _quarantined(failures: Iterable[Failure]) -> Iterator[Alert]:
 def _lost(
     reports: Collection[Report], now_s: float, removed: Container[StreamId]
 ) -> Iterator[Alert]:
-    for each in reports:
-        if is_lost(each, reports, now_s, removed):
+    for report in reports:
+        if is_lost(report, reports, now_s, removed):
             text = (
-                f"driver {each.driver} is silent since {now_s - each.at_s:.0f} s and holds "
-                f"{len(each.streams)} streams; start it, or another driver, on this store"
+                f"driver {report.driver} is silent since {now_s - report.at_s:.0f} s and holds "
+                f"{len(report.streams)} streams; start it, or another driver, on this store"
             )
             kind, severity = AlertKind.DRIVER_LOST, Severity.CRITICAL
-            yield Alert(kind, severity, None, None, each.driver, each.at_s, text)
+            yield Alert(kind, severity, None, None, report.driver, report.at_s, text)
 
 
 _SEVERITIES: Sequence[Severity] = (Severity.CRITICAL, Severity.WARNING)

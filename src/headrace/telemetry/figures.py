@@ -46,11 +46,11 @@ class Minute(NamedTuple):
             stream=self.stream,
             from_s=self.from_s,
             span_s=FRESH_SPAN_S,
-            lag_records=max(each.lag_records for each in self.windows),
-            lag_s=max(each.lag_s for each in self.windows),
-            records_in=sum(each.records_in for each in self.windows),
-            records_out=sum(each.records_out for each in self.windows),
-            task_s=sum(each.task_s for each in self.windows),
+            lag_records=max(window.lag_records for window in self.windows),
+            lag_s=max(window.lag_s for window in self.windows),
+            records_in=sum(window.records_in for window in self.windows),
+            records_out=sum(window.records_out for window in self.windows),
+            task_s=sum(window.task_s for window in self.windows),
             delay=spread_of(sketch),
             sketch=packed(sketch),
         )
@@ -102,7 +102,7 @@ class BoardFigures:
         """Every stream held, in no order, as of now; called every second or two."""
         everyone = self.reporter.all
         everyone.window(now_s)  # from the first look on there is something to count
-        task_s = sum(each.task_s for each in everyone.recent(now_s))
+        task_s = sum(window.task_s for window in everyone.recent(now_s))
         now = _Now(now_s, steady_s, task_s, everyone.span_s(now_s))
         tracks, streams = self._tracks, self.board.streams
         for name in [name for name in tracks if name not in streams]:
@@ -113,7 +113,7 @@ class BoardFigures:
             del self._due[name]
             if name in streams:
                 self._describe(tracks[name], streams[name], now)
-        return tuple(each.figures for each in tracks.values())
+        return tuple(track.figures for track in tracks.values())
 
     def minutes(self, from_s: float) -> list[Minute]:
         """What happened in the minute that began then, of streams with anything to say."""
@@ -121,9 +121,9 @@ class BoardFigures:
         found = []
         for name, meter in self.reporter.meters.items():
             windows = [
-                each
-                for each in meter.windows
-                if first <= each.number <= first + 1 and not each.is_empty
+                window
+                for window in meter.windows
+                if first <= window.number <= first + 1 and not window.is_empty
             ]
             if windows:
                 found.append(Minute(name, windows, from_s))
@@ -164,10 +164,10 @@ class BoardFigures:
         recent = meter.recent(now.now_s)
         incoming = outgoing = 0
         task_s = 0.0
-        for each in recent:
-            incoming += each.records_in
-            outgoing += each.records_out
-            task_s += each.task_s
+        for window in recent:
+            incoming += window.records_in
+            outgoing += window.records_out
+            task_s += window.task_s
         found = shown(held, meter, now.now_s, now.steady_s)
         track.urgent, track.mark = found, (meter.version, *_ends(lanes))
         track.restless = bool(lag or incoming or outgoing or task_s)
@@ -208,14 +208,14 @@ def _nothing(held: HeldStream) -> StreamFigures:
 def _ends(lanes: Mapping[int, Lane]) -> list[object]:
     return [
         told
-        for each in lanes.values()
-        for told in (each.position, each.end, each.failure, each.wave)
+        for lane in lanes.values()
+        for told in (lane.position, lane.end, lane.failure, lane.wave)
     ]
 
 
 def _delay(track: _Track, meter: Meter, recent: list[Window]) -> Spread:
     """Its percentiles; they are the dearest part, so they are read only if there is a new delay."""
-    version = (meter.version, sum(each.number for each in recent))
+    version = (meter.version, sum(window.number for window in recent))
     if version == track.delay_of:
         return track.figures.delay
     track.delay_of = version

@@ -45,16 +45,16 @@ def began_s(at_s: float, span_s: float) -> float:
 def one_of(points: Collection[Point]) -> Point:
     """Points of one stream within one long span, as one."""
     first = next(iter(points))
-    sketch = merged((unpacked(each.sketch) for each in points), COARSE)
+    sketch = merged((unpacked(point.sketch) for point in points), COARSE)
     return Point(
         stream=first.stream,
         from_s=began_s(first.from_s, OLD_SPAN_S),
         span_s=OLD_SPAN_S,
-        lag_records=max(each.lag_records for each in points),
-        lag_s=max(each.lag_s for each in points),
-        records_in=sum(each.records_in for each in points),
-        records_out=sum(each.records_out for each in points),
-        task_s=sum(each.task_s for each in points),
+        lag_records=max(point.lag_records for point in points),
+        lag_s=max(point.lag_s for point in points),
+        records_in=sum(point.records_in for point in points),
+        records_out=sum(point.records_out for point in points),
+        task_s=sum(point.task_s for point in points),
         delay=spread_of(sketch),
         sketch=packed(sketch),
     )
@@ -73,5 +73,5 @@ def _place(point: Point) -> tuple[StreamId, float]:
 def shortest(points: Iterable[Point]) -> list[Point]:
     """By stream and time, without long spans of which a part is told by shorter ones."""
     in_order = sorted(points, key=lambda each: (each.stream, each.from_s, each.span_s))
-    fine = {_place(each) for each in in_order if each.span_s < OLD_SPAN_S}
-    return [each for each in in_order if each.span_s < OLD_SPAN_S or _place(each) not in fine]
+    fine = {_place(point) for point in in_order if point.span_s < OLD_SPAN_S}
+    return [point for point in in_order if point.span_s < OLD_SPAN_S or _place(point) not in fine]

@@ -36,7 +36,7 @@ def remembered(
     if len(looks) >= 2 and looks[-1].end == looks[-2].end == new.end:
         looks = looks[:-1]  # of a time without growth the first and the last look are enough
     looks = (*looks, new)
-    passed = sum(each.end <= position for each in looks)
+    passed = sum(look.end <= position for look in looks)
     looks = looks[max(0, passed - 1) :]
     if len(looks) > MOST_LOOKS:
         looks = (*looks[:-2:2], *looks[-2:])

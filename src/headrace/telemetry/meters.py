@@ -108,7 +108,7 @@ class Meter:
     def recent(self, now_s: float) -> list[Window]:
         """The windows of the last one to two half-minutes."""
         first = int(now_s // WINDOW_S) - 1
-        return [each for each in self.windows[:2] if each.number >= first]
+        return [window for window in self.windows[:2] if window.number >= first]
 
     def span_s(self, now_s: float) -> float:
         """How long the recent windows span, or since when there is anything to count."""
@@ -117,7 +117,7 @@ class Meter:
 
     def rate_per_s(self, now_s: float) -> float:
         """Records committed a second, over the recent windows."""
-        return sum(each.records_out for each in self.recent(now_s)) / self.span_s(now_s)
+        return sum(window.records_out for window in self.recent(now_s)) / self.span_s(now_s)
 
     def delays(self, now_s: float) -> Sketch:
         """The delays of the recent windows."""
@@ -128,12 +128,12 @@ class Meter:
         both = self.delays(now_s)
         if both.is_empty():
             return (None,) * len(shares)
-        return tuple(float(each) for each in both.get_quantiles(list(shares)))
+        return tuple(float(quantile) for quantile in both.get_quantiles(list(shares)))
 
 
 def merged_of(windows: list[Window]) -> Sketch:
     """The delays of some windows, as one sketch; not to be added to."""
-    found = [each.delays for each in windows if each.delays is not None]
+    found = [window.delays for window in windows if window.delays is not None]
     return found[0] if len(found) == 1 else merged(found)
 
 
@@ -141,7 +141,7 @@ def _delays(receipt: Receipt, committed_s: float) -> NDArray[np.float32]:
     """One for each record: what is between two timestamps of a receipt is like them."""
     stamps = receipt.timestamps_s
     if len(stamps) <= _FEW:
-        delays = np.array([max(0.0, committed_s - each) for each in stamps], np.float32)
+        delays = np.array([max(0.0, committed_s - stamp) for stamp in stamps], np.float32)
     else:
         delays = np.maximum(committed_s - np.array(stamps), 0.0).astype(np.float32)
     each = receipt.records // max(1, len(stamps))

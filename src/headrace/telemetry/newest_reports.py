@@ -30,7 +30,7 @@ def newest(reports: Iterable[Report]) -> dict[StreamId, LastFigures]:
     """What is known of each stream, from whichever driver told of it last."""
     found: dict[StreamId, LastFigures] = {}
     for report in sorted(reports, key=lambda each: each.at_s):
-        found.update((each.stream, LastFigures(report.at_s, each)) for each in report.streams)
+        found.update((stream.stream, LastFigures(report.at_s, stream)) for stream in report.streams)
     return found
 
 
@@ -47,7 +47,7 @@ def is_lost(
     if now_s - report.at_s <= LOST_AFTER_S or not report.streams:
         return False
     elsewhere = {
-        each.stream for other in reports if other.at_s > report.at_s for each in other.streams
+        stream.stream for other in reports if other.at_s > report.at_s for stream in other.streams
     }
-    left = (each.stream for each in report.streams if each.stream not in removed)
+    left = (stream.stream for stream in report.streams if stream.stream not in removed)
     return any(stream not in elsewhere for stream in left)

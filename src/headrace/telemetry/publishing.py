@@ -190,7 +190,7 @@ class _Post:
         if mail.report is not None:
             self._statistics.publish(mail.report)
         if mail.minutes:
-            self._statistics.keep([each.point() for each in mail.minutes])
+            self._statistics.keep([minute.point() for minute in mail.minutes])
             mail.minutes = []
         if mail.thin_at_s is not None:
             self._statistics.thin(mail.thin_at_s)

@@ -106,7 +106,7 @@ class Reporter:
         for name in self._generations.keys() - {*here, *self.meters}:
             del self._generations[name]
         use_cases = {name.use_case for name in here}
-        for use_case in [each for each in self.use_cases if each not in use_cases]:
+        for use_case in [use_case for use_case in self.use_cases if use_case not in use_cases]:
             del self.use_cases[use_case]
 
     def rows(self, board: Board, clock: Clock) -> list[Row]:

@@ -31,8 +31,8 @@ _SHARES = [0.5, 0.95, 0.99]
 def merged(sketches: Iterable[Sketch], k: int = FINE) -> Sketch:
     """One sketch of what several have seen."""
     made = Sketch(k)
-    for each in sketches:
-        made.merge(each)
+    for sketch in sketches:
+        made.merge(sketch)
     return made
 
 

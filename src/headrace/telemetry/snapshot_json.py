@@ -101,7 +101,7 @@ class _Forms(GenerateJsonSchema):
     """JSON Schemas with named tuples as objects, and without titles that repeat the key."""
 
     def named_tuple_schema(self, schema: core_schema.NamedTupleSchema) -> JsonSchemaValue:
-        fields = {each["name"]: self.generate_inner(each["schema"]) for each in schema["fields"]}
+        fields = {field["name"]: self.generate_inner(field["schema"]) for field in schema["fields"]}
         return {
             "type": "object",
             "description": schema["cls"].__doc__,
@@ -116,7 +116,9 @@ class _Forms(GenerateJsonSchema):
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {
+            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
     if isinstance(value, tuple):
         if hasattr(value, "_asdict"):
             return value._asdict()
@@ -132,9 +134,9 @@ def _refused(problems: list[tuple[str, str]]) -> ConfigError:
 
 
 def _path(keys: tuple[int | str, ...]) -> str:
-    return "".join(
-        f"[{each}]" if isinstance(each, int) else f".{each}" for each in keys
-    ).removeprefix(".")
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(
+        "."
+    )
 
 
 def _what(error: Any) -> str:

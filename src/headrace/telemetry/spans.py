@@ -60,15 +60,17 @@ class Spans:
 
     def committed(self, receipt: Receipt, wave: str, at_s: float) -> None:
         """A slice is committed; told if one of its records belongs to a trace that is recorded."""
-        found = [_WORDS.extract({"traceparent": each}) for each in receipt.traceparents]
-        contexts = [get_current_span(each).get_span_context() for each in found]
-        if not any(each.trace_flags.sampled for each in contexts):
+        found = [
+            _WORDS.extract({"traceparent": traceparent}) for traceparent in receipt.traceparents
+        ]
+        contexts = [get_current_span(context).get_span_context() for context in found]
+        if not any(context.trace_flags.sampled for context in contexts):
             return
         piece = receipt.slice
         span = self._tracer.start_span(
             f"slice {piece.lane.use_case}",
             kind=SpanKind.CONSUMER,
-            links=[Link(each) for each in contexts if each.is_valid],
+            links=[Link(context) for context in contexts if context.is_valid],
             start_time=round((at_s - receipt.seconds) * _NS),
             attributes={
                 "headrace.tenant": piece.lane.tenant,

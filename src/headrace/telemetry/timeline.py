@@ -68,7 +68,7 @@ class Timeline:
         """The waves of the last minutes, newest first."""
         while self._ended and self._ended[-1][0] < now_s - SHOWN_S:
             self._ended.pop()
-        told = [_told(each, None) for each in self._running.values()]
+        told = [_told(entry, None) for entry in self._running.values()]
         told += [_told(entry, ended_at_s) for ended_at_s, entry in self._ended]
         told.sort(key=lambda each: -each.started_at_s)
         return tuple(told[:MOST_WAVES])
@@ -83,7 +83,7 @@ class Timeline:
 def _told(entry: _Entry, ended_at_s: float | None) -> WaveFigures:
     if entry.figures is None:
         wave, result = entry.wave, entry.result
-        found = {each.slice.lane: each for each in result.receipts} if result else {}
+        found = {receipt.slice.lane: receipt for receipt in result.receipts} if result else {}
         failed = result is not None and result.error is not None
         bins = zip(entry.slots, wave.bins, strict=True)
         entry.figures = WaveFigures(

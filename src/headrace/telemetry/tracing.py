@@ -61,7 +61,7 @@ def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").lower()
-    return exporter != "none" and bool(exporter or any(environment.get(each) for each in _NAMES))
+    return exporter != "none" and bool(exporter or any(environment.get(name) for name in _NAMES))
 
 
 def opened(service: str, environment: Mapping[str, str] = os.environ) -> Tracing | None:

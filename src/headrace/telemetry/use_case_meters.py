@@ -74,18 +74,18 @@ class UseCaseMeter:
     def figures(self, use_case: str, pace_per_s: float | None, now_s: float) -> UseCaseFigures:
         """What is told of it."""
         self._count(now_s)
-        for each in self._counts:
-            each.settle()
+        for count in self._counts:
+            count.settle()
         span_s = max(_LEAST_SPAN_S, now_s - self._counts[-1].began_s)
-        out = [each.bytes_out for each in self._counts if each.bytes_out is not None]
+        out = [count.bytes_out for count in self._counts if count.bytes_out is not None]
         return UseCaseFigures(
             use_case=use_case,
             waves_total=self.waves_total,
-            processing=spread_of(merged(each.processing for each in self._counts)),
-            scheduling=spread_of(merged(each.scheduling for each in self._counts)),
-            delay=spread_of(merged(each.delays for each in self._counts)),
-            records_per_s=sum(each.records for each in self._counts) / span_s,
-            bytes_in_per_s=sum(each.bytes_in for each in self._counts) / span_s,
+            processing=spread_of(merged(count.processing for count in self._counts)),
+            scheduling=spread_of(merged(count.scheduling for count in self._counts)),
+            delay=spread_of(merged(count.delays for count in self._counts)),
+            records_per_s=sum(count.records for count in self._counts) / span_s,
+            bytes_in_per_s=sum(count.bytes_in for count in self._counts) / span_s,
             bytes_out_per_s=sum(out) / span_s if out else None,
             pace_per_s=pace_per_s,
         )
@@ -104,10 +104,10 @@ class UseCaseMeter:
 def _longest_s(result: WaveResult) -> float:
     """Seconds that the task that worked longest worked."""
     if len(result.wave.bins) == 1:
-        return sum(each.seconds for each in result.receipts)
-    seconds = {each.slice.lane: each.seconds for each in result.receipts}
+        return sum(receipt.seconds for receipt in result.receipts)
+    seconds = {receipt.slice.lane: receipt.seconds for receipt in result.receipts}
     return max(
-        _sum(seconds.get(piece.lane, 0.0) for piece in each.slices) for each in result.wave.bins
+        _sum(seconds.get(piece.lane, 0.0) for piece in bin_.slices) for bin_ in result.wave.bins
     )
 
 

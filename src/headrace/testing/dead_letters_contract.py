@@ -131,14 +131,14 @@ class DeadLettersContract(ABC):
     def test_letters_of_a_lane_keep_their_order(self) -> None:
         topic = self.new_topic()
         with self.letters() as letters:
-            letters.keep([letter(topic, each, partition=1) for each in range(50)])
-            letters.keep([letter(topic, each, partition=1) for each in range(50, 60)])
+            letters.keep([letter(topic, number, partition=1) for number in range(50)])
+            letters.keep([letter(topic, number, partition=1) for number in range(50, 60)])
         assert self.offsets(topic, partition=1) == list(range(60))
 
     def test_letters_of_many_topics_are_kept_at_once(self) -> None:
         topics = [self.new_topic() for _ in range(3)]
         with self.letters() as letters:
-            letters.keep([letter(topic, each) for each in range(4) for topic in topics])
+            letters.keep([letter(topic, number) for number in range(4) for topic in topics])
         assert [self.offsets(topic) for topic in topics] == [[0, 1, 2, 3]] * 3
 
     def test_after_the_first_letter_of_a_topic_the_next_is_kept_at_once(self) -> None:

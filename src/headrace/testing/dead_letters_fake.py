@@ -43,14 +43,14 @@ class MemoryDeadLetters:
 
     def keep(self, letters: Sequence[DeadLetter]) -> None:
         """Keep every letter that is not there yet, or fail as told."""
-        letters = [each for each in letters if each.named not in self._named]
+        letters = [letter for letter in letters if letter.named not in self._named]
         for letter in letters:
             assert letter.error.offset is not None, "a dead letter names its record"
         if letters and self.accidents:
             self.letters += letters[: self.keeps_before_accident]
             raise self.accidents.pop(0)
         self.letters += letters
-        self._named |= {each.named for each in letters}
+        self._named |= {letter.named for letter in letters}
 
     def ready(self, topic: str) -> bool:
         """As told, for every topic."""

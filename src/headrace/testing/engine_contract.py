@@ -71,7 +71,7 @@ def wave(name: str, *tenants: str) -> Wave:
         Slice(LaneId("quick", tenant, 0), f"{tenant}.visits", 0, 10, 1)
         for tenant in tenants or (f"tenant-of-{name}",)
     ]
-    return Wave(name, "quick", tuple(Bin((each,), 1.0) for each in slices), _HANG_S)
+    return Wave(name, "quick", tuple(Bin((piece,), 1.0) for piece in slices), _HANG_S)
 
 
 def results(engine: Engine[UseCase], count: int) -> list[WaveResult]:
@@ -132,7 +132,9 @@ class EngineContract(ABC):
         (result,) = results(engine, 1)
         assert result.wave == wave("w1", "acme", "bolt")
         assert result.error is None
-        reached = sorted((each.slice.lane.tenant, each.reached) for each in result.receipts)
+        reached = sorted(
+            (receipt.slice.lane.tenant, receipt.reached) for receipt in result.receipts
+        )
         assert reached == [("acme", 10), ("bolt", 10)]
         assert engine.finished(0.0) == []
 
@@ -147,7 +149,7 @@ class EngineContract(ABC):
         names = [f"w{number}" for number in range(4 * engine.slots)]
         for name in names:
             engine.start(wave(name))
-        assert sorted(each.wave.id for each in results(engine, len(names))) == sorted(names)
+        assert sorted(result.wave.id for result in results(engine, len(names))) == sorted(names)
         assert engine.finished(0.0) == []
 
     def test_there_is_always_a_slot_to_start_with(self, engine: Engine[UseCase]) -> None:
@@ -168,7 +170,7 @@ class EngineContract(ABC):
         engine.start(wave("w1", "acme", "bolt"))
         (result,) = results(engine, 1)
         assert result.error is None
-        failed = {each.slice.lane.tenant: each.error for each in result.receipts}
+        failed = {receipt.slice.lane.tenant: receipt.error for receipt in result.receipts}
         assert failed["acme"] is not None
         assert failed["bolt"] is None
 
@@ -206,7 +208,7 @@ class EngineContract(ABC):
         for each, tenant in zip(versions, ("acme", "bolt", "cove"), strict=True):
             engine.start(replace(wave(tenant, tenant), terms=each.terms))
         results(engine, 3)
-        assert sorted(each.name for each in tmp_path.glob("?.*")) == ["1.bolt", "2.acme", "2.cove"]
+        assert sorted(path.name for path in tmp_path.glob("?.*")) == ["1.bolt", "2.acme", "2.cove"]
 
     def test_what_was_packed_is_taken_under_any_terms_without_a_look_at_it(
         self, engine: Engine[UseCase], tmp_path: Path
@@ -228,7 +230,7 @@ class EngineContract(ABC):
         for each, tenant in ((made, "acme"), (stricter, "bolt")):
             engine.start(replace(wave(tenant, tenant), terms=each.terms))
         assert [result.error for result in results(engine, 2)] == [None, None]
-        assert {each.name.partition(".")[0] for each in tmp_path.glob("*.True")} == {"acme", "bolt"}
+        assert {path.name.partition(".")[0] for path in tmp_path.glob("*.True")} == {"acme", "bolt"}
 
     def test_what_is_forgotten_is_let_go_and_nothing_else(self, engine: Engine[UseCase]) -> None:
         first, second = take(engine, _answer), take(engine, _answer, order="stream")
@@ -238,7 +240,7 @@ class EngineContract(ABC):
         engine.forget("nobody", first.terms)
         engine.start(replace(wave("w2", "bolt"), terms=second.terms))
         engine.start(wave("w3", "cove"))
-        assert all(each.error is None for each in results(engine, 3))
+        assert all(result.error is None for result in results(engine, 3))
         with pytest.raises(KeyError):
             engine.start(replace(wave("w4", "dune"), terms=first.terms))
         assert engine.finished(0.0) == []
@@ -269,12 +271,12 @@ class EngineContract(ABC):
         take(engine, self.deadly(engine))
         engine.start(wave("w1"))
         (result,) = results(engine, 1)
-        assert result.error is not None or all(each.error for each in result.receipts)
+        assert result.error is not None or all(receipt.error for receipt in result.receipts)
         take(engine, _answer)
         engine.start(wave("w2"))
         (result,) = results(engine, 1)
         assert result.error is None
-        assert [each.error for each in result.receipts] == [None]
+        assert [receipt.error for receipt in result.receipts] == [None]
 
     def test_to_cancel_what_is_over_or_was_never_there_is_nothing(
         self, engine: Engine[UseCase]
@@ -308,7 +310,7 @@ class EngineContract(ABC):
         engine.start(wave("w1"))
         (result,) = results(engine, 1)
         assert result.error is None
-        assert [each.reached for each in result.receipts] == [10]
+        assert [receipt.reached for receipt in result.receipts] == [10]
 
     def test_what_runs_comes_to_its_end_when_fewer_slots_are_wanted(
         self, engine: Engine[UseCase]
@@ -319,8 +321,8 @@ class EngineContract(ABC):
             engine.start(wave(name))
         engine.resize(1)
         found = results(engine, len(names))
-        assert sorted(each.wave.id for each in found) == names
-        assert all(each.error is None for each in found)
+        assert sorted(result.wave.id for result in found) == names
+        assert all(result.error is None for result in found)
         assert engine.slots >= 1
 
     def test_closing_cancels_and_gives_back_what_runs(self, tmp_path: Path) -> None:
@@ -331,8 +333,8 @@ class EngineContract(ABC):
             engine.start(wave(name))
         engine.close()
         found = results(engine, len(names))
-        assert sorted(each.wave.id for each in found) == names
-        assert all(each.error is not None for each in found)
+        assert sorted(result.wave.id for result in found) == names
+        assert all(result.error is not None for result in found)
 
 
 def _sleep_in_c(_table: pa.Table, _context: SliceContext) -> None:
@@ -374,9 +376,9 @@ class RunningEngineContract(EngineContract):
         engine.start(wave("slow"))
         take(engine, _answer)
         engine.start(wave("w1"))
-        assert [each.wave.id for each in results(engine, 1)] == ["w1"]
+        assert [result.wave.id for result in results(engine, 1)] == ["w1"]
         gate.touch()
-        assert [each.wave.id for each in results(engine, 1)] == ["slow"]
+        assert [result.wave.id for result in results(engine, 1)] == ["slow"]
 
     def test_a_wave_has_begun_when_a_task_runs_and_not_while_it_queues(
         self, engine: Engine[UseCase], gate: Path
@@ -428,7 +430,7 @@ class RunningEngineContract(EngineContract):
         assert eventually(lambda: _marks(gate))
         engine.close()
         assert not [pid for pid in _marks(gate) if _lives(pid)]
-        assert [each.wave.id for each in results(engine, 1)] == ["w1"]
+        assert [result.wave.id for result in results(engine, 1)] == ["w1"]
 
 
 def _waiting_for(gate: Path, hang: Handler | None = None) -> Handler:
@@ -446,7 +448,7 @@ def _waiting_for(gate: Path, hang: Handler | None = None) -> Handler:
 
 
 def _marks(gate: Path) -> list[int]:
-    return [int(each.suffix[1:]) for each in gate.parent.glob("gate.*")]
+    return [int(path.suffix[1:]) for path in gate.parent.glob("gate.*")]
 
 
 def _lives(pid: int) -> bool:

@@ -108,7 +108,7 @@ class InProcessEngine:
     def modules(self) -> frozenset[str]:
         """Modules of what was taken, and of what waits."""
         works = [*self._works.values(), *self._taken.values()]
-        return frozenset(each.use_case.module for each in works if each.use_case is not None)
+        return frozenset(work.use_case.module for work in works if work.use_case is not None)
 
     def start(self, wave: Wave) -> None:
         """Remember a wave; it runs when ``finished`` is asked."""
@@ -128,11 +128,11 @@ class InProcessEngine:
 
     def began(self, wave_id: str) -> bool:
         """Whether it waits for nothing but ``finished``."""
-        return not self.queued and any(each.id == wave_id for each in self._waiting)
+        return not self.queued and any(wave.id == wave_id for wave in self._waiting)
 
     def cancel(self, wave_id: str) -> None:
         """Forget a wave that did not run yet; it comes back with an error."""
-        if any(each.id == wave_id for each in self._waiting):
+        if any(wave.id == wave_id for wave in self._waiting):
             self._cancelled.add(wave_id)
 
     def resize(self, slots: int) -> None:
@@ -141,7 +141,7 @@ class InProcessEngine:
 
     def close(self) -> None:
         """Cancel what did not run yet."""
-        self._cancelled |= {each.id for each in self._waiting}
+        self._cancelled |= {wave.id for wave in self._waiting}
 
     def _run(self, wave: Wave) -> WaveResult:
         work = self._taken.pop(wave.id)
@@ -155,9 +155,9 @@ class InProcessEngine:
             self._clients = opened(work)
         receipts = tuple(
             replace(receipt, seconds=SECONDS_PER_RECORD * receipt.records)
-            for each in wave.bins
+            for bin_ in wave.bins
             for receipt in run_bin(
-                work, each, wave.budget_s, clients=self._clients, wave_id=wave.id
+                work, bin_, wave.budget_s, clients=self._clients, wave_id=wave.id
             )
         )
         return _lost(wave) if accident == "after" else WaveResult(wave, receipts, 0.0)

@@ -79,10 +79,10 @@ class FlightChecker:
     def start(self, wave: Wave) -> None:
         """Run a wave, unless something of it runs."""
         assert wave.id not in self._flights, f"wave {wave.id} is started while it is in flight"
-        for each in self._claims(wave):
-            other = self._busy.get(each)
-            assert other is None, f"{each} is in flight twice: in wave {other} and in {wave.id}"
-            self._busy[each] = wave.id
+        for claim in self._claims(wave):
+            other = self._busy.get(claim)
+            assert other is None, f"{claim} is in flight twice: in wave {other} and in {wave.id}"
+            self._busy[claim] = wave.id
         self._flights[wave.id] = wave
         self.most_waves = max(self.most_waves, len(self._flights))
         self.engine.start(wave)
@@ -90,8 +90,8 @@ class FlightChecker:
     def finished(self, timeout_s: float) -> list[WaveResult]:
         """Waves that ended."""
         results = self.engine.finished(timeout_s)
-        for each in results:
-            name = each.wave.id
+        for result in results:
+            name = result.wave.id
             assert self._flights.pop(name, None), f"wave {name} came back and is not in flight"
             self._busy = {key: wave for key, wave in self._busy.items() if wave != name}
         return results
@@ -117,7 +117,7 @@ class FlightChecker:
         lanes: list[LaneId | StreamId] = [piece.lane for piece in wave.slices]
         if self._orders.get(wave.use_case) is Order.STREAM:
             # Within one bin the lanes of a stream are merged; in two bins they would race.
-            streams = ({piece.lane.stream for piece in each.slices} for each in wave.bins)
+            streams = ({piece.lane.stream for piece in bin_.slices} for bin_ in wave.bins)
             lanes += [stream for of_bin in streams for stream in of_bin]
         return lanes
 

@@ -83,7 +83,7 @@ class KafkaTopics:
         """
         log = KafkaLog(self.config)
         info = log.topics([topic]).get(topic)
-        lanes = [Lane(topic, each) for each in info.partitions] if info else []
+        lanes = [Lane(topic, partition) for partition in info.partitions] if info else []
         settings = consumer_config(self.config, {}) | {"group.id": "unused"}
         with closing(Consumer(settings | {"isolation.level": "read_uncommitted"})) as consumer:
             until(lambda: log.end_offsets(lanes) == _written(consumer, lanes))
@@ -147,7 +147,7 @@ def _written(consumer: Consumer, lanes: Sequence[Lane]) -> dict[Lane, int]:
     """Where logs end for a reader that sees open transactions."""
     asked = [TopicPartition(*lane, OFFSET_END) for lane in lanes]
     answers = consumer.offsets_for_times(asked, timeout=_DEADLINE_S) if asked else []
-    return {Lane(each.topic, each.partition): each.offset for each in answers}
+    return {Lane(answer.topic, answer.partition): answer.offset for answer in answers}
 
 
 def _read_all(consumer: Consumer, lane: Lane, end: int) -> Iterator[Any]:

@@ -58,7 +58,9 @@ SEAL_KEY = b"the key of this store"
 
 def numbered(count: int, first: int = 0) -> list[Row]:
     """Rows whose value is their number and whose timestamp that many seconds after 1970."""
-    return [Row(b"%d" % each, timestamp_ms=each * 1000) for each in range(first, first + count)]
+    return [
+        Row(b"%d" % number, timestamp_ms=number * 1000) for number in range(first, first + count)
+    ]
 
 
 def sent_back(topic: str, use_case: str, partition: int = 0, seal_key: bytes = SEAL_KEY) -> Row:
@@ -293,7 +295,7 @@ class ReaderContract(Writable):
         rows = forged(topic)
         self.write(topic, 0, rows)
         (batch,) = self.read(piece(topic, 0, len(rows)))
-        assert values([batch]) == [each.value for each in rows]
+        assert values([batch]) == [row.value for row in rows]
 
     def test_without_a_key_no_seal_is_believed(self) -> None:
         topic = self.make_topic()
@@ -308,7 +310,7 @@ class ReaderContract(Writable):
         self.write(topic, 0, numbered(25))
         batches = self.read(piece(topic, 0, 25), batch_records=10)
         assert all(batch.records.num_rows <= 10 for batch in batches)
-        assert values(batches) == [b"%d" % each for each in range(25)]
+        assert values(batches) == [b"%d" % number for number in range(25)]
 
     def test_only_the_last_batch_says_so_and_reaches_the_end(self) -> None:
         topic = self.make_topic()
@@ -323,13 +325,13 @@ class ReaderContract(Writable):
         batches = self.read(piece(topic, 0, 30), batch_records=7)
         for batch, following in itertools.pairwise(batches):
             assert max(offsets(batch)) < batch.reached
-            assert all(each >= batch.reached for each in offsets(following))
+            assert all(offset >= batch.reached for offset in offsets(following))
 
     def test_a_large_slice_arrives_whole(self) -> None:
         topic = self.make_topic()
         self.write(topic, 0, numbered(30_000))
         batches = self.read(piece(topic, 1, 29_999), batch_records=4000)
-        assert values(batches) == [b"%d" % each for each in range(1, 29_999)]
+        assert values(batches) == [b"%d" % number for number in range(1, 29_999)]
 
     def test_slices_come_one_after_the_other(self) -> None:
         topic = self.make_topic(partitions=5)
@@ -386,7 +388,7 @@ class ReaderContract(Writable):
         self.write(topic, 0, numbered(2, first=5))
         batches = self.read(piece(topic, 0, 7), batch_records=2)
         assert values(batches) == [b"0", b"1", b"5", b"6"]
-        assert [each for batch in batches for each in offsets(batch)] == [0, 1, 5, 6]
+        assert [offset for batch in batches for offset in offsets(batch)] == [0, 1, 5, 6]
 
     def test_an_offset_that_retention_took_fails_alone_and_names_the_bounds(self) -> None:
         expired, sound = self.make_topic(), self.make_topic()
@@ -443,7 +445,7 @@ def values(batches: Sequence[SliceBatch]) -> list[bytes | None]:
     """All values, in the order they came."""
     if not batches:
         return []
-    found: list[bytes | None] = pa.concat_tables([each.records for each in batches])[
+    found: list[bytes | None] = pa.concat_tables([batch.records for batch in batches])[
         "value"
     ].to_pylist()
     return found

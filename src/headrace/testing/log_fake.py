@@ -181,7 +181,9 @@ class MemoryLog:
 
     def doubt(self, partitions: Collection[TopicPartition]) -> None:
         """Hear of leaders that were replaced."""
-        for lane in (self._lanes[each] for each in partitions if each in self._lanes):
+        for lane in (
+            self._lanes[partition] for partition in partitions if partition in self._lanes
+        ):
             if lane.replaced:
                 lane.told_end = None
 
@@ -252,7 +254,7 @@ class MemoryReader:
                 error = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
                 yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, error)
                 continue
-            rows = [each for each in rows if self._is_given(piece, each[1])]
+            rows = [row for row in rows if self._is_given(piece, row[1])]
             while len(rows) > batch_records:
                 batch, rows = rows[:batch_records], rows[batch_records:]
                 yield SliceBatch(piece, _table(piece, batch), batch[-1][0] + 1, last=False)

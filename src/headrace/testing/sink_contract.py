@@ -122,7 +122,9 @@ class SinkContract(ABC):
     def test_what_was_written_is_there_before_the_writer_is_closed(self) -> None:
         with self.writer() as writer:
             outcomes = writer.write([self.effect(self.table(["a", "b"]))])
-            assert [(each.committed, each.error) for each in outcomes] == [(self._transacts, None)]
+            assert [(outcome.committed, outcome.error) for outcome in outcomes] == [
+                (self._transacts, None)
+            ]
             assert sorted(self._values()) == ["a", "b"]
 
     def test_a_second_writer_adds_to_what_the_first_wrote(self) -> None:
@@ -152,7 +154,7 @@ class SinkContract(ABC):
                     self.effect(self.table(["b"]), tenant="cern"),
                 ]
             )
-        assert [each.error is None for each in outcomes] == [True, False, True]
+        assert [outcome.error is None for outcome in outcomes] == [True, False, True]
         error = outcomes[1].error
         assert error is not None
         assert not error.temporary
@@ -221,7 +223,9 @@ class SinkContract(ABC):
         effects = [self.effect(empty), self.effect(pa.table({}), partition=1)]
         with self.writer() as writer:
             outcomes = writer.write(effects)
-        assert [(each.committed, each.error) for each in outcomes] == [(self._transacts, None)] * 2
+        assert [(outcome.committed, outcome.error) for outcome in outcomes] == [
+            (self._transacts, None)
+        ] * 2
         assert self.read_back() == []
 
     def test_prepare_may_be_called_again_and_keeps_what_is_there(self) -> None:

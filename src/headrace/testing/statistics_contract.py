@@ -49,11 +49,11 @@ def report_of(driver: str, at_s: float, *streams: StreamId) -> Report:
     lanes = (LaneFigures(0, 7, 9), LaneFigures(1, 4, -1, failure=3))
     told = tuple(
         StreamFigures(
-            each, f"{each.tenant}.visits", "suspended 1/2", 2, 1.5, 0.5, 0.25, spread,
+            stream, f"{stream.tenant}.visits", "suspended 1/2", 2, 1.5, 0.5, 0.25, spread,
             True, 0.125, 11, 1, 2, "run-1.0", "HandlerError: \u00e9 \U0001f680", lanes,
             retry_at_s=12.5,
         )
-        for each in streams
+        for stream in streams
     )  # fmt: skip
     bins = (BinFigures(0, ("acme",), 1, 9, Outcome.YIELDED), BinFigures(1, (), 0, 0, Outcome.DONE))
     waves = (WaveFigures("run-1.0", "score", 5.0, None, bins, "lost"),)
@@ -83,11 +83,11 @@ class _Reports:
         statistics.publish(report_of("two", 1.0, ACME))
         statistics.publish(report_of("one", 2.0))
         statistics.publish(report_of("two", 3.0, BOLT))
-        assert [(each.driver, each.at_s) for each in statistics.reports()] == [
+        assert [(report.driver, report.at_s) for report in statistics.reports()] == [
             ("one", 2.0),
             ("two", 3.0),
         ]
-        assert [each.stream for each in statistics.reports()[1].streams] == [BOLT]
+        assert [stream.stream for stream in statistics.reports()[1].streams] == [BOLT]
 
     def test_a_driver_that_has_left_is_forgotten_and_an_unknown_one_is_let_be(
         self, statistics: Statistics
@@ -96,13 +96,13 @@ class _Reports:
         statistics.publish(report_of("two", 1.0))
         statistics.forget("one")
         statistics.forget("nobody")
-        assert [each.driver for each in statistics.reports()] == ["two"]
+        assert [report.driver for report in statistics.reports()] == ["two"]
 
     def test_a_driver_that_is_silent_for_a_day_is_forgotten(self, statistics: Statistics) -> None:
         statistics.publish(report_of("one", LATER_S - 3600.0))
         statistics.publish(report_of("two", LATER_S - 25 * 3600.0))
         statistics.thin(LATER_S)
-        assert [each.driver for each in statistics.reports()] == ["one"]
+        assert [report.driver for report in statistics.reports()] == ["one"]
 
 
 class _History:
@@ -132,13 +132,13 @@ class _History:
     def test_points_come_by_stream_and_time_from_the_streams_and_the_time_asked_for(
         self, statistics: Statistics
     ) -> None:
-        made = [point_of(each, HOUR_S + 60 * n) for each in (BOLT, ACME) for n in (2, 0, 1)]
+        made = [point_of(stream, HOUR_S + 60 * n) for stream in (BOLT, ACME) for n in (2, 0, 1)]
         statistics.keep(made)
         until_s = HOUR_S + 120
 
         def found(streams: list[StreamId] | None) -> list[tuple[StreamId, float]]:
             points = statistics.history(streams, HOUR_S, until_s)
-            return [(each.stream, each.from_s) for each in points]
+            return [(point.stream, point.from_s) for point in points]
 
         acme = [(ACME, HOUR_S), (ACME, HOUR_S + 60)]
         assert found([ACME]) == acme
@@ -179,23 +179,25 @@ class _History:
     ) -> None:
         names = [StreamId("score", f"t{number}") for number in range(8)]
         statistics.keep(
-            [point_of(each, HOUR_S + 60.0 * n, 1.0) for each in names for n in range(5)]
+            [point_of(name, HOUR_S + 60.0 * n, 1.0) for name in names for n in range(5)]
         )
         at_s = HOUR_S + 3 * 3600.0
         others = [Thread(target=open_again().thin, args=(at_s,)) for _ in range(2)]
-        for each in others:
-            each.start()
-        for each in others:
-            each.join()
+        for other in others:
+            other.start()
+        for other in others:
+            other.join()
         found = statistics.history(None, 0.0, LATER_S)
-        assert [(each.stream, each.records_out) for each in found] == [(name, 5) for name in names]
+        assert [(point.stream, point.records_out) for point in found] == [
+            (name, 5) for name in names
+        ]
 
     def test_what_is_older_than_a_day_is_dropped(self, statistics: Statistics) -> None:
         statistics.keep([point_of(ACME, HOUR_S + 3600.0 * n, 1.0) for n in range(36)])
         statistics.thin(LATER_S)
         found = statistics.history(None, 0.0, LATER_S)
-        assert min(each.from_s for each in found) == LATER_S - 24 * 3600.0
-        assert [each.span_s for each in found] == [600.0] * 22 + [60.0] * 2
+        assert min(point.from_s for point in found) == LATER_S - 24 * 3600.0
+        assert [point.span_s for point in found] == [600.0] * 22 + [60.0] * 2
 
     def test_a_point_without_delays_has_none_when_it_is_merged(
         self, statistics: Statistics

@@ -55,8 +55,8 @@ class MemoryStatistics:
     def keep(self, points: Collection[Point]) -> None:
         """Add history; a point of the same stream, beginning and span is replaced."""
         with self._told.lock:
-            for each in points:
-                self._told.points[each.stream, each.span_s, each.from_s] = each
+            for point in points:
+                self._told.points[point.stream, point.span_s, point.from_s] = point
 
     def history(
         self, streams: Collection[StreamId] | None, from_s: float, until_s: float
@@ -64,9 +64,9 @@ class MemoryStatistics:
         """Points that begin in ``[from_s, until_s)``, by stream and time."""
         with self._told.lock:
             return shortest(
-                each
-                for each in self._told.points.values()
-                if from_s <= each.from_s < until_s and (streams is None or each.stream in streams)
+                point
+                for point in self._told.points.values()
+                if from_s <= point.from_s < until_s and (streams is None or point.stream in streams)
             )
 
     def thin(self, now_s: float) -> None:
@@ -74,11 +74,11 @@ class MemoryStatistics:
         with self._told.lock:
             points = self._told.points
             fresh = [
-                each
-                for each in points.values()
-                if each.span_s < OLD_SPAN_S and each.from_s < old_before_s(now_s)
+                point
+                for point in points.values()
+                if point.span_s < OLD_SPAN_S and point.from_s < old_before_s(now_s)
             ]
-            long = [each for each in points.values() if each.span_s >= OLD_SPAN_S]
+            long = [point for point in points.values() if point.span_s >= OLD_SPAN_S]
             for each in fresh:
                 del points[each.stream, each.span_s, each.from_s]
             self.keep(thinned([*fresh, *long]))

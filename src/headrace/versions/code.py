@@ -44,26 +44,26 @@ class Code:
     @property
     def main_digest(self) -> str:
         """SHA-256 of the main module alone, by which an earlier Headrace named a version."""
-        return next(sha256(each.source) for each in self.modules if each.name == self.main)
+        return next(sha256(module.source) for module in self.modules if module.name == self.main)
 
     @property
     def manifest(self) -> bytes:
         """The list of its modules; equal for equal code, wherever it lies."""
         listed = [
             {
-                "name": each.name,
-                "package": each.package,
-                "file": each.file,
-                "sha256": sha256(each.source),
+                "name": module.name,
+                "package": module.package,
+                "file": module.file,
+                "sha256": sha256(module.source),
             }
-            for each in self.modules
+            for module in self.modules
         ]
         return json.dumps({"main": self.main, "modules": listed}, indent=1).encode()
 
     @property
     def names(self) -> frozenset[str]:
         """Names that imports may say, of packages without a file of their own too."""
-        found = {each.name for each in self.modules}
+        found = {module.name for module in self.modules}
         return frozenset(found | {parent for name in found for parent in parents(name)})
 
 

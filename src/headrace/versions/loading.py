@@ -56,15 +56,17 @@ def load_code(code: Code, path: Path) -> LoadedModule:
     except BaseException as exc:  # a module may raise anything, SystemExit too
         _forget(prefix)
         raise ConfigError(_refusal(exc, code, path)) from exc
-    found = [each for each in vars(module).values() if isinstance(each, UseCase)]
+    found = [value for value in vars(module).values() if isinstance(value, UseCase)]
     if not found:
         raise ConfigError(f"{path} holds no use case; decorate a function with @use_case(...)")
-    names = [each.name for each in found]
+    names = [use_case.name for use_case in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"{path} holds two use cases named {', '.join(twice)}")
     name = module.__name__
-    return LoadedModule(path, code, {each.name: replace(each, module=name) for each in found})
+    return LoadedModule(
+        path, code, {use_case.name: replace(use_case, module=name) for use_case in found}
+    )
 
 
 def make_importable(code: Code, folder: Path) -> str:
@@ -136,7 +138,7 @@ class _Finder(MetaPathFinder):
         if prefix not in _known:
             return None
         code, folder = _known[prefix]
-        module = next((each for each in code.modules if each.name == name), None)
+        module = next((module for module in code.modules if module.name == name), None)
         if module is None:
             bare = name == "" or name in code.names
             return ModuleSpec(fullname, _Bare(), is_package=True) if bare else None
@@ -184,7 +186,7 @@ def _forget(prefix: str) -> None:
 
 
 def _refusal(error: BaseException, code: Code, path: Path) -> str:
-    at = line_in(error, [origin_of(each, path.parent) for each in code.modules])
+    at = line_in(error, [origin_of(module, path.parent) for module in code.modules])
     where = f"{at[0]}, line {at[1]}" if at else str(path)
     told = text_of(error).replace(f"{_PREFIX}{code.digest[:16]}.", "")
     if isinstance(error, ConfigError):

@@ -119,8 +119,8 @@ class Shelf:
         made = self.folder / f".{uuid.uuid4().hex}"  # as ``_HALF_MADE`` has it
         made.mkdir(parents=True)
         try:
-            for each in code.modules:
-                (made / f"{each.name}.py").write_bytes(each.source)
+            for module in code.modules:
+                (made / f"{module.name}.py").write_bytes(module.source)
             (made / _MANIFEST).write_bytes(code.manifest)
             if place.exists():  # and is not what it should be
                 os.rename(place, made / "before")
@@ -135,7 +135,7 @@ class Shelf:
 
 def _code(place: Path, told: Mapping[str, Any]) -> Code:
     """The version as its manifest tells it."""
-    code = Code(str(told["main"]), tuple(_module(place, each) for each in told["modules"]))
+    code = Code(str(told["main"]), tuple(_module(place, module) for module in told["modules"]))
     if len(code.modules) == 1:
         # Its digest is of its source alone; and beside ``__file__`` it looks for data.
         (only,) = code.modules

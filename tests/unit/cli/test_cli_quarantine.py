@@ -22,7 +22,7 @@ class Letters:
     def keep(self, letters):
         if self.down:
             raise BrokerUnavailable
-        self.kept += [(each, offsets(self.store)) for each in letters]
+        self.kept += [(letter, offsets(self.store)) for letter in letters]
 
     def close(self):
         self.closed = True
@@ -37,7 +37,8 @@ def letters(store, monkeypatch):
 
 def offsets(store, stream=ACME):
     return {
-        each.lane.partition: each.next_offset for each in store.progress.load_positions([stream])
+        position.lane.partition: position.next_offset
+        for position in store.progress.load_positions([stream])
     }
 
 

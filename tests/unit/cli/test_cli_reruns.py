@@ -37,7 +37,7 @@ def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(head
     assert "headrace streams remove acme score~1" in told.output
     _, made = store.registry.deployments()
     assert (made.use_case, made.until, made.share) == ("score~1", {0: 3, 1: 3}, 1.0)
-    at = {each.lane: each.next_offset for each in store.progress.load_positions()}
+    at = {position.lane: position.next_offset for position in store.progress.load_positions()}
     assert at[LaneId("score~1", "acme", 0)] == 1
     assert at[LaneId("score", "acme", 0)] == 3
     assert headrace("streams", "remove", "acme", "score~1").exit_code == 0
@@ -45,7 +45,10 @@ def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(head
 
 def test_all_streams_of_a_tenant_are_meant_by_its_name(headrace, store):
     assert headrace("rerun", "acme", "--from", "earliest", "--yes").exit_code == 0
-    assert [each.use_case for each in store.registry.deployments()] == ["score", "score~1"]
+    assert [deployment.use_case for deployment in store.registry.deployments()] == [
+        "score",
+        "score~1",
+    ]
     assert "at most" in headrace("rerun", "acme", "--from", "earliest", "--dry-run").output
 
 
@@ -113,7 +116,7 @@ def test_what_cannot_be_rerun_is_told_and_nothing_begins(headrace, store, words,
 
 def lags_of(headrace):
     rows = json.loads(headrace("streams", "list", "--json").output)
-    return {(each["tenant"], each["use_case"]): each["lag_records"] for each in rows}
+    return {(row["tenant"], row["use_case"]): row["lag_records"] for row in rows}
 
 
 def test_the_lag_of_a_rerun_is_to_its_end_and_nothing_when_it_is_over(headrace, store, log):
@@ -123,7 +126,11 @@ def test_the_lag_of_a_rerun_is_to_its_end_and_nothing_when_it_is_over(headrace, 
         ("acme", "score~1"): 4,
         ("bolt", "score"): 14,
     }
-    made = next(each for each in store.registry.deployments() if each.use_case == "score~1")
+    made = next(
+        deployment
+        for deployment in store.registry.deployments()
+        if deployment.use_case == "score~1"
+    )
     store.registry.set_stream_state(
         StreamId("score~1", "acme"), State.REMOVED, "the rerun has come to its end"
     )

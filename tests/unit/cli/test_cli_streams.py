@@ -42,7 +42,10 @@ def terminal(monkeypatch):
 
 
 def offsets(store):
-    return {each.lane.partition: each.next_offset for each in store.progress.load_positions([ACME])}
+    return {
+        position.lane.partition: position.next_offset
+        for position in store.progress.load_positions([ACME])
+    }
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def tell(store):
         store.membership.hold([ACME, BOLT], "one", store.membership.join("one", ["score"]))
         report = report_of("one", time.time() - ago_s, ACME, BOLT)
         well = {"state": "active", "note": "", "lanes": (LaneFigures(0, 3, 9),), "retry_at_s": None}
-        of_acme, of_bolt = (replace(each, **well) for each in report.streams)
+        of_acme, of_bolt = (replace(stream, **well) for stream in report.streams)
         store.statistics.publish(replace(report, streams=(replace(of_acme, **told), of_bolt)))
 
     return publish
@@ -70,7 +73,7 @@ def values(headrace):
     """Each tenant's stream, as a program is told of it."""
     result = headrace("streams", "list", "--json")
     assert result.exit_code == 0, result.output
-    return {each["tenant"]: each for each in json.loads(result.output)}
+    return {load["tenant"]: load for load in json.loads(result.output)}
 
 
 @pytest.mark.parametrize(
@@ -254,7 +257,10 @@ def test_to_add_what_was_removed_counts_what_is_read_again_and_asks(headrace, st
     assert "effects of up to 6 records of acme/score are made again" in result.output
     assert f"headrace {what} add {' '.join(words)} --config" in result.output
     assert "--yes" in result.output
-    assert next(each.state for each in store.registry.streams() if each.id == ACME) is State.REMOVED
+    assert (
+        next(stream.state for stream in store.registry.streams() if stream.id == ACME)
+        is State.REMOVED
+    )
     assert headrace(what, "add", *words, "--yes").exit_code == 0
     assert offsets(store) == {}
 

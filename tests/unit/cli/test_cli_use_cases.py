@@ -35,9 +35,9 @@ def test_a_use_case_stopped_by_a_failure_is_resumed_for_all_but_those_suspended_
 ):
     store.registry.set_stream_state(StreamId("score", "bolt"), State.SUSPENDED)
     number = fail(stop_use_case=True)
-    assert {each.state for each in store.registry.streams()} == {State.SUSPENDED}
+    assert {stream.state for stream in store.registry.streams()} == {State.SUSPENDED}
     assert "streams of score resumed: 1" in headrace("use-cases", "resume", "score").output
-    states = {each.id.tenant: each.state for each in store.registry.streams()}
+    states = {stream.id.tenant: stream.state for stream in store.registry.streams()}
     assert states == {"acme": State.ACTIVE, "bolt": State.SUSPENDED}
     assert store.failures.one(number).state is FailureState.RETRIED
 
@@ -53,7 +53,9 @@ def test_what_decorator_and_yaml_say_about_failures_is_deployed(headrace, config
     config.write_text(config.read_text() + SETTINGS)
     result = headrace("use-cases", "deploy")
     assert result.exit_code == 0, result.output
-    (pages,) = [each for each in store.registry.deployments() if each.use_case == "pages"]
+    (pages,) = [
+        deployment for deployment in store.registry.deployments() if deployment.use_case == "pages"
+    ]
     assert pages.bad_record is BadRecordPolicy.FAIL
     assert (pages.retries, pages.handler_timeout_s, pages.max_rate_per_lane) == (0, 0.5, 2.5)
     assert pages.data_loss == "skip"
@@ -92,7 +94,7 @@ class Stander:
         number = store.membership.join(self.name, ["pages"])
         while not self.ended.wait(0.05):
             store.membership.beat(self.name, number)
-            given = [self._answer(each) for each in store.registry.deployments()]
+            given = [self._answer(deployment) for deployment in store.registry.deployments()]
             store.membership.answer(self.name, number, given)
             self.answered.set()
         store.close()
@@ -188,9 +190,13 @@ def test_nobody_has_to_wait(headrace, store, pages):
     result = headrace("use-cases", "deploy", "--no-wait")
     assert result.exit_code == 0
     assert "d1 has not answered yet" in result.output
-    (before,) = [each for each in store.registry.deployments() if each.use_case == "pages"]
+    (before,) = [
+        deployment for deployment in store.registry.deployments() if deployment.use_case == "pages"
+    ]
     assert "nothing changed" not in headrace("use-cases", "deploy", "--no-wait").output
-    (after,) = [each for each in store.registry.deployments() if each.use_case == "pages"]
+    (after,) = [
+        deployment for deployment in store.registry.deployments() if deployment.use_case == "pages"
+    ]
     assert after.revision == before.revision
 
 
@@ -232,7 +238,7 @@ def test_the_list_shows_where_effects_go_and_who_runs_what(headrace, pages, driv
     drivers("d2", "no column")
     headrace("use-cases", "deploy")
     told = headrace("use-cases", "list").output
-    (line,) = [each for each in told.splitlines() if each.split()[:1] == ["pages"]]
+    (line,) = [line for line in told.splitlines() if line.split()[:1] == ["pages"]]
     assert "at-least-once" in line
     assert "ParquetFiles(folder='p')" in line
     assert " d1 " in line

@@ -28,12 +28,12 @@ promtool = pytest.mark.skipif(
 
 def rules():
     groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
-    return [each for group in groups for each in group["rules"]]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 def expressions():
-    for each in rules():
-        yield each["alert"], each["expr"]
+    for rule in rules():
+        yield rule["alert"], rule["expr"]
     for panel in DASHBOARD["panels"]:
         for target in panel["targets"]:
             yield panel["title"], target["expr"]
@@ -66,7 +66,7 @@ def test_every_alert_is_played():
         for each in test["alert_rule_test"]
         if each["exp_alerts"]
     }
-    assert fired == {each["alert"] for each in rules()}
+    assert fired == {rule["alert"] for rule in rules()}
 
 
 @pytest.mark.parametrize(("where", "expression"), list(expressions()))
@@ -82,32 +82,32 @@ def test_an_expression_uses_declared_metrics_with_their_labels(where, expression
 def test_an_alert_says_how_bad_it_is_and_leads_to_what_to_do():
     text = (ROOT / "docs" / "observability.md").read_text("utf-8")
     anchors = {_anchor(line) for line in text.splitlines() if line.startswith("#")}
-    for each in rules():
-        assert each["labels"]["severity"] in {"warning", "critical"}
-        page, _, anchor = each["annotations"]["runbook_url"].partition("#")
+    for rule in rules():
+        assert rule["labels"]["severity"] in {"warning", "critical"}
+        page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
         assert page == "docs/observability.md"
-        assert anchor in anchors, f"{each['alert']}: {page} has no section {anchor}"
+        assert anchor in anchors, f"{rule['alert']}: {page} has no section {anchor}"
 
 
 def test_the_dashboard_can_be_imported_as_it_is():
-    ids = [each["id"] for each in DASHBOARD["panels"]]
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
     assert "id" not in DASHBOARD, "an id belongs to one Grafana"
-    for each in DASHBOARD["panels"]:
-        place = each["gridPos"]
-        assert place["x"] + place["w"] <= 24, each["title"]
-        sources = [each["datasource"], *(target["datasource"] for target in each["targets"])]
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        sources = [panel["datasource"], *(target["datasource"] for target in panel["targets"])]
         assert {source["uid"] for source in sources} == {"${datasource}"}
 
 
 def test_no_two_panels_lie_on_each_other():
     taken = {}
-    for each in DASHBOARD["panels"]:
-        at = each["gridPos"]
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
         for x in range(at["x"], at["x"] + at["w"]):
             for y in range(at["y"], at["y"] + at["h"]):
-                other = taken.setdefault((x, y), each["title"])
-                assert other == each["title"]
+                other = taken.setdefault((x, y), panel["title"])
+                assert other == panel["title"]
 
 
 def _anchor(heading):

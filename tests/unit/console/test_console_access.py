@@ -61,8 +61,8 @@ def test_a_foreign_tenant_reads_like_one_that_is_not_there(api):
             api(method, filled(path.replace("{tenant}", name)), "tenant")
             for name in ("bolt", "none")
         ]
-        assert [each.status_code for each in answers] == [404, 404]
-        texts = [each.text.replace("bolt", "*").replace("none", "*") for each in answers]
+        assert [answer.status_code for answer in answers] == [404, 404]
+        texts = [answer.text.replace("bolt", "*").replace("none", "*") for answer in answers]
         assert texts[0] == texts[1]
 
 
@@ -71,9 +71,9 @@ def test_a_tenant_finds_only_its_own_in_lists(api, fail, path):
     fail()
     fail("bolt")
     name = "name" if path == "/v1/tenants" else "tenant"
-    assert {each[name] for each in api.items(path, "tenant")} == {"acme"}
-    assert {each[name] for each in api.items(path, "bolt")} == {"bolt"}
-    assert {each[name] for each in api.items(path, "viewer")} == {"acme", "bolt"}
+    assert {item[name] for item in api.items(path, "tenant")} == {"acme"}
+    assert {item[name] for item in api.items(path, "bolt")} == {"bolt"}
+    assert {item[name] for item in api.items(path, "viewer")} == {"acme", "bolt"}
 
 
 def test_what_concerns_nobody_in_particular_is_not_shown_to_a_tenant():

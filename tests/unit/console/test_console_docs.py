@@ -42,7 +42,7 @@ def test_the_table_of_routes_is_that_of_the_code():
 def read(command):
     """Method, path and body of a curl command."""
     words = shlex.split(command)
-    url = next(each for each in words if "localhost" in each)
+    url = next(word for word in words if "localhost" in word)
     body = words[words.index("-d") + 1] if "-d" in words else None
     method = words[words.index("-X") + 1] if "-X" in words else "POST" if body else "GET"
     return method, url.partition(":8600")[2], body

@@ -71,12 +71,12 @@ def test_a_list_goes_on_behind_its_cursor_and_knows_states(api, store, fail):
     store.failures.retry(first)
     third = fail(offset=4)
     page = api.get("/v1/failures?limit=2").json()
-    assert [each["id"] for each in page["items"]] == [first, second]
+    assert [item["id"] for item in page["items"]] == [first, second]
     rest = api.get(f"/v1/failures?cursor={page['next']}").json()
-    assert [each["id"] for each in rest["items"]] == [third]
-    assert [each["id"] for each in api.items("/v1/failures?state=open")] == [second, third]
-    assert [each["id"] for each in api.items("/v1/failures?state=retried")] == [first]
-    assert [each["id"] for each in api.items("/v1/failures?tenant=bolt")] == [second]
+    assert [item["id"] for item in rest["items"]] == [third]
+    assert [item["id"] for item in api.items("/v1/failures?state=open")] == [second, third]
+    assert [item["id"] for item in api.items("/v1/failures?state=retried")] == [first]
+    assert [item["id"] for item in api.items("/v1/failures?tenant=bolt")] == [second]
     assert api.items("/v1/failures?use_case=none") == []
 
 
@@ -89,7 +89,7 @@ def test_a_page_of_failures_takes_one_look(api, fail, monkeypatch):
 
     numbers = [fail(), fail("bolt"), fail(partition=1)]
     monkeypatch.setattr(Watcher, "view", counted)
-    assert [each["id"] for each in api.get("/v1/failures").json()["items"]] == numbers
+    assert [item["id"] for item in api.get("/v1/failures").json()["items"]] == numbers
     assert len(looks) == 1
 
 
@@ -110,7 +110,7 @@ def test_failures_of_others_are_not_read_to_find_those_of_one_tenant(api, store,
 
     api.items("/v1/tenants")
     monkeypatch.setattr(store.failures, "every", noted)
-    listed = [each["id"] for each in api.items("/v1/failures", "tenant")]
+    listed = [item["id"] for item in api.items("/v1/failures", "tenant")]
     assert listed == [numbers[0], numbers[2]]
     assert api.items("/v1/failures?tenant=bolt", "tenant") == []
     assert set(asked) == {ACME}
@@ -122,7 +122,7 @@ def test_a_long_list_is_read_in_parts(api, store, fail, monkeypatch):
     for offset in range(3, 8):
         numbers.append(fail(offset=offset))
         store.failures.retry(numbers[-1])
-    assert [each["id"] for each in api.items("/v1/failures")] == numbers
+    assert [item["id"] for item in api.items("/v1/failures")] == numbers
 
 
 def test_a_retry_lets_the_lane_go_on_at_the_record(api, store, fail):
@@ -149,7 +149,7 @@ def test_a_skip_keeps_the_record_first_and_then_moves_the_lane(api, store, tools
 def test_what_stops_a_removed_stream_is_listed_and_skipped_too(api, store, tools, fail, role):
     number = fail()
     store.registry.set_stream_state(ACME, State.REMOVED)
-    assert [each["id"] for each in api.items("/v1/failures?state=open", role)] == [number]
+    assert [item["id"] for item in api.items("/v1/failures?state=open", role)] == [number]
     answer = api("POST", f"/v1/failures/{number}/skip", role).json()
     assert answer["next_offset"] == at(store) == 4
     assert len(tools.kept.letters) == 1

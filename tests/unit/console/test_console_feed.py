@@ -32,7 +32,7 @@ def events(data):
 
 
 def named(event):
-    return [each["name"] for each in event["items"]]
+    return [item["name"] for item in event["items"]]
 
 
 def test_who_knows_nothing_gets_everything(step, store, fail):
@@ -97,7 +97,7 @@ def test_a_tenant_gets_its_own_rows_and_nothing_else(step, store, fail, clock):
     found = events(step().since(NOTHING, "acme"))
     assert list(found) == ["tenants", "alerts"]
     assert named(found["tenants"]) == ["acme"]
-    assert [each["tenant"] for each in found["alerts"]["items"]] == ["acme"]
+    assert [item["tenant"] for item in found["alerts"]["items"]] == ["acme"]
     store.registry.set_weight("bolt", 2.0)
     feed = step()
     assert feed.since(feed.number - 1, "acme") == b""

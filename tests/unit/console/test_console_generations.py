@@ -19,7 +19,7 @@ def point(from_s, tenant="acme"):
 
 
 def generation(store):
-    return next(each.generation for each in store.registry.tenants() if each.name == "acme")
+    return next(tenant.generation for tenant in store.registry.tenants() if tenant.name == "acme")
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_what_fails_from_now_on_is_its_own(api, store, again):
 def test_its_history_is_operators_to_see(api, store, again, clock):
     path = "/v1/tenants/acme/history"
     assert api.get(path, "tenant").json()["items"] == []
-    assert [each["earlier_tenant"] for each in api.get(path).json()["items"]] == [True, True]
+    assert [item["earlier_tenant"] for item in api.get(path).json()["items"]] == [True, True]
     clock.move(59)
     minute = clock.now_s()
     store.statistics.keep([point(minute)])
@@ -118,4 +118,4 @@ def test_who_read_the_earlier_one_does_not_change_the_later_one(api, store, fail
 def test_the_audit_log_tells_one_from_the_other(api, store, again):
     api("PUT", "/v1/tenants/acme", json={"weight": 2})
     lines = api.items("/v1/audit?tenant=acme")
-    assert [each["generation"] for each in lines] == [generation(store)] * 2 + [0]
+    assert [line["generation"] for line in lines] == [generation(store)] * 2 + [0]

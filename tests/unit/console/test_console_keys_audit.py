@@ -13,7 +13,7 @@ from headrace.errors import StoreUnavailable
 
 
 def noted(store):
-    return [(each.action, each.tenant, each.status) for each in store.audit.changes()]
+    return [(change.action, change.tenant, change.status) for change in store.audit.changes()]
 
 
 # --- keys --------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ def test_a_new_key_works_and_is_never_shown_again(api):
     me = api.get("/v1/me", None, headers={"Authorization": f"Bearer {key}"})
     assert me.json()["tenant"] == "bolt"
     assert key not in api.get("/v1/keys").text
-    listed = next(each for each in api.items("/v1/keys") if each["label"] == "ops")
+    listed = next(item for item in api.items("/v1/keys") if item["label"] == "ops")
     assert "digest" not in listed
     assert listed["expires_at_s"] == listed["created_at_s"] + 60
 
@@ -64,7 +64,7 @@ def test_a_key_that_is_revoked_ends_and_stays_listed(api, clock):
         assert api("DELETE", path).status_code == 204
     clock.move(6)
     assert api.get("/v1/me", "viewer").status_code == 401
-    ended = [each for each in api.items("/v1/keys") if each["revoked_at_s"] is not None]
+    ended = [item for item in api.items("/v1/keys") if item["revoked_at_s"] is not None]
     assert [each["label"] for each in ended] == ["viewer"]
 
 
@@ -83,9 +83,9 @@ def test_a_key_that_is_not_there_is_404(api):
 def test_keys_come_in_pages_and_by_tenant(api):
     first = api.get("/v1/keys?limit=4").json()
     second = api.get(f"/v1/keys?limit=4&cursor={first['next']}").json()
-    prefixes = [each["prefix"] for each in first["items"] + second["items"]]
+    prefixes = [item["prefix"] for item in first["items"] + second["items"]]
     assert len(set(prefixes)) == len(prefixes) == 5
-    assert {each["tenant"] for each in api.items("/v1/keys?tenant=acme")} == {"acme"}
+    assert {item["tenant"] for item in api.items("/v1/keys?tenant=acme")} == {"acme"}
 
 
 # --- audit -------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_a_tenant_cannot_wash_the_log_away(app, api, store):
     app.state.patience = ChangeLimit(per_minute=3)
     path = "/v1/tenants/acme/suspend"
     answers = [api("POST", path, "tenant") for _ in range(5)]
-    assert [each.status_code for each in answers] == [200, 200, 200, 429, 429]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert int(answers[-1].headers["retry-after"]) > 0
     assert len(noted(store)) == 3
     assert api("POST", "/v1/tenants/bolt/suspend", "bolt").status_code == 200
@@ -150,8 +150,8 @@ def test_the_log_says_which_key_and_whose(api, store):
     api("DELETE", f"/v1/keys/{first}")
     api("POST", "/v1/keys", json={**body, "tenant": "nobody"})
     lines = list(reversed(list(store.audit.changes())))
-    assert [each.tenant for each in lines] == ["bolt"] * 4 + ["nobody"]
-    assert [json.loads(each.detail or "{}") for each in lines] == [
+    assert [line.tenant for line in lines] == ["bolt"] * 4 + ["nobody"]
+    assert [json.loads(line.detail or "{}") for line in lines] == [
         {**body, "prefix": first},
         {"prefix": second},
         {"overlap_s": 5, "prefix": third},
@@ -206,11 +206,11 @@ def test_the_log_is_read_newest_first_in_pages_and_by_tenant(api):
         api("PUT", "/v1/tenants/acme", json={"weight": weight})
     api("POST", "/v1/tenants/bolt/suspend")
     first = api.get("/v1/audit?limit=2", "viewer").json()
-    assert [each["tenant"] for each in first["items"]] == ["bolt", "acme"]
+    assert [item["tenant"] for item in first["items"]] == ["bolt", "acme"]
     second = api.get(f"/v1/audit?limit=2&cursor={first['next']}").json()
-    assert [each["detail"] for each in second["items"]] == ['{"weight":2}', '{"weight":1}']
+    assert [item["detail"] for item in second["items"]] == ['{"weight":2}', '{"weight":1}']
     assert second["next"] is None
-    assert {each["tenant"] for each in api.items("/v1/audit?tenant=acme")} == {"acme"}
+    assert {item["tenant"] for item in api.items("/v1/audit?tenant=acme")} == {"acme"}
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_a_view_shows_nothing_of_the_next_tenant_of_its_name(store, monkeypatch,
         if looks == "between":
             await next_with(events, b'"gone":["acme"]')
         store.registry.add_tenant(Tenant("acme"))
-        assert b'"generation"' not in b"".join([each async for each in events])
+        assert b'"generation"' not in b"".join([event async for event in events])
 
     played(store, play)
 

@@ -119,7 +119,7 @@ async def _asked(app, scope, body):
 def kept(store):
     """All that could be changed, but for the audit log, which is to have every attempt."""
     others = ("lock", "changes", "changes_total", "statistics")
-    names = (each for each in store.data.__slots__ if each not in others)
+    names = (slot for slot in store.data.__slots__ if slot not in others)
     return {name: repr(getattr(store.data, name)) for name in names}
 
 

@@ -37,21 +37,21 @@ def test_waves_come_in_pages_newest_first_and_by_use_case(api, store, clock):
     store.statistics.publish(report(at_s=clock.now_s(), waves=waves))
     first = api.get("/v1/waves?limit=2").json()
     second = api.get(f"/v1/waves?cursor={first['next']}").json()
-    assert [each["wave"] for each in first["items"] + second["items"]] == ["w3", "w2", "w1"]
-    assert [each["wave"] for each in api.items("/v1/waves?use_case=copy")] == ["w2"]
+    assert [item["wave"] for item in first["items"] + second["items"]] == ["w3", "w2", "w1"]
+    assert [item["wave"] for item in api.items("/v1/waves?use_case=copy")] == ["w2"]
 
 
 def test_alerts_come_gravest_first_and_a_tenant_sees_its_own(api, store, clock, fail):
     fail()
     fail("bolt")
     store.statistics.publish(report(figures(), at_s=clock.now_s() - 20))
-    kinds = [(each["kind"], each["tenant"]) for each in api.items("/v1/alerts")]
+    kinds = [(item["kind"], item["tenant"]) for item in api.items("/v1/alerts")]
     expected = [("driver-lost", None), ("quarantined", "acme"), ("quarantined", "bolt")]
     assert kinds == expected
     first = api.get("/v1/alerts?limit=2").json()
     rest = api.items(f"/v1/alerts?cursor={first['next']}")
     assert [(each["kind"], each["tenant"]) for each in rest] == expected[2:]
-    assert [each["tenant"] for each in api.items("/v1/alerts", "tenant")] == ["acme"]
+    assert [item["tenant"] for item in api.items("/v1/alerts", "tenant")] == ["acme"]
 
 
 def test_the_summary_is_for_those_who_see_all(api):

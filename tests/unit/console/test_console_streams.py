@@ -14,11 +14,14 @@ PATH = "/v1/streams/acme/score"
 
 
 def state(store):
-    return next(each.state for each in store.registry.streams() if each.id == ACME)
+    return next(stream.state for stream in store.registry.streams() if stream.id == ACME)
 
 
 def offsets(store):
-    return {each.lane.partition: each.next_offset for each in store.progress.load_positions([ACME])}
+    return {
+        position.lane.partition: position.next_offset
+        for position in store.progress.load_positions([ACME])
+    }
 
 
 def test_a_stream_is_shown_with_its_lanes_and_what_stops_them(api, store, clock, fail):
@@ -47,16 +50,16 @@ def test_how_a_stream_stands_is_told_with_why(api, store, clock):
 
 def test_streams_come_in_pages_by_tenant_and_use_case(api, store):
     first = api.get("/v1/streams?limit=1").json()
-    assert [each["tenant"] for each in first["items"]] == ["acme"]
+    assert [item["tenant"] for item in first["items"]] == ["acme"]
     second = api.get(f"/v1/streams?limit=1&cursor={first['next']}").json()
-    assert [each["tenant"] for each in second["items"]] == ["bolt"]
+    assert [item["tenant"] for item in second["items"]] == ["bolt"]
     assert second["next"] is None
 
 
 def test_a_stream_of_a_suspended_tenant_is_suspended(api, store):
     store.registry.set_tenant_state("acme", State.SUSPENDED)
-    assert [each["tenant"] for each in api.items("/v1/streams?state=suspended")] == ["acme"]
-    assert [each["tenant"] for each in api.items("/v1/streams?tenant=bolt")] == ["bolt"]
+    assert [item["tenant"] for item in api.items("/v1/streams?state=suspended")] == ["acme"]
+    assert [item["tenant"] for item in api.items("/v1/streams?tenant=bolt")] == ["bolt"]
     assert api.items("/v1/streams?use_case=none") == []
 
 
@@ -64,7 +67,7 @@ def test_suspend_and_resume_are_done_to_the_stream_alone(api, store):
     for _ in range(2):
         assert api("POST", f"{PATH}/suspend", "tenant").json()["state"] == "suspended"
     assert state(store) is State.SUSPENDED
-    assert {each.state for each in store.registry.tenants()} == {State.ACTIVE}
+    assert {tenant.state for tenant in store.registry.tenants()} == {State.ACTIVE}
     assert api("POST", f"{PATH}/resume", "tenant").json()["state"] == "active"
 
 

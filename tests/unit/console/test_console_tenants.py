@@ -9,11 +9,11 @@ BY_OPERATOR = frozenset({Stopper.OPERATOR})
 
 
 def names(answer):
-    return [each["name"] for each in answer["items"]]
+    return [item["name"] for item in answer["items"]]
 
 
 def of(store, name):
-    return next(each for each in store.registry.tenants() if each.name == name)
+    return next(tenant for tenant in store.registry.tenants() if tenant.name == name)
 
 
 # --- lists -------------------------------------------------------------------------------------

@@ -78,11 +78,11 @@ def looking(watcher, store):
 def test_those_who_come_at_the_first_look_wait_for_what_is_seen(watcher, counted, looking):
     end, seen = looking(), []
     others = [threading.Thread(target=lambda: seen.append(watcher.view())) for _ in range(5)]
-    for each in others:
-        each.start()
+    for other in others:
+        other.start()
     first = end()
-    for each in others:
-        each.join()
+    for other in others:
+        other.join()
     assert seen == [first] * 5
     assert looks(counted) == 1
 
@@ -184,12 +184,12 @@ def test_a_warning_that_is_mended_is_gone_at_the_next_look(watcher, store, clock
 def test_alerts_of_what_was_removed_are_over(watcher, store, clock, fail):
     fail()
     store.statistics.publish(report(figures(), at_s=clock.now_s() - 60))
-    kinds = [each["kind"] for each in watcher.view().alert_rows]
+    kinds = [alert["kind"] for alert in watcher.view().alert_rows]
     assert kinds == ["driver-lost", "quarantined"]
     store.registry.set_tenant_state("acme", State.REMOVED)
     snapshot = watcher.changed()
     assert snapshot.alert_rows == ()
-    assert [each["lost"] for each in snapshot.summary["drivers"]] == [False]
+    assert [driver["lost"] for driver in snapshot.summary["drivers"]] == [False]
 
 
 def test_figures_that_are_a_minute_old_are_not_shown(watcher, store, clock):
@@ -208,7 +208,7 @@ def test_of_two_drivers_who_told_last_is_believed(watcher, store, clock):
     store.statistics.publish(report(figures(lag_records=2), driver="a-new", at_s=now_s))
     snapshot = watcher.view()
     assert snapshot.tenant_rows["acme"]["figures"]["lag_records"] == 2
-    assert [each["driver"] for each in snapshot.summary["drivers"]] == ["a-new", "z-old"]
+    assert [driver["driver"] for driver in snapshot.summary["drivers"]] == ["a-new", "z-old"]
 
 
 def test_the_summary_counts_what_is_there(watcher, store, clock):
@@ -218,7 +218,7 @@ def test_the_summary_counts_what_is_there(watcher, store, clock):
     summary = watcher.view().summary
     assert (summary["tenants_total"], summary["streams_total"]) == (1, 1)
     assert (summary["lag_records"], summary["in_per_s"], summary["out_per_s"]) == (4, 2.0, 3.0)
-    assert [each["lost"] for each in summary["drivers"]] == [True]
+    assert [driver["lost"] for driver in summary["drivers"]] == [True]
     assert summary["alerts_total"] == 1
 
 

@@ -23,8 +23,8 @@ LABELS = {each.name: each.labels for each in METRICS}
 def scraped(*reports, now_s=NOW_S, metrics=None, **options):
     """Samples by name and labels."""
     told = MemoryStatistics()
-    for each in reports:
-        told.publish(each)
+    for report in reports:
+        told.publish(report)
     metrics = metrics or Metrics(told, now_s=lambda: now_s, **options)
     return samples_of(metrics.exposition())
 
@@ -32,16 +32,16 @@ def scraped(*reports, now_s=NOW_S, metrics=None, **options):
 def samples_of(text):
     found = {}
     for family in text_string_to_metric_families(text.decode()):
-        for each in family.samples:
-            key = (each.name, tuple(each.labels[label] for label in LABELS[each.name]))
+        for sample in family.samples:
+            key = (sample.name, tuple(sample.labels[label] for label in LABELS[sample.name]))
             assert key not in found, f"{key} is shown twice, and Prometheus takes none of it"
-            found[key] = each.value
+            found[key] = sample.value
     return found
 
 
 def told(at_s=NOW_S, *streams, **values):
     found = report_of("one", at_s, *streams)
-    return replace(found, streams=tuple(replace(each, **values) for each in found.streams))
+    return replace(found, streams=tuple(replace(stream, **values) for stream in found.streams))
 
 
 def test_a_scrape_shows_every_declared_metric_with_its_labels_and_nothing_else():
@@ -51,15 +51,15 @@ def test_a_scrape_shows_every_declared_metric_with_its_labels_and_nothing_else()
     text = scraped_text(replace(whole, use_cases=(use_case,)), most_tenants=1)
     shown = {}
     for family in text_string_to_metric_families(text.decode()):
-        for each in family.samples:
-            shown[each.name] = (family.type, set(each.labels))
+        for sample in family.samples:
+            shown[sample.name] = (family.type, set(sample.labels))
     assert shown == {each.name: (each.kind, set(each.labels)) for each in METRICS}
 
 
 def scraped_text(*reports, **options):
     statistics = MemoryStatistics()
-    for each in reports:
-        statistics.publish(each)
+    for report in reports:
+        statistics.publish(report)
     return Metrics(statistics, now_s=lambda: NOW_S, **options).exposition()
 
 
@@ -115,7 +115,7 @@ def test_a_summed_counter_does_not_fall_when_one_of_its_streams_begins_at_0_agai
     totals = []
     for bolt, core in ((10, 5), (2, 7), (4, 7)):
         report = told(NOW_S, ACME, BOLT, CORE)
-        streams = [replace(each, records_total=10) for each in report.streams]
+        streams = [replace(stream, records_total=10) for stream in report.streams]
         streams[1:] = [
             replace(streams[1], records_total=bolt),
             replace(streams[2], records_total=core),

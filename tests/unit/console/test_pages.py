@@ -10,7 +10,7 @@ import headrace.console
 
 PAGES = Path(headrace.console.__file__).parent / "pages"
 VENDOR = PAGES / "vendor"
-OURS = sorted(each for each in PAGES.iterdir() if each.suffix in {".js", ".css", ".html", ".svg"})
+OURS = sorted(path for path in PAGES.iterdir() if path.suffix in {".js", ".css", ".html", ".svg"})
 SUMS = dict(
     reversed(line.split(maxsplit=1)) for line in (VENDOR / "SHA256SUMS").read_text().splitlines()
 )
@@ -22,9 +22,9 @@ def test_a_file_of_others_is_what_it_was(name):
 
 
 def test_every_file_of_others_has_a_checksum_and_a_licence():
-    code = {each.name for each in VENDOR.iterdir() if each.suffix in {".js", ".css", ".woff2"}}
+    code = {path.name for path in VENDOR.iterdir() if path.suffix in {".js", ".css", ".woff2"}}
     assert code == set(SUMS)
-    assert {each.name for each in VENDOR.glob("LICENSE-*")} == {
+    assert {path.name for path in VENDOR.glob("LICENSE-*")} == {
         f"LICENSE-{each}" for each in ("preact", "htm", "uplot", "inter")
     }
 

@@ -69,9 +69,9 @@ class Notebook:
         return self
 
     def write(self, effects):
-        for each in effects:
-            rows = each.output.to_pylist() if each.output.num_columns else []
-            spans = zip(each.slices, each.reached, strict=True)
+        for effect in effects:
+            rows = effect.output.to_pylist() if effect.output.num_columns else []
+            spans = zip(effect.slices, effect.reached, strict=True)
             name = tuple((piece.lane, piece.from_offset, upto) for piece, upto in spans)
             if rows:
                 self.kept[name] = rows
@@ -275,14 +275,14 @@ class Stage:
         )
 
     def wrote(self, rows):
-        for each in rows:
-            lane = LaneId("keep", each["tenant"], each["lane"])
-            self.counts[lane, each["place"]] += 1
+        for row in rows:
+            lane = LaneId("keep", row["tenant"], row["lane"])
+            self.counts[lane, row["place"]] += 1
             if lane in self.astray:
                 continue
-            self.order_checker.happened(lane, [each["place"]])
+            self.order_checker.happened(lane, [row["place"]])
             if self.order == "stream":
-                self.order_checker.happened(lane.stream, [each["stamp"]])
+                self.order_checker.happened(lane.stream, [row["stamp"]])
 
     @property
     def astray(self):
@@ -294,8 +294,8 @@ class Stage:
 
     def position(self, lane):
         found = {
-            each.lane: each.next_offset
-            for each in self.store.progress.load_positions([lane.stream])
+            position.lane: position.next_offset
+            for position in self.store.progress.load_positions([lane.stream])
         }
         return found.get(lane)
 
@@ -319,13 +319,13 @@ class Stage:
         self.fates, self.faults, self.log.down = [], [], False
         self.letters.accidents.clear()
         for name in TENANTS:
-            tenant = next(each for each in self.store.registry.tenants() if each.name == name)
+            tenant = next(tenant for tenant in self.store.registry.tenants() if tenant.name == name)
             if tenant.state is State.SUSPENDED:
                 self.store.registry.set_tenant_state(name, State.ACTIVE)
             self.store.registry.set_throttle(name, Throttle())
-        for each in self.store.registry.streams():
-            if each.state is State.SUSPENDED:
-                self.store.registry.set_stream_state(each.id, State.ACTIVE)
+        for stream in self.store.registry.streams():
+            if stream.state is State.SUSPENDED:
+                self.store.registry.set_stream_state(stream.id, State.ACTIVE)
         self.clock.move(1000.0)
         rested = 0
         for _ in range(400):
@@ -334,7 +334,7 @@ class Stage:
             if rested == 5:
                 return
         board = self.driver.board
-        left = [str(lane) for each in board.streams.values() for lane in each.lanes.values()]
+        left = [str(lane) for stream in board.streams.values() for lane in stream.lanes.values()]
         told = f"{self.driver.recorded.waiting} {list(board.flights)} {left}"
         raise AssertionError(f"it does not come to rest: {told}")
 
@@ -346,7 +346,7 @@ class Stage:
     def balance(self):
         self.look()
         stopped = {each.slice.lane: each for each in self.store.failures.every(only_open=True)}
-        letters = {(each.slice.lane, each.error.offset) for each in self.letters.letters}
+        letters = {(letter.slice.lane, letter.error.offset) for letter in self.letters.letters}
         halted = {lane.stream for lane in stopped} if self.order == "stream" else set()
         all_halt = stopped and self.use_case.bad_record == "fail"
         for lane, ways in self.ways.items():
@@ -367,9 +367,9 @@ class Stage:
             if self.intends:
                 done = sum(
                     (lane.tenant, lane.partition, offset)
-                    == (each["tenant"], each["lane"], each["place"])
+                    == (row["tenant"], row["lane"], row["place"])
                     for rows in self.sink.kept.values()
-                    for each in rows
+                    for row in rows
                 )
             told = f"{lane} offset {offset} ({row.value}): passed {passed}, done {done}"
             aside = (lane, offset) in letters

@@ -94,9 +94,9 @@ class Till:
             burst = max(1.0, rate.records_per_s * rate.burst_s)
             running = sum(
                 piece.size
-                for each in self.flights
-                for piece in each.slices
-                if name in self.names[each.id]
+                for flight in self.flights
+                for piece in flight.slices
+                if name in self.names[flight.id]
             )
             assert tokens <= burst + 1e-6
             earned = burst + rate.records_per_s * self.now_s
@@ -227,7 +227,7 @@ def test_a_wave_whose_job_is_lost_gives_its_tokens_back(world):
     for _ in range(20):
         world.turns(1, 0.0)
         flights = world.driver.board.flights.values()
-        running = sum(piece.size for each in flights for piece in each.wave.slices)
+        running = sum(piece.size for flight in flights for piece in flight.wave.slices)
         gate = world.driver.gates.gates[GateId("tenant", "a")]
         assert gate.records.tokens == 20 - running
 

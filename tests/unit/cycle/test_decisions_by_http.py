@@ -35,7 +35,7 @@ class Tools:
         letters = self.world.dead_letters.letters
         if not dry_run:
             at, key = TopicPartition(topic, 0), self.world.connections.seal_key
-            values = [each.error.raw_value for each in letters]
+            values = [letter.error.raw_value for letter in letters]
             found = [sealed(Message(None, v, ()), at, stream.use_case, 1, key) for v in values]
             self.world.log.append(topic, 0, [Row(each.value, None, each.headers) for each in found])
         return Redriven(len(letters), (), 0)

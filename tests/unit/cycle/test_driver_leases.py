@@ -27,7 +27,7 @@ def turns(world, names="ab", count=12, seconds=1.0):
 
 
 def held(world, name):
-    return {each.tenant for each in world.drivers[name].board.streams}
+    return {stream.tenant for stream in world.drivers[name].board.streams}
 
 
 def handled(world, tenant):
@@ -138,7 +138,7 @@ def test_a_driver_that_drains_for_longer_than_its_lease_is_not_taken_for_dead(pa
     pair.drivers["a"].drain()
     turns(pair, seconds=LEASE_S / 3)
     assert {
-        each.id.tenant for each in pair.store.registry.streams() if each.holder == "a"
+        stream.id.tenant for stream in pair.store.registry.streams() if stream.holder == "a"
     } == before
     turns(pair, "b", seconds=LEASE_S / 3)
     assert held(pair, "b") == set(TENANTS)
@@ -177,8 +177,8 @@ def test_use_cases_are_shared_by_those_who_have_them(pair):
     pair.deploy()
     pair.drivers["c"] = pair.start(name="c", lease_s=LEASE_S)
     turns(pair, "abc", 20)
-    assert {each.use_case for each in pair.drivers["a"].board.streams} == {"keep"}
-    mine = {each for each in pair.drivers["c"].board.streams if each.use_case == "other"}
+    assert {stream.use_case for stream in pair.drivers["a"].board.streams} == {"keep"}
+    mine = {stream for stream in pair.drivers["c"].board.streams if stream.use_case == "other"}
     assert mine == {StreamId("other", name) for name in TENANTS}
 
 
@@ -275,7 +275,7 @@ def test_an_heir_that_was_replaced_in_the_same_moment_inherits_nothing(pair):
     with pytest.raises(Fenced):
         turns(pair, "b", 40)
     assert {
-        each.id.tenant for each in pair.store.registry.streams() if each.holder == "a"
+        stream.id.tenant for stream in pair.store.registry.streams() if stream.holder == "a"
     } == theirs
 
 

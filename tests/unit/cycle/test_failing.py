@@ -201,8 +201,8 @@ def test_a_bad_record_goes_to_the_dead_letters_and_the_lane_goes_on(world):
     begin(world, raises_at(1, 2, 4, error=None), bad_record="dead-letter")
     world.turns()
     assert world.positions()["acme", 0] == 5
-    assert [each.error.offset for each in world.dead_letters.letters] == [1, 2, 4]
-    assert {each.slice.lane for each in world.dead_letters.letters} == {world.lane("acme")}
+    assert [letter.error.offset for letter in world.dead_letters.letters] == [1, 2, 4]
+    assert {letter.slice.lane for letter in world.dead_letters.letters} == {world.lane("acme")}
     assert world.row("acme").dead_letters == 3
     assert open_failures(world) == []
 
@@ -228,7 +228,7 @@ def test_a_letter_of_the_driver_has_the_time_of_its_record(world):
 def test_without_retries_it_is_set_aside_at_once(world):
     begin(world, raises_at(3), bad_record="dead-letter", retries=0)
     world.turns()
-    assert [each.error.offset for each in world.dead_letters.letters] == [3]
+    assert [letter.error.offset for letter in world.dead_letters.letters] == [3]
     assert world.positions()["acme", 0] == 5
 
 
@@ -242,7 +242,7 @@ def test_no_lane_goes_on_before_its_dead_letter_is_kept(world, retries):
         assert world.positions().get(("acme", 0), 0) <= 1
     world.turns(30, seconds=1.0)
     assert world.positions()["acme", 0] == 5
-    assert [each.error.offset for each in world.dead_letters.letters] == [1]
+    assert [letter.error.offset for letter in world.dead_letters.letters] == [1]
 
 
 def test_by_intent_too_a_record_is_set_aside_and_the_slice_is_one_effect(world):

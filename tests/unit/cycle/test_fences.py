@@ -12,11 +12,11 @@ from headrace.sinks import failed
 
 
 def _wave(*fences):
-    return Wave("w", "keep", tuple(Bin((), 0.0, each) for each in fences), 1.0)
+    return Wave("w", "keep", tuple(Bin((), 0.0, fence) for fence in fences), 1.0)
 
 
 def _fences(wave):
-    return [each.fence for each in wave.bins]
+    return [bin_.fence for bin_ in wave.bins]
 
 
 def test_no_two_bins_have_one_name():
@@ -62,11 +62,11 @@ class Moody:
 
     def write(self, effects):
         outcomes = []
-        for each in effects:
-            (piece,) = each.slices
+        for effect in effects:
+            (piece,) = effect.slices
             error = self.errors.pop(piece.lane.tenant, None)
             if error is None:
-                self.kept.append((piece.lane.tenant, piece.from_offset, *each.reached))
+                self.kept.append((piece.lane.tenant, piece.from_offset, *effect.reached))
             outcomes.append(failed(error) if error else Written())
         return outcomes
 
@@ -120,7 +120,7 @@ def test_what_is_known_of_a_wave_does_not_wait_for_the_rest(moody, sink):
     moody.turns(3)
     assert moody.positions() == {("acme", 0): 0, ("bolt", 0): 3}
     (owed,) = moody.store.progress.pending_intents()
-    assert [str(each.lane) for each in owed.slices] == ["acme/keep/0"]
+    assert [str(piece.lane) for piece in owed.slices] == ["acme/keep/0"]
     assert owed.bins[0].fence == sink.sites[0][1]
     moody.send("acme", 7)
     moody.send("bolt", 2)
@@ -147,9 +147,9 @@ def test_what_is_owed_is_found_by_the_next_life_of_the_driver(moody, sink):
 
 def test_a_part_of_a_wave_keeps_the_fence_of_each_bin():
     lanes = [LaneId("keep", name, 0) for name in ("acme", "bolt", "cove")]
-    slices = [Slice(each, "t", 0, 1, 1) for each in lanes]
+    slices = [Slice(lane, "t", 0, 1, 1) for lane in lanes]
     wave = Wave("w", "keep", (Bin(tuple(slices[:2]), 2.0, "a-0"), Bin((slices[2],), 1.0, "a-1")), 1)
-    labels = {each.stream: "" if each.tenant == "acme" else "rest" for each in lanes}
+    labels = {lane.stream: "" if lane.tenant == "acme" else "rest" for lane in lanes}
     part = parts_of(wave, labels)[1]
     assert part.id.startswith("w.")
     assert part.bins == (Bin((slices[1],), 1.0, "a-0"), Bin((slices[2],), 1.0, "a-1"))

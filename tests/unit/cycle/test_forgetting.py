@@ -29,7 +29,7 @@ def told(world):
     """Records in the history, once the driver has ended."""
     world.driver.close()
     points = world.statistics.history(None, 0.0, world.clock.wall_s + 60.0)
-    return sum(each.records_out for each in points)
+    return sum(point.records_out for point in points)
 
 
 def test_of_many_streams_that_were_removed_nothing_is_kept_and_all_was_told(world):
@@ -103,13 +103,13 @@ def test_of_many_reruns_nothing_is_kept(world):
     world.turns(4)
     for _ in range(MANY):
         begin(world.store, range_of(world.store, world.log, acme, "earliest", None), 0.2)
-        for each in world.store.registry.deployments():
-            if each.until:
-                rerun = replace(world.use_cases[0], name=each.use_case)
-                world.engine.take(rerun, each)
-                world.driver.take(rerun, each)
+        for deployment in world.store.registry.deployments():
+            if deployment.until:
+                rerun = replace(world.use_cases[0], name=deployment.use_case)
+                world.engine.take(rerun, deployment)
+                world.driver.take(rerun, deployment)
         world.turns(10)
-    done = [each for each in world.store.registry.streams() if each.state is State.REMOVED]
+    done = [stream for stream in world.store.registry.streams() if stream.state is State.REMOVED]
     assert len(done) == MANY
     world.turns(130, seconds=1.0)
     assert kept(world.driver) == ({acme}, {"keep"})

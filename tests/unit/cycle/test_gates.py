@@ -29,7 +29,8 @@ def gates(rate, *streams):
 def records_of(made, streams, now_s):
     allowed = made.allowances(streams, now_s)
     return [
-        allowed[each.stream.id].records if each.stream.id in allowed else None for each in streams
+        allowed[stream.stream.id].records if stream.stream.id in allowed else None
+        for stream in streams
     ]
 
 

@@ -150,7 +150,7 @@ def test_brokers_that_do_not_take_dead_letters(world, beats, hang):
     world.dead_letters.released.set()
     while not world.driver.drained:
         world.turns(1)
-    assert [each.error.offset for each in world.dead_letters.letters] == [3]
+    assert [letter.error.offset for letter in world.dead_letters.letters] == [3]
     assert world.positions()["acme", 0] == 4
 
 

@@ -149,7 +149,7 @@ def test_a_use_case_in_trouble_is_told_once_tried_later_and_shown_whole(shown):
         shown.mirror.troubles.clear()
         turns(shown, seconds=TROUBLE_S)
     assert shown.mirror.shown["keep"] == {ACME: 17, BOLT: 3}
-    told = [each for each in logs if "does not show" in each["event"]]
+    told = [log for log in logs if "does not show" in log["event"]]
     assert [(each["use_case"], each["log_level"]) for each in told] == [("keep", "warning")]
     turns(shown, seconds=TROUBLE_S)
 

@@ -27,14 +27,14 @@ class SlowLog(MemoryLog):
 
     def end_offsets(self, partitions):
         found = {}
-        for each in sorted(partitions, reverse=self.backwards):
-            found |= super().end_offsets([each])
-            if each.topic == TOPIC:
+        for partition in sorted(partitions, reverse=self.backwards):
+            found |= super().end_offsets([partition])
+            if partition.topic == TOPIC:
                 self.between()
         return found
 
     def widen(self):
-        number = sum(each.topic == TOPIC for each in self._lanes)
+        number = sum(lane.topic == TOPIC for lane in self._lanes)
         self._lanes[TopicPartition(TOPIC, number)] = _Lane()
 
 
@@ -218,7 +218,7 @@ def test_whatever_answers_when_effects_are_in_the_order_of_sending(strict, world
     world.turns()
 
     def anything():
-        lanes = [each.partition for each in case.log._lanes if each.topic == TOPIC]
+        lanes = [lane.partition for lane in case.log._lanes if lane.topic == TOPIC]
         for _ in range(rng.randint(0, 2)):
             case.send(rng.choice(lanes), records=rng.choice([1, 1, 2, 90]))
         if rng.random() < 0.05:
@@ -231,7 +231,7 @@ def test_whatever_answers_when_effects_are_in_the_order_of_sending(strict, world
         if rng.random() < 0.05:
             world.start()
     case.log.between = lambda: None
-    for each in [each for each in case.log._lanes if each.topic == TOPIC]:
+    for each in [lane for lane in case.log._lanes if lane.topic == TOPIC]:
         back(case, each.partition)
     world.turns(80)
     assert list(dict.fromkeys(case.made)) == list(range(1, case.sent + 1))

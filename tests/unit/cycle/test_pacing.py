@@ -19,10 +19,10 @@ def result(use_case, seconds, tenants, refused=(), predicted_s=1.0):
     )
     down = error_of(SinkUnavailable("down"))
     receipts = tuple(
-        Receipt(each, 0, committed=False, error=down)
-        if each.lane.tenant in refused
-        else Receipt(each, 10, committed=False, records=10, seconds=seconds / len(slices))
-        for each in slices
+        Receipt(piece, 0, committed=False, error=down)
+        if piece.lane.tenant in refused
+        else Receipt(piece, 10, committed=False, records=10, seconds=seconds / len(slices))
+        for piece in slices
     )
     return WaveResult(Wave("w", use_case.name, (Bin(slices, predicted_s),), 1.0), receipts, seconds)
 
@@ -107,7 +107,7 @@ def test_the_overload_of_one_sink_leaves_other_use_cases_alone(world):
     world.turns(60)
     assert all(done == 50 for done in world.positions().values())
     assert GateId("sink", "Down") in world.driver.pacing.paces
-    held = [each for each in world.driver.rows() if each.stream.use_case == "other"]
+    held = [row for row in world.driver.rows() if row.stream.use_case == "other"]
     assert all(each.state == "retrying" for each in held)
     tries = sum(wave.use_case == "other" for wave in world.engine.started)
     assert tries < 60, "a hot loop"

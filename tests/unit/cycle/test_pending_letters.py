@@ -56,8 +56,8 @@ def later(world):
 
 def offsets(world):
     return [
-        (each.slice.lane.tenant, each.error.offset, each.slice.epoch)
-        for each in world.dead_letters.letters
+        (letter.slice.lane.tenant, letter.error.offset, letter.slice.epoch)
+        for letter in world.dead_letters.letters
     ]
 
 

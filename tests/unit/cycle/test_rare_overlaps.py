@@ -26,7 +26,7 @@ def offsets(table, _context):
 
 def in_files(world):
     paths = sorted((world.folder / "out").rglob("*.parquet"))
-    return sorted(o for each in paths for o in pq.ParquetFile(each).read()["offset"].to_pylist())
+    return sorted(o for path in paths for o in pq.ParquetFile(path).read()["offset"].to_pylist())
 
 
 def serving(world, handler=offsets, **options):
@@ -197,7 +197,7 @@ def killing(monkeypatch, times, trouble=WorkerKilled):
         left.pop()
         engine._taken.pop(wave.id, None)
         error = error_of(trouble("a worker died here"))
-        told = (Receipt(each, each.from_offset, False, error=error) for each in wave.slices)
+        told = (Receipt(piece, piece.from_offset, False, error=error) for piece in wave.slices)
         return WaveResult(wave, tuple(told), 0.0)
 
     monkeypatch.setattr(InProcessEngine, "_run", killed)

@@ -78,7 +78,7 @@ def test_a_wave_that_nobody_tried_before_is_divided_where_its_handler_is_down(wo
 
 
 def all_of(written):
-    return sorted(each for rows in written.values() for each in rows)
+    return sorted(row for rows in written.values() for row in rows)
 
 
 def test_a_tenant_that_is_suspended_after_a_kill_leaves_nobodys_records_twice(world, written):

@@ -28,7 +28,7 @@ def offsets(table, _context):
 def effects(world, tenant, folder="out"):
     """Offsets that the tenant's files have."""
     paths = sorted((world.folder / folder).rglob("*.parquet"))
-    mine = [each for each in paths if f"tenant={tenant}" in each.parts]
+    mine = [path for path in paths if f"tenant={tenant}" in path.parts]
     return sorted(o for each in mine for o in pq.ParquetFile(each).read()["offset"].to_pylist())
 
 

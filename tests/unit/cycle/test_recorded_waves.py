@@ -70,7 +70,7 @@ def down_and_up(*tenants):
 def effects(world, tenant):
     """Offsets that the tenant's files have."""
     paths = sorted((world.folder / "out").rglob("*.parquet"))
-    mine = [each for each in paths if f"tenant={tenant}" in each.parts]
+    mine = [path for path in paths if f"tenant={tenant}" in path.parts]
     return sorted(o for each in mine for o in pq.ParquetFile(each).read()["offset"].to_pylist())
 
 
@@ -458,7 +458,7 @@ def test_a_wave_that_is_divided_often_has_a_name_that_a_store_takes(world):
     for name in tenants:
         world.store.registry.set_stream_state(StreamId("keep", name), State.SUSPENDED)
         world.turns(2, 1.0)
-    names = {each.id for each in world.store.progress.pending_intents()}
+    names = {wave.id for wave in world.store.progress.pending_intents()}
     assert len(names) > 20
     assert max(map(len, names)) < 40
     world.engine.accidents.clear()

@@ -33,9 +33,9 @@ class Effects:
         return self
 
     def write(self, effects):
-        for each in effects:
-            self.names.append(identity(each))
-            for row in each.output.to_pylist():
+        for effect in effects:
+            self.names.append(identity(effect))
+            for row in effect.output.to_pylist():
                 self.kept[row["offset"]] = row["version"]
         return [Written()] * len(effects)
 
@@ -74,11 +74,11 @@ def live(world):
 
 def take(world):
     """As the assembly does."""
-    for each in world.store.registry.deployments():
-        if each.until:
-            use_case = replace(world.use_cases[0], name=each.use_case)
-            world.engine.take(use_case, each)
-            world.driver.take(use_case, each)
+    for deployment in world.store.registry.deployments():
+        if deployment.until:
+            use_case = replace(world.use_cases[0], name=deployment.use_case)
+            world.engine.take(use_case, deployment)
+            world.driver.take(use_case, deployment)
 
 
 def rerun(world, first, last=None, share=0.2):
@@ -123,7 +123,9 @@ def test_two_that_begin_at_the_same_time_have_names_of_their_own(live, monkeypat
     monkeypatch.setattr(live.store.registry, "deployments", lambda: before)
     assert begin(live.store, wanted, 0.2) == StreamId("keep~2", "acme")
     monkeypatch.undo()
-    ends = {each.use_case: each.until for each in live.store.registry.deployments()}
+    ends = {
+        deployment.use_case: deployment.until for deployment in live.store.registry.deployments()
+    }
     assert ends == {"keep": None, "keep~1": {0: 10, 1: 4}, "keep~2": {0: 10, 1: 4}}
 
 
@@ -156,7 +158,7 @@ def test_a_rerun_survives_its_driver(live):
 def test_a_rerun_that_was_ended_is_taken_up_no_more(live):
     rerun(live, "earliest")
     live.turns()
-    assert [each.until for each in live.store.registry.deployments()] == [None, {}]
+    assert [deployment.until for deployment in live.store.registry.deployments()] == [None, {}]
 
 
 def test_reruns_are_numbered_and_one_is_not_rerun_itself(live):
@@ -202,7 +204,11 @@ def test_what_retention_takes_from_a_rerun_stops_it_alone(live):
     live.turns()
     assert state(live) is State.SUSPENDED
     assert state(live, ACME) is State.ACTIVE
-    (made,) = [each for each in live.store.registry.deployments() if each.use_case == "keep~1"]
+    (made,) = [
+        deployment
+        for deployment in live.store.registry.deployments()
+        if deployment.use_case == "keep~1"
+    ]
     assert made.data_loss is DataLossPolicy.FAIL
 
 

@@ -54,7 +54,7 @@ class TimedEngine:
 
     def start(self, wave):
         receipts = [each for planned in wave.bins for each in self._run(planned, wave.budget_s)]
-        seconds = OVERHEAD_S + sum(each.seconds for each in receipts)
+        seconds = OVERHEAD_S + sum(receipt.seconds for receipt in receipts)
         self._number += 1
         result = WaveResult(wave, tuple(receipts), seconds)
         heapq.heappush(self._flights, (self.clock.steady_s + seconds, self._number, result))
@@ -68,8 +68,8 @@ class TimedEngine:
         while self._flights and self._flights[0][0] <= self.clock.steady_s:
             _, _, result = heapq.heappop(self._flights)
             found.append(result)
-            for each in result.receipts:
-                self.ran.append((each.slice.lane.tenant, each.records, self.clock.steady_s))
+            for receipt in result.receipts:
+                self.ran.append((receipt.slice.lane.tenant, receipt.records, self.clock.steady_s))
         return found
 
     def began(self, _wave_id):

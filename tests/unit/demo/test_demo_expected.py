@@ -23,14 +23,14 @@ def visits() -> list[Visit]:
 
 def test_every_line_of_the_real_log_is_a_visit_of_a_known_tenant(visits):
     assert len(visits) == 10_000
-    assert {each.tenant for each in visits} == set(TENANTS)
-    assert {each.partition for each in visits} == set(range(PARTITIONS))
+    assert {visit.tenant for visit in visits} == set(TENANTS)
+    assert {visit.partition for visit in visits} == set(range(PARTITIONS))
 
 
 def test_all_visits_of_a_lead_share_a_partition(visits):
     by_lead = {}
-    for each in visits:
-        by_lead.setdefault(each.lead, set()).add(each.partition)
+    for visit in visits:
+        by_lead.setdefault(visit.lead, set()).add(visit.partition)
     assert all(len(partitions) == 1 for partitions in by_lead.values())
 
 
@@ -47,7 +47,7 @@ def test_wrong_order_gives_another_score(visits):
 
 
 def test_the_two_tellings_of_the_points_agree(visits):
-    pages = {each.path.split("?")[0] for each in visits}
+    pages = {visit.path.split("?")[0] for visit in visits}
     told = {
         page: next((p for end, p in POINTS.items() if page.endswith(end)), 10) for page in pages
     }
@@ -102,7 +102,7 @@ def write(folder: Path, lane, start: int, visits: list[Visit]) -> Path:
     home.mkdir(exist_ok=True)
     until = start + len(visits)
     path = home / f"{tenant}.visits-{partition}-{start:020}-{until:020}.parquet"
-    pq.write_table(pa.table({"line": [each.line for each in visits]}), path)
+    pq.write_table(pa.table({"line": [visit.line for visit in visits]}), path)
     return path
 
 
@@ -115,7 +115,7 @@ def mail(number: int, tenant: str, subject: str) -> EmailMessage:
 
 
 def failed(visits, found) -> set[str]:
-    return {each.name for each in checks(visits, found) if not each.passed}
+    return {check.name for check in checks(visits, found) if not check.passed}
 
 
 def test_a_faultless_run_passes(visits, right):
@@ -173,5 +173,5 @@ def test_a_missing_a_doubled_and_a_reordered_file_are_caught(visits, right, tmp_
 
 
 def test_the_watch_list_is_told_twice_alike(visits):
-    watched = {each.path.split("?")[0] for each in visits} & WATCH_LIST
+    watched = {visit.path.split("?")[0] for visit in visits} & WATCH_LIST
     assert watched == WATCH_LIST

@@ -194,8 +194,8 @@ def test_another_process_needs_no_file(tmp_path, top, answer):
     (tmp_path / "use_cases.py").write_text(SOURCE.format(top=top, prepare="pass", answer=answer))
     place = find_module("use_cases.py", tmp_path)
     use_case = load_code(read_code(place), place.path).use_cases["count"]
-    for each in tmp_path.glob("*.py"):
-        each.unlink()
+    for path in tmp_path.glob("*.py"):
+        path.unlink()
     (tmp_path / "code").write_bytes(code_of(use_case))
     command = [sys.executable, "-P", "-c", WORKER, str(tmp_path / "code")]
     done = subprocess.run(command, cwd=Path("/"), capture_output=True, text=True, check=False)

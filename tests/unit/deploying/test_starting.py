@@ -51,8 +51,8 @@ def test_only_what_is_deployed_is_checked(tmp_path, store, checks):
     begin(settings(), tmp_path, store)
     begin(settings(), tmp_path, store)
     begin(settings(), tmp_path, store, anew=True)
-    assert [each.but for each in checks] == [frozenset(), {"one"}, frozenset()]
-    assert all(each.connections is not None for each in checks)
+    assert [check.but for check in checks] == [frozenset(), {"one"}, frozenset()]
+    assert all(check.connections is not None for check in checks)
 
 
 def test_a_start_reads_the_file_once(tmp_path, store, monkeypatch):
@@ -206,7 +206,7 @@ def test_a_server_that_a_new_use_case_waits_for_stops_no_start_of_the_others(
     write(tmp_path)
     monkeypatch.setattr("headrace.deploying.offer.checked", down)
     assert begin(settings(), tmp_path, store) == {"one"}
-    assert [each.use_case for each in store.registry.deployments()] == ["one"]
+    assert [deployment.use_case for deployment in store.registry.deployments()] == ["one"]
 
 
 def test_a_file_that_is_not_fit_is_not_deployed_at_the_first_start(tmp_path, store):

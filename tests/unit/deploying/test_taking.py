@@ -119,7 +119,7 @@ def deployed(folder, store, *names, **options):
     module = load(chosen, folder)
     for name in names or (None,):
         deploy(chosen, module, store.registry, name)
-    return {each.use_case: each for each in store.registry.deployments()}
+    return {deployment.use_case: deployment for deployment in store.registry.deployments()}
 
 
 def taken(made):
@@ -133,7 +133,7 @@ def running(made):
 
 
 def said(store):
-    return {each.use_case: each for each in store.membership.answers()}
+    return {answer.use_case: answer for answer in store.membership.answers()}
 
 
 def new_version(folder, store, number=1):
@@ -216,7 +216,10 @@ def test_what_is_deployed_again_as_it_is_is_answered_without_being_taken_again(
     assembly.taking.poll()
     (one, two) = store.registry.deployments()
     assert one.revision > two.revision
-    assert [each.revision for each in store.membership.answers()] == [one.revision, two.revision]
+    assert [answer.revision for answer in store.membership.answers()] == [
+        one.revision,
+        two.revision,
+    ]
     assert not assembly.taking._refused
 
 
@@ -338,7 +341,7 @@ def test_while_a_file_is_being_imported_nothing_else_of_it_is_believed(
     before = running(assembly)
     taken(assembly)
     assert len(assembly.taking._hanging) == 1
-    errors = {each.error for each in store.membership.answers()}
+    errors = {answer.error for answer in store.membership.answers()}
     assert errors == {
         f"importing {tmp_path}/use_cases.py did not come back in time; nothing else waits for it"
     }
@@ -450,8 +453,8 @@ def test_versions_that_do_not_import_leave_nothing_behind(tmp_path, store, assem
             (LocalModule("use_cases", False, "use_cases.py", f"{broken}  # {number}".encode()),),
         )
         source.shelf.keep(code, "test")
-        for each in store.registry.deployments():
-            store.registry.deploy(replace(each, digest=code.digest))
+        for deployment in store.registry.deployments():
+            store.registry.deploy(replace(deployment, digest=code.digest))
         taken(assembly)
         assert "does not import" in said(store)["one"].error or "ends" in said(store)["one"].error
     assert imported() == 1
@@ -492,7 +495,7 @@ def test_what_is_being_swapped_in_stays_though_a_newer_one_is_ready(
     assembly.taking.poll()
     monkeypatch.setattr(Engine, "take", interrupted)
     assembly.taking.swap()
-    assert {each.module for each in taken_ones} == engine.modules() <= set(sys.modules)
+    assert {taken_one.module for taken_one in taken_ones} == engine.modules() <= set(sys.modules)
     assembly.taking.swap()
     assembly.taking.poll()
     assert imported() == 1
@@ -541,7 +544,7 @@ def test_a_wave_in_flight_keeps_its_version_until_it_is_over(tmp_path, store, as
 
 def recorded(store, terms):
     """A wave that was written down, of a tenant that is suspended."""
-    (stream,) = (each for each in store.registry.streams() if each.id.use_case == "one")
+    (stream,) = (stream for stream in store.registry.streams() if stream.id.use_case == "one")
     store.progress.start_lanes([LaneStart(stream.id, "id", {0: 0})])
     piece = Slice(LaneId("one", "acme", 0), stream.topic, 0, 5, stream.epoch)
     wave = Wave("w0", "one", (Bin((piece,), 1.0),), 1.0, terms=terms)
@@ -647,7 +650,7 @@ def test_with_nothing_to_run_a_later_start_waits_for_what_may_pass(store, fresh,
     assert set(running(fresh)) == {"one", "two"}
     fresh.driver.turn()
     taken(fresh)
-    assert [each.error for each in store.membership.answers()] == [None, None]
+    assert [answer.error for answer in store.membership.answers()] == [None, None]
 
 
 def test_with_nothing_to_run_for_a_reason_in_the_code_no_start_waits(fresh, foreign):

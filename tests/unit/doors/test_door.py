@@ -21,4 +21,4 @@ def test_a_door_that_others_reach_in_the_clear_is_warned_of(settings, host, warn
     with capture_logs() as lines:
         listening = listening_of(DoorsSettings.model_validate(settings), host, 8600)
     assert (listening.host, listening.port) == (host, 8600)
-    assert ["in the clear" in each["event"] for each in lines] == [True] * warned
+    assert ["in the clear" in line["event"] for line in lines] == [True] * warned

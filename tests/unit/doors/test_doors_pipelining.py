@@ -31,7 +31,7 @@ async def reading(scope, receive, send):
 
 
 def waiting():
-    return sum(isinstance(each, RequestResponseCycle) for each in gc.get_objects())
+    return sum(isinstance(object_, RequestResponseCycle) for object_ in gc.get_objects())
 
 
 def connected(url):

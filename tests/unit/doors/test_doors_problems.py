@@ -124,12 +124,12 @@ def test_what_is_wrong_here_is_in_the_log_alone(client, error):
 def test_what_does_not_fit_is_named_without_repeating_it(client):
     answer = client.put("/body", json={"weight": -7654, "tags": {"a/b~": "secret"}})
     assert answer.status_code == 422
-    assert [each["pointer"] for each in answer.json()["errors"]] == ["/weight", "/tags/a~1b~0"]
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/weight", "/tags/a~1b~0"]
     assert "/weight: Input should be greater than 0" in answer.json()["detail"]
     assert "7654" not in answer.text
     assert "secret" not in answer.text
     answer = client.get("/query?limit=0")
-    assert [each["parameter"] for each in answer.json()["errors"]] == ["limit"]
+    assert [error["parameter"] for error in answer.json()["errors"]] == ["limit"]
 
 
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"a":' * 100_000, "\x00", "NaN"])

@@ -30,7 +30,7 @@ def client_at(store):
 
         @app.get("/seen")
         def seen(request: Request) -> list[str]:
-            forwarded = [each for each in request.headers if "forwarded" in each]
+            forwarded = [header for header in request.headers if "forwarded" in header]
             return [request.client.host, request.url.scheme, *forwarded]
 
         return Asking(app, address=address)

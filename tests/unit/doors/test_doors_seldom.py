@@ -55,5 +55,5 @@ def test_a_stranger_does_not_fill_the_log(sent, caplog, monkeypatch):
                 connection.sendall(sent)
                 with suppress(ConnectionError):
                     connection.recv(100)
-    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert 0 < len(warnings) == len(set(warnings))

@@ -17,8 +17,8 @@ def listener():
 def test_free_ports_are_different_and_free():
     ports = free_ports(20)
     assert len(set(ports)) == 20
-    for each in ports:
-        refuse_taken_port(each, "test")
+    for port in ports:
+        refuse_taken_port(port, "test")
 
 
 def test_a_taken_port_is_refused_with_server_and_port(listener):

@@ -55,7 +55,7 @@ def test_the_secret_is_new_at_each_start_and_in_no_file_or_command_line(spark_sa
         assert given.read_text().split()[-1] == cluster.environment["_SPARK_AUTH_SECRET"]
     first, second = given.read_text().split()
     assert first != second
-    written = "".join(each.read_text() for each in cluster.folder.iterdir() if each.is_file())
+    written = "".join(path.read_text() for path in cluster.folder.iterdir() if path.is_file())
     assert "--properties-file" in written
     assert "spark.authenticate true" in written
     assert second not in written

@@ -37,8 +37,8 @@ class World:
         self.obey(actions)
 
     def obey(self, actions):
-        for each in actions:
-            match each:
+        for action in actions:
+            match action:
                 case Start(index):
                     assert index not in self.processes, "a driver runs twice"
                     self.processes[index] = "starting"
@@ -53,17 +53,17 @@ class World:
 
     def nobody_misses(self, before, actions):
         """A roll takes one that works only when all others work."""
-        for each in actions:
-            if isinstance(each, Drain) and not self.state.stopping:
-                others = [d for i, d in enumerate(self.state.drivers) if i != each.index]
-                if before.drivers[each.index].phase is Phase.READY:
+        for action in actions:
+            if isinstance(action, Drain) and not self.state.stopping:
+                others = [d for i, d in enumerate(self.state.drivers) if i != action.index]
+                if before.drivers[action.index].phase is Phase.READY:
                     assert all(other.phase is Phase.READY for other in others)
 
     def hold(self):
         """What must be true at any moment."""
         running = {i for i, each in enumerate(self.state.drivers) if each.running}
         assert running == set(self.processes)
-        assert sum(each.rolled for each in self.state.drivers) <= 1
+        assert sum(driver.rolled for driver in self.state.drivers) <= 1
         if self.state.rolling is not None and not self.state.stopping:
             # whoever is on the way out for the roll is the one that is being replaced
             leaving = [i for i, each in enumerate(self.state.drivers) if each.rolled]
@@ -94,4 +94,4 @@ class World:
         self.see(Tick())
 
     def phases(self):
-        return [str(each.phase) for each in self.state.drivers]
+        return [str(driver.phase) for driver in self.state.drivers]

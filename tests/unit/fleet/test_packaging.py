@@ -68,15 +68,17 @@ def test_the_image_is_built_on_a_base_that_is_named_by_its_digest(image):
 
 def test_every_package_in_the_image_is_checked_against_a_hash(image):
     installs = re.findall(r"^RUN (pip \S+ [^&\n]*)", image, re.MULTILINE)
-    locks = {each.split()[-1] for each in installs if "--require-hashes" in each}
-    assert {Path(each).name for each in locks} == {"build.lock", "requirements.lock"}
+    locks = {install.split()[-1] for install in installs if "--require-hashes" in install}
+    assert {Path(lock).name for lock in locks} == {"build.lock", "requirements.lock"}
     # What is left is ours alone: no dependency of it, and nothing that its build would fetch.
-    assert all("--require-hashes" in each or "--no-deps" in each for each in installs)
-    assert all("--no-build-isolation" in each for each in installs if each.startswith("pip wheel"))
+    assert all("--require-hashes" in install or "--no-deps" in install for install in installs)
+    assert all(
+        "--no-build-isolation" in install for install in installs if install.startswith("pip wheel")
+    )
 
 
 def test_the_lock_of_the_build_has_what_the_build_needs():
     project = tomllib.loads((PACKAGING.parent / "pyproject.toml").read_text())
     locked = (PACKAGING / "build.lock").read_text()
-    for each in project["build-system"]["requires"]:
-        assert f"{each} \\\n    --hash=sha256:" in locked
+    for require in project["build-system"]["requires"]:
+        assert f"{require} \\\n    --hash=sha256:" in locked

@@ -52,12 +52,12 @@ class FakeRecords:
     async def store(self, topic, records):
         if self.gate is not None:
             await self.gate.wait()
-        return [self._one(topic, each) for each in records]
+        return [self._one(topic, record) for record in records]
 
     def begin(self, topic, records):
         sending = FakeSending(self, len(records))
         results = [
-            None if each.value in self.silent else self._one(topic, each) for each in records
+            None if record.value in self.silent else self._one(topic, record) for record in records
         ]
         sending.tell(results)
         return sending

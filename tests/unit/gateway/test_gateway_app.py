@@ -58,7 +58,7 @@ async def test_a_batch_is_answered_item_by_item():
     bad, good = some.json()["items"]
     assert (bad["status"], bad["pointer"], good["offset"]) == (422, "/id", 2)
     assert kind(none) == "nothing-stored"
-    assert [each["status"] for each in none.json()["items"]] == [422, 422]
+    assert [item["status"] for item in none.json()["items"]] == [422, 422]
     assert len(records.stored) == 3
 
 
@@ -74,7 +74,7 @@ def test_what_kafka_stored_without_saying_where_is_told_as_stored():
             told = (await client.get("/v1/openapi.json")).json()
         assert single.status_code == some.status_code == 202
         assert single.json() == {"topic": "acme.visits", "partition": 0, "offset": None}
-        assert [each["offset"] for each in some.json()["items"]] == [None, 0]
+        assert [item["offset"] for item in some.json()["items"]] == [None, 0]
         answers = told["paths"]["/v1/events/{type}"]["post"]["responses"]["202"]["content"]
         place, _ = answers["application/json"]["schema"]["anyOf"]
         assert place["properties"]["offset"]["type"] == ["integer", "null"]
@@ -105,7 +105,7 @@ def test_what_kafka_did_not_store_is_never_told_as_stored(error, status, word):
             none = await client.post(VISITS, content=b"[1,2]", headers=JSON)
         assert (single.status_code, kind(single)) == (status, word)
         assert some.status_code == 207
-        assert [each["status"] for each in some.json()["items"]] == [status, 202]
+        assert [item["status"] for item in some.json()["items"]] == [status, 202]
         assert none.status_code == status
         assert (
             ("Retry-After" in single.headers) == ("Retry-After" in none.headers) == (status == 503)
@@ -254,8 +254,8 @@ async def test_only_what_was_not_stored_is_sent_again():
     async with client_of(rules, records, topics) as client:
         first = await client.post(VISITS, json=[1, 2, 3], headers=once)
         again = await client.post(VISITS, json=[1, 2, 3], headers=once)
-    assert [each["status"] for each in first.json()["items"]] == [202, 503, 202]
-    assert [each["offset"] for each in again.json()["items"]] == [0, 2, 1]
+    assert [item["status"] for item in first.json()["items"]] == [202, 503, 202]
+    assert [item["offset"] for item in again.json()["items"]] == [0, 2, 1]
     assert [each.value for _, each in records.stored] == [b"1", b"3", b"2"]
 
 
@@ -273,7 +273,7 @@ async def test_while_nobody_knows_what_became_of_a_request_its_repeat_stores_not
     async with client_of(rules, records, topics) as client:
         first, again = [await client.post(VISITS, json=[1, 2], headers=ONCE) for _ in range(2)]
     for answer in (first, again):
-        assert [each["status"] for each in answer.json()["items"]] == [202, 503]
+        assert [item["status"] for item in answer.json()["items"]] == [202, 503]
         assert answer.json()["items"][1]["type"].endswith(":not-acknowledged")
     assert again.headers["Idempotent-Replayed"] == "true"
     assert len(records.sendings) == 1
@@ -301,7 +301,7 @@ async def test_what_turned_out_to_be_stored_is_the_answer_of_the_repeat():
         records.sendings[0].tell([Stored(0, 0), Stored(0, 7)])
         again = await client.post(VISITS, json=[1, 2], headers=ONCE)
     assert again.status_code == 202
-    assert [each["offset"] for each in again.json()["items"]] == [0, 7]
+    assert [item["offset"] for item in again.json()["items"]] == [0, 7]
     assert again.headers["Idempotent-Replayed"] == "true"
     assert len(records.sendings) == 1
 
@@ -326,7 +326,7 @@ async def test_what_nobody_will_ever_know_is_never_stored_beside_it():
     async with client_of(rules, records, topics) as client:
         for _ in range(3):
             answer = await client.post(VISITS, json=[1, 2], headers=ONCE)
-            assert [each["status"] for each in answer.json()["items"]] == [202, 503]
+            assert [item["status"] for item in answer.json()["items"]] == [202, 503]
     assert values(records) == [b"1"]
 
 
@@ -361,8 +361,8 @@ async def test_what_met_a_missing_topic_is_stored_by_a_repeat_once_the_topic_is_
     async with client_of(rules, records, topics) as client:
         first = await client.post(VISITS, json=[1, 2], headers=once)
         again = await client.post(VISITS, json=[1, 2], headers=once)
-    assert [each["status"] for each in first.json()["items"]] == [202, 404]
-    assert [each["offset"] for each in again.json()["items"]] == [0, 1]
+    assert [item["status"] for item in first.json()["items"]] == [202, 404]
+    assert [item["offset"] for item in again.json()["items"]] == [0, 1]
     assert [each.value for _, each in records.stored] == [b"1", b"2"]
 
 

@@ -24,9 +24,9 @@ from headrace.testing.memory_store import MemoryStore
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 ROUTES = sorted(
-    (method, each.path)
-    for each in iter_route_contexts(gateway_app(rules(), FakeRecords(), FakeTopics()).routes)
-    for method in each.methods or ()
+    (method, route.path)
+    for route in iter_route_contexts(gateway_app(rules(), FakeRecords(), FakeTopics()).routes)
+    for method in route.methods or ()
     if method != "HEAD"
 )
 TENANTS = ("acme", "bolt", "nobody")
@@ -120,7 +120,9 @@ def test_whatever_tenant_a_request_names_events_are_the_callers(world, who, tena
         {"headers": {"Host": f"{tenant}.example"}},
         {"query": f"?tenant={tenant}"},
     ]
-    statuses = {world.ask("POST", "/v1/events/{type}", who, **each).status_code for each in spoofs}
+    statuses = {
+        world.ask("POST", "/v1/events/{type}", who, **spoof).status_code for spoof in spoofs
+    }
     assert statuses == {202}
     assert {topic for topic, _ in world.records.stored} == {"acme.visits"}
 
@@ -128,7 +130,7 @@ def test_whatever_tenant_a_request_names_events_are_the_callers(world, who, tena
 @pytest.mark.parametrize("name", ["..%2Fbolt.visits", "bolt.visits", "bolt", "nobody.visits"])
 def test_no_name_of_a_type_reaches_another_tenants_topic(world, name):
     answers = [world.ask("POST", f"/v1/events/{each}", "sender") for each in (name, "nothing")]
-    assert [each.status_code for each in answers] == [404, 404]
+    assert [answer.status_code for answer in answers] == [404, 404]
     assert world.records.stored == []
 
 

@@ -88,8 +88,8 @@ class Silent:
 
     def come_to_an_end(self):
         self.known = True
-        for each in self.callbacks:
-            each(self.fates)
+        for callback in self.callbacks:
+            callback(self.fates)
 
 
 def goes_on(memory, scope, now_s=0.0, items=1):

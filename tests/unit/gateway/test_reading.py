@@ -88,7 +88,7 @@ def test_a_line_that_is_no_json_spoils_no_other():
 def test_an_array_is_a_batch():
     batch = read(request(b'[{"a": 1}, 2, [3]]'), VISIT, EventLimits())
     assert not batch.single
-    assert [each.value for each in batch.items] == [b'{"a":1}', b"2", b"[3]"]
+    assert [item.value for item in batch.items] == [b'{"a":1}', b"2", b"[3]"]
 
 
 @pytest.mark.parametrize("number", ["123456789012345678901234567890", "0.12345678901234567890"])

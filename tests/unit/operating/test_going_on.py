@@ -51,7 +51,7 @@ def test_a_skipped_record_is_kept_before_the_lane_moves(store, fail):
         skip(store.failures, letters, failure)
     assert next_offset(store.progress, failure) == 3
     skip(store.failures, letters, failure)
-    assert [each.error.offset for each in letters.letters] == [3]
+    assert [letter.error.offset for letter in letters.letters] == [3]
     assert next_offset(store.progress, failure) == 4
 
 

@@ -112,7 +112,9 @@ def test_a_name_that_lost_streams_were_found_in_is_no_driver(store, time):
 
 def test_what_was_not_changed_is_asked_for_again_and_the_rest_is_let_alone(store):
     store.registry.deploy(Deployment("mail", "m.py", "cd34", "{tenant}.mails"))
-    before = {each.use_case: each.revision for each in store.registry.deployments()}
+    before = {
+        deployment.use_case: deployment.revision for deployment in store.registry.deployments()
+    }
     found = asked_again(store.registry, ["score", "mail"], {"mail"})
     after = {each.use_case: each.revision for each in found}
     assert after["score"] > before["score"]

@@ -39,7 +39,10 @@ def topic_id(log):
 
 
 def offsets(store):
-    return {each.lane.partition: each.next_offset for each in store.progress.load_positions([ACME])}
+    return {
+        position.lane.partition: position.next_offset
+        for position in store.progress.load_positions([ACME])
+    }
 
 
 @pytest.mark.parametrize(
@@ -83,8 +86,8 @@ def test_a_plan_says_how_much_comes_again_and_does_nothing(store, log, to, shift
     before = store.revision()
     plan = planned(store, log, ACME, to)
     assert plan.shifts == shifts
-    assert plan.again == sum(each.again for each in shifts.values())
-    assert plan.passed == sum(each.passed for each in shifts.values())
+    assert plan.again == sum(shift.again for shift in shifts.values())
+    assert plan.passed == sum(shift.passed for shift in shifts.values())
     assert (store.revision(), offsets(store)) == (before, {0: 3, 1: 3})
 
 

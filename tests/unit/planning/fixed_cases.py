@@ -150,7 +150,7 @@ class Play:
         assert check(asked, made) == []
         for credit in made.credits:
             self.streams[credit.stream].credit_s = credit.credit_s
-        for number, each in enumerate(each for wave in made.waves for each in wave.bins):
+        for number, each in enumerate(bin_ for wave in made.waves for bin_ in wave.bins):
             self.was_long = is_long(each, views, asked.limits.express_s)
             self._fly(each, number)
         return bool(made.waves)
@@ -204,8 +204,8 @@ class Play:
             for handler in self.streams.values():
                 lanes = [each for each in came_back if each.slice.lane.stream == handler.stream]
                 if lanes and handler.order is Order.STREAM:
-                    records = sum(each.records for each in lanes) // len(lanes)
-                    self._learn(handler, records, sum(each.seconds for each in lanes) / len(lanes))
+                    records = sum(lane.records for lane in lanes) // len(lanes)
+                    self._learn(handler, records, sum(lane.seconds for lane in lanes) / len(lanes))
             if len(self.flights) < self.slots:
                 return
         self.now_s = max(self.now_s, until_s)
@@ -234,6 +234,6 @@ class Play:
 
 def play(*handlers: Handler, slots: int = 2, until_s: float = 120.0) -> Play:
     """Run these handlers for so long."""
-    made = Play({each.stream: each for each in handlers}, slots)
+    made = Play({handler.stream: handler for handler in handlers}, slots)
     made.run(until_s)
     return made

@@ -101,7 +101,7 @@ class Loop:
 
     def step(self) -> Plan:
         """One turn, and then time until a bin ends."""
-        views = tuple(each.view() for each in self.tenants.values())
+        views = tuple(tenant.view() for tenant in self.tenants.values())
         free = self.slots - len(self.flights)
         asked = Snapshot(f"turn-{self.turn}", views, free, self.limits)
         made = plan(asked)
@@ -109,7 +109,7 @@ class Loop:
         for credit in made.credits:
             self.tenants[credit.stream].credit_s = credit.credit_s
         self._count_waits({piece.lane.stream for wave in made.waves for piece in wave.slices})
-        for number, each in enumerate(each for wave in made.waves for each in wave.bins):
+        for number, each in enumerate(bin_ for wave in made.waves for bin_ in wave.bins):
             self._start(each, number)
         self.idle += self.slots - len(self.flights)
         self.turn += 1
@@ -126,12 +126,15 @@ class Loop:
 
     def worst_share(self, used_s: dict[StreamId, float]) -> float:
         """How far the farthest tenant is from its share by weight, as a part of that share."""
-        all_s, weights = sum(used_s.values()), sum(each.weight for each in self.tenants.values())
+        all_s, weights = (
+            sum(used_s.values()),
+            sum(tenant.weight for tenant in self.tenants.values()),
+        )
         shares_s = {name: all_s * each.weight / weights for name, each in self.tenants.items()}
         return max(abs(used_s[name] / share_s - 1.0) for name, share_s in shares_s.items())
 
     def _count_waits(self, served: set[StreamId]) -> None:
-        weights = sum(each.weight for each in self.tenants.values())
+        weights = sum(tenant.weight for tenant in self.tenants.values())
         for name, each in self.tenants.items():
             each.debt_s = max(-each.credit_s, each.debt_s if each.waited_turns else 0.0)
             each.waited_turns = 0 if name in served else each.waited_turns + 1
@@ -177,4 +180,4 @@ def _run(piece: Slice, tenant: Tenant, turn: int, left_s: float) -> Done:
 
 def loop(*tenants: Tenant, slots: int) -> Loop:
     limits = Limits(slice_records=ENDLESS)
-    return Loop({each.stream: each for each in tenants}, slots, limits)
+    return Loop({tenant.stream: tenant for tenant in tenants}, slots, limits)

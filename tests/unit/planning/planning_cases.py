@@ -84,7 +84,7 @@ def started(asked: Snapshot, made: Plan) -> Snapshot:
 def finished(asked: Snapshot, made: Plan) -> Snapshot:
     """The next turn, with everything planned done and its credits remembered."""
     reached = {piece.lane: piece.until_offset for wave in made.waves for piece in wave.slices}
-    credits_s = {each.stream: each.credit_s for each in made.credits}
+    credits_s = {credit.stream: credit.credit_s for credit in made.credits}
     return replace(
         asked,
         turn=f"turn-{int(asked.turn.rsplit('-', 1)[1]) + 1}",

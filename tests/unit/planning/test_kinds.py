@@ -26,7 +26,7 @@ def kind_of(view: StreamView, **limits: float) -> Kind:
 def together(made: Plan) -> list[set[str]]:
     """The tenants of each bin."""
     return [
-        {piece.lane.tenant for piece in each.slices} for wave in made.waves for each in wave.bins
+        {piece.lane.tenant for piece in bin_.slices} for wave in made.waves for bin_ in wave.bins
     ]
 
 
@@ -74,7 +74,7 @@ def test_without_time_for_quick_ones_nobody_is_quick() -> None:
 @QUICK
 def test_a_bin_is_of_one_group(asked: Snapshot) -> None:
     groups = {demand.view.id: demand.group for demand in find_demands(asked)}
-    for each in (each for wave in valid_plan(asked).waves for each in wave.bins):
+    for each in (bin_ for wave in valid_plan(asked).waves for bin_ in wave.bins):
         assert len({groups[piece.lane.stream] for piece in each.slices}) == 1
 
 

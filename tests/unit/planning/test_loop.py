@@ -86,11 +86,11 @@ def test_a_newcomer_is_probed_with_care_and_then_has_its_share() -> None:
     running.tenants[newcomer.stream] = newcomer
     probe: list[Slice] = []
     while not probe:
-        bins = [each for wave in running.step().waves for each in wave.bins]
-        for each in bins:
-            tenants = {piece.lane.tenant for piece in each.slices}
+        bins = [bin_ for wave in running.step().waves for bin_ in wave.bins]
+        for bin_ in bins:
+            tenants = {piece.lane.tenant for piece in bin_.slices}
             assert tenants == {"new"} or "new" not in tenants
-            probe += each.slices if tenants == {"new"} else []
+            probe += bin_.slices if tenants == {"new"} else []
     assert sum(piece.size for piece in probe) == running.limits.probe_records
     before_s = running.used()
     running.run(TURNS)

@@ -21,8 +21,8 @@ def cuts_of(sizes_ms: list[int]) -> list[Cut]:
     ordered = sorted(sizes_ms, reverse=True)
     views = [stream(f"t{number}", size) for number, size in enumerate(ordered)]
     return [
-        Cut(each, each.lanes, each.most, each.records / 1000)
-        for each in find_demands(snapshot(*views))
+        Cut(demand, demand.lanes, demand.most, demand.records / 1000)
+        for demand in find_demands(snapshot(*views))
     ]
 
 

@@ -115,7 +115,7 @@ def test_a_waiting_stream_is_passed_over_no_longer_than_promised(
 
 def test_credit_and_debt_are_kept_within_bounds() -> None:
     asked = snapshot(stream("a", 10**6, 10**6, credit_s=1e9), stream("b", 10**6, credit_s=-1e9))
-    credits_s = [each.credit_s for each in valid_plan(asked).credits]
+    credits_s = [credit.credit_s for credit in valid_plan(asked).credits]
     assert credits_s == pytest.approx([CREDIT_BINS - 1.0, -CREDIT_BINS])
 
 
@@ -124,7 +124,7 @@ def test_who_got_a_part_is_owed_no_more_than_the_part_it_missed() -> None:
     small = stream("small", 1, 1, 1, cost=cost(0.4))
     light = stream("light", 2000, 2000, weight=0.1, credit_s=-2.0)
     made = valid_plan(snapshot(small, light, slots=2))
-    credits_s = {each.stream.tenant: each.credit_s for each in made.credits}
+    credits_s = {credit.stream.tenant: credit.credit_s for credit in made.credits}
     assert records_of(made)["small"] == 2
     assert credits_s["small"] == pytest.approx(0.4)
 
@@ -137,8 +137,8 @@ def test_no_credit_leaves_a_turn_over_its_bound(asked: Snapshot) -> None:
         view.id: max(most_s, DEBT_CALLS * view.call_limit_s) if view.apart else most_s
         for view in asked.streams
     }
-    for each in valid_plan(asked).credits:
-        assert -debts_s[each.stream] <= each.credit_s <= most_s
+    for credit in valid_plan(asked).credits:
+        assert -debts_s[credit.stream] <= credit.credit_s <= most_s
 
 
 def test_a_record_of_many_bins_is_owed_for_no_longer_than_the_bound() -> None:
@@ -150,7 +150,7 @@ def test_a_record_of_many_bins_is_owed_for_no_longer_than_the_bound() -> None:
 
 def test_who_got_all_is_owed_nothing_and_owes_nothing_in_a_turn_of_plenty() -> None:
     asked = snapshot(stream("a", 5, credit_s=-3.0), stream("b", 5, credit_s=3.0))
-    assert [each.credit_s for each in valid_plan(asked).credits] == [0.0, 0.0]
+    assert [credit.credit_s for credit in valid_plan(asked).credits] == [0.0, 0.0]
 
 
 def test_a_stream_too_dear_for_its_part_of_a_turn_saves_until_its_turn_comes() -> None:

@@ -13,7 +13,7 @@ def test_bins_of_like_length_share_a_wave_the_longest_first() -> None:
         bins_per_wave=2,
     )
     made = valid_plan(asked)
-    lengths = [[round(each.predicted_s, 3) for each in wave.bins] for wave in made.waves]
+    lengths = [[round(bin_.predicted_s, 3) for bin_ in wave.bins] for wave in made.waves]
     assert lengths == [[0.9, 0.85], [0.3, 0.25]]
 
 

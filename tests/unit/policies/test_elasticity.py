@@ -65,8 +65,8 @@ def test_a_steady_load_with_noise_never_flaps(level, seed):
     noisy = [(level * chance.uniform(0.8, 1.2), 0.0) for _ in range(120)]
     found = run(noisy, scale=Scale(max(1, math.ceil(level / 0.65))))
     turns = [after - before for before, after in itertools.pairwise(found) if after != before]
-    ups = sum(each > 0 for each in turns)
-    downs = sum(each < 0 for each in turns)
+    ups = sum(turn > 0 for turn in turns)
+    downs = sum(turn < 0 for turn in turns)
     assert min(ups, downs) == 0, turns
 
 

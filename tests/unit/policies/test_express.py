@@ -39,9 +39,9 @@ def test_what_costs_much_however_small_has_longer_bins_where_quick_streams_need_
     cost = Cost(0.001, seconds_per_slice=2.0, spread=0.1, samples=9, contrast=seen)
     calls = replace(stream("calls", 10**6), cost=cost)
     (planned,) = (
-        each
+        bin_
         for wave in plan(with_express(snapshot(calls, free=1), slots, 0)).waves
-        for each in wave.bins
+        for bin_ in wave.bins
     )
     assert planned.predicted_s == pytest.approx(most_s, rel=0.01)
     assert plan(with_express(snapshot(calls, free=1), 2, 1)).waves == ()
@@ -82,7 +82,7 @@ def test_slow_unknown_and_suspected_streams_never_take_the_express(unfit):
 )
 def test_a_bin_is_long_if_it_is_predicted_or_feared_to_be(unfit, long):
     asked = snapshot(unfit, free=1)
-    (planned,) = (each for wave in plan(asked).waves for each in wave.bins)
+    (planned,) = (bin_ for wave in plan(asked).waves for bin_ in wave.bins)
     assert is_long(planned, {unfit.id: unfit}, LIMITS.express_s) is long
 
 
@@ -105,8 +105,8 @@ def test_long_bins_never_take_all_slots_and_every_plan_keeps_the_rules(
     made = with_express(snapshot(*streams, free=free), slots, long_running)
     planned = plan(made)
     assert check(made, planned) == []
-    bins = [each for wave in planned.waves for each in wave.bins]
+    bins = [bin_ for wave in planned.waves for bin_ in wave.bins]
     assert bins, "a slot is free and there is work that may have it"
     views = {each.id: each for each in streams}
-    long = sum(is_long(each, views, LIMITS.express_s) for each in bins)
+    long = sum(is_long(bin_, views, LIMITS.express_s) for bin_ in bins)
     assert long_running + long <= max(1, slots - 1)

@@ -71,8 +71,8 @@ def test_what_is_over_never_holds_more_than_the_room(kept, size):
         patch.setattr(keeping, "MOST_BYTES", 1200)
         rows = [Row(number, 20 * size, is_open) for number, (size, is_open) in enumerate(kept)]
         room = room_for(failed(bytes(20 * size)), rows)
-        left = [each for each in rows if each.id not in room.drop]
-        assert not any(each.open for each in rows if each.id in room.drop)
+        left = [row for row in rows if row.id not in room.drop]
+        assert not any(row.open for row in rows if row.id in room.drop)
         over = [each for each in left if not each.open]
         if over:
             assert len(left) + 1 <= 5

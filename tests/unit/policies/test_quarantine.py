@@ -62,13 +62,13 @@ def test_a_handler_that_raises_is_retried_so_often_and_then_stops(retries):
 )
 def test_a_bad_record_is_no_use_trying_again(policy, step):
     error = replace(RAISED, code="BadRecord")
-    assert [each.step for each in steps(error, bad_record=policy)] == [step]
+    assert [step.step for step in steps(error, bad_record=policy)] == [step]
 
 
 @pytest.mark.parametrize("policy", BadRecordPolicy)
 def test_trouble_of_no_record_suspends_whatever_the_policy(policy):
     error = replace(RAISED, code="OffsetOutOfRange")
-    assert [each.step for each in steps(error, bad_record=policy)] == [Step.SUSPEND]
+    assert [step.step for step in steps(error, bad_record=policy)] == [Step.SUSPEND]
 
 
 def test_no_record_no_dead_letter():
@@ -161,6 +161,6 @@ def test_a_divided_wave_comes_down_to_single_streams(names):
         assert set(labels) == streams
         assert len(set(labels.values())) <= PARTS
         culprit = min(streams)
-        streams = {each for each in streams if labels[each] == labels[culprit]}
+        streams = {stream for stream in streams if labels[stream] == labels[culprit]}
         rounds += 1
     assert rounds <= 6

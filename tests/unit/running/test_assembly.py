@@ -191,7 +191,9 @@ def test_a_deployment_that_cannot_be_taken_leaves_the_old_version_running(
 def test_a_use_case_that_is_gone_from_its_file_is_named(tmp_path, store, assembly, capsys):
     write(tmp_path, names=("one",))
     module = load(settings(), tmp_path)
-    (old,) = [each for each in store.registry.deployments() if each.use_case == "two"]
+    (old,) = [
+        deployment for deployment in store.registry.deployments() if deployment.use_case == "two"
+    ]
     gone = type(old)(
         **{**{name: getattr(old, name) for name in old.__slots__}, "digest": module.digest}
     )
@@ -201,7 +203,7 @@ def test_a_use_case_that_is_gone_from_its_file_is_named(tmp_path, store, assembl
 
 
 def holders(store):
-    return {each.holder for each in store.registry.streams()}
+    return {stream.holder for stream in store.registry.streams()}
 
 
 def test_who_has_drained_gives_back_what_it_held(assembly, store):

@@ -38,7 +38,7 @@ class ListSink:
         return self
 
     def write(self, effects):
-        return [self._write(each) for each in effects]
+        return [self._write(effect) for effect in effects]
 
     def _write(self, effect):
         values = effect.output["value"].to_pylist() if effect.output.num_columns else []
@@ -67,8 +67,8 @@ class Bench:
             self.store.registry.add_tenant(Tenant(name))
         streams = [StreamId("keep", name) for name in TENANTS]
         self.epochs = self.store.membership.hold(streams)
-        for each in streams:
-            self.store.progress.start_lanes([LaneStart(each, "id", {0: 0, 1: 0})])
+        for stream in streams:
+            self.store.progress.start_lanes([LaneStart(stream, "id", {0: 0, 1: 0})])
 
     def slices(self, *, partitions=(0,), until=LOG_END):
         return tuple(
@@ -112,7 +112,9 @@ class Bench:
         return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s, crumbs=crumbs)
 
     def position(self, tenant, partition=0):
-        positions = {each.lane: each.next_offset for each in self.store.progress.load_positions()}
+        positions = {
+            position.lane: position.next_offset for position in self.store.progress.load_positions()
+        }
         return positions[LaneId("keep", tenant, partition)]
 
 
@@ -122,7 +124,7 @@ def with_tenant(table, context):
 
 
 def by_tenant(receipts):
-    return {each.slice.lane.tenant: each for each in receipts}
+    return {receipt.slice.lane.tenant: receipt for receipt in receipts}
 
 
 def of_acme(sink):

@@ -143,4 +143,4 @@ def test_a_handler_that_fills_and_empties_a_cache_is_not_followed_at_each_task(s
 def test_the_oldest_generation_is_the_one_that_came_through_a_collection():
     kept = Node()
     gc.collect()
-    assert any(each is kept for each in gc.get_objects(heap._OLD))
+    assert any(object_ is kept for object_ in gc.get_objects(heap._OLD))

@@ -45,8 +45,8 @@ def whole(piece, timestamps_ms):
 def test_parts_of_a_slice_follow_each_other_without_a_gap():
     piece = a_slice()
     parts = list(by_batch([batch(piece, 0, 4, last=False), batch(piece, 4, 6, last=True)]))
-    assert [(each.slices[0].from_offset, each.reached[0]) for each in parts] == [(0, 4), (4, 10)]
-    assert all(each.planned == (piece,) for each in parts)
+    assert [(part.slices[0].from_offset, part.reached[0]) for part in parts] == [(0, 4), (4, 10)]
+    assert all(part.planned == (piece,) for part in parts)
 
 
 def test_a_whole_slice_is_one_portion_however_it_came():

@@ -129,9 +129,9 @@ def test_a_task_that_does_not_see_it_reads_claims_and_handles_nothing(
     sink = ListSink()
     receipts = bench.run(sink, handler=handler, guarantee=guarantee)
     assert (handled, sink.written) == ([], [])
-    for each in receipts:
-        assert (each.error.code, each.error.temporary) == ("FolderNotShared", True)
-        assert (each.reached, each.committed) == (0, False)
+    for receipt in receipts:
+        assert (receipt.error.code, receipt.error.temporary) == ("FolderNotShared", True)
+        assert (receipt.reached, receipt.committed) == (0, False)
     assert [bench.position(name) for name in ("acme", "bolt")] == [0, 0]
     bench.limits = {"sentinel": sentinel}
     assert {each.error for each in bench.run(sink, handler=handler, guarantee=guarantee)} == {None}

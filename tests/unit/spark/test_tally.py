@@ -45,10 +45,10 @@ def test_each_lane_of_a_merged_portion_counts_its_own(counts):
     tally.spent(portion, 6.0)
     tally.wrote(portion, Written(), 1_000)
     receipts = tally.receipts()
-    assert [each.records for each in receipts] == counts
-    assert sum(each.bytes for each in receipts) == portion.records.nbytes
-    assert sum(each.output_bytes for each in receipts) == 1_000
-    assert [len(each.timestamps_s) for each in receipts] == counts
+    assert [receipt.records for receipt in receipts] == counts
+    assert sum(receipt.bytes for receipt in receipts) == portion.records.nbytes
+    assert sum(receipt.output_bytes for receipt in receipts) == 1_000
+    assert [len(receipt.timestamps_s) for receipt in receipts] == counts
     for one, other in combinations(receipts, 2):
         if one.records and other.records:
             assert (one.seconds > other.seconds) == (one.records > other.records)

@@ -16,7 +16,7 @@ from headrace.testing.numbers_reader import NumbersReader
 def test_at_least_once_writes_and_leaves_the_position_to_the_driver(bench):
     sink = ListSink()
     receipts = bench.run(sink)
-    assert [(each.reached, each.committed, each.records) for each in receipts] == [
+    assert [(receipt.reached, receipt.committed, receipt.records) for receipt in receipts] == [
         (10, False, 10)
     ] * 2
     assert sum(len(values) for *_, values in sink.written) == 20
@@ -28,7 +28,7 @@ def test_receipts_tell_when_records_happened_if_the_use_case_knows(bench):
         return [1_700_049_600.0] * table.num_rows
 
     receipts = bench.run(ListSink(), event_time=at_noon)
-    assert [set(each.timestamps_s) for each in receipts] == [{1_700_049_600.0}] * 2
+    assert [set(receipt.timestamps_s) for receipt in receipts] == [{1_700_049_600.0}] * 2
     assert all(1_700_049_600.0 not in each.timestamps_s for each in bench.run(ListSink()))
 
 
@@ -41,7 +41,7 @@ def test_at_most_once_moves_the_position_before_the_handler_runs(bench):
 
     receipts = bench.run(ListSink(), handler=looks, guarantee="at-most-once")
     assert seen == [10, 10]
-    assert all(each.committed and each.reached == 10 for each in receipts)
+    assert all(receipt.committed and receipt.reached == 10 for receipt in receipts)
 
 
 def test_at_most_once_run_again_by_spark_finds_it_claimed_and_skips(bench):
@@ -50,7 +50,7 @@ def test_at_most_once_run_again_by_spark_finds_it_claimed_and_skips(bench):
     first = list(sink.written)
     receipts = bench.run(sink, guarantee="at-most-once")
     assert sink.written == first
-    assert all(each.superseded and each.error is None for each in receipts)
+    assert all(receipt.superseded and receipt.error is None for receipt in receipts)
 
 
 def test_a_store_that_does_not_answer_a_claim_stops_the_slices_and_not_the_task(bench, monkeypatch):
@@ -61,9 +61,9 @@ def test_a_store_that_does_not_answer_a_claim_stops_the_slices_and_not_the_task(
     sink = ListSink()
     receipts = bench.run(sink, guarantee="at-most-once")
     assert sink.written == []
-    for each in receipts:
-        assert (each.error.code, each.error.temporary) == ("StoreUnavailable", True)
-        assert (each.reached, each.committed) == (0, False)
+    for receipt in receipts:
+        assert (receipt.error.code, receipt.error.temporary) == ("StoreUnavailable", True)
+        assert (receipt.reached, receipt.committed) == (0, False)
 
 
 def test_exactly_once_moves_positions_with_the_rows_and_a_rerun_writes_nothing(bench):
@@ -71,7 +71,7 @@ def test_exactly_once_moves_positions_with_the_rows_and_a_rerun_writes_nothing(b
     VISITS.prepare(Site(connections, bench.store.positions))
     for expected in (False, True):
         receipts = bench.run(VISITS, guarantee="exactly-once")
-        assert all(each.superseded is expected for each in receipts)
+        assert all(receipt.superseded is expected for receipt in receipts)
         with bench.store.positions.begin() as connection:
             rows = connection.exec_driver_sql("SELECT count(*) FROM visits").scalar()
         assert rows == 20
@@ -84,7 +84,7 @@ def test_a_zombies_exactly_once_write_is_refused(bench):
     stale = bench.slices()
     bench.store.membership.hold([StreamId("keep", name) for name in TENANTS])
     receipts = bench.run(VISITS, slices=stale, guarantee="exactly-once")
-    assert all(each.superseded for each in receipts)
+    assert all(receipt.superseded for receipt in receipts)
     with bench.store.positions.begin() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM visits").scalar() == 0
 
@@ -112,7 +112,7 @@ def test_after_a_failed_part_no_later_part_of_the_slice_is_written(bench):
         return with_tenant(table, context)
 
     receipts = bench.run(sink, reader=NumbersReader(parts=5), handler=picky)
-    assert all(each.reached == 3 for each in receipts)
+    assert all(receipt.reached == 3 for receipt in receipts)
     assert sorted(value for *_, values in sink.written for value in values) == sorted(
         [b"0", b"1", b"2"] * 2
     )
@@ -121,15 +121,17 @@ def test_after_a_failed_part_no_later_part_of_the_slice_is_written(bench):
 def test_a_sink_that_refuses_one_record_stops_exactly_at_it(bench):
     sink = ListSink(refuses=b"7")
     receipts = bench.run(sink)
-    assert all(each.reached == 7 for each in receipts)
-    assert all(each.error.offset == 7 and each.error.raw_value == b"7" for each in receipts)
+    assert all(receipt.reached == 7 for receipt in receipts)
+    assert all(
+        receipt.error.offset == 7 and receipt.error.raw_value == b"7" for receipt in receipts
+    )
     written = [value for tenant, *_, values in sink.written if tenant == "acme" for value in values]
     assert written == [b"%d" % number for number in range(7)]
 
 
 def test_a_sink_that_is_down_is_temporary_and_moves_nothing(bench):
     receipts = bench.run(ListSink(down=True))
-    assert all(each.error.temporary and each.reached == 0 for each in receipts)
+    assert all(receipt.error.temporary and receipt.reached == 0 for receipt in receipts)
 
 
 def test_a_lane_that_cannot_be_read_leaves_the_others(bench):
@@ -166,7 +168,7 @@ def test_what_took_long_to_read_is_handled_and_not_thrown_away(bench, monkeypatc
     monkeypatch.setattr("headrace.spark.task.time", hands)
     monkeypatch.setattr("headrace.spark.bin_run.time", hands)
     receipts = bench.run(ListSink(), reader=SlowReader(hands), budget_s=1.0)
-    assert [each.reached for each in receipts] == [LOG_END] * 2
+    assert [receipt.reached for receipt in receipts] == [LOG_END] * 2
 
 
 def test_a_spent_budget_yields_at_the_next_batch_and_says_how_far_it_came(bench):
@@ -187,7 +189,7 @@ def test_order_stream_gives_one_call_with_all_lanes_of_a_tenant(bench):
     pieces = bench.slices(partitions=(0, 1))
     receipts = bench.run(ListSink(), handler=looks, slices=pieces, order="stream")
     assert sorted(calls) == [("acme", 2, 20), ("bolt", 2, 20)]
-    assert all(each.reached == 10 for each in receipts)
+    assert all(receipt.reached == 10 for receipt in receipts)
 
 
 def test_by_intent_a_slice_is_one_effect_however_it_was_read(bench):
@@ -221,11 +223,11 @@ def test_a_use_case_that_cannot_be_loaded_is_told_of_each_slice_and_nothing_is_d
     factories = (NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
     work = Work(b"cnot_installed_here\nanswer\n.", (), Connections({}, bench.url), *factories)
     receipts = run_bin(work, Bin(bench.slices(), 1.0), 60.0)
-    assert [each.slice for each in receipts] == list(bench.slices())
-    for each in receipts:
-        assert (each.error.code, each.error.temporary) == ("CodeNotLoaded", True)
-        assert "package not_installed_here is not installed" in each.error.message
-        assert (each.reached, each.committed, each.records) == (0, False, 0)
+    assert [receipt.slice for receipt in receipts] == list(bench.slices())
+    for receipt in receipts:
+        assert (receipt.error.code, receipt.error.temporary) == ("CodeNotLoaded", True)
+        assert "package not_installed_here is not installed" in receipt.error.message
+        assert (receipt.reached, receipt.committed, receipt.records) == (0, False, 0)
 
 
 def test_no_secret_shows_in_what_a_task_is_given():

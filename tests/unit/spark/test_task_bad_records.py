@@ -28,7 +28,7 @@ def test_bad_records_are_set_aside_and_the_rest_is_one_effect(bench):
     assert (receipts["acme"].dead_letters, receipts["acme"].records) == (4, 10)
     assert of_acme(sink) == [b"1", b"2", b"3", b"6", b"7", b"8"]
     letters = bench.dead_letters.letters
-    assert [(each.error.offset, each.error.raw_value) for each in letters] == [
+    assert [(letter.error.offset, letter.error.raw_value) for letter in letters] == [
         (0, b"0"),
         (4, b"4"),
         (5, b"5"),
@@ -52,7 +52,7 @@ def test_nobody_waits_until_a_neighbours_dead_letters_are_ready(bench):
     assert (receipts["bolt"].error, receipts["bolt"].reached) == (None, 10)
     assert (receipts["acme"].error.code, receipts["acme"].reached) == ("HandlerSlow", 0)
     assert bench.dead_letters.letters == []
-    alone = tuple(each for each in bench.slices() if each.lane.tenant == "acme")
+    alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")
     (receipt,) = bench.run(sink, handler=handler, bad_record="dead-letter", slices=alone)
     assert (receipt.error, receipt.reached, receipt.dead_letters) == (None, 10, 1)
 
@@ -60,8 +60,8 @@ def test_nobody_waits_until_a_neighbours_dead_letters_are_ready(bench):
 def test_a_record_that_the_sink_refuses_is_set_aside(bench):
     sink = ListSink(refuses=b"7")
     receipts = bench.run(sink, bad_record="dead-letter")
-    assert all(each.reached == 10 and each.dead_letters == 1 for each in receipts)
-    assert [each.error.code for each in bench.dead_letters.letters] == ["SinkRefused"] * 2
+    assert all(receipt.reached == 10 and receipt.dead_letters == 1 for receipt in receipts)
+    assert [letter.error.code for letter in bench.dead_letters.letters] == ["SinkRefused"] * 2
     assert of_acme(sink) == [b"%d" % number for number in range(10) if number != 7]
 
 
@@ -83,8 +83,8 @@ def test_five_tries_with_a_sink_that_is_down_leave_one_letter_that_counts_once(b
     tries = [bench.run(sink, **options) for _ in range(4)]
     sink.down = False
     tries.append(bench.run(sink, **options))
-    assert [each.error.offset for each in bench.dead_letters.letters] == [4]
-    assert [by_tenant(each)["acme"].dead_letters for each in tries] == [0, 0, 0, 0, 1]
+    assert [letter.error.offset for letter in bench.dead_letters.letters] == [4]
+    assert [by_tenant(try_)["acme"].dead_letters for try_ in tries] == [0, 0, 0, 0, 1]
 
 
 def test_a_letter_has_the_time_of_its_record(bench):
@@ -105,7 +105,7 @@ def test_with_order_stream_a_letter_names_the_lane_of_its_record(bench):
     receipts = bench.run(
         ListSink(), handler=picky, slices=pieces, order="stream", bad_record="dead-letter"
     )
-    assert all(each.reached == 10 for each in receipts)
+    assert all(receipt.reached == 10 for receipt in receipts)
     (letter,) = bench.dead_letters.letters
     assert (letter.slice.lane.partition, letter.error.offset) == (1, 6)
 
@@ -121,7 +121,9 @@ def test_with_order_stream_an_error_is_on_the_lane_of_its_record_alone(bench):
         ListSink(), handler=picky, slices=bench.slices(partitions=(0, 1)), order="stream"
     )
     of_acme = {
-        each.slice.lane.partition: each for each in receipts if each.slice.lane.tenant == "acme"
+        receipt.slice.lane.partition: receipt
+        for receipt in receipts
+        if receipt.slice.lane.tenant == "acme"
     }
     assert of_acme[0].error is None
     assert (of_acme[1].error.offset, of_acme[1].reached) == (6, 6)
@@ -134,14 +136,14 @@ def test_with_order_stream_at_most_once_claims_all_lanes_of_a_call_or_none(bench
     receipts = bench.run(sink, slices=slices, order="stream", guarantee="at-most-once")
     assert {each[0] for each in sink.written} == {"bolt"}
     assert (bench.position("acme", 0), bench.position("acme", 1)) == (0, 3)
-    assert all(each.superseded for each in receipts if each.slice.lane.tenant == "acme")
+    assert all(receipt.superseded for receipt in receipts if receipt.slice.lane.tenant == "acme")
 
 
 class HastySink(ListSink):
     """Does not catch what a database says of one tenant's rows."""
 
     def write(self, effects):
-        if any(each.slices[0].lane.tenant == "acme" for each in effects):
+        if any(effect.slices[0].lane.tenant == "acme" for effect in effects):
             raise OverflowError("too large for a column")
         return super().write(effects)
 

@@ -43,7 +43,7 @@ def test_in_company_a_call_that_takes_too_long_is_ended_and_the_neighbours_go_on
 
 def test_alone_a_call_that_hangs_is_ended_and_its_record_found(bench):
     bench.limits = {"timeout_s": 0.4}
-    alone = tuple(each for each in bench.slices() if each.lane.tenant == "acme")
+    alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")
     sink = ListSink()
     (receipt,) = bench.run(sink, handler=hangs_at(b"3"), slices=alone)
     assert (receipt.error.code, receipt.error.offset) == ("HandlerHung", 3)
@@ -53,7 +53,7 @@ def test_alone_a_call_that_hangs_is_ended_and_its_record_found(bench):
 
 def test_a_hang_that_is_of_no_single_record_blames_none(bench):
     bench.limits = {"timeout_s": 0.2}
-    alone = tuple(each for each in bench.slices() if each.lane.tenant == "acme")
+    alone = tuple(piece for piece in bench.slices() if piece.lane.tenant == "acme")
 
     def hangs(table, context):
         if table.num_rows > 4:
@@ -71,7 +71,7 @@ def test_a_spent_budget_ends_a_group_between_two_portions(bench):
         return with_tenant(table, context)
 
     receipts = by_tenant(bench.run(ListSink(), handler=slow, budget_s=0.05))
-    assert sorted(each.reached for each in receipts.values()) == [0, 10]
+    assert sorted(receipt.reached for receipt in receipts.values()) == [0, 10]
 
 
 def test_the_next_attempt_passes_over_the_slice_that_killed_the_worker(bench, tmp_path):
@@ -108,6 +108,6 @@ def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
     receipts = bench.run(
         ListSink(), handler=kills, slices=slices, order="stream", crumbs=CrashMarkers(path, slices)
     )
-    errors = {each.slice.lane.partition: each.error for each in receipts}
+    errors = {receipt.slice.lane.partition: receipt.error for receipt in receipts}
     assert errors[0] is None
     assert (errors[1].code, errors[1].offset) == ("WorkerKilled", 0)

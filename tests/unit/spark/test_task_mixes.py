@@ -38,7 +38,7 @@ class Lanes:
         return self.advance(moves)
 
     def advance(self, moves):
-        return [self._advance(each) for each in moves]
+        return [self._advance(move) for move in moves]
 
     def advance_groups(self, groups):
         return advance_groups(self, groups)
@@ -62,9 +62,9 @@ class Places:
         return self
 
     def write(self, effects):
-        if any(b"sink-raises" in values_of(each) for each in effects):
+        if any(b"sink-raises" in values_of(effect) for effect in effects):
             raise OverflowError("too large for a column")
-        return [self._write(each) for each in effects]
+        return [self._write(effect) for effect in effects]
 
     def _write(self, effect):
         values = values_of(effect)
@@ -193,7 +193,9 @@ class Mix:
 
     @property
     def kept(self):
-        return [(each.slice.lane.partition, each.error.offset) for each in self.letters.letters]
+        return [
+            (letter.slice.lane.partition, letter.error.offset) for letter in self.letters.letters
+        ]
 
 
 def check(mix):
@@ -201,7 +203,7 @@ def check(mix):
     assert all(count == 1 for count in done.values()), "an effect is there twice"
     assert all(count == 1 for count in Counter(mix.kept).values()), "a letter is there twice"
     assert not set(done) & set(mix.kept), "a dead letter has an effect as well"
-    failed = any(each.error is not None for each in mix.receipts)
+    failed = any(receipt.error is not None for receipt in mix.receipts)
     for receipt in mix.receipts:
         check_lane(mix, receipt, set(done) | set(mix.kept), failed)
 

@@ -29,6 +29,6 @@ def test_a_store_that_is_opened_twice_in_a_process_keeps_its_locks(tmp_path):
     subprocess.run([sys.executable, "-c", ANOTHER, str(file)], check=True)
     assert Path(f"{file}-wal").exists(), "the other process believed that it was the last one"
     second.registry.add_tenant(Tenant("bolt"))
-    assert [each.name for each in first.registry.tenants()] == ["acme", "bolt"]
+    assert [tenant.name for tenant in first.registry.tenants()] == ["acme", "bolt"]
     first.close()
     second.close()

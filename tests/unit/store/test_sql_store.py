@@ -30,10 +30,10 @@ def test_several_threads_use_one_store(tmp_path):
             store.revision()
 
     threads = [threading.Thread(target=work, args=(partition,)) for partition in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert answers == [True] * 40
-    assert [each.next_offset for each in store.progress.load_positions()] == [10] * 4
+    assert [position.next_offset for position in store.progress.load_positions()] == [10] * 4
     store.close()

@@ -15,5 +15,5 @@ def test_each_line_beyond_the_last_drops_the_oldest(tmp_path):
         audit = SqlAudit(database, most_lines=3)
         for at_s in range(5):
             audit.note(Change(float(at_s), "key:a", "DELETE /v1/session", None, 204))
-        assert [each.at_s for each in audit.changes()] == [4.0, 3.0, 2.0]
-        assert [each.id for each in audit.changes()] == [5, 4, 3]
+        assert [change.at_s for change in audit.changes()] == [4.0, 3.0, 2.0]
+        assert [change.id for change in audit.changes()] == [5, 4, 3]

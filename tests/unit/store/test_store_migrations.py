@@ -80,12 +80,12 @@ def test_what_stood_still_before_anybody_noted_who_stopped_it_is_left_to_operato
     with closing(open_database(url)) as database:
         downgrade(database, "0007")
     with closing(open_store(url)) as store:
-        assert {each.id.tenant: each.stopped_by for each in store.registry.streams()} == {
+        assert {stream.id.tenant: stream.stopped_by for stream in store.registry.streams()} == {
             "acme": {Stopper.FAILURE},
             "bolt": {Stopper.OPERATOR},
             "core": set(),
         }
-        assert [each.stopped_by for each in store.registry.tenants()] == [
+        assert [tenant.stopped_by for tenant in store.registry.tenants()] == [
             set(),
             set(),
             {Stopper.OPERATOR},

@@ -64,4 +64,4 @@ def test_nothing_moves_outside_a_transaction(tmp_path):
 def test_no_lane_comes_twice_in_a_round_and_rounds_keep_the_order():
     other = Move(LaneId("score", "bolt", 0), 0, 1, 1)
     rounds = list(_rounds([MOVE, MOVE, other, MOVE, other]))
-    assert [[number for number, _ in each] for each in rounds] == [[0, 2], [1, 4], [3]]
+    assert [[number for number, _ in round_] for round_ in rounds] == [[0, 2], [1, 4], [3]]

@@ -35,7 +35,7 @@ def watched(looks, **options):
     state = None
     for at_s, *streams in looks:
         state = watch([report(*streams, at_s=at_s)], [], at_s, state, **options)
-    return [(each.kind, each.tenant, each.since_s) for each in state.alerts]
+    return [(alert.kind, alert.tenant, alert.since_s) for alert in state.alerts]
 
 
 def test_a_stream_with_lag_that_commits_nothing_for_a_minute_is_stalled():
@@ -114,7 +114,7 @@ def test_the_streams_of_a_lost_driver_are_not_called_stalled_as_well():
     silent, state = report(figures(position=7, lag=3), at_s=0.0), None
     for now_s in range(0, 200, 5):
         state = watch([silent], [], float(now_s), state)
-    assert [each.kind for each in state.alerts] == [AlertKind.DRIVER_LOST]
+    assert [alert.kind for alert in state.alerts] == [AlertKind.DRIVER_LOST]
 
 
 @pytest.mark.parametrize("decided", [State.SUSPENDED, State.REMOVED])
@@ -123,9 +123,9 @@ def test_a_stall_is_over_when_its_stream_is_suspended_or_removed_though_its_driv
     for now_s in range(0, 62, 2):
         told = report(figures(position=7, lag=3), at_s=float(now_s))
         state = watch([told], [], float(now_s), state)
-    assert [each.kind for each in state.alerts] == [AlertKind.STALLED]
+    assert [alert.kind for alert in state.alerts] == [AlertKind.STALLED]
     state = watch([told], [], 100.0, state, states={ACME: decided})
-    assert AlertKind.STALLED not in [each.kind for each in state.alerts]
+    assert AlertKind.STALLED not in [alert.kind for alert in state.alerts]
 
 
 def test_what_was_removed_has_no_failure_to_decide_and_is_missed_by_nobody():

@@ -78,4 +78,4 @@ def test_nothing_measured_is_no_bytes_and_rubbish_is_nothing_measured():
 
 def test_a_stream_named_like_another_use_case_is_another_stream():
     names = [StreamId("a", "b"), StreamId("b", "a")]
-    assert len(thinned([point_of(each, HOUR_S, 1.0) for each in names])) == 2
+    assert len(thinned([point_of(name, HOUR_S, 1.0) for name in names])) == 2

@@ -35,14 +35,14 @@ def calls():
 def test_every_field_of_a_line_is_declared_and_every_declared_one_is_used():
     used = set()
     for where, call in calls():
-        for each in call.keywords:
-            if each.arg is None:
-                assert isinstance(each.value, ast.Call), where
-                assert each.value.func.id in HELPERS, where
+        for keyword in call.keywords:
+            if keyword.arg is None:
+                assert isinstance(keyword.value, ast.Call), where
+                assert keyword.value.func.id in HELPERS, where
             else:
-                assert each.arg in FIELDS or each.arg == "exc_info", f"{where}: {each.arg}"
-                assert each.arg not in BY_HELPER, f"{where}: {each.arg} comes from its helper"
-                used.add(each.arg)
+                assert keyword.arg in FIELDS or keyword.arg == "exc_info", f"{where}: {keyword.arg}"
+                assert keyword.arg not in BY_HELPER, f"{where}: {keyword.arg} comes from its helper"
+                used.add(keyword.arg)
     used |= BY_HELPER | {"driver", "tenant", "use_case"}
     assert used - {"exc_info"} == set(FIELDS)
 
@@ -51,10 +51,10 @@ def test_a_line_says_what_happened_in_fixed_words_and_the_rest_in_fields():
     for where, call in calls():
         (said,) = call.args
         words = [said.body, said.orelse] if isinstance(said, ast.IfExp) else [said]
-        for each in words:
-            fixed = isinstance(each, ast.Constant) and isinstance(each.value, str)
-            named = isinstance(each, ast.Name | ast.Attribute | ast.JoinedStr) and "fleet" in where
-            assert fixed or named, f"{where}: {ast.unparse(each)}"
+        for word in words:
+            fixed = isinstance(word, ast.Constant) and isinstance(word.value, str)
+            named = isinstance(word, ast.Name | ast.Attribute | ast.JoinedStr) and "fleet" in where
+            assert fixed or named, f"{where}: {ast.unparse(word)}"
 
 
 def test_what_a_line_is_about_is_written_alike():

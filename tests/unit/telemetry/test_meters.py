@@ -57,7 +57,7 @@ def test_a_clock_that_was_set_back_a_little_counts_on_in_the_newest_window():
     meter = Meter()
     meter.add(receipt(1), START_S + 30)
     meter.add(receipt(2), START_S)
-    assert [each.records_out for each in meter.windows] == [3]
+    assert [window.records_out for window in meter.windows] == [3]
 
 
 def test_a_clock_that_was_set_back_by_an_hour_begins_anew():

@@ -155,8 +155,8 @@ def test_waves_are_told_newest_first_with_who_ran_in_them(world):
     assert (running.ended_at_s, running.bins[0].outcome) == (None, Outcome.RUNNING)
     assert (running.bins[0].tenants, running.bins[0].records) == (("acme",), 4)
     assert ended
-    assert {each.outcome for wave in ended for each in wave.bins} == {Outcome.DONE}
-    assert sum(each.records for wave in ended for each in wave.bins) == 7
+    assert {bin_.outcome for wave in ended for bin_ in wave.bins} == {Outcome.DONE}
+    assert sum(bin_.records for wave in ended for bin_ in wave.bins) == 7
     assert all(wave.ended_at_s >= wave.started_at_s for wave in ended)
 
 
@@ -215,7 +215,7 @@ def test_a_store_that_does_not_answer_is_logged_once_and_told_again_when_it_does
             _written(world)
         down.down = False
         world.driver.close()
-    assert [each["event"] for each in lines if "statistics" in each["event"]] == [
+    assert [line["event"] for line in lines if "statistics" in line["event"]] == [
         "statistics not written; they go on by themselves"
     ]
     assert len(down.reports()) == 1

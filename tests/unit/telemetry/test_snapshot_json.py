@@ -135,7 +135,7 @@ def test_the_schemas_in_the_docs_are_those_of_the_code():
 
 def test_the_schemas_can_be_written_anew(tmp_path: Path):
     main(tmp_path)
-    assert {each.name for each in tmp_path.iterdir()} == set(schemas())
+    assert {path.name for path in tmp_path.iterdir()} == set(schemas())
 
 
 def test_the_schema_takes_what_the_code_takes_and_refuses_unknown_keys():

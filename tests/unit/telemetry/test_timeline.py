@@ -17,7 +17,7 @@ ERROR = SliceError(False, "HandlerError", "boom")
 
 def wave(name, *tenants_of_bins):
     bins = tuple(
-        Bin(tuple(Slice(LaneId("score", each, 0), "t", 0, 10, 1) for each in tenants), 0.1)
+        Bin(tuple(Slice(LaneId("score", tenant, 0), "t", 0, 10, 1) for tenant in tenants), 0.1)
         for tenants in tenants_of_bins
     )
     return Wave(name, "score", bins, 1.0)
@@ -43,12 +43,12 @@ def ended(*waves, **options):
 def test_what_became_of_each_bin_is_told():
     made = wave("w", ("acme", "bolt"), ("core",), ("done",))
     (found,) = ended(made, acme={"error": ERROR, "reached": 3}, core={"reached": 5, "records": 5})
-    assert [each.outcome for each in found.bins] == [
+    assert [bin_.outcome for bin_ in found.bins] == [
         Outcome.FAILED,
         Outcome.YIELDED,
         Outcome.DONE,
     ]
-    assert [(each.records, each.tenants) for each in found.bins[1:]] == [
+    assert [(bin_.records, bin_.tenants) for bin_ in found.bins[1:]] == [
         (5, ("core",)),
         (10, ("done",)),
     ]
@@ -57,7 +57,7 @@ def test_what_became_of_each_bin_is_told():
 def test_a_wave_that_failed_as_a_whole_says_why():
     (found,) = ended(wave("w", ("acme",), ("bolt",)), error=ERROR)
     assert found.error == "boom"
-    assert {each.outcome for each in found.bins} == {Outcome.FAILED}
+    assert {bin_.outcome for bin_ in found.bins} == {Outcome.FAILED}
 
 
 def test_a_slice_that_somebody_else_had_done_did_not_yield():
@@ -107,7 +107,7 @@ def test_no_two_bins_that_run_at_once_are_in_one_row_and_rows_are_used_again(ste
             running[name] = wave(name, *[("acme",)] * bins)
             line.started(running[name], 0.0)
         most = max(most, sum(len(each.bins) for each in running.values()))
-        told = [each for each in line.figures(1.0) if each.ended_at_s is None]
-        rows = [each.slot for wave_ in told for each in wave_.bins]
+        told = [figure for figure in line.figures(1.0) if figure.ended_at_s is None]
+        rows = [bin_.slot for wave_ in told for bin_ in wave_.bins]
         assert len(set(rows)) == len(rows)
         assert max(rows, default=0) < max(1, most)

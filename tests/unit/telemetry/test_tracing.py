@@ -72,7 +72,7 @@ def test_a_slice_is_linked_to_the_traces_of_its_records(told):
     spans, finished = told
     spans.committed(receipt(traceparents=(PARENT, UNSAMPLED, "rubbish")), "w1", 1000.0)
     (span,) = finished()
-    assert [f"{each.context.trace_id:032x}" for each in span.links] == [TRACE, TRACE]
+    assert [f"{link.context.trace_id:032x}" for link in span.links] == [TRACE, TRACE]
     assert span.parent is None
     assert (span.start_time, span.end_time) == (999_500_000_000, 1_000_000_000_000)
     assert span.attributes["headrace.tenant"] == "acme"
@@ -98,7 +98,7 @@ def test_a_slice_with_an_error_says_so(told):
 
 def headers_of(*rows):
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    made = [None if each is None else [{"key": k, "value": v} for k, v in each] for each in rows]
+    made = [None if row is None else [{"key": k, "value": v} for k, v in row] for row in rows]
     return pa.table({"headers": pa.array(made, kind)})
 
 

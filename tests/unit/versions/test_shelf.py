@@ -78,7 +78,7 @@ def test_what_was_changed_is_refused_and_kept_anew_by_the_next_deploy(shelf, kep
         shelf.take(kept.digest)
     shelf.keep(kept, "a")
     assert shelf.take(kept.digest) == kept
-    assert sorted(each.name for each in shelf.folder.iterdir()) == [kept.digest]
+    assert sorted(path.name for path in shelf.folder.iterdir()) == [kept.digest]
 
 
 def weeks_later(shelf, kept):
@@ -117,7 +117,7 @@ def test_what_a_killed_process_has_left_goes_a_week_later(shelf):
     for place in shelf.folder.iterdir():
         os.utime(place, (past, past))
     shelf.sweep({used.digest}, "a")
-    assert {each.name for each in shelf.folder.iterdir()} == {used.digest, ".git"}
+    assert {path.name for path in shelf.folder.iterdir()} == {used.digest, ".git"}
 
 
 def test_a_folder_that_cannot_be_written_to_says_what_to_do(tmp_path):

@@ -264,10 +264,10 @@ def test_versions_may_be_packed_by_several_threads_at_once(tmp_path):
             failed.append(error)
 
     threads = [threading.Thread(target=pack) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert failed == []
 
 

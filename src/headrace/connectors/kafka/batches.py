@@ -32,7 +32,7 @@ def rounds_of(slices: Sequence[Slice]) -> list[list[Slice]]:
     """
     rounds: list[list[Slice]] = []
     for small in (True, False):
-        rounds += _packed([each for each in slices if (each.size <= SMALL_OFFSETS) is small])
+        rounds += _packed([piece for piece in slices if (piece.size <= SMALL_OFFSETS) is small])
     return rounds
 
 

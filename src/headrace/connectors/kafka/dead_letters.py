@@ -81,7 +81,7 @@ class KafkaDeadLetters:
             BrokerUnavailable: some may not be kept.
             ConfigError: the brokers refuse a letter, and will until somebody changes that.
         """
-        letters = [each for each in letters if each.named not in self._kept]
+        letters = [letter for letter in letters if letter.named not in self._kept]
         if not letters:
             return
         give_up_s = time.monotonic() + self._deadline_s
@@ -206,8 +206,8 @@ class KafkaDeadLetters:
 
 
 def _leave_to_parent() -> None:
-    for each in _open:
-        each.leave_to_parent()
+    for letters in _open:
+        letters.leave_to_parent()
 
 
 os.register_at_fork(after_in_child=_leave_to_parent)

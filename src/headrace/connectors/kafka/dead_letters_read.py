@@ -85,7 +85,7 @@ class DeadLettersRead:
                         first.pop(letter.identity, None)
             again = replace(whole, from_offset=place, until_offset=reached)
             for letters, came_to in self._letters(again):
-                new = [each for each in letters if first.get(each.identity) == each.place]
+                new = [letter for letter in letters if first.get(letter.identity) == letter.place]
                 yield new, came_to
             place = reached
 
@@ -119,7 +119,7 @@ class DeadLettersRead:
                 for row, headers in enumerate(headers_of(batch.records))
                 if headers
             )
-            yield [each for each in found if each is not None], batch.reached
+            yield [letter for letter in found if letter is not None], batch.reached
 
     def _letter(self, batch: SliceBatch, row: int, headers: tuple[Header, ...]) -> Letter | None:
         kept = kept_in(headers)

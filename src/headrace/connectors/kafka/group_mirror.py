@@ -109,7 +109,9 @@ class GroupMirror:
         """
         group = f"{self._prefix}{use_case}"
         for portion in portions(list(offsets)):
-            self._set(group, [KafkaPartition(*each, offsets[each]) for each in portion])
+            self._set(
+                group, [KafkaPartition(*partition, offsets[partition]) for partition in portion]
+            )
 
     def close(self) -> None:
         """Give up connections."""
@@ -124,7 +126,9 @@ class GroupMirror:
             at = servers(self._config)
             raise BrokerUnavailable(f"no Kafka broker answers at {at}: {group} not set")
         error, partitions = answer
-        wrong = [(each, each.error) for each in partitions if each.error is not None]
+        wrong = [
+            (partition, partition.error) for partition in partitions if partition.error is not None
+        ]
         for each, why in wrong:
             if kind_of(why) is not Fault.MISSING:
                 raise self._told(why, f"{group}, {each.topic}[{each.partition}]")

@@ -249,7 +249,7 @@ class Queued:
 
     def give_back(self, tenant: str, *amounts: int) -> None:
         """It was stored, or will not be."""
-        self._change(tenant, *(-each for each in amounts))
+        self._change(tenant, *(-amount for amount in amounts))
 
     def _change(self, tenant: str, records: int, size: int) -> None:
         own = self._of.pop(tenant, (0, 0))

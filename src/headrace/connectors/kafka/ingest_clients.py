@@ -98,14 +98,14 @@ class Clients:
 
     def sort_out(self, now_s: float) -> None:
         """Take broken ones out of use, and let go those that have nothing under way any more."""
-        for each in [each for each in self._by_kind.values() if each.health.broken]:
-            each.give_up_s = now_s + self.patience_s
-            self._ending.append(self._by_kind.pop(each.kind))
-        for each in self._ending:
-            if each.give_up_s is not None and now_s >= each.give_up_s:
-                each.producer.purge()
+        for client in [client for client in self._by_kind.values() if client.health.broken]:
+            client.give_up_s = now_s + self.patience_s
+            self._ending.append(self._by_kind.pop(client.kind))
+        for client in self._ending:
+            if client.give_up_s is not None and now_s >= client.give_up_s:
+                client.producer.purge()
         if self._ending:
-            self._ending = [each for each in self._ending if len(each.producer)]
+            self._ending = [client for client in self._ending if len(client.producer)]
 
     def _opened(self, kind: Kind) -> Client:
         health = Health()
@@ -114,4 +114,4 @@ class Clients:
 
 
 def _has(clients: Iterable[Client], kind: Kind) -> bool:
-    return any(each.kind is kind for each in clients)
+    return any(client.kind is kind for client in clients)

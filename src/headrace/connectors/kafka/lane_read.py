@@ -110,14 +110,14 @@ class LaneRead:
         return run
 
     def _hear(self, faults: Sequence[Received]) -> None:
-        for each in faults:
-            if each.topic() is None:
+        for fault in faults:
+            if fault.topic() is None:
                 # About the client, such as no right to see the group that it never joins.
                 continue
-            error = each.error()
+            error = fault.error()
             if kind_of(error) is not Fault.END:
                 self.fault = error
                 continue
-            self.eof = each.offset()
+            self.eof = fault.offset()
             if self.eof >= self.slice.until_offset:
                 self.passed = True

@@ -102,7 +102,7 @@ class KafkaLog:
     def _offsets(
         self, partitions: Collection[TopicPartition], at: int
     ) -> dict[TopicPartition, int]:
-        wanted = {each for each in partitions if _VALID_NAME.fullmatch(each.topic)}
+        wanted = {partition for partition in partitions if _VALID_NAME.fullmatch(partition.topic)}
         found = self._edges.of(list(wanted - self._unanswered), at)
         left = wanted - found.keys()
         now_s = time.monotonic()
@@ -127,7 +127,7 @@ class KafkaLog:
         if (
             failures
             and not answers
-            and all(kind_of(each) is Fault.UNREACHABLE for each in failures)
+            and all(kind_of(failure) is Fault.UNREACHABLE for failure in failures)
         ):
             self._look_for_brokers()
         return answers, failures
@@ -166,7 +166,7 @@ class KafkaLog:
         for error in failures:
             if kind_of(error) is Fault.CREDENTIALS:
                 raise of_client(error, self._config)
-        if all(kind_of(each) is Fault.UNREACHABLE for each in failures):
+        if all(kind_of(failure) is Fault.UNREACHABLE for failure in failures):
             raise BrokerUnavailable(
                 f"no Kafka broker answers at {servers(self._config)} "
                 f"within {self._timeout_s:g} s: {failures[0].str()}"

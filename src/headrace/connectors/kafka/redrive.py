@@ -131,7 +131,7 @@ def _partitions(log: KafkaLog, topic: str) -> list[TopicPartition]:
     """The partitions that letters may be in; none when no letter was ever kept."""
     name = dead_letters_topic(topic)
     found = log.topics([name]).get(name)
-    return [TopicPartition(name, each) for each in found.partitions] if found else []
+    return [TopicPartition(name, partition) for partition in found.partitions] if found else []
 
 
 def _backlogs(

@@ -70,15 +70,17 @@ class RedriveLine:
         """The next letter to read, by partition, as the consumer group has it."""
         if not partitions:
             return {}
-        asked = [KafkaPartition(each.topic, each.partition) for each in partitions]
+        asked = [KafkaPartition(partition.topic, partition.partition) for partition in partitions]
         try:
             found = self._own_consumer().committed(asked, timeout=_REQUEST_S)
         except KafkaException as exc:
             self._fail(first_error(exc), exc)
-        for each in found:
-            if each.error is not None:
-                self._fail(each.error)
-        return {each.partition: each.offset for each in found if each.offset >= 0}
+        for partition in found:
+            if partition.error is not None:
+                self._fail(partition.error)
+        return {
+            partition.partition: partition.offset for partition in found if partition.offset >= 0
+        }
 
     def send(self, partition: int, messages: Sequence[Message], place: int) -> None:
         """Send messages to a partition of the topic and move its place, both or neither.
@@ -97,8 +99,8 @@ class RedriveLine:
         faults: list[KafkaError] = []
         try:
             self._producer.begin_transaction()
-            for each in messages:
-                self._put(self._topic, partition, each, faults)
+            for message in messages:
+                self._put(self._topic, partition, message, faults)
             self._put(self._letters, partition, Message(None, None, tuple(mark)), faults)
             self._settle(faults)
             self._producer.send_offsets_to_transaction(
@@ -146,7 +148,7 @@ class RedriveLine:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if faults:
             # One that fails takes the others of its transaction along, and they may tell first.
-            telling = [each for each in faults if kind_of(each) is not Fault.PURGED]
+            telling = [fault for fault in faults if kind_of(fault) is not Fault.PURGED]
             raise KafkaException((telling or faults)[0])
 
     def _cause(self, error: KafkaError) -> KafkaError:

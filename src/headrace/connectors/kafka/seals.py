@@ -70,7 +70,7 @@ def sent_back(message: Message, at: TopicPartition, seal_key: bytes) -> SentBack
         at: where.
         seal_key: of the store; empty: nothing is believed.
     """
-    own = [each for each in message.headers if each[0].startswith(REDRIVE_HEADERS)]
+    own = [header for header in message.headers if header[0].startswith(REDRIVE_HEADERS)]
     if not seal_key or [name for name, _ in own] != _NAMES:
         return None
     use_case, count, seal = (text or b"" for _, text in own)
@@ -92,7 +92,7 @@ def with_length(part: bytes | None) -> bytes:
 
 
 def _plain(message: Message) -> Message:
-    kept = (each for each in message.headers if not each[0].startswith(REDRIVE_HEADERS))
+    kept = (header for header in message.headers if not header[0].startswith(REDRIVE_HEADERS))
     return message._replace(headers=tuple(kept))
 
 

@@ -89,7 +89,7 @@ class KafkaTopicWriter:
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
-        line = _line(self._properties, once=not all(each.may_repeat for each in effects))
+        line = _line(self._properties, once=not all(effect.may_repeat for effect in effects))
         ready, errors = sendable(effects, self._topic, self._most_bytes)
         try:
             line.learn(ready.values(), self._topic)

@@ -52,7 +52,9 @@ class Line:
         Raises:
             SinkUnavailable: no broker answers.
         """
-        wanted = {name for each in effects for name in topics_of(each, own_topic(each, pattern))}
+        wanted = {
+            name for effect in effects for name in topics_of(effect, own_topic(effect, pattern))
+        }
         give_up_s = time.monotonic() + _NEW_TOPIC_WAIT_S
         while not self.topics.issuperset(wanted):
             try:

@@ -92,17 +92,17 @@ class TransactionLine(Line):
         """
         try:
             found = consumer_for(self.settings, group).committed(
-                [TopicPartition(*each) for each in lanes], _OFFSETS_S
+                [TopicPartition(*lane) for lane in lanes], _OFFSETS_S
             )
         except KafkaException as exc:
             raise as_error(exc.args[0]) from exc
-        failed = next((each.error for each in found if each.error is not None), None)
+        failed = next((partition.error for partition in found if partition.error is not None), None)
         if failed is not None:
             raise as_error(failed)
         return {
-            (each.topic, each.partition): Mark(each.offset, each.metadata or "")
-            for each in found
-            if each.offset >= 0
+            (partition.topic, partition.partition): Mark(partition.offset, partition.metadata or "")
+            for partition in found
+            if partition.offset >= 0
         }
 
     def member(self, group: str) -> object:

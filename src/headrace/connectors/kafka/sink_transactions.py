@@ -107,7 +107,7 @@ class KafkaTransactionWriter:
         errors = self._transaction(line, left) if left else {}
         if not errors:
             return dict.fromkeys(left, Written()) | outcomes
-        if len(left) > 1 and any(isinstance(each, Permanent) for each in errors.values()):
+        if len(left) > 1 and any(isinstance(error, Permanent) for error in errors.values()):
             half = len(left) // 2
             for part in (islice(left.items(), half), islice(left.items(), half, None)):
                 outcomes |= self._all(dict(part))
@@ -212,7 +212,7 @@ class KafkaTransactionWriter:
         try:
             line.producer.abort_transaction()
         except KafkaException as exc:
-            if not any(isinstance(each, Permanent) for each in errors.values()):
+            if not any(isinstance(error, Permanent) for error in errors.values()):
                 raise Lost(exc.args[0].str()) from exc
             give_up(line.settings)
 

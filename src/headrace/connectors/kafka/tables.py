@@ -38,13 +38,13 @@ def table_of(runs: Sequence[tuple[str, int, Sequence[Received]]]) -> pa.Table:
     messages = [each for _, _, run in runs for each in run]
     if not messages:
         return _empty_table()
-    headers = [each.headers() for each in messages]
+    headers = [message.headers() for message in messages]
     columns: list[Any] = [
         *_names(runs, len(messages)),
-        pa.array([each.offset() for each in messages], _OFFSET),
-        pa.array([each.timestamp()[1] for each in messages], pa.int64()).cast(_TIMESTAMP),
-        pa.array([each.key() for each in messages], _KEY),
-        pa.array([each.value() for each in messages], _VALUE),
+        pa.array([message.offset() for message in messages], _OFFSET),
+        pa.array([message.timestamp()[1] for message in messages], pa.int64()).cast(_TIMESTAMP),
+        pa.array([message.key() for message in messages], _KEY),
+        pa.array([message.value() for message in messages], _VALUE),
         pa.array(headers, _HEADERS) if any(headers) else pa.nulls(len(messages), _HEADERS),
     ]
     return pa.Table.from_arrays(columns, schema=RECORD_SCHEMA)
@@ -71,7 +71,7 @@ def for_use_case(records: pa.Table, use_case: str, seal_key: bytes) -> pa.Table:
     ours = (USE_CASE_HEADER, use_case.encode())
     wanted = [True] * len(records)
     for row, headers in enumerate(headers_of(records)):
-        if any(each[0] == USE_CASE_HEADER and each != ours for each in headers):
+        if any(header[0] == USE_CASE_HEADER and header != ours for header in headers):
             topic, partition = (records[name][row].as_py() for name in ("topic", "partition"))
             message = message_of(records, row, headers)
             found = sent_back(message, TopicPartition(topic, partition), seal_key)

@@ -99,7 +99,9 @@ class Watermarks:
         led = self._leaders(partitions, give_up_s)
         silent = self._round(led, at, found, min(give_up_s, time.monotonic() + self._quick_s))
         now_s = time.monotonic()
-        again = {each: led[each] for each in silent if self._in_vain_s.get(each, 0.0) <= now_s}
+        again = {
+            number: led[number] for number in silent if self._in_vain_s.get(number, 0.0) <= now_s
+        }
         if again and len(led) > 1:
             # They may have moved, and the client may know it from a broker that hangs.
             left = [lane for lanes in again.values() for lane in lanes if lane not in found]
@@ -118,7 +120,7 @@ class Watermarks:
     ) -> dict[int, list[TopicPartition]]:
         """The partitions that are there by the broker that leads them; what nobody leads is not."""
         led: dict[int, list[TopicPartition]] = defaultdict(list)
-        names = {each.topic for each in partitions}
+        names = {partition.topic for partition in partitions}
         asked = list(names) if len(names) <= _FEW_TOPICS else [None]
         topics = {name: topic for each in asked for name, topic in self._look(each, give_up_s)}
         for lane in partitions:
@@ -189,15 +191,15 @@ class Watermarks:
     def _ask(
         self, portion: Sequence[TopicPartition], at: int, timeout_s: float
     ) -> dict[TopicPartition, int]:
-        asked = [KafkaPartition(each.topic, each.partition, at) for each in portion]
+        asked = [KafkaPartition(partition.topic, partition.partition, at) for partition in portion]
         try:
             answers = self._client.consumer.offsets_for_times(asked, timeout=timeout_s)
         finally:
             self._client.consumer.poll(0)  # what the client has to say would pile up
         return {
-            TopicPartition(each.topic, each.partition): each.offset
-            for each in answers
-            if each.error is None and _is_answer(each.offset, at)
+            TopicPartition(answer.topic, answer.partition): answer.offset
+            for answer in answers
+            if answer.error is None and _is_answer(answer.offset, at)
         }
 
 

@@ -112,12 +112,12 @@ def _compiled(
 
 
 def _upsert(insert: Any, key: Sequence[str], update: Mapping[str, str] | None) -> Any:
-    statement = insert.values({each.name: None for each in insert.table.columns})
+    statement = insert.values({column.name: None for column in insert.table.columns})
     if not key:
         return statement
     if update is None:
-        columns = [each for each in insert.table.columns if each.name not in key]
-        changes = {each.name: insert.excluded[each.name] for each in columns}
+        columns = [column for column in insert.table.columns if column.name not in key]
+        changes = {column.name: insert.excluded[column.name] for column in columns}
     else:
         changes = {name: literal_column(expression) for name, expression in update.items()}
     if not changes:

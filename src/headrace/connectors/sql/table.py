@@ -104,7 +104,9 @@ class SqlTable:
             found = inspect(connection)
             names = {column["name"] for column in found.get_columns(self.name)}
             unique = [found.get_pk_constraint(self.name)["constrained_columns"]]
-            unique += [each["column_names"] for each in found.get_unique_constraints(self.name)]
+            unique += [
+                constraint["column_names"] for constraint in found.get_unique_constraints(self.name)
+            ]
         for column in self.columns:
             if column not in names:
                 raise ConfigError(
@@ -193,7 +195,7 @@ class SqlTableWriter:
 
     def _is_done(self, connection: Connection, effect: Effect) -> bool:
         stays = [
-            Move(each.lane, each.to_offset, each.to_offset, each.epoch) for each in effect.moves
+            Move(move.lane, move.to_offset, move.to_offset, move.epoch) for move in effect.moves
         ]
         return all(self._positions.advance_in(connection, stays))
 

@@ -82,7 +82,7 @@ def steps_back(database: Database, connection: Connection, version: str) -> list
     here = version_of(connection)
     _refuse_newer(database, here)
     every = every_version()[::-1]
-    names = [each.version for each in every] + [NOTHING]
+    names = [step.version for step in every] + [NOTHING]
     at = names.index(here or NOTHING)
     if version not in names[at:]:
         below = ", ".join(names[at + 1 :]) or "nothing"
@@ -102,7 +102,7 @@ def version_of(connection: Connection) -> str | None:
 def every_version() -> list[Step]:
     """All versions that this Headrace knows, the oldest first."""
     scripts = [*ScriptDirectory.from_config(_config(None, None)).walk_revisions()]
-    return [Step(each.revision, _title(each)) for each in reversed(scripts)]
+    return [Step(script.revision, _title(script)) for script in reversed(scripts)]
 
 
 def newest_version() -> str:
@@ -120,7 +120,7 @@ def _lock(connection: Connection) -> None:
 
 
 def _refuse_newer(database: Database, version: str | None) -> None:
-    known = [each.version for each in every_version()]
+    known = [step.version for step in every_version()]
     if version is not None and version not in known:
         raise StoreTooNew(
             f"store {database.address.shown} has tables of version {version}, and this Headrace "

@@ -35,13 +35,13 @@ class MemoryFailures:
         if failure.slice.epoch < generation:
             return self.data.failures.note(replace(failure, state=FailureState.RETRIED))
         if stop_use_case:
-            for each in list(self.data.streams.values()):
-                ours = each.id.use_case == lane.use_case and each.state is not State.REMOVED
-                if ours and each.stopped_by <= {Stopper.TENANT}:
-                    reason = one_line(why_stopped(failure, each.id.tenant))
-                    by = stopped(each.stopped_by, Stopper.FAILURE)
+            for stream in list(self.data.streams.values()):
+                ours = stream.id.use_case == lane.use_case and stream.state is not State.REMOVED
+                if ours and stream.stopped_by <= {Stopper.TENANT}:
+                    reason = one_line(why_stopped(failure, stream.id.tenant))
+                    by = stopped(stream.stopped_by, Stopper.FAILURE)
                     self.data.set_stream(
-                        each.id, state=State.SUSPENDED, reason=reason, stopped_by=by
+                        stream.id, state=State.SUSPENDED, reason=reason, stopped_by=by
                     )
         return self.data.failures.keep(failure, generation)
 
@@ -49,14 +49,18 @@ class MemoryFailures:
     def stopped_lanes(self, driver: str) -> dict[LaneId, int]:
         """The open failure of each stopped lane of the streams that a driver holds."""
         still = self.data.failures.every(None, only_open=True)
-        held = {each.id for each in self.data.streams.values() if each.holder == driver}
-        return {each.slice.lane: each.id or 0 for each in still if each.slice.lane.stream in held}
+        held = {stream.id for stream in self.data.streams.values() if stream.holder == driver}
+        return {
+            failure.slice.lane: failure.id or 0
+            for failure in still
+            if failure.slice.lane.stream in held
+        }
 
     @alone
     def note(self, notes: Sequence[Failure]) -> None:
         """Keep failures that are over and stop nothing."""
-        for each in notes:
-            self.data.failures.note(each)
+        for failure in notes:
+            self.data.failures.note(failure)
 
     @alone
     def every(
@@ -74,9 +78,9 @@ class MemoryFailures:
             self.data.stream(stream)
         kept = self.data.failures.every(stream, only_open=only_open)
         if current:
-            kept = [each for each in kept if self._is_current(each)]
-        found = [each for each in kept if (each.id or 0) > after][:most]
-        return found if with_records else [without_record(each) for each in found]
+            kept = [failure for failure in kept if self._is_current(failure)]
+        found = [failure for failure in kept if (failure.id or 0) > after][:most]
+        return found if with_records else [without_record(failure) for failure in found]
 
     @alone
     def one(self, number: int, tenant: str | None = None) -> Failure:

@@ -56,10 +56,10 @@ class KeptFailures:
     def every(self, stream: StreamId | None, *, only_open: bool) -> list[Failure]:
         """Failures of all streams or of one, oldest first."""
         return [
-            each
-            for each in self._kept.values()
-            if (stream is None or each.slice.lane.stream == stream)
-            and (not only_open or each.state is FailureState.OPEN)
+            failure
+            for failure in self._kept.values()
+            if (stream is None or failure.slice.lane.stream == stream)
+            and (not only_open or failure.state is FailureState.OPEN)
         ]
 
     def one(self, number: int, tenant: str | None = None) -> Failure:

@@ -36,7 +36,7 @@ class MemoryKeys:
     def every(self, tenant: str | None = None) -> list[Key]:
         """All keys, or those of one tenant, by time of creation."""
         with self._data.lock:
-            found = [each for each in self._data.keys.values() if tenant in (None, each.tenant)]
+            found = [key for key in self._data.keys.values() if tenant in (None, key.tenant)]
         return sorted(found, key=lambda each: (each.created_at_s, each.prefix))
 
     def expire(self, prefix: str, at_s: float) -> None:
@@ -91,9 +91,9 @@ class MemoryAudit:
         with self._data.lock:
             newest_first = list(reversed(self._data.changes))
         found = [
-            each
-            for each in newest_first
-            if tenant in (None, each.tenant)
-            and (before is None or (each.id is not None and each.id < before))
+            change
+            for change in newest_first
+            if tenant in (None, change.tenant)
+            and (before is None or (change.id is not None and change.id < before))
         ]
         return found[:limit]

@@ -33,9 +33,9 @@ class MemoryMembership:
             if of is None:
                 self.data.intents[wave.id] = (wave, driver)
         held = {
-            (each.holder, each.id.use_case)
-            for each in self.data.streams.values()
-            if each.state is not State.REMOVED
+            (stream.holder, stream.id.use_case)
+            for stream in self.data.streams.values()
+            if stream.state is not State.REMOVED
         }
         held |= {(of, wave.use_case) for wave, of in self.data.intents.values()}
         for lost in {name for name, _ in held if name} - self.data.drivers.keys():
@@ -101,13 +101,13 @@ class MemoryMembership:
         """Take the streams that no other driver holds; return their new epochs."""
         if driver and number is not None and not self.data.is_still(driver, number):
             return {}
-        found = [self.data.stream(each) for each in sorted(set(streams))]
+        found = [self.data.stream(stream) for stream in sorted(set(streams))]
         epochs = {}
-        for each in found:
-            if each.holder in (None, driver):
-                epoch = epochs[each.id] = each.epoch + 1
-                self.data.set_stream(each.id, epoch=epoch, holder=driver)
-                lanes = self.data.positions[each.id]
+        for stream in found:
+            if stream.holder in (None, driver):
+                epoch = epochs[stream.id] = stream.epoch + 1
+                self.data.set_stream(stream.id, epoch=epoch, holder=driver)
+                lanes = self.data.positions[stream.id]
                 for partition, position in lanes.items():
                     lanes[partition] = replace(position, epoch=epoch)
         return epochs
@@ -123,15 +123,15 @@ class MemoryMembership:
     @alone
     def answers(self) -> list[Answer]:
         """What drivers say to deployments, by use case and driver."""
-        found = (each for given in self.data.answers.values() for each in given)
+        found = (answer for given in self.data.answers.values() for answer in given)
         return sorted(found, key=lambda each: (each.use_case, each.driver))
 
     def _give(
         self, driver: str, to: str | None, streams: Collection[StreamId] | None = None
     ) -> None:
-        for each in list(self.data.streams.values()):
-            if each.holder == driver and (streams is None or each.id in streams):
-                self.data.set_stream(each.id, holder=to)
+        for stream in list(self.data.streams.values()):
+            if stream.holder == driver and (streams is None or stream.id in streams):
+                self.data.set_stream(stream.id, holder=to)
 
     def _forget(self, driver: str) -> None:
         self.data.answers.pop(driver, None)

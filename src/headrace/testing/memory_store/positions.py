@@ -25,7 +25,7 @@ class MemoryTransaction:
 
     def insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows to a table, which is made by its first row."""
-        self.rows += [(table, each) for each in rows]
+        self.rows += [(table, row) for row in rows]
 
 
 class MemoryPositions:
@@ -50,7 +50,7 @@ class MemoryPositions:
 
     def advance_in(self, connection: MemoryTransaction, moves: Sequence[Move]) -> list[bool]:
         """Move positions in the guest's transaction."""
-        return [self._move(connection, each) for each in moves]
+        return [self._move(connection, move) for move in moves]
 
     def advance(self, moves: Sequence[Move]) -> list[bool]:
         """Move positions."""

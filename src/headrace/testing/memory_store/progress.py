@@ -24,8 +24,8 @@ class MemoryProgress:
     def load_positions(self, streams: Collection[StreamId] | None = None) -> list[Position]:
         """Committed positions, of all streams or of some."""
         wanted = self.data.streams if streams is None else set(streams)
-        for each in wanted:
-            self.data.stream(each)
+        for name in wanted:
+            self.data.stream(name)
         return [
             position
             for stream in sorted(wanted)
@@ -35,14 +35,20 @@ class MemoryProgress:
     @alone
     def start_lanes(self, starts: Collection[LaneStart]) -> None:
         """Give lanes that have no position their first one, under their streams' epochs."""
-        for each in starts:
-            self.data.stream(each.stream)
-        for each in starts:
-            if self.data.stream(each.stream).topic_id not in (each.known_id, each.topic_id, None):
+        for start in starts:
+            self.data.stream(start.stream)
+        for start in starts:
+            if self.data.stream(start.stream).topic_id not in (
+                start.known_id,
+                start.topic_id,
+                None,
+            ):
                 continue
-            self.data.set_stream(each.stream, topic_id=each.topic_id)
-            lanes = self.data.positions[each.stream]
-            self.data.put(each.stream, {p: at for p, at in each.offsets.items() if p not in lanes})
+            self.data.set_stream(start.stream, topic_id=start.topic_id)
+            lanes = self.data.positions[start.stream]
+            self.data.put(
+                start.stream, {p: at for p, at in start.offsets.items() if p not in lanes}
+            )
 
     @alone
     def seek(
@@ -67,14 +73,14 @@ class MemoryProgress:
     ) -> int | None:
         """Let lanes of a stream go on behind what the log no longer has: all of them or none."""
         known, lanes = self.data.stream(stream), self.data.positions.get(stream, {})
-        places = [(lanes.get(each.lane.partition), each) for each in moves]
+        places = [(lanes.get(move.lane.partition), move) for move in moves]
         there = all(at is not None and self.data.matches(at, each) for at, each in places)
         if known.state is State.REMOVED or not there:
             return None
         self.data.changed()
         self._turn_to(stream, topic_id, known.epoch + 1)
-        self.data.put(stream, {each.lane.partition: each.to_offset for each in moves})
-        self.data.failures.release(stream, {each.lane.partition for each in moves})
+        self.data.put(stream, {move.lane.partition: move.to_offset for move in moves})
+        self.data.failures.release(stream, {move.lane.partition for move in moves})
         for each in failures:
             self.data.failures.note(each)
         return known.epoch + 1

@@ -23,7 +23,7 @@ def settle(
     written = {piece.begin for piece in known.slices}
     theirs = (part.only(lambda piece: piece.begin in written) for part in parts)
     kept = [
-        part for part in theirs if part.bins and all(is_ours(data, each) for each in part.slices)
+        part for part in theirs if part.bins and all(is_ours(data, piece) for piece in part.slices)
     ]
     parted = {piece.begin for part in kept for piece in part.slices}
     nothing = {(*piece.begin, piece.epoch) for piece in over}

@@ -43,9 +43,9 @@ class MemoryRegistry:
             generation = self._forget_tenant(known)
             added = replace(added, generation=generation, added_again_s=added_s)
         self.data.tenants[tenant.name] = added
-        for each in self.data.deployments.values():
-            if each.all_tenants:
-                self._begin(StreamId(each.use_case, tenant.name), each.topic)
+        for deployment in self.data.deployments.values():
+            if deployment.all_tenants:
+                self._begin(StreamId(deployment.use_case, tenant.name), deployment.topic)
 
     def _told_until_s(self, name: str) -> float:
         told = self.data.told
@@ -61,8 +61,8 @@ class MemoryRegistry:
         left = changed(before, state, None, by, f"tenant {name}").stopped_by
         self._set_tenant(name, removed_too=state is State.REMOVED, state=state, stopped_by=left)
         if state is State.REMOVED:
-            for each in [each for each in self.data.streams if each.tenant == name]:
-                self.data.set_stream(each, state=state, stopped_by=frozenset())
+            for stream in [stream for stream in self.data.streams if stream.tenant == name]:
+                self.data.set_stream(stream, state=state, stopped_by=frozenset())
             MemoryKeys(self.data).drop_of(name)
 
     @alone
@@ -183,11 +183,13 @@ class MemoryRegistry:
 
     def _forget_tenant(self, known: Tenant) -> int:
         """Leave nothing of an earlier tenant to the next of its name; the next's generation."""
-        streams = [each for each in self.data.streams.values() if each.id.tenant == known.name]
-        for each in streams:
-            self.data.set_stream(each.id, reason=None)
-            self._empty(each.id)
-        return max([known.generation, *(each.epoch for each in streams)]) + 1
+        streams = [
+            stream for stream in self.data.streams.values() if stream.id.tenant == known.name
+        ]
+        for stream in streams:
+            self.data.set_stream(stream.id, reason=None)
+            self._empty(stream.id)
+        return max([known.generation, *(stream.epoch for stream in streams)]) + 1
 
     def _empty(self, stream: StreamId) -> None:
         """Let no position of a stream be, and nothing that was recorded of it."""

@@ -163,7 +163,7 @@ class Cluster:
     @property
     def runnable(self) -> list[Flight]:
         """Waves of which a bin waits for a slot."""
-        return [each for each in self.flights if each.waiting]
+        return [flight for flight in self.flights if flight.waiting]
 
     def run(self, flight: Flight, hurt: Callable[[Wave], None], *, calm: bool) -> None:
         """Run one bin of a wave, as far as it comes."""
@@ -194,7 +194,7 @@ class Cluster:
         else:
             if attempt in flight.running:
                 flight.running.remove(attempt)
-                flight.receipts += [self._timed(each) for each in receipts]
+                flight.receipts += [self._timed(receipt) for receipt in receipts]
         finally:
             self._inside.pop()
             if attempt in flight.orphans:
@@ -239,7 +239,7 @@ class Cluster:
 
     def owner_died(self, owner: Actor, *, tasks_too: bool) -> None:
         """A driver is gone: its tasks die with it, or go on and nobody hears of them."""
-        for flight in [each for each in self.flights if each.owner is owner]:
+        for flight in [flight for flight in self.flights if flight.owner is owner]:
             if tasks_too:
                 for attempt in flight.running + flight.orphans:
                     attempt.actor.dead = True
@@ -250,10 +250,12 @@ class Cluster:
 
     def ended(self, owner: Actor) -> list[WaveResult]:
         """Hand over what became of a driver's waves."""
-        done = [each for each in self.flights if each.owner is owner and each.result is not None]
-        for each in done:
-            self.flights.remove(each)
-        return [each.result for each in done if each.result is not None]
+        done = [
+            flight for flight in self.flights if flight.owner is owner and flight.result is not None
+        ]
+        for flight in done:
+            self.flights.remove(flight)
+        return [flight.result for flight in done if flight.result is not None]
 
     def _died(self, flight: Flight, attempt: Attempt, kind: type[HeadraceError]) -> None:
         if attempt not in flight.running:
@@ -321,13 +323,13 @@ class Engine:
         """Waves that ended; never waits."""
         del timeout_s
         results = self.cluster.ended(self.owner)
-        for each in results:
-            self.returned(each)
+        for result in results:
+            self.returned(result)
         return results
 
     def began(self, wave_id: str) -> bool:
         """Only of a wave that never comes back: time here says nothing about other handlers."""
-        return any(each.wave.id == wave_id and each.stuck for each in self.cluster.flights)
+        return any(flight.wave.id == wave_id and flight.stuck for flight in self.cluster.flights)
 
     def cancel(self, wave_id: str) -> None:
         """End a wave; it comes back with an error."""

@@ -127,7 +127,7 @@ class Decisions:
     def _started(self, first: LaneStart) -> None:
         """First positions; lanes that have one keep it, in the log that they are in."""
         topic, log = topic_of(first.stream), self.topics.log_of_id(first.topic_id)
-        known = {each.id: each.topic_id for each in self.store.registry.streams()}
+        known = {stream.id: stream.topic_id for stream in self.store.registry.streams()}
         if known[first.stream] != first.topic_id:
             return  # who asked was asleep, and the stream is in another topic by now
         for lane in self._lanes(first.stream):
@@ -160,7 +160,7 @@ class Decisions:
             now = self.generations.now(move.lane)
             assert now is not None, "its position was compared"
             self._check_skip(move, note, now, log)
-        self._begin_all(stream, {each.lane.partition: (each.to_offset, log) for each in moves})
+        self._begin_all(stream, {move.lane.partition: (move.to_offset, log) for move in moves})
 
     def _check_skip(self, move: Move, note: Failure, now: Generation, log: int) -> None:
         """Told by exact offsets, and no record of the log that is there is passed over."""
@@ -221,7 +221,7 @@ class Decisions:
         told += [(partition, int(last) + 1) for partition, last in _CUT.findall(reason)]
         for partition, offset, *_ in told:
             ways = self.generations.of(LaneId(*stream, int(partition)))
-            if not any(int(offset) in each.stands for each in ways):
+            if not any(int(offset) in way.stands for way in ways):
                 self.found.append(f"{stream} was never at {offset}: {reason}")
 
     def _allowed(self, stream: StreamId, policy: DataLossPolicy) -> None:

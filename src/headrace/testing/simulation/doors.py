@@ -153,8 +153,8 @@ class PositionsDoor(PartDoor):
                 self._stage.step(self._actor, "before positions.commit")
         finally:
             self._actor.shielded -= 1
-        for each in self._moves:
-            self._stage.moved(each)
+        for move in self._moves:
+            self._stage.moved(move)
         self._after("positions.commit")
 
     def advance_in(self, connection: Any, moves: Sequence[Move]) -> list[bool]:
@@ -233,8 +233,8 @@ class LettersDoor(Door):
         fails = bool(letters) and self._happens(self._stage.odds.letters_fail)
         kept = self._stage.rng.randint(0, len(letters)) if fails else len(letters)
         self._whole.keep(letters[:kept])
-        for each in letters[:kept]:
-            self._stage.set_aside(each)
+        for letter in letters[:kept]:
+            self._stage.set_aside(letter)
         self._after("letters.keep")
         if fails:
             raise BrokerUnavailable("the simulation's dead letters are not kept")

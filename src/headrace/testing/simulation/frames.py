@@ -39,12 +39,12 @@ class FakeFrame:
 
     def without(self, slices: Sequence[Slice]) -> FakeFrame:
         """The same but for the records of some slices."""
-        gone = {each.lane for each in slices}
-        return FakeFrame(tuple(each for each in self.parts if each[0].lane not in gone), self.door)
+        gone = {piece.lane for piece in slices}
+        return FakeFrame(tuple(part for part in self.parts if part[0].lane not in gone), self.door)
 
     def of(self, tenant: str) -> FakeFrame:
         """The records of one tenant."""
-        mine = tuple(each for each in self.parts if each[0].lane.tenant == tenant)
+        mine = tuple(part for part in self.parts if part[0].lane.tenant == tenant)
         return FakeFrame(mine, self.door)
 
 

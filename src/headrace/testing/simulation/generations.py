@@ -77,7 +77,7 @@ class Generations:
 
     def lanes(self, wanted: Callable[[LaneId], bool]) -> Iterator[LaneId]:
         """Lanes that ever had a position."""
-        return (each for each in sorted(self._lanes) if wanted(each))
+        return (lane for lane in sorted(self._lanes) if wanted(lane))
 
     def moves(self, lane: LaneId) -> list[range]:
         """What its slices moved it over, in all generations."""
@@ -85,9 +85,9 @@ class Generations:
 
     def of_slice(self, piece: Slice) -> int:
         """The generation that a slice belongs to which starts now."""
-        for each in reversed(self.of(piece.lane)):
-            if each.epoch <= piece.epoch and piece.from_offset in each.stands:
-                return each.number
+        for generation in reversed(self.of(piece.lane)):
+            if generation.epoch <= piece.epoch and piece.from_offset in generation.stands:
+                return generation.number
         self.found.append(f"{piece} begins where its lane never was")
         return 0
 
@@ -132,7 +132,7 @@ class Generations:
     def added_again(self, stream: StreamId) -> None:
         """Its lanes have no positions any more."""
         self.elsewhere(stream)
-        self._bare |= {each for each in self._lanes if each.stream == stream}
+        self._bare |= {lane for lane in self._lanes if lane.stream == stream}
 
     def deleted(self, lanes: Iterable[LaneId]) -> None:
         """The topic that they read is gone."""

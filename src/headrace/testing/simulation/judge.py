@@ -46,7 +46,9 @@ _UNTOLD = ("drivers killed", "drivers paused", "drivers replaced", "seeks", "add
 def judge(world: World) -> list[str]:
     """Everything that is wrong at the end."""
     checkers = (world.generations.chain, world.flight, world.isolation)
-    wrong = [str(report) for report in (each.report() for each in checkers) if not report.clean]
+    wrong = [
+        str(report) for report in (checker.report() for checker in checkers) if not report.clean
+    ]
     wrong += _some("moves that cannot be", world.generations.found)
     wrong += _some("decisions that cannot be", world.decisions.found)
     wrong += _some("rates that cannot be", world.rates.found)
@@ -54,15 +56,15 @@ def judge(world: World) -> list[str]:
     wrong += _positions(world)
     for name in readers(world):
         books = _Books(world, world.deployed.use_case(name))
-        wrong += [f"{name}: {each}" for each in books.wrong()]
+        wrong += [f"{name}: {text}" for text in books.wrong()]
         if RERUN_MARK not in name:
-            wrong += [f"{name}: {each}" for each in standing_still(world, name)]
+            wrong += [f"{name}: {text}" for text in standing_still(world, name)]
     return wrong + unfinished(world)
 
 
 def readers(world: World) -> list[str]:
     """All use cases and reruns."""
-    return [each.use_case for each in world.store.registry.deployments()]
+    return [deployment.use_case for deployment in world.store.registry.deployments()]
 
 
 @dataclass(slots=True)
@@ -93,8 +95,8 @@ class _Books:
         self._read_letters()
         self._read(_done(self.world, self.use_case))
         for lane in self.world.generations.lanes(lambda each: each.use_case == self.use_case.name):
-            for each in self.world.generations.of(lane):
-                self._generation(lane, each)
+            for generation in self.world.generations.of(lane):
+                self._generation(lane, generation)
             if self.use_case.claims or self.use_case.transacts:
                 self._moves(lane)
         kinds = (
@@ -107,16 +109,16 @@ class _Books:
             "misjudged",
             "unmatched",
         )
-        wrong = [each for kind in kinds for each in _some(kind, getattr(self, kind))]
+        wrong = [name for kind in kinds for name in _some(kind, getattr(self, kind))]
         return wrong + _some("replaced by another effect", list(self._replaced()))
 
     def _read_letters(self) -> None:
-        for each in self.world.letters.letters:
-            if each.slice.lane.use_case != self.use_case.name or each.error.offset is None:
+        for letter in self.world.letters.letters:
+            if letter.slice.lane.use_case != self.use_case.name or letter.error.offset is None:
                 continue
-            trouble = trouble_of(each.error.raw_value)
-            topic = named(each.slice.topic, trouble.log)
-            place = Place(topic, each.slice.lane.partition, each.error.offset)
+            trouble = trouble_of(letter.error.raw_value)
+            topic = named(letter.slice.topic, trouble.log)
+            place = Place(topic, letter.slice.lane.partition, letter.error.offset)
             self.aside.add(place)
             if trouble.kind == GOOD:
                 self.misjudged.append(place)
@@ -180,10 +182,11 @@ class _Books:
         kept = self.world.store.failures.every(lane.stream)
         told = (failure.slice for failure in kept if CLAIMED in failure.error.message)
         if any(
-            each.lane == lane and each.from_offset <= offset < each.until_offset for each in told
+            piece.lane == lane and piece.from_offset <= offset < piece.until_offset
+            for piece in told
         ):
             self.world.counts["lost as told"] += 1
-        elif not any(self.world.counts[each] for each in _UNTOLD):
+        elif not any(self.world.counts[name] for name in _UNTOLD):
             self.untold.append(Place(topic_of(lane.stream), lane.partition, offset))
 
     def _moves(self, lane: LaneId) -> None:
@@ -191,16 +194,16 @@ class _Books:
         topic = topic_of(lane.stream)
         if self.world.topics.made[topic] > 1:
             return
-        moved = Counter(offset for each in self.world.generations.moves(lane) for offset in each)
+        moved = Counter(offset for move in self.world.generations.moves(lane) for offset in move)
         done = Counter[Place]()
-        for each in self.world.generations.of(lane):
-            done += self.counts.get((lane, each.number), Counter())
+        for generation in self.world.generations.of(lane):
+            done += self.counts.get((lane, generation.number), Counter())
         effects = Counter[Place]()
         for place, count in done.items():
             effects[_first_version(place)] += count
         for offset in {*moved, *(place.offset for place in effects)}:
             versions = self.world.topics.at(topic, 1, lane.partition, offset)
-            if any(each is None or self._aside(each) for each in versions):
+            if any(version is None or self._aside(version) for version in versions):
                 continue
             place = Place(named(topic, 1), lane.partition, offset)
             lacks = moved[offset] - effects[place]
@@ -227,8 +230,8 @@ class _Books:
         book = self.world.deployed.books.get(original(self.use_case.name))
         for before, after in book.changed if book is not None and self.use_case.intends else ():
             places = [each.place for each in (*before, *after)]
-            topics = {each.topic for each in places}
-            made_again = any(self._is_another(each.partition("#")[0]) for each in topics)
+            topics = {place.topic for place in places}
+            made_again = any(self._is_another(topic.partition("#")[0]) for topic in topics)
             both = bool(before) and bool(after)
             if not made_again or (both and len(topics) == 1):
                 yield places[0]
@@ -263,10 +266,14 @@ def _kept_lanes(world: World) -> list[str]:
 def _positions(world: World) -> list[str]:
     """Positions that are not where moves and decisions led, or in another topic."""
     found = []
-    at = {each.lane: each.next_offset for each in world.store.progress.load_positions()}
-    begun = {each.use_case for each in world.store.registry.deployments() if each.until != {}}
-    active = {each.id for each in world.store.registry.streams() if each.state == "active"}
-    served = {each for each in active if each.use_case in begun}
+    at = {position.lane: position.next_offset for position in world.store.progress.load_positions()}
+    begun = {
+        deployment.use_case
+        for deployment in world.store.registry.deployments()
+        if deployment.until != {}
+    }
+    active = {stream.id for stream in world.store.registry.streams() if stream.state == "active"}
+    served = {stream for stream in active if stream.use_case in begun}
     for lane in world.generations.lanes(lambda _: True):
         now, topic = world.generations.now(lane), topic_of(lane.stream)
         if at.get(lane) != (None if now is None else now.at):

@@ -122,7 +122,7 @@ _MOST = {
     "expires": 1.0,
     "widens": 1.0,
 }
-assert set(_MOST) == {each.name for each in fields(Odds)}
+assert set(_MOST) == {field.name for field in fields(Odds)}
 
 
 #: what part of all faults a run has: mostly few, so that single ones meet single others

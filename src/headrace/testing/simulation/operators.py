@@ -68,10 +68,12 @@ def add_tenant(world: World) -> None:
 
 def remove(world: World) -> None:
     """Remove a tenant that is not the last one, or a stream, for good or for a while."""
-    there = [each for each in world.store.registry.tenants() if each.state is not State.REMOVED]
+    there = [
+        tenant for tenant in world.store.registry.tenants() if tenant.state is not State.REMOVED
+    ]
     if len(there) > 1 and world.rng.random() < 0.5:
         name = world.rng.choice(there).name
-        for each in [each for each in world.decisions.stopped if each.tenant == name]:
+        for each in [stream for stream in world.decisions.stopped if stream.tenant == name]:
             del world.decisions.stopped[each]
         world.say(f"tenant {name} removed")
         world.store.registry.set_tenant_state(name, State.REMOVED)
@@ -84,10 +86,14 @@ def remove(world: World) -> None:
 
 def add_again(world: World) -> None:
     """Add a tenant or a stream that was removed: it begins afresh."""
-    gone = [each.name for each in world.store.registry.tenants() if each.state is State.REMOVED]
-    streams = [each.id for each in world.store.registry.streams() if each.state is State.REMOVED]
-    streams = [each for each in streams if each.tenant not in gone]
-    streams = [each for each in streams if RERUN_MARK not in each.use_case]
+    gone = [
+        tenant.name for tenant in world.store.registry.tenants() if tenant.state is State.REMOVED
+    ]
+    streams = [
+        stream.id for stream in world.store.registry.streams() if stream.state is State.REMOVED
+    ]
+    streams = [stream for stream in streams if stream.tenant not in gone]
+    streams = [stream for stream in streams if RERUN_MARK not in stream.use_case]
     if not (gone or streams) or world.rng.random() >= world.odds.comes_and_goes:
         return
     world.counts["added again"] += 1
@@ -95,14 +101,16 @@ def add_again(world: World) -> None:
         tenant = world.rng.choice(gone)
         world.store.registry.add_tenant(Tenant(tenant))
         # With its reruns, which stay removed: nothing of an earlier tenant has a position.
-        streams = [each.id for each in world.store.registry.streams() if each.id.tenant == tenant]
+        streams = [
+            stream.id for stream in world.store.registry.streams() if stream.id.tenant == tenant
+        ]
     else:
         streams = [world.rng.choice(streams)]
         world.store.registry.add_stream(streams[0])
-    world.say(f"added again: {', '.join(str(each) for each in streams)}")
-    for each in streams:
-        world.generations.added_again(each)
-        world.decisions.stopped.pop(each, None)
+    world.say(f"added again: {', '.join(str(stream) for stream in streams)}")
+    for stream in streams:
+        world.generations.added_again(stream)
+        world.decisions.stopped.pop(stream, None)
 
 
 def seek_somewhere(world: World) -> None:

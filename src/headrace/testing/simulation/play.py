@@ -48,7 +48,7 @@ def _meanwhile(world: World) -> None:
 
 def _turn(world: World) -> None:
     now_s = world.clock.monotonic_s()
-    awake = [each for each in world.lives if not each.turning and each.asleep_until_s <= now_s]
+    awake = [life for life in world.lives if not life.turning and life.asleep_until_s <= now_s]
     if awake:
         world.turn(world.rng.choice(awake))
 
@@ -89,7 +89,7 @@ def _drain(world: World) -> None:
 
 
 def _lose_executor(world: World) -> None:
-    asleep = [each for each in world.cluster.flights if each.running and not each.whole]
+    asleep = [flight for flight in world.cluster.flights if flight.running and not flight.whole]
     if asleep and world.odds.task_paused:
         flight = world.rng.choice(asleep)
         world.say(f"an executor with a bin of {flight.wave.id} is thought lost")

@@ -45,13 +45,17 @@ def begin_one(world: World) -> None:
 
 def unfinished(world: World) -> list[str]:
     """Reruns that nothing holds, and that are not at their end or that of their log."""
-    ends = {each.use_case: each.until for each in world.store.registry.deployments() if each.until}
+    ends = {
+        deployment.use_case: deployment.until
+        for deployment in world.store.registry.deployments()
+        if deployment.until
+    }
     found = []
     for stream in world.store.registry.streams():
         held = stream.state is not State.ACTIVE or stream.id in world.decisions.stopped
         untils = {} if held else ends.get(stream.id.use_case) or {}
-        stops = {each: world.log.edges(stream.topic, each).stop for each in untils}
-        stands = {each: world.generations.now(LaneId(*stream.id, each)) for each in untils}
+        stops = {until: world.log.edges(stream.topic, until).stop for until in untils}
+        stands = {until: world.generations.now(LaneId(*stream.id, until)) for until in untils}
         for partition, until in untils.items():
             now, end = stands[partition], min(until, stops[partition])
             if now is None or now.at < end:

@@ -24,17 +24,17 @@ def settle(world: World) -> list[str]:
         world.counts["streams that waited for a person"] += len(world.decisions.stopped)
         lost = frozenset(world.decisions.stopped)
         wrong = _waiting(world, lost) or _rest(world, lost)
-        again = sorted(str(each) for each in world.decisions.stopped)
-        wrong = wrong or [f"{each} lost records again, and Kafka none" for each in again]
+        again = sorted(str(stream) for stream in world.decisions.stopped)
+        wrong = wrong or [f"{name} lost records again, and Kafka none" for name in again]
     return wrong
 
 
 def standing_still(world: World, name: str) -> list[str]:
     """Lanes that are not at the end of their topics although nothing holds them."""
     at = {
-        (each.lane.tenant, each.lane.partition): each.next_offset
-        for each in world.store.progress.load_positions()
-        if each.lane.use_case == name
+        (position.lane.tenant, position.lane.partition): position.next_offset
+        for position in world.store.progress.load_positions()
+        if position.lane.use_case == name
     }
     found = []
     for stream in world.store.registry.streams():
@@ -69,14 +69,14 @@ def _stop_faults(world: World) -> None:
 
 def _waiting(world: World, lost: frozenset[StreamId]) -> list[str]:
     """Whoever lost records is suspended alone, and all others are done."""
-    states = {each.id: each.state for each in world.store.registry.streams()}
+    states = {stream.id: stream.state for stream in world.store.registry.streams()}
     wrong = [
-        f"{each} lost records, and is {states[each]}"
-        for each in sorted(lost)
-        if states[each] is not State.SUSPENDED
+        f"{stream} lost records, and is {states[stream]}"
+        for stream in sorted(lost)
+        if states[stream] is not State.SUSPENDED
     ]
     return wrong + [
-        each for name in sorted(world.deployed.use_cases) for each in standing_still(world, name)
+        text for name in sorted(world.deployed.use_cases) for text in standing_still(world, name)
     ]
 
 
@@ -117,17 +117,23 @@ def _round(world: World, seconds: float, decided: frozenset[StreamId]) -> None:
 def _at_rest(world: World) -> bool:
     boards = [life.driver.board for life in world.lives]
     held = [stream for board in boards for stream in board.streams]
-    served = {each.use_case for each in world.store.registry.deployments() if each.until != {}}
-    active = {each.id for each in world.store.registry.streams() if each.state is State.ACTIVE}
-    wanted = {each for each in active if each.use_case in served}
-    at = {each.lane: each.next_offset for each in world.store.progress.load_positions()}
+    served = {
+        deployment.use_case
+        for deployment in world.store.registry.deployments()
+        if deployment.until != {}
+    }
+    active = {
+        stream.id for stream in world.store.registry.streams() if stream.state is State.ACTIVE
+    }
+    wanted = {stream for stream in active if stream.use_case in served}
+    at = {position.lane: position.next_offset for position in world.store.progress.load_positions()}
     pieces = (piece for wave in world.store.progress.pending_intents() for piece in wave.slices)
     # One whose lane has moved on holds nobody; it goes when its wave is looked at as a whole.
     recorded = (piece for piece in pieces if at.get(piece.lane) == piece.from_offset)
     return (
         not any(_is_beyond(world, lane, offset) for lane, offset in at.items())
         and all(life.driver.idle for life in world.lives)
-        and not any(each.has_work for board in boards for each in board.streams.values())
+        and not any(stream.has_work for board in boards for stream in board.streams.values())
         and not world.cluster.flights
         and not world.store.failures.every(only_open=True)
         and all(piece.lane.stream in world.decisions.stopped for piece in recorded)
@@ -138,7 +144,7 @@ def _at_rest(world: World) -> bool:
 def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:
     """Whether a lane that is served stands behind the end of its log, as one that was cut."""
     now = world.generations.now(lane)
-    stream = next(each for each in world.store.registry.streams() if each.id == lane.stream)
+    stream = next(stream for stream in world.store.registry.streams() if stream.id == lane.stream)
     there = lane.partition < world.topics.partitions[stream.topic]
     served = stream.state is State.ACTIVE and lane.stream not in world.decisions.stopped
     if now is None or not there or not served or now.log != world.topics.made[stream.topic]:
@@ -147,8 +153,8 @@ def _is_beyond(world: World, lane: LaneId, offset: int) -> bool:
 
 
 def _why(world: World) -> str:
-    told = [f"intents {[each.id for each in world.store.progress.pending_intents()]}"]
-    told += [f"flights {[each.wave.id for each in world.cluster.flights]}"]
+    told = [f"intents {[wave.id for wave in world.store.progress.pending_intents()]}"]
+    told += [f"flights {[flight.wave.id for flight in world.cluster.flights]}"]
     told += [f"failures {[str(e.slice) for e in world.store.failures.every(only_open=True)]}"]
     for stream in world.store.registry.streams():
         told.append(f"{stream.id} {stream.state} held by {stream.holder}")

@@ -59,12 +59,12 @@ def done_in(rows: Sequence[Any], identity: Identity = ()) -> list[Done]:
     """Rows, each with the columns of ``COLUMNS``, as effects."""
     return [
         Done(
-            each["reader"],
-            Found(each["tenant"], Place(each["topic"], each["lane"], each["place"])),
-            each["generation"],
+            row["reader"],
+            Found(row["tenant"], Place(row["topic"], row["lane"], row["place"])),
+            row["generation"],
             identity,
         )
-        for each in rows
+        for row in rows
     ]
 
 
@@ -163,7 +163,7 @@ class TableWriter:
         """Write all of them, or none."""
         try:
             with self.positions.begin() as transaction:
-                return [self._write(transaction, each) for each in effects]
+                return [self._write(transaction, effect) for effect in effects]
         except StoreUnavailable as error:
             raise SinkUnavailable(str(error)) from error
 
@@ -215,7 +215,7 @@ class _PickyWriter:
     door: Any
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
-        refused = [self._refused(each) for each in effects]
+        refused = [self._refused(effect) for effect in effects]
         if self.picky.raises and any(refused):
             self.door.hurt()
             raise SinkRefused(_REFUSED)

@@ -163,7 +163,7 @@ class World:
 
     def decided(self, name: str, args: Sequence[Any]) -> None:
         """A driver decided about lanes as a whole."""
-        self.say(f"{name} {', '.join(str(each) for each in args)}")
+        self.say(f"{name} {', '.join(str(argument) for argument in args)}")
         self.decisions.decided(name, args)
 
     def set_aside(self, letter: DeadLetter) -> None:
@@ -272,9 +272,9 @@ class World:
     def kill(self, actor: Actor) -> None:
         """A process is gone; of a driver's tasks all die, or none."""
         actor.dead = True
-        self.jobs[:] = [each for each in self.jobs if each.actor is not actor]
+        self.jobs[:] = [job for job in self.jobs if job.actor is not actor]
         if actor.kind == "driver":
-            self.lives = [each for each in self.lives if each.actor is not actor]
+            self.lives = [life for life in self.lives if life.actor is not actor]
             self.cluster.owner_died(actor, tasks_too=self.rng.random() < 0.5)
 
     def run_bin(self) -> None:
@@ -345,7 +345,7 @@ class World:
         )
 
     def _launched(self, life: Life, wave: Wave) -> None:
-        self.say(f"wave {wave.id}: {', '.join(str(each) for each in wave.slices)}")
+        self.say(f"wave {wave.id}: {', '.join(str(piece) for piece in wave.slices)}")
         self.flight.started(wave)
         tenants = {held.tenant.name: held.tenant for held in life.driver.board.streams.values()}
         now_s = self.clock.monotonic_s()
@@ -367,7 +367,10 @@ class World:
         return {piece.lane: self.generations.of_slice(piece) for piece in wave.slices}
 
     def _returned(self, result: WaveResult) -> None:
-        told = [f"{each.slice} reached {each.reached}{_trouble(each)}" for each in result.receipts]
+        told = [
+            f"{receipt.slice} reached {receipt.reached}{_trouble(receipt)}"
+            for receipt in result.receipts
+        ]
         lost = "" if result.error is None else f" FAILED: {result.error.message}"
         self.say(f"back: {result.wave.id}{lost} {'; '.join(told)}")
         self.flight.ended(result.wave)

@@ -20,7 +20,8 @@ def lane(partition: int, stream: StreamId = ACME) -> LaneId:
 def offsets(store: Store, stream: StreamId = ACME) -> dict[int, int]:
     """Where each partition of a stream is."""
     return {
-        each.lane.partition: each.next_offset for each in store.progress.load_positions([stream])
+        position.lane.partition: position.next_offset
+        for position in store.progress.load_positions([stream])
     }
 
 
@@ -50,7 +51,7 @@ def failed(
 
 def still_open(store: Store, stream: StreamId | None = None) -> list[int | None]:
     """Ids of open failures, of all streams or of one."""
-    return [each.id for each in store.failures.every(stream, only_open=True)]
+    return [failure.id for failure in store.failures.every(stream, only_open=True)]
 
 
 def state_of(store: Store, number: int) -> FailureState:

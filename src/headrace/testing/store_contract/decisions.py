@@ -68,10 +68,10 @@ class Decisions(RuleBasedStateMachine):
 
     def _agree(self) -> None:
         kept = self.store.failures.every(self.stream)
-        assert {each.id: each for each in kept} == self.known
-        still = [each for each in kept if each.state is FailureState.OPEN]
+        assert {failure.id: failure for failure in kept} == self.known
+        still = [failure for failure in kept if failure.state is FailureState.OPEN]
         assert self.store.failures.every(self.stream, only_open=True) == still
-        assert len({each.slice.lane for each in still}) == len(still), "two stops of one lane"
+        assert len({failure.slice.lane for failure in still}) == len(still), "two stops of one lane"
         assert offsets(self.store, self.stream) == self.offsets
 
     @rule(partition=_partitions, at=_small, named=some.booleans())
@@ -79,9 +79,9 @@ class Decisions(RuleBasedStateMachine):
         failure = failed(partition, at, at + 2, stream=self.stream, names_record=named)
         number = self.store.failures.keep(failure)
         stops = [
-            each.id
-            for each in self.known.values()
-            if each.state is FailureState.OPEN and each.slice.lane.partition == partition
+            failure.id
+            for failure in self.known.values()
+            if failure.state is FailureState.OPEN and failure.slice.lane.partition == partition
         ]
         again = [
             each.times
@@ -236,7 +236,7 @@ class TestDecisions:
         assert still_open(store) == [*ours, other]
         store.registry.set_stream_state(ACME, State.ACTIVE)
         assert still_open(store) == [other]
-        assert {state_of(store, each) for each in ours} == {FailureState.RETRIED}
+        assert {state_of(store, own) for own in ours} == {FailureState.RETRIED}
         assert offsets(store) == {0: 3, 1: 3}
 
     def test_a_seek_retries_what_failed_in_the_lanes_sought(self, store: Store) -> None:
@@ -347,9 +347,9 @@ def _raced(calls: list[Callable[[], object]]) -> list[bool]:
         with suppress(ConfigError):
             answers[place] = call() != [False]
 
-    threads = [threading.Thread(target=run, args=each) for each in enumerate(calls)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    threads = [threading.Thread(target=run, args=call) for call in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return answers

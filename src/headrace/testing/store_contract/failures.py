@@ -62,7 +62,7 @@ class TestFailures:
         listed = again.failures.every(with_records=False)
         assert listed == [replace(failure, error=bare, id=number)]
         again.close()
-        assert {each.state for each in store.registry.streams()} == {State.ACTIVE}
+        assert {stream.state for stream in store.registry.streams()} == {State.ACTIVE}
 
     def test_failures_come_oldest_first_and_of_one_stream_if_asked(self, store: Store) -> None:
         started(store, 0)
@@ -101,7 +101,7 @@ class TestFailures:
             again = replace(failed(at=3), error=error, at_s=float(times), attempts=times)
             assert store.failures.keep(again) == first
             assert store.failures.one(first) == replace(again, id=first, times=times)
-        assert [each.id for each in store.failures.every()] == [first, other]
+        assert [failure.id for failure in store.failures.every()] == [first, other]
         store.failures.skip(first)
         store.progress.seek(ACME, {0: 3})
         assert store.failures.keep(failed(at=3)) not in (first, other)
@@ -118,8 +118,8 @@ class TestFailures:
         again = replace(error, message="once more")
         assert store.failures.keep(replace(failed(at=0), error=again)) == numbers[-1]
         found = [store.failures.one(number) for number in numbers]
-        assert [each.error.raw_value for each in found] == [b"v", b"v", b"w", b""]
-        assert [each.times for each in found] == [1, 1, 1, 2]
+        assert [failure.error.raw_value for failure in found] == [b"v", b"v", b"w", b""]
+        assert [failure.times for failure in found] == [1, 1, 1, 2]
 
     def test_what_failed_elsewhere_is_another_failure(self, store: Store) -> None:
         started(store, 0)
@@ -140,8 +140,8 @@ class TestFailures:
         for at in range(5):
             store.progress.seek(ACME, {0: at})
             numbers.append(store.failures.keep(failed(at=at)))
-        assert [each.id for each in store.failures.every(ACME)] == [still, *numbers[-2:]]
-        assert [each.id for each in store.failures.every(BOLT)] == [other]
+        assert [failure.id for failure in store.failures.every(ACME)] == [still, *numbers[-2:]]
+        assert [failure.id for failure in store.failures.every(BOLT)] == [other]
         assert still_open(store, ACME) == [still, numbers[-1]]
 
     def test_where_open_failures_fill_the_room_a_lane_stops_without_its_record(
@@ -186,7 +186,9 @@ class TestFailures:
         store.registry.set_stream_state(StreamId("score", "dart"), State.REMOVED)
         number = store.failures.keep(failed(), stop_use_case=True)
         of_score = {
-            each.id.tenant: each for each in store.registry.streams() if each.id.use_case == "score"
+            stream.id.tenant: stream
+            for stream in store.registry.streams()
+            if stream.id.use_case == "score"
         }
         why = "use case stopped by acme/score, partition 0 at offset 3: HandlerError: no JSON"
         assert (of_score["acme"].state, of_score["acme"].reason) == (State.SUSPENDED, why)
@@ -194,7 +196,9 @@ class TestFailures:
         assert of_score["bolt"].reason == "use case stopped by a failure of another tenant"
         assert of_score["coda"].reason == "by phone"
         assert of_score["dart"].state is State.REMOVED
-        others = {each.state for each in store.registry.streams() if each.id.use_case == "other"}
+        others = {
+            stream.state for stream in store.registry.streams() if stream.id.use_case == "other"
+        }
         assert others == {State.ACTIVE}
         assert still_open(store) == [number]
 
@@ -204,7 +208,7 @@ class TestFailures:
         started(store, 0)
         first = store.failures.keep(failed())
         assert store.failures.keep(failed(), stop_use_case=True) == first
-        assert {each.state for each in store.registry.streams()} == {State.SUSPENDED}
+        assert {stream.state for stream in store.registry.streams()} == {State.SUSPENDED}
 
     def test_a_failure_does_not_bring_a_removed_stream_back(self, store: Store) -> None:
         started(store, 0)

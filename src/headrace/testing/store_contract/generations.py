@@ -31,7 +31,7 @@ def _of(failure: Failure, epoch: int) -> Failure:
 
 
 def _acme(store: Store) -> Tenant:
-    return next(each for each in store.registry.tenants() if each.name == "acme")
+    return next(tenant for tenant in store.registry.tenants() if tenant.name == "acme")
 
 
 def _epoch(store: Store, stream: StreamId = ACME) -> int:
@@ -102,22 +102,22 @@ class TestGenerations:
         store.registry.set_stream_state(ACME, State.REMOVED)
         store.registry.add_stream(ACME)
         assert _acme(store).generation == 0
-        assert [each.id for each in store.failures.every(ACME, current=True)] == [number]
+        assert [failure.id for failure in store.failures.every(ACME, current=True)] == [number]
 
     def test_failures_of_an_earlier_tenant_are_not_the_later_ones(self, store: Store) -> None:
         epoch = started(store, 0)
         number, other = store.failures.keep(failed()), store.failures.keep(failed(stream=BOLT))
         _added_again(store)
-        assert [each.id for each in store.failures.every()] == [number, other], (
+        assert [failure.id for failure in store.failures.every()] == [number, other], (
             "operators see them all"
         )
         assert store.failures.one(number).slice.epoch == epoch
-        assert [each.id for each in store.failures.every(current=True)] == [other]
+        assert [failure.id for failure in store.failures.every(current=True)] == [other]
         assert store.failures.every(ACME, current=True) == []
         with pytest.raises(UnknownName, match=f"no failure {number}"):
             store.failures.one(number, "acme")
         own = store.failures.keep(_of(failed(), _epoch(store)))
-        assert [each.id for each in store.failures.every(ACME, current=True)] == [own]
+        assert [failure.id for failure in store.failures.every(ACME, current=True)] == [own]
         assert store.failures.one(own, "acme").id == own
 
     @pytest.mark.parametrize("stop_use_case", [False, True])
@@ -129,7 +129,7 @@ class TestGenerations:
         number = store.failures.keep(_of(failed(), epoch), stop_use_case=stop_use_case)
         assert store.failures.one(number).state is FailureState.RETRIED
         assert store.failures.every(only_open=True) == []
-        assert {each.state for each in store.registry.streams()} == {State.ACTIVE}
+        assert {stream.state for stream in store.registry.streams()} == {State.ACTIVE}
         assert store.failures.every(ACME, current=True) == []
         with pytest.raises(UnknownName, match=r"no stream acme/none; .*streams list"):
             store.failures.keep(_of(failed(stream=StreamId("none", "acme")), epoch))
@@ -142,7 +142,7 @@ class TestGenerations:
         store.failures.keep(failed(stream=SOME))
         store.registry.set_stream_state(SOME, State.SUSPENDED, "acme sent rubbish")
         _added_again(store)
-        (left,) = (each for each in store.registry.streams() if each.id == SOME)
+        (left,) = (stream for stream in store.registry.streams() if stream.id == SOME)
         assert (left.state, left.reason) == (State.REMOVED, None)
         assert offsets(store, SOME) == {}
         assert store.failures.every(only_open=True) == []
@@ -156,5 +156,5 @@ class TestGenerations:
         assert generations == [0, None, None, None]
         generation = _added_again(store).generation
         store.audit.note(Change(2.0, "key:1", "PUT /", "acme", 200))
-        found = [each.generation for each in store.audit.changes(tenant="acme")]
+        found = [change.generation for change in store.audit.changes(tenant="acme")]
         assert found == [generation, 0]

@@ -18,7 +18,7 @@ from headrace.testing.store_contract.begun import ACME, BOLT, lane, offsets, sta
 
 def _wave(name: str, *slices: Slice) -> Wave:
     """A wave with a bin for each slice."""
-    return Wave(name, "score", tuple(Bin((each,), 1.0, str(each.lane)) for each in slices), 1.0)
+    return Wave(name, "score", tuple(Bin((piece,), 1.0, str(piece.lane)) for piece in slices), 1.0)
 
 
 def _slice(of: LaneId, epoch: int, begin: int = 0) -> Slice:
@@ -76,7 +76,7 @@ class TestIntents:
         epoch = started(store, 0, 0)
         slices = [_slice(lane(number), epoch) for number in (0, 1)]
         store.progress.record_intent(_wave("w1", *slices))
-        assert store.progress.finish_intent("w1", [_done(each) for each in slices]) == (
+        assert store.progress.finish_intent("w1", [_done(piece) for piece in slices]) == (
             [True, True],
             [],
         )

@@ -31,8 +31,8 @@ class TestKeys:
         self, store: Store, open_again: Callable[[], Store]
     ) -> None:
         store.registry.add_tenant(Tenant("acme"))
-        for each in (OPERATOR, SENDER):
-            store.keys.add(each)
+        for key in (OPERATOR, SENDER):
+            store.keys.add(key)
         again = open_again()
         assert again.keys.find("sender01") == SENDER
         assert again.keys.every() == [SENDER, OPERATOR]
@@ -68,7 +68,7 @@ class TestKeys:
         store.registry.set_tenant_state("acme", State.REMOVED)
         store.registry.change_tenant(Tenant("bolt"), Tenant("bolt", State.REMOVED))
         store.registry.set_tenant_state("core", State.SUSPENDED)
-        assert [each.prefix for each in store.keys.every()] == ["core0000", "0peratr1"]
+        assert [key.prefix for key in store.keys.every()] == ["core0000", "0peratr1"]
         store.registry.add_tenant(Tenant("acme"))
         assert store.keys.every("acme") == []
 
@@ -105,12 +105,12 @@ class TestAudit:
         self, store: Store, open_again: Callable[[], Store]
     ) -> None:
         odd = replace(CHANGE, who="jwt:\x00\ud800", tenant="\x00no such", detail="")
-        for each in (CHANGE, replace(CHANGE, tenant=None, status=403), odd):
-            store.audit.note(each)
+        for change in (CHANGE, replace(CHANGE, tenant=None, status=403), odd):
+            store.audit.note(change)
         again = open_again()
         found = again.audit.changes()
         again.close()
-        assert [replace(each, id=None) for each in found] == [
+        assert [replace(change, id=None) for change in found] == [
             odd,
             replace(CHANGE, tenant=None, status=403),
             CHANGE,
@@ -124,16 +124,16 @@ class TestAudit:
         first = store.audit.changes(limit=3)
         store.audit.note(CHANGE)
         second = store.audit.changes(limit=3, before=first[-1].id)
-        assert [each.at_s for each in first + second] == [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
-        ids = [each.id or 0 for each in store.audit.changes()]
+        assert [change.at_s for change in first + second] == [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+        ids = [change.id or 0 for change in store.audit.changes()]
         assert ids == sorted(set(ids), reverse=True)
         of_acme = store.audit.changes(tenant="acme", before=ids[2], limit=2)
-        assert [each.at_s for each in of_acme] == [3.0, 1.0]
+        assert [change.at_s for change in of_acme] == [3.0, 1.0]
 
     def test_what_callers_make_long_is_cut(self, store: Store) -> None:
         long = "x" * 100_000
         store.audit.note(Change(1.0, long, long, long, 404, long))
         found = store.audit.changes()[0]
         texts = (found.who, found.action, found.tenant or "", found.detail)
-        assert [len(each) for each in texts] == [200, 500, 200, 4000]
-        assert all(each.endswith("…") for each in texts)
+        assert [len(text) for text in texts] == [200, 500, 200, 4000]
+        assert all(text.endswith("…") for text in texts)

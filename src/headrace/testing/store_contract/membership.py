@@ -25,11 +25,11 @@ def _deployed(store: Store) -> int:
 
 
 def _holders(store: Store) -> dict[StreamId, str | None]:
-    return {each.id: each.holder for each in store.registry.streams()}
+    return {stream.id: stream.holder for stream in store.registry.streams()}
 
 
 def _seen(store: Store, by: str, number: int) -> dict[str, Peer]:
-    return {each.name: each for each in store.membership.beat(by, number)}
+    return {peer.name: peer for peer in store.membership.beat(by, number)}
 
 
 class TestMembership:
@@ -43,7 +43,7 @@ class TestMembership:
         assert store.membership.hold([ACME], "d1", old) == {}
         held = store.membership.hold([ACME], "d1", new)
         store.membership.release("d1", old, [ACME])
-        assert {each.id: each.holder for each in store.registry.streams()} == {
+        assert {stream.id: stream.holder for stream in store.registry.streams()} == {
             ACME: "d1",
             BOLT: None,
         }
@@ -66,7 +66,7 @@ class TestMembership:
         assert store.membership.adopt("d2", heir, as_seen)
         assert store.revision() > before
         assert _holders(store) == {ACME: "d2", BOLT: None}
-        assert [each.id for each in store.progress.pending_intents("d2")] == ["w1"]
+        assert [wave.id for wave in store.progress.pending_intents("d2")] == ["w1"]
         assert store.membership.beat("d1", dead) == []
         assert not store.membership.adopt("d2", heir, as_seen)
 
@@ -118,7 +118,7 @@ class TestMembership:
         assert store.membership.adopt("d1", heir, seen["lost"])
         assert store.membership.adopt("d1", heir, seen["gone"])
         assert _holders(store) == {ACME: "d1", BOLT: None}
-        assert [each.id for each in store.progress.pending_intents("d1")] == ["w1"]
+        assert [wave.id for wave in store.progress.pending_intents("d1")] == ["w1"]
 
     def test_whoever_joins_under_a_lost_name_has_what_is_in_it(self, store: Store) -> None:
         started(store, 0)
@@ -159,7 +159,7 @@ class TestMembership:
         store.membership.join("d2", ["score"])
         number = store.membership.join("d1", ["score"])
         store.membership.beat("d1", number)
-        assert [(each.name, each.beats) for each in store.membership.drivers()] == [
+        assert [(driver.name, driver.beats) for driver in store.membership.drivers()] == [
             ("d1", 1),
             ("d2", 0),
         ]
@@ -198,7 +198,7 @@ class TestMembership:
         started(store, 0)
         dead, heir = store.membership.join("d1", ["score"]), store.membership.join("d2", ["score"])
         store.membership.answer("d1", dead, [RUNS])
-        (as_seen,) = [each for each in store.membership.drivers() if each.name == "d1"]
+        (as_seen,) = [driver for driver in store.membership.drivers() if driver.name == "d1"]
         assert store.membership.adopt("d2", heir, as_seen)
         assert store.membership.answers() == []
         assert not store.membership.answer("d1", dead, [RUNS])

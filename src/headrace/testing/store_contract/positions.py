@@ -113,7 +113,7 @@ class TestPositions:
         old = started(store, 7)
         taken = store.membership.hold([ACME, BOLT])
         assert taken[ACME] > old
-        assert {each.id: each.epoch for each in store.registry.streams()} == taken
+        assert {stream.id: stream.epoch for stream in store.registry.streams()} == taken
         assert store.positions.advance([Move(lane(0), 7, 8, old)]) == [False]
         assert store.positions.advance([Move(lane(0), 7, 8, taken[ACME])]) == [True]
         assert store.membership.hold([]) == {}
@@ -143,10 +143,10 @@ class TestPositions:
                 won.extend((p, offset) for p, yes in zip(order, answers, strict=True) if yes)
 
         threads = [threading.Thread(target=race, args=(r, n)) for n, r in enumerate(rivals)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         for rival in rivals:
             rival.close()
         assert sorted(won) == [(p, offset) for p in (0, 1) for offset in range(20)]

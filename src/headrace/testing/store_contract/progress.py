@@ -107,9 +107,9 @@ class TestProgress:
         again = open_again()
         assert offsets(again) == {0: 9, 1: 7, 2: 5}
         kept = again.failures.every(ACME)
-        assert [replace(each, id=None) for each in kept] == notes
+        assert [replace(failure, id=None) for failure in kept] == notes
         assert again.failures.every(only_open=True) == []
-        acme = next(each for each in again.registry.streams() if each.id == ACME)
+        acme = next(stream for stream in again.registry.streams() if stream.id == ACME)
         assert (acme.topic_id, acme.epoch, acme.state) == ("id-2", epoch + 1, State.ACTIVE)
         again.close()
 
@@ -122,8 +122,8 @@ class TestProgress:
         assert new == epoch + 1
         old = [Move(lane(0), 0, 2, epoch), Move(lane(1), 5, 6, epoch)]
         assert store.positions.advance(old) == [False, False]
-        assert store.positions.advance([replace(each, epoch=new) for each in old]) == [True, True]
-        assert {each.id: each.epoch for each in store.registry.streams()}[BOLT] == bolt
+        assert store.positions.advance([replace(move, epoch=new) for move in old]) == [True, True]
+        assert {stream.id: stream.epoch for stream in store.registry.streams()}[BOLT] == bolt
 
     @pytest.mark.parametrize(("partition", "at", "late"), [(1, 5, 0), (1, 4, -1), (2, 4, 0)])
     def test_one_lane_that_is_not_as_thought_keeps_all_where_they_are(
@@ -146,13 +146,13 @@ class TestProgress:
         moved, left = (store.failures.keep(failed(each)) for each in (0, 1))
         store.progress.skip_lost(ACME, [Move(lane(0), 3, 9, epoch)], [_note(0, 3, 9)], "id-1")
         assert store.failures.one(moved).state is FailureState.RETRIED
-        assert [each.id for each in store.failures.every(only_open=True)] == [left]
+        assert [failure.id for failure in store.failures.every(only_open=True)] == [left]
 
     def test_what_is_only_noted_is_kept_and_stops_nothing(self, store: Store) -> None:
         epoch = started(store, 3)
         notes = [_note(0, 3, 9), _note(1, 4, 7)]
         store.failures.note(notes)
-        assert [replace(each, id=None) for each in store.failures.every(ACME)] == notes
+        assert [replace(failure, id=None) for failure in store.failures.every(ACME)] == notes
         assert store.failures.every(only_open=True) == []
         assert store.progress.load_positions([ACME]) == [Position(lane(0), 3, epoch)]
 

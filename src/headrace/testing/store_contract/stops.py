@@ -22,11 +22,11 @@ OPERATOR, TENANT, FAILURE = Stopper.OPERATOR, Stopper.TENANT, Stopper.FAILURE
 
 
 def _stream(store: Store) -> Stream:
-    return next(each for each in store.registry.streams() if each.id == ACME)
+    return next(stream for stream in store.registry.streams() if stream.id == ACME)
 
 
 def _acme(store: Store) -> Tenant:
-    return next(each for each in store.registry.tenants() if each.name == "acme")
+    return next(tenant for tenant in store.registry.tenants() if tenant.name == "acme")
 
 
 class TestStops:
@@ -108,7 +108,8 @@ class TestStops:
         for stream in (ACME, BOLT):
             store.registry.set_stream_state(stream, State.ACTIVE, by=FAILURE)
         states = {
-            each.id: (each.state, each.stopped_by, each.reason) for each in store.registry.streams()
+            stream.id: (stream.state, stream.stopped_by, stream.reason)
+            for stream in store.registry.streams()
         }
         assert states == {
             ACME: (State.SUSPENDED, {TENANT}, None),

@@ -36,7 +36,7 @@ class TestStreams:
         store.registry.set_tenant_state("gone", State.REMOVED)
         store.registry.deploy(SCORE)
         store.registry.add_tenant(Tenant("late"))
-        topics = {each.id.tenant: each.topic for each in store.registry.streams()}
+        topics = {stream.id.tenant: stream.topic for stream in store.registry.streams()}
         assert topics == {"early": "early.visits", "late": "late.visits"}
 
     def test_other_use_cases_get_their_streams_one_by_one(self, store: Store) -> None:
@@ -45,7 +45,7 @@ class TestStreams:
         store.registry.add_tenant(Tenant("bolt"))
         assert store.registry.streams() == []
         store.registry.add_stream(BOLT)
-        assert [each.id for each in store.registry.streams()] == [BOLT]
+        assert [stream.id for stream in store.registry.streams()] == [BOLT]
         with pytest.raises(ConfigError, match="there already"):
             store.registry.add_stream(BOLT)
 

@@ -36,7 +36,7 @@ _AFTER = Tenant("acme", State.SUSPENDED, 0.1, Throttle(0.3, None, 0.7), _STOPPED
 
 
 def _states(store: Store) -> dict[StreamId, State]:
-    return {each.id: each.state for each in store.registry.streams()}
+    return {stream.id: stream.state for stream in store.registry.streams()}
 
 
 class TestTenants:
@@ -186,7 +186,7 @@ class TestTenants:
 
     def test_of_changes_made_from_the_same_one_is_done(self, store: Store) -> None:
         store.registry.add_tenant(_BEFORE)
-        wanted = [replace(_BEFORE, weight=float(each)) for each in range(2, 8)]
+        wanted = [replace(_BEFORE, weight=float(number)) for number in range(2, 8)]
         with ThreadPoolExecutor(len(wanted)) as pool:
             done = [*pool.map(lambda after: store.registry.change_tenant(_BEFORE, after), wanted)]
         assert done.count(True) == 1
@@ -197,7 +197,7 @@ class TestTenants:
         removed = Tenant("acme", State.REMOVED, 2.0)
         assert store.registry.change_tenant(Tenant("acme"), removed)
         assert store.registry.tenants()[0] == removed
-        assert {each.id.tenant: each.state for each in store.registry.streams()} == {
+        assert {stream.id.tenant: stream.state for stream in store.registry.streams()} == {
             "acme": State.REMOVED,
             "bolt": State.ACTIVE,
         }

@@ -31,7 +31,7 @@ def _site(folder):
 
 
 def _files(folder):
-    return sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_no_name_leaves_its_folder_or_hides(bad):
 
 def test_names_that_differ_stay_different():
     tenants = ["a/b", "a%2Fb", "a-b", "A-b", "a~b", "a_b"]
-    assert len({file_name(_effect(["a"], tenant=each)) for each in tenants}) == len(tenants)
+    assert len({file_name(_effect(["a"], tenant=tenant)) for tenant in tenants}) == len(tenants)
 
 
 def test_a_dash_does_not_make_two_use_cases_one():
@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_synced_fails_its_own_effects_only(writer, tmp_p
 
     monkeypatch.setattr(parquet, "_sync_folder", sync)
     outcomes = writer.write([_effect(["a"]), _effect(["a"], tenant="bolt")])
-    assert [each.error is None for each in outcomes] == [True, False]
+    assert [outcome.error is None for outcome in outcomes] == [True, False]
 
 
 def test_a_table_that_parquet_cannot_hold_is_a_wrong_schema(writer, tmp_path):

@@ -96,9 +96,9 @@ def test_what_was_sent_back_for_others_is_read_and_not_given(mine):
 
 def test_lanes_read_together_are_each_rid_of_what_is_not_theirs():
     batches = whole([lane(None, b"others"), lane(b"others"), lane(b"contract")], 10, KEY)
-    assert [given_of(each) for each in batches] == [([0], 2), ([], 1), ([0], 1)]
+    assert [given_of(batch) for batch in batches] == [([0], 2), ([], 1), ([0], 1)]
 
 
 def test_batches_are_cut_before_they_are_filtered_so_that_each_says_how_far_it_reaches():
     batches = whole([lane(b"others", b"others", None, None)], 2, KEY)
-    assert [given_of(each) for each in batches] == [([], 2), ([2, 3], 4)]
+    assert [given_of(batch) for batch in batches] == [([], 2), ([2, 3], 4)]

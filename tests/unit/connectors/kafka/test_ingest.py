@@ -119,7 +119,7 @@ def test_tenants_whose_records_go_on_for_days_leave_room_in_the_queue_for_the_ot
 
 
 def records(*values):
-    return [Event(each, None, []) for each in values]
+    return [Event(value, None, []) for value in values]
 
 
 def test_each_record_has_its_own_place(opened):

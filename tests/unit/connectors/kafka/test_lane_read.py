@@ -45,7 +45,7 @@ def lane(start, until):
 
 
 def heard(*offsets):
-    return [Heard(each) for each in offsets]
+    return [Heard(offset) for offset in offsets]
 
 
 def end(offset):

@@ -23,13 +23,19 @@ class FakeEdges:
 
     def of(self, partitions, at):
         self.asked.append((set(partitions), at))
-        return {each: self.quickly[each] for each in partitions if each in self.quickly}
+        return {
+            partition: self.quickly[partition]
+            for partition in partitions
+            if partition in self.quickly
+        }
 
     def carefully(self, partitions, at):
         self.asked.append((set(partitions), at, "carefully"))
         if isinstance(self.more, Exception):
             raise self.more
-        return {each: self.more[each] for each in partitions if each in self.more}
+        return {
+            partition: self.more[partition] for partition in partitions if partition in self.more
+        }
 
     def close(self):
         pass

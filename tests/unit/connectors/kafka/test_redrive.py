@@ -58,7 +58,11 @@ class Cluster:
         pass
 
     def places(self, partitions):
-        return {} if self.place is None else {each.partition: self.place for each in partitions}
+        return (
+            {}
+            if self.place is None
+            else {partition.partition: self.place for partition in partitions}
+        )
 
     def send(self, partition, messages, place):
         if not self.lives:
@@ -93,11 +97,11 @@ def cluster(monkeypatch):
 
 
 def letters(*offsets, **kwargs):
-    return [letter(TOPIC, each, value=b"%d" % each, **kwargs) for each in offsets]
+    return [letter(TOPIC, offset, value=b"%d" % offset, **kwargs) for offset in offsets]
 
 
 def values(messages):
-    return [each.value for each in messages]
+    return [message.value for message in messages]
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -92,7 +92,7 @@ class Recording(Complaining):
         return self._messages
 
     def incremental_unassign(self, partitions):
-        self.left += [each.topic for each in partitions]
+        self.left += [partition.topic for partition in partitions]
 
     def unassign(self):
         self.left.append("everything")

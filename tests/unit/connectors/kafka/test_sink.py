@@ -98,7 +98,7 @@ def test_the_mark_of_an_earlier_sink_is_replaced():
 
 def test_for_whom_a_record_was_sent_back_is_not_passed_on():
     names = ("use-case", "count", "seal", "place", "")
-    own = [{"key": f"headrace.redrive.{each}", "value": b"1"} for each in names]
+    own = [{"key": f"headrace.redrive.{name}", "value": b"1"} for name in names]
     others = [{"key": "headrace.redriven", "value": b"1"}, {"key": "trace", "value": None}]
     pairs = sink_messages._pairs([others[0], *own, others[1]])
     assert pairs == [("headrace.redriven", b"1"), ("trace", None)]

@@ -85,8 +85,8 @@ class Producer:
 
     def _commit(self):
         self.broker.committed += self.sent
-        for each in self.offsets:
-            self.broker.marks[each.topic, each.partition] = Mark(each.offset, each.metadata)
+        for offset in self.offsets:
+            self.broker.marks[offset.topic, offset.partition] = Mark(offset.offset, offset.metadata)
 
     def abort_transaction(self):
         self.broker.fails("abort")
@@ -138,9 +138,9 @@ class Positions:
         if self.error is not None:
             raise self.error
         return [
-            (each.from_offset, each.to_offset, each.epoch) == (0, 0, 1)
-            and each.lane.tenant not in self.away
-            for each in moves
+            (move.from_offset, move.to_offset, move.epoch) == (0, 0, 1)
+            and move.lane.tenant not in self.away
+            for move in moves
         ]
 
 
@@ -173,7 +173,8 @@ def write(broker, positions):
         site = Site(Connections({}, ""), positions, wave_id, "a-0")
         outcomes = KafkaTopic("{tenant}.scores", transactional=True).open(site).write(effects)
         return [
-            "superseded" if each.superseded else each.error and each.error.code for each in outcomes
+            "superseded" if outcome.superseded else outcome.error and outcome.error.code
+            for outcome in outcomes
         ]
 
     return written

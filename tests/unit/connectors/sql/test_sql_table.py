@@ -127,7 +127,7 @@ def test_a_value_that_no_database_takes_stops_its_own_tenant_only(scores):
     table = pa.table({"lead": broken, "score": [1]})
     bad = Effect(_effect([], tenant="bolt").slices, (1,), table, move_positions=True)
     outcomes = scores.write([_effect([("a", 1)]), bad])
-    assert [each.error and each.error.code for each in outcomes] == [None, "SinkRefused"]
+    assert [outcome.error and outcome.error.code for outcome in outcomes] == [None, "SinkRefused"]
     assert scores.rows() == [("a", 1)]
 
 
@@ -139,8 +139,8 @@ def test_a_refused_effect_does_not_move_its_position(scores):
 def test_an_effect_done_before_is_superseded_and_the_others_are_written(scores):
     scores.write([_effect([("a", 1)])])
     outcomes = scores.write([_effect([("a", 1)]), _effect([("b", 2)], tenant="bolt")])
-    assert [each.superseded for each in outcomes] == [True, False]
-    assert [each.committed for each in outcomes] == [False, True]
+    assert [outcome.superseded for outcome in outcomes] == [True, False]
+    assert [outcome.committed for outcome in outcomes] == [False, True]
     assert scores.rows() == [("a", 1), ("b", 2)]
 
 
@@ -148,7 +148,7 @@ def test_an_effect_of_several_lanes_is_undone_whole_when_one_lane_did_not_move(s
     scores.write([_effect([("a", 1)], lanes=((1, 0, 5),))])
     both = _effect([("b", 2)], lanes=((0, 0, 3), (1, 0, 4)))
     outcomes = scores.write([both, _effect([("c", 3)], tenant="bolt")])
-    assert [each.superseded for each in outcomes] == [True, False]
+    assert [outcome.superseded for outcome in outcomes] == [True, False]
     assert scores.rows() == [("a", 1), ("c", 3)]
     assert scores.write([_effect([("d", 4)], lanes=((0, 0, 3), (1, 5, 6)))])[0].committed
 
@@ -163,7 +163,10 @@ def test_without_moving_positions_rows_are_written_each_time(scores):
 def test_a_store_that_is_down_is_temporary_for_all_with_its_wait(scores):
     scores.positions.down = True
     outcomes = scores.write([_effect([("a", 1)]), _effect([("b", 1)], tenant="bolt")])
-    found = {(each.error.temporary, each.error.code, each.error.retry_after_s) for each in outcomes}
+    found = {
+        (outcome.error.temporary, outcome.error.code, outcome.error.retry_after_s)
+        for outcome in outcomes
+    }
     assert found == {(True, "SinkUnavailable", 2.0)}
 
 
@@ -171,7 +174,7 @@ def test_a_wrong_table_is_told_even_when_the_store_is_down(scores):
     scores.positions.down = True
     wrong = Effect(_effect([]).slices, (1,), pa.table({"lead": ["a"]}))
     outcomes = scores.write([wrong, _effect([("b", 1)], tenant="bolt")])
-    assert [each.error.code for each in outcomes] == ["WrongSchema", "SinkUnavailable"]
+    assert [outcome.error.code for outcome in outcomes] == ["WrongSchema", "SinkUnavailable"]
 
 
 def test_a_table_that_vanished_is_permanent(scores):
