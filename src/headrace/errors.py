@@ -218,6 +218,11 @@ def text_of(error: BaseException) -> str:
         return f"its text cannot be had, {type(trouble).__name__}"
 
 
+def code_of(error: HeadraceError) -> str:
+    """The class of this tree that an error is of, by name; a subclass of users is its parent."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
+
+
 def words_of(error: BaseException) -> str:
     """What a foreign error says: its kind, and its text."""
     return f"{type(error).__name__}: {text_of(error)}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.errors import BadRecord, shortened, text_of, words_of
+from headrace.errors import BadRecord, OutcomeUnknown, code_of, shortened, text_of, words_of
 
 
 class Wordless(Exception):
@@ -50,3 +50,11 @@ def test_a_text_that_quotes_all_it_was_given_loses_its_middle():
 
 def test_a_text_of_usual_length_is_left_as_it_is():
     assert shortened("x" * 20_000) == "x" * 20_000
+
+
+def test_an_error_of_users_is_judged_as_what_it_is_made_of():
+    class NoPage(BadRecord):
+        """A bad record of a use case's own."""
+
+    assert code_of(NoPage(0, "no page")) == "BadRecord"
+    assert code_of(OutcomeUnknown("lost")) == "OutcomeUnknown"

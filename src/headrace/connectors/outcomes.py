@@ -6,7 +6,7 @@ failure, whichever sink met it. Both are made here. This module writes nothing a
 
 from __future__ import annotations
 
-from headrace.errors import HeadraceError, Temporary, text_of
+from headrace.errors import HeadraceError, Temporary, code_of, text_of
 from headrace.model.receipts import SliceError
 from headrace.model.streams import original
 from headrace.ports import Effect, Written
@@ -29,7 +29,7 @@ def failed(error: HeadraceError) -> Written:
     return Written(
         error=SliceError(
             temporary=temporary,
-            code=type(error).__name__,
+            code=code_of(error),
             message=text_of(error),
             retry_after_s=error.retry_after_s if isinstance(error, Temporary) else None,
         )

@@ -31,6 +31,7 @@ from headrace.errors import (
     HeadraceError,
     Temporary,
     WrongSchema,
+    code_of,
     shortened,
     text_of,
     words_of,
@@ -296,7 +297,7 @@ def error_of(error: BaseException) -> SliceError:
     message = text_of(error) if known else words_of(error)
     return SliceError(
         temporary=isinstance(error, Temporary),
-        code=type(error).__name__ if known else HandlerError.__name__,
+        code=code_of(error) if isinstance(error, HeadraceError) else HandlerError.__name__,
         message=shortened(message, _MESSAGE),
         traceback=shortened(_traceback_of(error)),
         retry_after_s=_wait_of(error),

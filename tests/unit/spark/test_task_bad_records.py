@@ -36,6 +36,21 @@ def test_bad_records_are_set_aside_and_the_rest_is_one_effect(bench):
     ]
 
 
+def test_a_bad_record_of_a_kind_of_the_use_cases_own_is_set_aside_as_well(bench):
+    class NoPage(BadRecord):
+        """What a use case calls its bad records."""
+
+    def picky(table, context):
+        if context.tenant == "acme" and b"4" in table["value"].to_pylist():
+            raise NoPage(table["value"].to_pylist().index(b"4"), "no page")
+        return with_tenant(table, context)
+
+    sink = ListSink()
+    receipts = by_tenant(bench.run(sink, handler=picky, bad_record="dead-letter"))
+    assert (receipts["acme"].error, receipts["acme"].reached) == (None, 10)
+    assert [letter.error.raw_value for letter in bench.dead_letters.letters] == [b"4"]
+
+
 def test_a_slice_of_bad_records_only_is_passed(bench):
     sink = ListSink()
     values = [b"%d" % number for number in range(10)]

@@ -24,6 +24,7 @@ from headrace.errors import (
     RecordUnreadable,
     Temporary,
     TopicMissing,
+    code_of,
     text_of,
 )
 from headrace.model.receipts import SliceError
@@ -150,7 +151,7 @@ def slice_error(error: HeadraceError) -> SliceError:
     wait_s = error.retry_after_s if isinstance(error, Temporary) else None
     told = SliceError(
         temporary=isinstance(error, Temporary),
-        code=type(error).__name__,
+        code=code_of(error),
         message=text_of(error),
         retry_after_s=wait_s,
     )
