@@ -1,7 +1,7 @@
 """What the OpenAPI document promises of answers.
 
 Answers are written as plain values (`rows`); these models only describe them, and the tests hold
-the one to the other. What may be asked is in `asked`.
+the one to the other. What may be asked is in `requests.py`.
 """
 
 from __future__ import annotations

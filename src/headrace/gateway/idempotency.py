@@ -39,7 +39,7 @@ Settled = Stored | Fault | None
 
 
 class Sending(Protocol):
-    """Records on their way, such as ``kafka.ingest.Sending``."""
+    """Records on their way, such as ``connectors.kafka.ingest.Sending``."""
 
     @property
     def results(self) -> Sequence[Result | None]:

@@ -56,7 +56,7 @@ _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
 class Records(Protocol):
-    """Where records go, such as ``kafka.ingest.Ingest``."""
+    """Where records go, such as ``connectors.kafka.ingest.Ingest``."""
 
     async def store(self, topic: str, records: Sequence[Outgoing]) -> list[Result]:
         """Store records in order; a result for each."""
@@ -69,7 +69,7 @@ class Records(Protocol):
 
 
 class Topics(Protocol):
-    """Which topics there are, such as ``kafka.ingest_topics.IngestTopics``."""
+    """Which topics there are, such as ``connectors.kafka.ingest_topics.IngestTopics``."""
 
     async def is_there(self, topic: str) -> bool:
         """Whether it is; ``BrokerUnavailable`` if nobody knows."""

@@ -2,7 +2,7 @@
 
 While the loop works, ``report`` counts for it (``meters``, ``use_case_meters``, ``timeline``);
 every other second ``figures`` describes the streams of the board, and ``publishing`` writes that
-down. Who reads it in the store gets one picture of it (``told``, ``conditions``, ``history``) and
+down. Who reads it in the store gets one picture of it (``newest_reports``, ``conditions``, ``history``) and
 hears when something is wrong (``alerts``). How values are spread and how late a lane is are
 ``sketches`` and ``lateness``. Traces are ``tracing`` and ``spans``; the fields of log lines,
 ``log_fields``; what the planner sees and makes, as JSON, ``snapshot_json``.

@@ -3,7 +3,7 @@
 Operators ask which tenant lags and by how much. What a driver knows of that is gathered here while
 it works: a meter for each stream (`meters.py`), one for each use case, and a timeline of waves.
 The live table reads it directly; everybody else reads what is told of it every other second
-(`metrics.py`, `publishing.py`).
+(`figures.py`, `publishing.py`).
 
 Nothing here decides anything.
 """

@@ -3,7 +3,7 @@
 A lane may go on only when its bad record is safe, so every letter is acknowledged by all replicas
 before ``keep`` returns, or ``keep`` raises. A letter is the record as it came: same key, value,
 headers, timestamp and partition number, so that all letters of a lane are in one partition and in
-order; what happened is in further headers (``letter_headers``).
+order; what happened is in further headers (``dead_letter_headers``).
 
 Letters are not in the transaction of anything else: a slice that is tried again brings them again.
 Those that this process kept are remembered; another one keeps them again. Sending them back, each

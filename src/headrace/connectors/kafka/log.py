@@ -3,7 +3,7 @@
 The planner needs the end of every lane that may have something new, so one call must answer for all
 of them, and one partition without a leader must not hold up the rest. There are two ways to ask.
 The quick one is good for partitions that are well. What it leaves out is asked carefully, and asked
-so from then on until there is an answer (see ``edges``); what had none is asked for once a second
+so from then on until there is an answer (see ``watermarks``); what had none is asked for once a second
 at most, since thousands of tenants may have no topic yet, and every other one's turn waits.
 
 No answer is kept between calls: how often to ask is the cycle's decision.

@@ -12,7 +12,7 @@ topic itself. Kafka forgets a group that was not used for a week (``offsets.rete
 and without the mark the redrive after that would send everything again.
 
 Letters stay in their topic; nothing is deleted here. One that is there more than once is sent once,
-ever, as long as the first of them is there (``letters_read``). What is sent has the time of the
+ever, as long as the first of them is there (``dead_letters_read``). What is sent has the time of the
 redrive: a topic's retention goes by time, and would take an old record away before anybody read it.
 """
 

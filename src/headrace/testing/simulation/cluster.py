@@ -47,7 +47,7 @@ _CALLS_S = (0.0, 0.0, 0.4)
 
 @dataclass(slots=True)
 class MemoryCrumbs:
-    """The crumbs of one bin, over all attempts of its task; stands for ``spark.crumbs.Crumbs``."""
+    """The crumbs of one bin, over all attempts of its task; stands for ``spark.crash_markers.CrashMarkers``."""
 
     killers: frozenset[Slice] = frozenset()
 
