@@ -40,7 +40,7 @@ from headrace.model.waves import Wave
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Site, Store, WaveResult
 from headrace.process.memory import calm_garbage_collection
-from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.session import build_session
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.use_cases import UseCase
@@ -222,7 +222,7 @@ def driver_of(
         for name in tenants:
             store.registry.add_tenant(Tenant(name))
         letters = KafkaDeadLettersFactory()
-        tools = Tools(connections, KafkaReaderFactory(), SqlPositionsFactory(), letters)
+        tools = TaskTools(connections, KafkaReaderFactory(), SqlPositionsFactory(), letters)
         engine = SparkEngine(spark, tools)
         counter = Counter(engine)
         log = KafkaLog(config)

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.ports import Connections
-from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_contract import RunningEngineContract
@@ -21,5 +21,5 @@ class TestSparkEngine(RunningEngineContract):
         url = f"sqlite:///{folder / 'store.db'}"
         open_store(url).close()
         connections = Connections({}, url, warehouse=str(folder / "files"))
-        tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
+        tools = TaskTools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
         return SparkEngine(self.spark, tools)

@@ -12,11 +12,11 @@ import pytest
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle import accounts, commit, driver, losses, replay, topics
-from headrace.cycle.dead_letters import Kept, PendingLetters
+from headrace.cycle.dead_letters import KeptLetter, PendingLetters
 from headrace.cycle.losses import Losses
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.reruns import Reruns
-from headrace.cycle.topics import Topics
+from headrace.cycle.topics import TopicKeeper
 from headrace.errors import OutcomeUnknown, SinkUnavailable
 from headrace.model.streams import original
 from headrace.policies import quarantine
@@ -320,7 +320,7 @@ def test_dead_letters_that_are_not_kept_are_found(monkeypatch):
 def test_a_lane_that_goes_on_before_its_letter_is_kept_is_found(monkeypatch):
     def hasty(self):
         """Say of each letter that it is kept, when it is only handed over."""
-        found = [Kept(each, None) for each in self._waiting.values()]
+        found = [KeptLetter(each, None) for each in self._waiting.values()]
         for each in found:
             self.thread.submit(self.dead_letters.keep, [each.aside.letter])
         self._waiting.clear()
@@ -333,7 +333,7 @@ def test_a_lane_that_goes_on_before_its_letter_is_kept_is_found(monkeypatch):
 
 def test_an_answer_about_a_topic_that_was_made_again_meanwhile_is_found(monkeypatch):
     only(monkeypatch, beside_late=0.9, deletes=1.0)
-    monkeypatch.setattr(Topics, "_is_same", lambda self, held, mark: True)
+    monkeypatch.setattr(TopicKeeper, "_is_same", lambda self, held, mark: True)
     assert first_wrong(seeds=600)
 
 

@@ -21,7 +21,7 @@ from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
-from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.session import build_session, elastic_options
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -43,7 +43,7 @@ def engine_on(master, folder):
     open_store(url).close()
     session = build_session("cluster app", master, OPTIONS, {"quick": 1, "gold": 3})
     connections = Connections({}, url, warehouse=str(folder / "files"))
-    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
+    tools = TaskTools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
     engine = SparkEngine(session, tools)
     try:
         yield engine

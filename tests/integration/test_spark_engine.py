@@ -19,7 +19,7 @@ from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
-from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.numbers_reader import NumbersReader
@@ -48,7 +48,7 @@ def site(tmp_path):
 @pytest.fixture
 def engine(spark, site):
     _, connections, _ = site
-    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
+    tools = TaskTools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
     made = SparkEngine(spark, tools)
     yield made
     made.close()

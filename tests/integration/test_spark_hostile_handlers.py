@@ -14,7 +14,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
-from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.numbers_reader import NumbersReader
@@ -30,7 +30,7 @@ def engine(spark, tmp_path):
     open_store(url).close()
     connections = Connections({}, url, warehouse=str(tmp_path / "files"))
     letters = MemoryDeadLetters()
-    tools = Tools(connections, NumbersReader(), SqlPositionsFactory(), letters)
+    tools = TaskTools(connections, NumbersReader(), SqlPositionsFactory(), letters)
     made = SparkEngine(spark, tools)
     yield made
     made.close()

@@ -20,7 +20,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
-from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.heap import MOST_LOOSE
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -36,7 +36,7 @@ def tools(tmp_path):
     url = f"sqlite:///{tmp_path / 'store.db'}"
     open_store(url).close()
     connections = Connections({}, url, warehouse=str(tmp_path / "files"))
-    return Tools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
+    return TaskTools(connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters())
 
 
 @pytest.fixture

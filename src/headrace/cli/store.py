@@ -25,7 +25,7 @@ from headrace.cli.console import (
 from headrace.store.database import Database, open_database
 from headrace.store.migrations import (
     NOTHING,
-    Step,
+    Migration,
     downgrade,
     every_version,
     steps_back,
@@ -106,7 +106,7 @@ def downgrade_(
         out.print(f"the tables are of version {_version_in(database)}", highlight=False)
 
 
-def _show(step: Step) -> None:
+def _show(step: Migration) -> None:
     out.print(f"  {step.version}  {step.title}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -43,7 +43,7 @@ from headrace.doors.guard import Doorkeeper
 from headrace.doors.problems import install_problems
 from headrace.doors.readiness import Readiness
 from headrace.doors.watch import Watched, watching
-from headrace.operating.tools import Tools
+from headrace.operating.tools import DecisionTools
 from headrace.ports import Clock, Store
 
 #: decisions that talk to Kafka at the same time; a redrive may take minutes
@@ -71,7 +71,7 @@ class ApiParts:
     """What the control API is made of."""
 
     store: Store
-    tools: Tools
+    tools: DecisionTools
     guard: Doorkeeper
     #: what keys are made with
     secret: bytes = field(repr=False)
@@ -138,7 +138,7 @@ def _asking(store: Store) -> Callable[[], Awaitable[bool]]:
     return answers
 
 
-def _kafka(tools: Tools) -> Watched:
+def _kafka(tools: DecisionTools) -> Watched:
     def look() -> None:
         with tools.log() as log:
             log.topics([_NOBODY])

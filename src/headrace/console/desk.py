@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 
 from headrace.console.places import Places
 from headrace.console.watcher import Watcher
-from headrace.operating.tools import Tools
+from headrace.operating.tools import DecisionTools
 from headrace.ports import Clock, Store
 
 
@@ -18,7 +18,7 @@ class Desk:
     """The parts of the control API."""
 
     store: Store
-    tools: Tools
+    tools: DecisionTools
     #: what keys are made with
     secret: bytes = field(repr=False)
     clock: Clock

@@ -22,7 +22,7 @@ from headrace.doors.protocol import ClientTimeouts
 from headrace.doors.secret import secret_of
 from headrace.doors.serving import Listening, serving
 from headrace.model.credentials import Role
-from headrace.operating.tools import Tools
+from headrace.operating.tools import DecisionTools
 from headrace.ports import Clock, Keys, Store
 from headrace.settings import Settings
 
@@ -31,7 +31,7 @@ _MOST_BODY_BYTES = 256 * 1024
 
 
 def console_app(
-    settings: Settings, store: Store, tools: Tools, clock: Clock, *, insecure: bool = False
+    settings: Settings, store: Store, tools: DecisionTools, clock: Clock, *, insecure: bool = False
 ) -> FastAPI:
     """The app with everything around it.
 

@@ -54,7 +54,7 @@ class Aside:
         return len(error.raw_key or b"") + len(error.raw_value or b"")
 
 
-class Kept(NamedTuple):
+class KeptLetter(NamedTuple):
     """What became of a letter."""
 
     aside: Aside
@@ -72,7 +72,7 @@ class PendingLetters:
     _waiting: dict[LaneId, Aside] = field(default_factory=dict)
     #: tenants whose last letter brokers did not take, longest ago first
     _troubled: dict[str, None] = field(default_factory=dict)
-    _running: Future[list[Kept]] | None = None
+    _running: Future[list[KeptLetter]] | None = None
     _closing: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -96,9 +96,9 @@ class PendingLetters:
             MOST_BYTES, sum(taken), sum(own), aside.bytes
         )
 
-    def poll(self) -> list[Kept]:
+    def poll(self) -> list[KeptLetter]:
         """What became of letters since the last look; what waits is begun. Never waits."""
-        found: list[Kept] = []
+        found: list[KeptLetter] = []
         while self._running is not None or self._waiting:
             if self._running is None:
                 self._running = self._begun()
@@ -111,7 +111,7 @@ class PendingLetters:
             found += came
         return found
 
-    def _heed(self, kept: Kept) -> None:
+    def _heed(self, kept: KeptLetter) -> None:
         """It waits no more; whether brokers took it decides when its tenant's next one is due."""
         lane = kept.aside.move.lane
         del self._waiting[lane]
@@ -119,7 +119,7 @@ class PendingLetters:
         if isinstance(kept.error, Temporary):
             self._troubled[lane.tenant] = None
 
-    def _begun(self) -> Future[list[Kept]]:
+    def _begun(self) -> Future[list[KeptLetter]]:
         turn = {tenant: number for number, tenant in enumerate(self._troubled)}
 
         def due(each: Aside) -> tuple[int, int]:
@@ -138,16 +138,18 @@ class PendingLetters:
         self.thread.shutdown(wait=True, cancel_futures=True)
 
 
-def _keep(dead_letters: DeadLetters, some: Sequence[Aside], closing: threading.Event) -> list[Kept]:
+def _keep(
+    dead_letters: DeadLetters, some: Sequence[Aside], closing: threading.Event
+) -> list[KeptLetter]:
     """Keep letters one by one, as one that is refused says nothing of the others.
 
     After one that brokers did not take, the rest is left for another round.
     """
-    came: list[Kept] = []
+    came: list[KeptLetter] = []
     for aside in some:
         if closing.is_set():
             break
-        came.append(Kept(aside, _trouble_with(aside, dead_letters)))
+        came.append(KeptLetter(aside, _trouble_with(aside, dead_letters)))
         if isinstance(came[-1].error, Temporary):
             break
     return came

@@ -23,14 +23,14 @@ from headrace.cycle.beside import Threads, one_thread
 from headrace.cycle.commit import Committed, Committer
 from headrace.cycle.dead_letters import PendingLetters
 from headrace.cycle.failing import Failing
-from headrace.cycle.gates import GateId, Gates, Rate, own_rates
+from headrace.cycle.gates import GateId, GateRate, Gates, own_rates
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
 from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_overdue
 from headrace.cycle.pacing import Pacing
-from headrace.cycle.reach import Reach, Server
+from headrace.cycle.reach import Needed, Reach
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.replay import stopped
 from headrace.cycle.scaling import Scaling
@@ -63,7 +63,7 @@ from headrace.ports import (
 from headrace.process.crash_points import reached
 from headrace.telemetry.figures import BoardFigures
 from headrace.telemetry.publishing import Facts, Publisher
-from headrace.telemetry.report import Reporter, Row
+from headrace.telemetry.report import Reporter, StreamRow
 from headrace.use_cases import UseCase
 
 log = structlog.get_logger(__name__)
@@ -200,7 +200,7 @@ class Driver:
         there = self.parts.engine.slots
         return there if self.scaling is None else min(self.scaling.slots, there)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[StreamRow]:
         """Every stream as people see it."""
         return self.reporter.rows(self.board, self.parts.clock)
 
@@ -256,7 +256,7 @@ class Driver:
                 self._start()
             if self.mirror is not None:
                 self.mirror.poll(self.parts.clock.monotonic_s())
-            self.reach.answered(Server.STORE)
+            self.reach.answered(Needed.STORE)
         except (BrokerUnavailable, StoreUnavailable, ConfigError) as trouble:
             if isinstance(trouble, ConfigError) and not self._observed:
                 raise
@@ -327,15 +327,15 @@ class Driver:
             flying = [flight.wave for flight in self.board.flights.values()]
             recorded = self.parts.store.progress.pending_intents()
             self.versions.keep([*flying, *recorded], self.board.streams)
-        self.reach.asks(Server.KAFKA)
+        self.reach.asks(Needed.KAFKA)
         self.observer.topics(now_s)
         self._recovered = True
         if self.observer.ends(now_s):
-            self.reach.answered(Server.KAFKA)
+            self.reach.answered(Needed.KAFKA)
             self._observed = True
         else:
-            self.reach.waits(Server.KAFKA)
-        self.reach.asks(Server.STORE)
+            self.reach.waits(Needed.KAFKA)
+        self.reach.asks(Needed.STORE)
         self._look_at_load(now_s)
 
     def _look_at_load(self, now_s: float) -> None:
@@ -410,7 +410,7 @@ class Driver:
         limits = worth_starting(self.limits, self._overhead_s)
         return Snapshot(f"{self.run_id}-{self._turn}", views, free_slots, limits)
 
-    def _rates(self, held: HeldStream) -> dict[GateId, Rate]:
+    def _rates(self, held: HeldStream) -> dict[GateId, GateRate]:
         """The gates that a stream stands behind."""
         use_case, _ = self.versions.newest[held.stream.id.use_case]
         return own_rates(held) | self.pacing.rates(use_case)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from headrace.board import Board, HeldStream, Lane
-from headrace.cycle.dead_letters import Aside, Kept, PendingLetters
+from headrace.cycle.dead_letters import Aside, KeptLetter, PendingLetters
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Order, Slice
@@ -25,8 +25,8 @@ from headrace.model.waves import Wave
 from headrace.policies.quarantine import (
     HURTS_NEIGHBOURS,
     FailureRules,
-    History,
-    Step,
+    LaneHistory,
+    LaneStep,
     Verdict,
     divided,
     judge,
@@ -58,7 +58,7 @@ class Failing:
     #: lanes of the present result that were judged, should its commit have to be repeated
     _judged: set[LaneId] = field(default_factory=set)
     #: letters that came back, and whose lanes do not follow yet
-    _kept: list[Kept] = field(default_factory=list)
+    _kept: list[KeptLetter] = field(default_factory=list)
 
     def reload(self, driver: str) -> None:
         """Stop the lanes of this driver that have an open failure in the store, and no others."""
@@ -128,14 +128,14 @@ class Failing:
         piece = replace(receipt.slice, from_offset=receipt.reached)
         verdict = judge(
             _rules(held.deployment),
-            History(lane.tries, lane.attempts, lane.letters),
+            LaneHistory(lane.tries, lane.attempts, lane.letters),
             error,
             1 if whole else receipt.slice.size,
             self.chance(),
         )
-        if verdict.step is Step.RETRY:
+        if verdict.step is LaneStep.RETRY:
             self._again(piece, error, verdict, held, lane)
-        elif verdict.step is Step.DEAD_LETTER:
+        elif verdict.step is LaneStep.DEAD_LETTER:
             self._set_aside(piece, error, verdict, held, lane)
         else:
             self._stop(piece, error, verdict, lane)
@@ -220,7 +220,7 @@ class Failing:
         )
 
     def _stop(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
-        stop_use_case = verdict.step is Step.FAIL
+        stop_use_case = verdict.step is LaneStep.FAIL
         failure = Failure(piece, error, self.clock.now_s(), verdict.history.attempts)
         lane.failure = self.failures.keep(failure, stop_use_case=stop_use_case)
         self._remember(piece, error, verdict, lane)

@@ -35,7 +35,7 @@ class GateId(NamedTuple):
     name: str
 
 
-class Rate(NamedTuple):
+class GateRate(NamedTuple):
     """What a gate lets through."""
 
     records_per_s: float | None
@@ -43,18 +43,18 @@ class Rate(NamedTuple):
     burst_s: float
 
 
-def own_rates(held: HeldStream) -> dict[GateId, Rate]:
+def own_rates(held: HeldStream) -> dict[GateId, GateRate]:
     """The gates that a stream brings with it: its tenant's throttle, and the rate of its lanes."""
-    rates: dict[GateId, Rate] = {}
+    rates: dict[GateId, GateRate] = {}
     throttle = held.tenant.throttle
     if throttle.records_per_s is not None or throttle.bytes_per_s is not None:
-        rates[GateId("tenant", held.tenant.name)] = Rate(
+        rates[GateId("tenant", held.tenant.name)] = GateRate(
             throttle.records_per_s, throttle.bytes_per_s, throttle.burst_s
         )
     per_lane = held.deployment.max_rate_per_lane
     if per_lane is not None:
         rate_per_s = per_lane * max(1, len(held.lanes))
-        rates[GateId("stream", str(held.stream.id))] = Rate(rate_per_s, None, 1.0)
+        rates[GateId("stream", str(held.stream.id))] = GateRate(rate_per_s, None, 1.0)
     return rates
 
 
@@ -62,12 +62,12 @@ def own_rates(held: HeldStream) -> dict[GateId, Rate]:
 class Gate:
     """The tokens that the streams behind it share; None is no limit."""
 
-    rate: Rate
+    rate: GateRate
     records: Bucket | None
     bytes: Bucket | None
 
     @classmethod
-    def full(cls, rate: Rate, now_s: float) -> Gate:
+    def full(cls, rate: GateRate, now_s: float) -> Gate:
         """A gate nothing has passed yet."""
         return cls(
             rate,
@@ -80,7 +80,7 @@ class Gate:
         self.records = self.records.refilled(now_s) if self.records else None
         self.bytes = self.bytes.refilled(now_s) if self.bytes else None
 
-    def change(self, rate: Rate, now_s: float) -> None:
+    def change(self, rate: GateRate, now_s: float) -> None:
         """Let through another rate from now on.
 
         What is owed stays owed, and it gets no fuller: changing it often must not give a burst each
@@ -136,7 +136,7 @@ class Fare:
 
 
 #: the gates a stream stands behind, with the rate of each now
-RatesOf = Callable[[HeldStream], Mapping[GateId, Rate]]
+RatesOf = Callable[[HeldStream], Mapping[GateId, GateRate]]
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class Gates:
             for name in [name for name, gate in self.gates.items() if gate.rests(now_s)]:
                 del self.gates[name]
 
-    def _at(self, name: GateId, rate: Rate, now_s: float) -> Gate:
+    def _at(self, name: GateId, rate: GateRate, now_s: float) -> Gate:
         gate = self.gates.get(name)
         if gate is None:
             gate = self.gates[name] = Gate.full(rate, now_s)

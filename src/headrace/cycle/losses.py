@@ -51,7 +51,7 @@ _NO_LEADER = "a partition of its new topic has no leader; it begins when all hav
 
 
 @dataclass(frozen=True, slots=True)
-class Watermarks:
+class FirstAndLast:
     """First and last offsets, as far as they were asked for and could be had."""
 
     starts: Mapping[TopicPartition, int]
@@ -71,7 +71,7 @@ class Losses:
     cut_patience_s: float = CUT_PATIENCE_S
 
     def find(
-        self, seen: Sequence[tuple[HeldStream, TopicInfo]], edges: Watermarks
+        self, seen: Sequence[tuple[HeldStream, TopicInfo]], edges: FirstAndLast
     ) -> dict[StreamId, str]:
         """Hold streams against their topics; return those that can not go on now, each with why.
 
@@ -85,7 +85,7 @@ class Losses:
                 reasons[held.stream.id] = reason
         return reasons
 
-    def ask(self, seen: Sequence[tuple[HeldStream, TopicInfo]]) -> Talk[Watermarks]:
+    def ask(self, seen: Sequence[tuple[HeldStream, TopicInfo]]) -> Talk[FirstAndLast]:
         """Learn where the logs of these streams begin and, where that is doubtful, end.
 
         Raises:
@@ -105,8 +105,8 @@ class Losses:
             if any(max(0, holder.lane.end) < holder.lane.position for holder in holders)
         ]
         if not lanes:
-            return Watermarks({}, {})
-        edges: Watermarks = yield partial(_edges, list(lanes), doubtful)
+            return FirstAndLast({}, {})
+        edges: FirstAndLast = yield partial(_edges, list(lanes), doubtful)
         lost = {
             name
             for name, holders in lanes.items()
@@ -119,7 +119,7 @@ class Losses:
             edges = yield partial(_asked_anew, edges, lost)
         return edges
 
-    def _stream(self, held: HeldStream, info: TopicInfo, edges: Watermarks) -> str | None:
+    def _stream(self, held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> str | None:
         if held.stream.topic_id not in (None, info.topic_id):
             found = _of_topic(held, info, edges)
         else:
@@ -135,7 +135,7 @@ class Losses:
             return self._suspend(held, info, found)
         return self._skip(held, info, found)
 
-    def _of_ranges(self, held: HeldStream, edges: Watermarks) -> dict[int, Lost]:
+    def _of_ranges(self, held: HeldStream, edges: FirstAndLast) -> dict[int, Lost]:
         """What its lanes lost, but for those that run, and those that may not be moved now."""
         waits = held.deployment.data_loss is DataLossPolicy.SKIP
         until, found = held.deployment.until, dict[int, Lost]()
@@ -222,12 +222,12 @@ class Losses:
 
 def _edges(
     lanes: Collection[TopicPartition], doubtful: Collection[TopicPartition], log: Log
-) -> Watermarks:
+) -> FirstAndLast:
     """Asked in a thread."""
-    return Watermarks(log.start_offsets(lanes), log.end_offsets(doubtful) if doubtful else {})
+    return FirstAndLast(log.start_offsets(lanes), log.end_offsets(doubtful) if doubtful else {})
 
 
-def _asked_anew(edges: Watermarks, lost: Collection[TopicPartition], log: Log) -> Watermarks:
+def _asked_anew(edges: FirstAndLast, lost: Collection[TopicPartition], log: Log) -> FirstAndLast:
     """The edges, of partitions that seem to have lost something as their leaders of now say.
 
     A new leader does not answer before it knows (KIP-207), but the client may still ask the one
@@ -237,7 +237,7 @@ def _asked_anew(edges: Watermarks, lost: Collection[TopicPartition], log: Log) -
     starts = {name: at for name, at in edges.starts.items() if name not in lost}
     ends = {name: at for name, at in edges.ends.items() if name not in lost}
     ends |= log.end_offsets(lost)
-    return Watermarks(starts | log.start_offsets(lost), ends)
+    return FirstAndLast(starts | log.start_offsets(lost), ends)
 
 
 def _error(lost: Lost, message: str) -> SliceError:
@@ -246,7 +246,7 @@ def _error(lost: Lost, message: str) -> SliceError:
     return SliceError(temporary=False, code=kind.__name__, message=message)
 
 
-def _of_topic(held: HeldStream, info: TopicInfo, edges: Watermarks) -> dict[int, Lost] | None:
+def _of_topic(held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> dict[int, Lost] | None:
     """What its lanes lost with their topic; None if the new one cannot be seen whole yet."""
     found: dict[int, Lost] = {}
     for number, lane in held.lanes.items():

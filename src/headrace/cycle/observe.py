@@ -22,7 +22,7 @@ from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
 from headrace.cycle.reruns import Reruns
 from headrace.cycle.talks import Asker, Talk
-from headrace.cycle.topics import Topics
+from headrace.cycle.topics import TopicKeeper
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stream, StreamId, Tenant
@@ -56,7 +56,7 @@ class Observer:
     _about_topics: Asker = field(init=False)
     _about_ends: Asker = field(init=False)
     _ends: Ends = field(init=False)
-    _topics: Topics = field(init=False)
+    _topics: TopicKeeper = field(init=False)
     _reruns: Reruns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Observer:
         self._about_ends = Asker(self.log, self.thread)
         self._ends = Ends(self.board)
         self._reruns = Reruns(self.store.registry, self.board)
-        self._topics = Topics(self.store.progress, self.board, self._ends, self.losses)
+        self._topics = TopicKeeper(self.store.progress, self.board, self._ends, self.losses)
 
     def control(self, deployments: Collection[Deployment], now_s: float) -> bool:
         """Take over what operators changed; True if anything did.

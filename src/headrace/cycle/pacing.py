@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 import structlog
 
 from headrace.board import HeldStream
-from headrace.cycle.gates import GateId, Rate
+from headrace.cycle.gates import GateId, GateRate
 from headrace.model.streams import StreamId
-from headrace.policies.backpressure import Pace, PidGains, Window, paced
+from headrace.policies.backpressure import LoadWindow, Pace, PidGains, paced
 from headrace.ports import WaveResult
 from headrace.use_cases import UseCase
 
@@ -125,10 +125,10 @@ class Pacing:
             self._set(name, paced(self.paces.get(name, Pace()), self.gains, window))
         self._forget(use_cases.values())
 
-    def rates(self, use_case: UseCase) -> dict[GateId, Rate]:
+    def rates(self, use_case: UseCase) -> dict[GateId, GateRate]:
         """The gates that its streams stand behind now."""
         return {
-            name: Rate(pace.rate_per_s, None, BURST_S)
+            name: GateRate(pace.rate_per_s, None, BURST_S)
             for name in keys_of(use_case)
             if (pace := self.paces.get(name)) is not None and pace.rate_per_s is not None
         }
@@ -164,9 +164,9 @@ def keys_of(use_case: UseCase) -> tuple[GateId, ...]:
     return own, GateId("sink", type(use_case.sink).__name__)
 
 
-def _window(count: _Count, seconds: float, waiting_records: int) -> Window:
+def _window(count: _Count, seconds: float, waiting_records: int) -> LoadWindow:
     waves = max(1, count.waves)
-    return Window(
+    return LoadWindow(
         seconds=seconds,
         records=count.records,
         busy_s=count.busy_s,

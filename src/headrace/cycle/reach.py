@@ -20,7 +20,7 @@ from headrace.ports import Clock
 MISSING_AFTER_S = 10.0
 
 
-class Server(StrEnum):
+class Needed(StrEnum):
     """What a driver cannot work without."""
 
     STORE = "store"
@@ -38,25 +38,25 @@ class Reach:
     def __init__(self, clock: Clock) -> None:
         """Both are taken to be there."""
         self._clock = clock
-        self._asked = Server.STORE
+        self._asked = Needed.STORE
         self._began = self._now()
         #: servers that did not answer when they were asked last, with the first time
-        self._silent: dict[Server, _Moment] = {}
+        self._silent: dict[Needed, _Moment] = {}
 
     def begin(self) -> None:
         """A turn begins; it asks the store first."""
-        self._asked, self._began = Server.STORE, self._now()
+        self._asked, self._began = Needed.STORE, self._now()
 
-    def asks(self, server: Server) -> None:
+    def asks(self, server: Needed) -> None:
         """From here on the turn asks this one."""
         self._asked = server
 
-    def answered(self, *servers: Server) -> None:
+    def answered(self, *servers: Needed) -> None:
         """All that was asked of these was answered."""
         for server in servers:
             self._silent.pop(server, None)
 
-    def waits(self, server: Server) -> None:
+    def waits(self, server: Needed) -> None:
         """This one was asked, in this turn or before, and has not answered yet."""
         self._silent.setdefault(server, self._began)
 
@@ -64,11 +64,11 @@ class Reach:
         """The turn met this and goes no further."""
         server = self._asked
         if isinstance(trouble, StoreUnavailable):
-            server = Server.STORE
+            server = Needed.STORE
         elif isinstance(trouble, BrokerUnavailable):
-            server = Server.KAFKA
-        if server is Server.KAFKA:
-            self.answered(Server.STORE)  # it is asked first in each turn
+            server = Needed.KAFKA
+        if server is Needed.KAFKA:
+            self.answered(Needed.STORE)  # it is asked first in each turn
         self._silent.setdefault(server, self._began)
 
     @property

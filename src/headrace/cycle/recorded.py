@@ -23,7 +23,7 @@ import structlog
 from headrace.board import Board
 from headrace.cycle.fences import Fences
 from headrace.cycle.parts import parts_of
-from headrace.cycle.replay import Replay, Step, decide, past_the_end, renewed
+from headrace.cycle.replay import Replay, ReplayStep, decide, past_the_end, renewed
 from headrace.cycle.versions import Versions
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
@@ -199,7 +199,7 @@ class RecordedWaves:
             replay = decide(wave, due_s <= now_s, self.board)
             # Nothing else of its lanes may be planned before it; their neighbours go on.
             self.board.claimed(wave, replay.due)
-            if replay.step is Step.RUN:
+            if replay.step is ReplayStep.RUN:
                 again = versions.again(replay.due)
                 assert again is not None, "it is held back"
                 yield again
@@ -212,17 +212,17 @@ class RecordedWaves:
     def _left(self, wave: Wave, replay: Replay) -> list[Wave]:
         """Do what was decided about a recorded wave; what is left to run of it."""
         match replay.step:
-            case Step.RUN:
+            case ReplayStep.RUN:
                 return []
-            case Step.WAIT:
+            case ReplayStep.WAIT:
                 return [wave]
-            case Step.DIVIDE:
+            case ReplayStep.DIVIDE:
                 left = self._divide(replay.due, replay.labels())
                 self.board.ended(wave)
                 return left
-            case Step.GIVE_UP:
+            case ReplayStep.GIVE_UP:
                 return self._give_up(wave, replay.gone)
-            case Step.FORGET:
+            case ReplayStep.FORGET:
                 # What is still to do is of streams not held yet, or in a second record.
                 return self._forget(wave)
 

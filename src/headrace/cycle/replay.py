@@ -33,7 +33,7 @@ from headrace.policies.data_loss import CUT_PATIENCE_S, seen_short
 _LOOK_EVERY_S = 2.0
 
 
-class Step(Enum):
+class ReplayStep(Enum):
     """What becomes of a recorded wave in this turn."""
 
     RUN = auto()  #: what is due of it runs
@@ -47,7 +47,7 @@ class Step(Enum):
 class Replay:
     """A recorded wave, looked at."""
 
-    step: Step
+    step: ReplayStep
     #: what is due of it, under this driver's epochs
     due: Wave
     #: streams of it that wait
@@ -75,13 +75,13 @@ def decide(recorded: Wave, is_time: bool, board: Board) -> Replay:
     gone += _of_another_topic(recorded, board)
     waiting |= {piece.lane.stream for piece in short}
     if gone:
-        step = Step.GIVE_UP
+        step = ReplayStep.GIVE_UP
     elif not streams:
-        step = Step.FORGET
+        step = ReplayStep.FORGET
     elif not is_time or waiting == streams:
-        step = Step.WAIT
+        step = ReplayStep.WAIT
     else:
-        step = Step.DIVIDE if waiting else Step.RUN
+        step = ReplayStep.DIVIDE if waiting else ReplayStep.RUN
     return Replay(step, due, waiting, gone)
 
 

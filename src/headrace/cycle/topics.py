@@ -47,7 +47,7 @@ WAITING_EVERY_S = 2.0
 _FIRST_A_LOOK = "its topic is looked at before more of it is read"
 
 
-class Seen(NamedTuple):
+class SeenTopic(NamedTuple):
     """A stream whose topic is looked at, as it was when that was asked."""
 
     held: HeldStream
@@ -58,12 +58,12 @@ class Seen(NamedTuple):
 class Fresh(NamedTuple):
     """A stream with lanes that have no position yet."""
 
-    seen: Seen
+    seen: SeenTopic
     partitions: list[int]
 
 
 @dataclass(slots=True)
-class Topics:
+class TopicKeeper:
     """Keeps ids, partitions and first positions on a board true."""
 
     progress: Progress
@@ -155,7 +155,7 @@ class Topics:
         known: dict[str, TopicInfo] = yield partial(_topics, names)
         infos = ((held, known.get(held.stream.topic), mark) for held, mark in marked)
         seen = [
-            Seen(held, info, mark)
+            SeenTopic(held, info, mark)
             for held, info, mark in infos
             if self._is_same(held, mark) and self._is_there(held, info) and info is not None
         ]
@@ -183,7 +183,7 @@ class Topics:
         self._sweep.hurry(self._topic_of[name])
         return False
 
-    def _same(self, seen: Iterable[Seen]) -> list[Seen]:
+    def _same(self, seen: Iterable[SeenTopic]) -> list[SeenTopic]:
         return [each for each in seen if self._is_same(each.held, each.mark)]
 
     def _is_there(self, held: HeldStream, info: TopicInfo | None) -> bool:
@@ -208,7 +208,7 @@ class Topics:
             lane.gone = number not in info.partitions
         return True
 
-    def _wait_for(self, seen: Iterable[Seen], reasons: Mapping[StreamId, str]) -> None:
+    def _wait_for(self, seen: Iterable[SeenTopic], reasons: Mapping[StreamId, str]) -> None:
         for held, _, _ in seen:
             if held.stream.id in reasons:
                 self._wait(held, reasons[held.stream.id])
@@ -221,7 +221,7 @@ class Topics:
         self.ends.hurry(held)
         self.board.ready[held.stream.id] = None
 
-    def _start_lanes(self, seen: list[Seen]) -> Talk[list[Seen]]:
+    def _start_lanes(self, seen: list[SeenTopic]) -> Talk[list[SeenTopic]]:
         """First positions, for all streams at once; those that can go on.
 
         Partitions added later always start at their beginning, as in Spark.

@@ -32,7 +32,7 @@ _DOES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyVersion:
     """A version that a driver has only to swap in."""
 
     deployment: Deployment
@@ -41,7 +41,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotTakenUp:
     """A deployment that was not taken."""
 
     deployment: Deployment
@@ -64,7 +64,7 @@ class Refused:
         """Whether it is this one, and was not deployed again since."""
         return self.deployment == deployment and self.deployment.revision == deployment.revision
 
-    def after(self, before: Refused) -> Refused:
+    def after(self, before: NotTakenUp) -> NotTakenUp:
         """The same once more, after an earlier refusal of the same deployment."""
         same = str(before.error) == str(self.error)
         since_s = before.since_s if same else self.since_s
@@ -85,7 +85,7 @@ class Attempt:
     step: Literal["import", "pack", "prepare"] = "import"
     #: what was imported
     use_case: UseCase | None = None
-    made: Ready | None = None
+    made: ReadyVersion | None = None
     error: HeadraceError | None = None
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -105,7 +105,7 @@ class Attempt:
             self.step = "prepare"
             if use_case.sink is not None:
                 use_case.sink.prepare(Site(connections, parts.store.positions))
-            self.made = Ready(self.deployment, use_case, code)
+            self.made = ReadyVersion(self.deployment, use_case, code)
         except BaseException as error:  # also an exit: it would end nothing but this thread
             self.error = self._told(error)
         finally:

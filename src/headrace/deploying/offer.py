@@ -58,7 +58,7 @@ def with_seal_key(connections: Connections, store: Store) -> Connections:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCode:
     """The module that the YAML file names, as it was at one look."""
 
     path: Path
@@ -80,14 +80,14 @@ class Source:
     folder: Path
     shelf: Shelf
 
-    def read(self) -> Found:
+    def read(self) -> FoundCode:
         """The module as it is now.
 
         Raises:
             ConfigError: it is not there, or a source cannot be read.
         """
         place = find_module(self.module, self.folder)
-        return Found(place.path, read_code(place), self.shelf)
+        return FoundCode(place.path, read_code(place), self.shelf)
 
     def deployed_code(self, deployment: Deployment) -> Code:
         """What was deployed: the copy that was kept, or the file itself if it is still that.
@@ -131,7 +131,7 @@ def source_of(settings: Settings, folder: Path) -> Source:
     return Source(settings.module, folder, Shelf((folder / settings.versions).resolve()))
 
 
-def load(settings: Settings, folder: Path, found: Found | None = None) -> Offer[UseCase]:
+def load(settings: Settings, folder: Path, found: FoundCode | None = None) -> Offer[UseCase]:
     """The use cases of the file, imported into this process; those in ``use_cases`` are known.
 
     Args:
@@ -150,7 +150,7 @@ def load(settings: Settings, folder: Path, found: Found | None = None) -> Offer[
 def check(
     settings: Settings,
     folder: Path,
-    found: Found | None = None,
+    found: FoundCode | None = None,
     *,
     only: str | None = None,
     but: Collection[str] = (),
@@ -301,7 +301,7 @@ def _chosen(settings: Settings, name: str) -> dict[str, Any]:
     }
 
 
-def _offered(settings: Settings, found: Found, use_cases: Mapping[str, _U]) -> Offer[_U]:
+def _offered(settings: Settings, found: FoundCode, use_cases: Mapping[str, _U]) -> Offer[_U]:
     unknown = sorted(set(settings.use_cases) - set(use_cases))
     if unknown:
         known = ", ".join(sorted(use_cases))

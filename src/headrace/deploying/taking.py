@@ -31,7 +31,7 @@ from math import inf
 import structlog
 
 from headrace.cycle.driver import Driver
-from headrace.deploying.attempt import Attempt, Load, Ready, Refused
+from headrace.deploying.attempt import Attempt, Load, NotTakenUp, ReadyVersion
 from headrace.errors import HeadraceError
 from headrace.model.records import Answer, Deployment
 from headrace.policies.retry import Backoff
@@ -59,11 +59,11 @@ class Taking:
     limit_s: float = LIMIT_S
     chance: Callable[[], float] = random.random
     #: these are touched by turns as well
-    _ready: dict[str, Ready] = field(default_factory=dict)
-    _swapping: list[Ready] = field(default_factory=list)
+    _ready: dict[str, ReadyVersion] = field(default_factory=dict)
+    _swapping: list[ReadyVersion] = field(default_factory=list)
     _runs: dict[str, tuple[Deployment, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _refused: dict[str, Refused] = field(default_factory=dict)
+    _refused: dict[str, NotTakenUp] = field(default_factory=dict)
     #: use cases that run here, and are not deployed any more
     _over: set[str] = field(default_factory=set)
     #: attempts that are not back
@@ -236,7 +236,7 @@ class Taking:
     def _refuse(self, deployment: Deployment, attempt: Attempt) -> None:
         name, clock = deployment.use_case, self.driver.parts.clock
         before = self._refused.get(name)
-        refused = Refused(deployment, attempt.refusal, clock.now_s(), attempt.module)
+        refused = NotTakenUp(deployment, attempt.refusal, clock.now_s(), attempt.module)
         if before is not None and before.is_of(deployment):
             refused = refused.after(before)
         wait_s = _BACKOFF.wait_s(refused.tries - 1, self.chance()) if attempt.may_pass else inf

@@ -14,7 +14,7 @@ import orjson
 
 from headrace.connectors.kafka.ingest import Stored
 from headrace.doors.problems import MEDIA_TYPE, Problem
-from headrace.gateway.events import Fault, Refused
+from headrace.gateway.events import EventFault, RequestRefused
 from headrace.gateway.intake import Taken
 from headrace.gateway.rates import BUSY_RETRY_S, TooMuch
 from headrace.gateway.reading import MEDIA_TYPES
@@ -22,7 +22,7 @@ from headrace.gateway.reading import MEDIA_TYPES
 _JSON = "application/json"
 
 
-class Answer(NamedTuple):
+class GatewayResponse(NamedTuple):
     """A response."""
 
     status: int
@@ -30,14 +30,14 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
 
 
-def problem_of(refused: Refused) -> Problem:
+def problem_of(refused: RequestRefused) -> Problem:
     """A request refused as a whole."""
     fault = refused.fault
     wait_s = refused.retry_after_s if isinstance(refused, TooMuch) else None
     return _problem(fault, _headers(fault.status, wait_s))
 
 
-def answer_of(taken: Taken) -> Answer:
+def answer_of(taken: Taken) -> GatewayResponse:
     """The answer to what was taken."""
     headers = {"Idempotent-Replayed": "true"} if taken.replayed else {}
     if taken.batch.single:
@@ -53,20 +53,22 @@ def answer_of(taken: Taken) -> Answer:
     }
     if accepted:
         status = 202 if accepted == len(items) else 207
-        return Answer(status, orjson.dumps(content), {**headers, "content-type": _JSON})
+        return GatewayResponse(status, orjson.dumps(content), {**headers, "content-type": _JSON})
     return _none_stored(
-        [outcome for outcome in taken.outcomes if isinstance(outcome, Fault)], content
+        [outcome for outcome in taken.outcomes if isinstance(outcome, EventFault)], content
     )
 
 
-def _single(taken: Taken, outcome: Stored | Fault, headers: Mapping[str, str]) -> Answer:
-    if isinstance(outcome, Fault):
+def _single(
+    taken: Taken, outcome: Stored | EventFault, headers: Mapping[str, str]
+) -> GatewayResponse:
+    if isinstance(outcome, EventFault):
         return _said(_problem(outcome, _headers(outcome.status, None)))
     place = {"topic": taken.topic, "partition": outcome.partition, "offset": outcome.offset}
-    return Answer(202, orjson.dumps(place), {**headers, "content-type": _JSON})
+    return GatewayResponse(202, orjson.dumps(place), {**headers, "content-type": _JSON})
 
 
-def _none_stored(faults: list[Fault], content: dict[str, Any]) -> Answer:
+def _none_stored(faults: list[EventFault], content: dict[str, Any]) -> GatewayResponse:
     statuses = {fault.status for fault in faults}
     status = 503 if 503 in statuses else statuses.pop() if len(statuses) == 1 else 422
     detail = f"none of {len(faults)} events is stored; the first: {faults[0].detail}"
@@ -76,13 +78,13 @@ def _none_stored(faults: list[Fault], content: dict[str, Any]) -> Answer:
     return _said(problem)
 
 
-def _item(outcome: Stored | Fault) -> dict[str, object]:
+def _item(outcome: Stored | EventFault) -> dict[str, object]:
     if isinstance(outcome, Stored):
         return {"status": 202, "partition": outcome.partition, "offset": outcome.offset}
     return _problem(outcome, {}).body()
 
 
-def _problem(fault: Fault, headers: Mapping[str, str]) -> Problem:
+def _problem(fault: EventFault, headers: Mapping[str, str]) -> Problem:
     extra: dict[str, object] = {}
     if fault.pointer is not None:
         extra["pointer"] = fault.pointer
@@ -91,9 +93,9 @@ def _problem(fault: Fault, headers: Mapping[str, str]) -> Problem:
     return Problem(fault.status, fault.kind, fault.detail, headers=headers, extra=extra)
 
 
-def _said(problem: Problem) -> Answer:
+def _said(problem: Problem) -> GatewayResponse:
     headers = {**(problem.headers or {}), "content-type": MEDIA_TYPE}
-    return Answer(problem.status_code, orjson.dumps(problem.body()), headers)
+    return GatewayResponse(problem.status_code, orjson.dumps(problem.body()), headers)
 
 
 def _headers(status: int, wait_s: int | None) -> dict[str, str]:

@@ -25,11 +25,11 @@ from headrace.doors.readiness import Readiness
 from headrace.doors.watch import Watched, watching
 from headrace.errors import HeadraceError
 from headrace.gateway import events, openapi
-from headrace.gateway.answers import Answer, answer_of, problem_of
+from headrace.gateway.answers import GatewayResponse, answer_of, problem_of
 from headrace.gateway.fast_path import FastPath
-from headrace.gateway.intake import Intake, IntakeRules, Records, Topics
+from headrace.gateway.intake import Intake, IntakeRules, KnownTopics, Records
 from headrace.gateway.metrics import GatewayMetrics
-from headrace.gateway.rates import RequestShare, Room
+from headrace.gateway.rates import RequestRoom, RequestShare
 from headrace.model.credentials import Caller, Role
 from headrace.telemetry.tracing import RequestSpan, Tracing
 
@@ -51,7 +51,7 @@ ACCESS: dict[tuple[str, str], tuple[Role, ...] | None] = {
 def gateway_app(  # noqa: PLR0913 - parts of an application
     rules: IntakeRules,
     records: Records,
-    topics: Topics,
+    topics: KnownTopics,
     *,
     is_removed: Callable[[str], Awaitable[bool]] | None = None,
     generation: Callable[[str], Awaitable[int]] | None = None,
@@ -102,12 +102,12 @@ class _Desk:
     """Takes a request that has a caller."""
 
     intake: Intake
-    room: Room
+    room: RequestRoom
     figures: GatewayMetrics
     is_removed: Callable[[str], Awaitable[bool]]
     tracing: Tracing | None
 
-    async def answer(self, request: Request, caller: Caller, name: str) -> Answer:
+    async def answer(self, request: Request, caller: Caller, name: str) -> GatewayResponse:
         """Take the events of a request; ``Problem`` if it is refused as a whole."""
         tenant = caller.tenant
         if caller.role not in SENDERS or tenant is None:
@@ -116,7 +116,7 @@ class _Desk:
             raise Problem(403, "forbidden", "this tenant was removed")
         try:
             return await self._taken(request, tenant, name)
-        except events.Refused as refused:
+        except events.RequestRefused as refused:
             raise problem_of(refused) from refused
         except HeadraceError as error:
             # It names servers and settings, which are no sender's business.
@@ -125,7 +125,7 @@ class _Desk:
         except ClientDisconnect as gone:
             raise Problem(400, "bad-request", "the request ended before its body did") from gone
 
-    async def _taken(self, request: Request, tenant: str, name: str) -> Answer:
+    async def _taken(self, request: Request, tenant: str, name: str) -> GatewayResponse:
         kind = self.intake.kind(name)
         headers = _headers(request)
         with (

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from headrace.gateway.events import Fault, Header
+from headrace.gateway.events import EventFault, Header
 from headrace.gateway.json_text import written
 
 _REQUIRED = ("id", "source", "specversion", "type")
@@ -65,7 +65,7 @@ def is_binary(headers: Mapping[str, str]) -> bool:
     return "ce-specversion" in headers
 
 
-def of_headers(headers: Mapping[str, str], content_type: str) -> Envelope | Fault:
+def of_headers(headers: Mapping[str, str], content_type: str) -> Envelope | EventFault:
     """The envelope in the headers of a request."""
     attributes = {
         # Servers read headers as Latin-1, whatever their bytes are.
@@ -76,34 +76,38 @@ def of_headers(headers: Mapping[str, str], content_type: str) -> Envelope | Faul
     return _checked({**attributes, "datacontenttype": content_type}, "header ce-{}")
 
 
-def opened(value: Any) -> Envelope | Fault:
+def opened(value: Any) -> Envelope | EventFault:
     """The envelope of a structured event."""
     if not isinstance(value, dict):
-        return Fault(422, "bad-cloudevent", "a CloudEvent is a JSON object", "")
+        return EventFault(422, "bad-cloudevent", "a CloudEvent is a JSON object", "")
     attributes = {}
     for name, given in value.items():
         if name in _DATA or given is None:
             continue
         told = orjson.dumps(given).decode() if isinstance(given, bool | int) else given
         if not isinstance(told, str):
-            return Fault(422, "bad-cloudevent", f"attribute {name} has to be a text", f"/{name}")
+            return EventFault(
+                422, "bad-cloudevent", f"attribute {name} has to be a text", f"/{name}"
+            )
         attributes[name] = told
     return _checked(attributes, "attribute {}")
 
 
-def data_of(value: Mapping[str, Any]) -> bytes | Fault:
+def data_of(value: Mapping[str, Any]) -> bytes | EventFault:
     """The data of a structured event as JSON text; numbers are as ``value`` has them."""
     if "data_base64" in value and "data" in value:
-        return Fault(422, "bad-cloudevent", "data and data_base64 are both there", "/data")
+        return EventFault(422, "bad-cloudevent", "data and data_base64 are both there", "/data")
     if "data_base64" in value:
         try:
             data = base64.b64decode(value["data_base64"], validate=True)
             orjson.loads(data)
         except (TypeError, ValueError, binascii.Error) as exc:
-            return Fault(422, "bad-cloudevent", f"data_base64 holds no JSON: {exc}", "/data_base64")
+            return EventFault(
+                422, "bad-cloudevent", f"data_base64 holds no JSON: {exc}", "/data_base64"
+            )
         return data
     if "data" not in value:
-        return Fault(422, "bad-cloudevent", "data is missing", "/data")
+        return EventFault(422, "bad-cloudevent", "data is missing", "/data")
     return written(value["data"])
 
 
@@ -113,20 +117,26 @@ def is_json(content_type: str) -> bool:
     return essence == _JSON or essence.endswith("+json")
 
 
-def _checked(attributes: dict[str, str], name_it: str) -> Envelope | Fault:
+def _checked(attributes: dict[str, str], name_it: str) -> Envelope | EventFault:
     for name in _REQUIRED:
         if not attributes.get(name):
             said = name_it.format(name)
-            return Fault(422, "bad-cloudevent", f"{said} is missing", f"/{name}")
+            return EventFault(422, "bad-cloudevent", f"{said} is missing", f"/{name}")
     if attributes["specversion"] != "1.0":
-        return Fault(422, "bad-cloudevent", "specversion has to be 1.0", "/specversion")
+        return EventFault(422, "bad-cloudevent", "specversion has to be 1.0", "/specversion")
     for name in attributes:
         if not _NAME.fullmatch(name):
             said = name_it.format(name)[:100]
-            return Fault(422, "bad-cloudevent", f"{said}: a name is lower-case letters and digits")
+            return EventFault(
+                422, "bad-cloudevent", f"{said}: a name is lower-case letters and digits"
+            )
     if sum(len(name) + len(value) for name, value in attributes.items()) > _MOST_BYTES:
-        return Fault(422, "bad-cloudevent", f"attributes have more than {_MOST_BYTES} characters")
+        return EventFault(
+            422, "bad-cloudevent", f"attributes have more than {_MOST_BYTES} characters"
+        )
     envelope = Envelope(attributes)
     if not is_json(envelope.content_type):
-        return Fault(415, "bad-media-type", "datacontenttype has to be JSON", "/datacontenttype")
+        return EventFault(
+            415, "bad-media-type", "datacontenttype has to be JSON", "/datacontenttype"
+        )
     return envelope

@@ -23,7 +23,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from headrace.errors import ConfigError
-from headrace.gateway.events import Fault
+from headrace.gateway.events import EventFault
 from headrace.payload.json_pointers import pointed, pointer_of
 
 #: what is told of one event; the first few say enough
@@ -58,7 +58,7 @@ class EventType:
         """Whether an event's value is needed, beyond that it is JSON."""
         return self.key is not None or self.validator is not None
 
-    def fault_of(self, value: Any) -> Fault | None:
+    def fault_of(self, value: Any) -> EventFault | None:
         """What the schema has against an event."""
         if self.validator is None:
             return None
@@ -70,25 +70,29 @@ class EventType:
                 )
             ]
         except (RecursionError, ArithmeticError) as exc:
-            return Fault(422, "not-valid", f"the event cannot be held against its schema: {exc}")
+            return EventFault(
+                422, "not-valid", f"the event cannot be held against its schema: {exc}"
+            )
         if not found:
             return None
         errors = tuple(map(_told, sorted(found, key=lambda each: list(map(str, each.path)))))
         pointer, reason = errors[0]
-        return Fault(422, "not-valid", f"{pointer or 'the event'}: {reason}", pointer, errors)
+        return EventFault(422, "not-valid", f"{pointer or 'the event'}: {reason}", pointer, errors)
 
-    def key_of(self, value: Any) -> bytes | Fault:
+    def key_of(self, value: Any) -> bytes | EventFault:
         """The partition key within an event, where the type says that there is one."""
         assert self.key is not None, f"type {self.name} has no key"
         try:
             found = pointed(value, self.key)
         except KeyError:
-            return Fault(422, "no-key", f"{self.key} is missing: it is the partition key", self.key)
+            return EventFault(
+                422, "no-key", f"{self.key} is missing: it is the partition key", self.key
+            )
         if isinstance(found, str):
             return found.encode()
         if isinstance(found, bool | int | float):
             return orjson.dumps(found)
-        return Fault(
+        return EventFault(
             422, "no-key", f"{self.key} is the partition key: give a text or a number", self.key
         )
 

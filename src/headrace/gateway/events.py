@@ -31,7 +31,7 @@ class Event(NamedTuple):
         return len(self.value) + len(self.key or b"")
 
 
-class Fault(NamedTuple):
+class EventFault(NamedTuple):
     """Why an item, or a whole request, was not taken."""
 
     #: HTTP status
@@ -46,15 +46,15 @@ class Fault(NamedTuple):
     errors: tuple[tuple[str, str], ...] = ()
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request as a whole cannot be taken."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: EventFault) -> None:
         super().__init__(fault.detail)
         self.fault = fault
 
 
-Item = Event | Fault
+Item = Event | EventFault
 
 
 @dataclass(frozen=True, slots=True)

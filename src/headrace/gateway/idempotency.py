@@ -22,20 +22,20 @@ from hashlib import blake2b
 from typing import Protocol
 
 from headrace.connectors.kafka.ingest import Result, Stored
-from headrace.gateway.events import Fault, Refused, Request
+from headrace.gateway.events import EventFault, Request, RequestRefused
 from headrace.gateway.rates import BUSY_RETRY_S, TooMuch
 from headrace.policies.holding import may_hold
 
 #: an entry without its results, and a result, in Python
 _ENTRY_BYTES = 600
 _RESULT_BYTES = 200
-_FULL = Fault(
+_FULL = EventFault(
     503, "busy", "too many requests with an Idempotency-Key wait for Kafka; nothing is stored"
 )
 #: tenant, type, key, and which of the tenants of this name it is
 Scope = tuple[str, str, str, int]
 #: what became of an item for good; None: it may be tried again, or nobody knows yet
-Settled = Stored | Fault | None
+Settled = Stored | EventFault | None
 
 
 class Sending(Protocol):
@@ -129,24 +129,24 @@ class IdempotencyMemory:
             items: how many it has.
 
         Raises:
-            Refused: the key was used for another request, that request is still running, or too
-                many of its tenant cannot be forgotten.
+            RequestRefused: the key was used for another request, that request is still running, or
+                too many of its tenant cannot be forgotten.
         """
         self._forget(now_s)
         found = self._entries.get(scope)
         if found is None:
             return self._new(scope, Answered(fingerprint, now_s, _size(items)))
         if found.fingerprint != fingerprint:
-            raise Refused(
-                Fault(
+            raise RequestRefused(
+                EventFault(
                     422,
                     "idempotency-key-reused",
                     "this Idempotency-Key was used for another request",
                 )
             )
         if found.running:
-            raise Refused(
-                Fault(
+            raise RequestRefused(
+                EventFault(
                     409, "still-running", "the request with this Idempotency-Key is still running"
                 )
             )

@@ -29,7 +29,7 @@ from headrace.errors import (
     TopicMissing,
 )
 from headrace.gateway.event_types import EventType
-from headrace.gateway.events import Batch, Event, EventLimits, Fault, Refused, Request
+from headrace.gateway.events import Batch, Event, EventFault, EventLimits, Request, RequestRefused
 from headrace.gateway.idempotency import (
     Answered,
     IdempotencyMemory,
@@ -38,14 +38,14 @@ from headrace.gateway.idempotency import (
     Settled,
     fingerprint_of,
 )
-from headrace.gateway.rates import Rates, Room
+from headrace.gateway.rates import Rates, RequestRoom
 from headrace.gateway.reading import read
 
 log = structlog.get_logger(__name__)
 
 _IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _NO_TOPIC = "unknown-topic"
-_UNKNOWN = Fault(
+_UNKNOWN = EventFault(
     503,
     "not-acknowledged",
     "Kafka has not acknowledged it yet, so it may be stored or not; send it again with the same "
@@ -68,7 +68,7 @@ class Records(Protocol):
         """Wait for what is under way."""
 
 
-class Topics(Protocol):
+class KnownTopics(Protocol):
     """Which topics there are, such as ``connectors.kafka.ingest_topics.IngestTopics``."""
 
     async def is_there(self, topic: str) -> bool:
@@ -91,7 +91,7 @@ class IntakeRules:
     types: Mapping[str, EventType]
     limits: EventLimits
     rates: Rates
-    room: Room
+    room: RequestRoom
     memory: IdempotencyMemory
 
 
@@ -101,7 +101,7 @@ class Taken(NamedTuple):
     batch: Batch
     topic: str
     #: by item
-    outcomes: list[Stored | Fault]
+    outcomes: list[Stored | EventFault]
     #: some of it was stored by an earlier request with the same Idempotency-Key
     replayed: bool
     #: what it sent with an Idempotency-Key, which may go on after the answer
@@ -115,7 +115,7 @@ class Intake:
         self,
         rules: IntakeRules,
         records: Records,
-        topics: Topics,
+        topics: KnownTopics,
         generation: Callable[[str], Awaitable[int]],
     ) -> None:
         self._rules = rules
@@ -124,12 +124,12 @@ class Intake:
         self._topics = topics
 
     def kind(self, name: str) -> EventType:
-        """The type of this name; ``Refused`` if there is none."""
+        """The type of this name; ``RequestRefused`` if there is none."""
         found = self._rules.types.get(name)
         if found is None:
             known = ", ".join(sorted(self._rules.types)) or "none"
-            raise Refused(
-                Fault(404, "unknown-type", f"there is no such type of event; known: {known}")
+            raise RequestRefused(
+                EventFault(404, "unknown-type", f"there is no such type of event; known: {known}")
             )
         return found
 
@@ -137,18 +137,18 @@ class Intake:
         """Read the events of a request and store them.
 
         Raises:
-            Refused: nothing of it is taken.
+            RequestRefused: nothing of it is taken.
             HeadraceError: nobody knows whether the topic is there.
         """
         if not _TENANT.fullmatch(tenant):
-            raise Refused(Fault(403, "no-tenant", "this credential names no tenant"))
+            raise RequestRefused(EventFault(403, "no-tenant", "this credential names no tenant"))
         key = _idempotency_key(request)
         self._rules.rates.spend_bytes(tenant, len(request.body))
         batch = read(request, kind, self._rules.limits)
         self._rules.rates.spend_records(tenant, len(batch.items))
         topic = kind.topic_of(tenant)
         if not await self._topics.is_there(topic):
-            raise Refused(_no_topic(kind.name))
+            raise RequestRefused(_no_topic(kind.name))
         if key is None:
             outcomes = await self._stored(kind, topic, batch.items)
             return Taken(batch, topic, outcomes, replayed=False)
@@ -176,7 +176,7 @@ class Intake:
         return Taken(batch, topic, outcomes, replayed, sent)
 
     def _send(
-        self, entry: Answered, items: Sequence[Event | Fault | Stored], topic: str
+        self, entry: Answered, items: Sequence[Event | EventFault | Stored], topic: str
     ) -> Sending | None:
         events = {number: each for number, each in enumerate(items) if isinstance(each, Event)}
         if events:
@@ -186,7 +186,7 @@ class Intake:
 
     async def _fates(
         self, entry: Answered, settled: list[Settled], kind: EventType, topic: str
-    ) -> list[Stored | Fault]:
+    ) -> list[Stored | EventFault]:
         """Wait for what is on its way, and settle what is known of it; an outcome for each item."""
         outcomes = [_UNKNOWN if each is None else each for each in settled]
         if entry.sending is None:
@@ -203,8 +203,8 @@ class Intake:
         return outcomes
 
     async def _stored(
-        self, kind: EventType, topic: str, items: Sequence[Event | Fault | Stored]
-    ) -> list[Stored | Fault]:
+        self, kind: EventType, topic: str, items: Sequence[Event | EventFault | Stored]
+    ) -> list[Stored | EventFault]:
         """Store the events among the items; what is something else stays as it is."""
         events = [item for item in items if isinstance(item, Event)]
         fates = [
@@ -216,27 +216,27 @@ class Intake:
         of_events = iter(fates)
         return [next(of_events) if isinstance(item, Event) else item for item in items]
 
-    def _told(self, error: HeadraceError, kind: EventType, topic: str) -> Fault:
+    def _told(self, error: HeadraceError, kind: EventType, topic: str) -> EventFault:
         if isinstance(error, TopicMissing):
             self._topics.forget(topic)
             return _no_topic(kind.name)
         return _fault_of(error, topic)
 
 
-def _fault_of(error: HeadraceError, topic: str) -> Fault:
+def _fault_of(error: HeadraceError, topic: str) -> EventFault:
     match error:
         case SinkRefused():
-            return Fault(422, "refused", str(error))
+            return EventFault(422, "refused", str(error))
         case BrokerUnavailable():
-            return Fault(503, _UNKNOWN.kind, str(error))
+            return EventFault(503, _UNKNOWN.kind, str(error))
         case SinkUnavailable():
-            return Fault(503, "busy", f"{error}; it is not stored, send it again")
+            return EventFault(503, "busy", f"{error}; it is not stored, send it again")
         case ConfigError():
             log.error("kafka refuses records", topic=topic, error=str(error))
-    return Fault(503, "unavailable", "the gateway cannot store this; its operator has to help")
+    return EventFault(503, "unavailable", "the gateway cannot store this; its operator has to help")
 
 
-def _marked(batch: Batch, key: str) -> list[Event | Fault]:
+def _marked(batch: Batch, key: str) -> list[Event | EventFault]:
     """The items with the key as a header, by which whoever reads them knows one sent twice."""
     return [
         each._replace(
@@ -251,9 +251,9 @@ def _marked(batch: Batch, key: str) -> list[Event | Fault]:
     ]
 
 
-def _may_pass(outcome: Stored | Fault) -> bool:
+def _may_pass(outcome: Stored | EventFault) -> bool:
     # A topic that is missing may be made meanwhile. What may be stored is never tried again.
-    if not isinstance(outcome, Fault) or outcome.kind == _UNKNOWN.kind:
+    if not isinstance(outcome, EventFault) or outcome.kind == _UNKNOWN.kind:
         return False
     return outcome.status == 503 or outcome.kind == _NO_TOPIC
 
@@ -261,8 +261,8 @@ def _may_pass(outcome: Stored | Fault) -> bool:
 def _idempotency_key(request: Request) -> str | None:
     key = request.headers.get("idempotency-key")
     if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
-        raise Refused(
-            Fault(
+        raise RequestRefused(
+            EventFault(
                 422,
                 "bad-idempotency-key",
                 "an Idempotency-Key has 1 to 255 printable ASCII characters, no spaces",
@@ -271,8 +271,8 @@ def _idempotency_key(request: Request) -> str | None:
     return key
 
 
-def _no_topic(kind: str) -> Fault:
-    return Fault(
+def _no_topic(kind: str) -> EventFault:
+    return EventFault(
         404,
         _NO_TOPIC,
         f"this tenant has no topic for events of type {kind}; its operator makes it",

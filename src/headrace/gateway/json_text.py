@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from headrace.gateway.events import Fault, Refused
+from headrace.gateway.events import EventFault, RequestRefused
 
 #: digits and dots as 0, all else as a space; a regular expression takes forty times as long
 _DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in range(256))
@@ -25,16 +25,16 @@ _LONG_NUMBER = b"0" * 17
 
 
 def parsed(text: bytes) -> Any:
-    """The value of a JSON text; ``Refused`` says where it is wrong."""
+    """The value of a JSON text; ``RequestRefused`` says where it is wrong."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as exc:
-        raise Refused(bad_json(exc)) from exc
+        raise RequestRefused(bad_json(exc)) from exc
 
 
-def bad_json(exc: orjson.JSONDecodeError) -> Fault:
+def bad_json(exc: orjson.JSONDecodeError) -> EventFault:
     """The fault of a text that is no JSON."""
-    return Fault(
+    return EventFault(
         400, "bad-json", f"this is not JSON: {exc.msg}, line {exc.lineno}, column {exc.colno}"
     )
 
@@ -46,16 +46,16 @@ def faithful(text: bytes, value: Any) -> Any:
     try:
         return json.loads(text, parse_int=orjson.Fragment, parse_float=orjson.Fragment)
     except RecursionError as exc:
-        raise Refused(Fault(422, "too-deep", _TOO_DEEP)) from exc
+        raise RequestRefused(EventFault(422, "too-deep", _TOO_DEEP)) from exc
 
 
-def written(value: Any) -> bytes | Fault:
+def written(value: Any) -> bytes | EventFault:
     """A value as JSON text; a fault where it has more levels than can be written (254)."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
         # What was parsed can be written, but for its depth.
-        return Fault(422, "too-deep", _TOO_DEEP)
+        return EventFault(422, "too-deep", _TOO_DEEP)
 
 
 def is_deeper(text: bytes, value: Any, limit: int) -> bool:

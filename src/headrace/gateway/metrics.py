@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from headrace.connectors.kafka.ingest import Stored
-from headrace.gateway.events import Fault
-from headrace.gateway.rates import Room
+from headrace.gateway.events import EventFault
+from headrace.gateway.rates import RequestRoom
 
 #: a request that waits for Kafka takes some milliseconds, one that times out ten seconds
 _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -21,7 +21,7 @@ _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 class GatewayMetrics:
     """Counters of one gateway process, in a registry of their own."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: RequestRoom) -> None:
         self._registry = CollectorRegistry()
         self._lines: dict[tuple[Counter | str, ...], Counter] = {}
         self._requests = Counter(
@@ -60,9 +60,9 @@ class GatewayMetrics:
         self._of(self._requests, str(status)).inc()
         self._seconds.observe(seconds)
 
-    def took(self, kind: str, body_bytes: int, outcomes: Sequence[Stored | Fault]) -> None:
+    def took(self, kind: str, body_bytes: int, outcomes: Sequence[Stored | EventFault]) -> None:
         """The events of a request have their fate."""
-        faults = [outcome for outcome in outcomes if isinstance(outcome, Fault)]
+        faults = [outcome for outcome in outcomes if isinstance(outcome, EventFault)]
         failed = sum(1 for fault in faults if fault.status == 503)
         stored, refused = len(outcomes) - len(faults), len(faults) - failed
         for result, count in (("stored", stored), ("failed", failed), ("refused", refused)):

@@ -21,7 +21,7 @@ from headrace.gateway.event_types import EventType, compiled
 from headrace.gateway.events import EventLimits
 from headrace.gateway.idempotency import IdempotencyMemory
 from headrace.gateway.intake import IntakeRules
-from headrace.gateway.rates import Rate, Rates, Room
+from headrace.gateway.rates import Rate, Rates, RequestRoom
 from headrace.gateway.removed import RemovedTenants
 from headrace.ports import Store
 from headrace.settings import Settings
@@ -98,7 +98,7 @@ def rules_of(settings: GatewaySettings) -> IntakeRules:
         types,
         EventLimits(settings.request_events, settings.event_bytes, settings.depth),
         Rates(_rate(settings.rate), tenants),
-        Room(settings.under_way, settings.most_requests),
+        RequestRoom(settings.under_way, settings.most_requests),
         IdempotencyMemory(settings.idempotency_window, settings.idempotency_bytes),
     )
 

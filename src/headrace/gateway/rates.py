@@ -29,17 +29,17 @@ from limits import RateLimitItemPerSecond
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
-from headrace.gateway.events import Fault, Refused
+from headrace.gateway.events import EventFault, RequestRefused
 from headrace.policies.holding import may_hold
 
 #: seconds after which somebody who met full memory may try again
 BUSY_RETRY_S = 1
 
 
-class TooMuch(Refused):
+class TooMuch(RequestRefused):
     """Not now; ``retry_after_s`` says when."""
 
-    def __init__(self, fault: Fault, retry_after_s: int) -> None:
+    def __init__(self, fault: EventFault, retry_after_s: int) -> None:
         super().__init__(fault)
         self.retry_after_s = retry_after_s
 
@@ -66,12 +66,12 @@ class Rates:
         self._windows = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     def spend_bytes(self, tenant: str, amount: int) -> None:
-        """Count bytes; ``Refused`` if they are too many."""
+        """Count bytes; ``RequestRefused`` if they are too many."""
         most = self._of_tenants.get(tenant, self._default).bytes_per_s
         self._spend(tenant, "bytes", most, amount)
 
     def spend_records(self, tenant: str, amount: int) -> None:
-        """Count records; ``Refused`` if they are too many."""
+        """Count records; ``RequestRefused`` if they are too many."""
         most = self._of_tenants.get(tenant, self._default).records_per_s
         self._spend(tenant, "records", most, amount)
 
@@ -79,8 +79,8 @@ class Rates:
         if most is None:
             return
         if amount > most:
-            raise Refused(
-                Fault(
+            raise RequestRefused(
+                EventFault(
                     413,
                     "over-rate",
                     f"{amount} {unit} in one request, and {tenant} "
@@ -91,12 +91,12 @@ class Rates:
         if not self._windows.hit(window, tenant, unit, cost=amount):
             reset_s = self._windows.get_window_stats(window, tenant, unit).reset_time
             raise TooMuch(
-                Fault(429, "rate-limited", f"{tenant} may send {most} {unit} a second"),
+                EventFault(429, "rate-limited", f"{tenant} may send {most} {unit} a second"),
                 max(1, math.ceil(reset_s - time.time())),
             )
 
 
-class Room:
+class RequestRoom:
     """Memory and places for what is under way. For one event loop.
 
     Args:
@@ -169,14 +169,14 @@ class Room:
 
 
 def _busy() -> TooMuch:
-    fault = Fault(503, "busy", "too much is under way at the moment; send it again")
+    fault = EventFault(503, "busy", "too much is under way at the moment; send it again")
     return TooMuch(fault, BUSY_RETRY_S)
 
 
 class RequestShare:
     """What one request has of the room."""
 
-    def __init__(self, room: Room, tenant: str) -> None:
+    def __init__(self, room: RequestRoom, tenant: str) -> None:
         self._room = room
         self._tenant = tenant
         self.bytes = 0

@@ -2,8 +2,8 @@
 
 Senders differ. A shop's script posts one JSON object, a shipper a thousand lines, an event router
 CloudEvents. All of it ends as records, and the form is told by the content type alone. Reading
-never raises but ``Refused``: whatever bytes somebody sends, the answer names what is wrong with
-them.
+never raises but ``RequestRefused``: whatever bytes somebody sends, the answer names what is wrong
+with them.
 
 The order in which a partition key is looked for: header ``X-Partition-Key``, query ``?key=``, then
 of each event its CloudEvents ``partitionkey``, the place that its type names, its CloudEvents
@@ -23,7 +23,16 @@ import orjson
 from headrace.gateway import cloudevents
 from headrace.gateway.cloudevents import Envelope
 from headrace.gateway.event_types import MOST_KEY_BYTES, EventType
-from headrace.gateway.events import Batch, Event, EventLimits, Fault, Header, Item, Refused, Request
+from headrace.gateway.events import (
+    Batch,
+    Event,
+    EventFault,
+    EventLimits,
+    Header,
+    Item,
+    Request,
+    RequestRefused,
+)
 from headrace.gateway.json_text import bad_json, faithful, is_deeper, parsed, written
 
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
@@ -43,7 +52,7 @@ def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
     """The events of a request, with a fault in the place of each that cannot be taken.
 
     Raises:
-        Refused: the request as a whole cannot be taken.
+        RequestRefused: the request as a whole cannot be taken.
     """
     media = _media_type(request)
     reader = _Reader(request, kind, limits)
@@ -52,7 +61,7 @@ def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
     if media in LINES:
         return reader.lines(_lines(request.body, limits.items))
     if not cloudevents.is_json(media):
-        raise Refused(_wrong_media(media))
+        raise RequestRefused(_wrong_media(media))
     if cloudevents.is_binary(request.headers):
         return reader.one(lambda: reader.enveloped(request.body))
     value = parsed(request.body)
@@ -89,8 +98,8 @@ class _Reader:
     def one(self, read_it: Callable[[], Item]) -> Batch:
         """A request that is one event; its fault is the request's."""
         item = read_it()
-        if isinstance(item, Fault):
-            raise Refused(item)
+        if isinstance(item, EventFault):
+            raise RequestRefused(item)
         return Batch([item], single=True)
 
     def lines(self, texts: list[bytes]) -> Batch:
@@ -147,7 +156,7 @@ class _Reader:
         """One element of an array."""
         kept, value = pair
         text = written(kept)
-        return text if isinstance(text, Fault) else self.event(text, value)
+        return text if isinstance(text, EventFault) else self.event(text, value)
 
     def enveloped(self, data: bytes) -> Item:
         """The body of a request whose headers are an envelope."""
@@ -159,47 +168,47 @@ class _Reader:
         """A structured event."""
         kept, value = pair
         envelope = cloudevents.opened(value)
-        if isinstance(envelope, Fault):
+        if isinstance(envelope, EventFault):
             return envelope
         data = cloudevents.data_of(kept)
-        if isinstance(data, Fault):
+        if isinstance(data, EventFault):
             return data
         return self.event(data, value["data"] if "data" in value else orjson.loads(data), envelope)
 
-    def event(self, text: bytes, value: Any, envelope: Envelope | Fault | None = None) -> Item:
+    def event(self, text: bytes, value: Any, envelope: Envelope | EventFault | None = None) -> Item:
         """One event; ``value`` is its text, parsed."""
         # Called for each event of a batch, and nearly all are plain ones within bounds.
         if len(text) > self._limits.item_bytes:
             return self._too_large(text)
         if is_deeper(text, value, self._limits.depth):
-            return Fault(422, "too-deep", f"more than {self._limits.depth} levels of JSON")
+            return EventFault(422, "too-deep", f"more than {self._limits.depth} levels of JSON")
         if envelope is None and self._is_plain:
             return Event(text, self._key, self._plain)
         return self._looked_at(text, value, envelope)
 
-    def _looked_at(self, text: bytes, value: Any, envelope: Envelope | Fault | None) -> Item:
-        if isinstance(envelope, Fault):
+    def _looked_at(self, text: bytes, value: Any, envelope: Envelope | EventFault | None) -> Item:
+        if isinstance(envelope, EventFault):
             return envelope
         key = self._kind.fault_of(value) or self._key_of(value, envelope)
-        if isinstance(key, Fault):
+        if isinstance(key, EventFault):
             return key
         headers = self._plain if envelope is None else [*envelope.headers(), *self._trace]
         return Event(text, key, headers)
 
-    def _key_of(self, value: Any, envelope: Envelope | None) -> bytes | Fault | None:
+    def _key_of(self, value: Any, envelope: Envelope | None) -> bytes | EventFault | None:
         if self._key is not None:
             return self._key
         if envelope is not None and envelope.key is not None:
             return _sized(envelope.key.encode())
         if self._kind.key is not None:
             found = self._kind.key_of(value)
-            return found if isinstance(found, Fault) else _sized(found)
+            return found if isinstance(found, EventFault) else _sized(found)
         if envelope is not None and envelope.subject is not None:
             return _sized(envelope.subject.encode())
         return None
 
-    def _too_large(self, text: bytes) -> Fault:
-        return Fault(
+    def _too_large(self, text: bytes) -> EventFault:
+        return EventFault(
             413,
             "event-too-large",
             f"{len(text)} bytes; an event may have at most {self._limits.item_bytes}",
@@ -208,7 +217,7 @@ class _Reader:
 
 def _batch(items: list[Item]) -> Batch:
     if not items:
-        raise Refused(Fault(422, "no-events", "there is no event in this batch"))
+        raise RequestRefused(EventFault(422, "no-events", "there is no event in this batch"))
     return Batch(items)
 
 
@@ -217,7 +226,9 @@ def _structured(reader: _Reader, body: bytes, *, many: bool) -> Batch:
     if not many:
         return reader.one(lambda: reader.opened((faithful(body, value), value)))
     if not isinstance(value, list):
-        raise Refused(Fault(422, "bad-cloudevent", "a batch of CloudEvents is a JSON array", ""))
+        raise RequestRefused(
+            EventFault(422, "bad-cloudevent", "a batch of CloudEvents is a JSON array", "")
+        )
     return reader.batch(reader.pairs(value), reader.opened)
 
 
@@ -235,19 +246,19 @@ def _lines(body: bytes, most: int) -> list[bytes]:
     return lines
 
 
-def _too_many(most: int) -> Refused:
+def _too_many(most: int) -> RequestRefused:
     said = f"more than {most} events in one request; send them in several"
-    return Refused(Fault(413, "too-many-events", said))
+    return RequestRefused(EventFault(413, "too-many-events", said))
 
 
 def _media_type(request: Request) -> str:
     media = request.media_type
     if not media:
-        raise Refused(_wrong_media("none"))
+        raise RequestRefused(_wrong_media("none"))
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", ""):
-        raise Refused(
-            Fault(
+        raise RequestRefused(
+            EventFault(
                 415,
                 "bad-media-type",
                 f"content-encoding {encoding[:40]} is not taken; send the events as they are",
@@ -255,12 +266,12 @@ def _media_type(request: Request) -> str:
         )
     charset = _CHARSET.search(request.headers["content-type"])
     if charset and charset[1].lower() not in ("utf-8", "utf8", "us-ascii"):
-        raise Refused(Fault(415, "bad-media-type", "JSON has to be UTF-8"))
+        raise RequestRefused(EventFault(415, "bad-media-type", "JSON has to be UTF-8"))
     return media
 
 
-def _wrong_media(media: str) -> Fault:
-    return Fault(
+def _wrong_media(media: str) -> EventFault:
+    return EventFault(
         415,
         "bad-media-type",
         f"content-type {media[:80]} is not taken; send one of " + ", ".join(MEDIA_TYPES),
@@ -274,12 +285,14 @@ def _common_key(request: Request) -> bytes | None:
     if not said:
         return None
     key = _sized(said)
-    if isinstance(key, Fault):
-        raise Refused(key)
+    if isinstance(key, EventFault):
+        raise RequestRefused(key)
     return key
 
 
-def _sized(key: bytes) -> bytes | Fault:
+def _sized(key: bytes) -> bytes | EventFault:
     if len(key) > MOST_KEY_BYTES:
-        return Fault(422, "bad-key", f"a partition key may have at most {MOST_KEY_BYTES} bytes")
+        return EventFault(
+            422, "bad-key", f"a partition key may have at most {MOST_KEY_BYTES} bytes"
+        )
     return key

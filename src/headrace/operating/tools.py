@@ -13,7 +13,7 @@ from headrace.model.streams import StreamId
 from headrace.ports import Connections, DeadLetters, Log
 
 
-class Tools(Protocol):
+class DecisionTools(Protocol):
     """Opens what a decision needs, for one decision. Safe in several threads."""
 
     def log(self) -> AbstractContextManager[Log]:
@@ -30,7 +30,7 @@ class Tools(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KafkaTools:
-    """``Tools`` on a real cluster."""
+    """``DecisionTools`` on a real cluster."""
 
     connections: Connections
 

@@ -138,8 +138,8 @@ eight times 2 s, and has a bin to itself. Its share was 0.4 s: what it takes bey
 ['-13.6']
 """
 
-from headrace.planning.check import Fault, FaultKind, check
+from headrace.planning.check import FaultKind, PlanFault, check
 from headrace.planning.plan import plan
 from headrace.planning.quick import quick_only
 
-__all__ = ["Fault", "FaultKind", "check", "plan", "quick_only"]
+__all__ = ["FaultKind", "PlanFault", "check", "plan", "quick_only"]

@@ -61,7 +61,7 @@ class FaultKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PlanFault:
     """One thing that is wrong with a plan, and where."""
 
     kind: FaultKind
@@ -71,7 +71,7 @@ class Fault:
         return f"{self.kind.name}: {self.where}: {self.kind.value}"
 
 
-def check(snapshot: Snapshot, plan: Plan) -> list[Fault]:
+def check(snapshot: Snapshot, plan: Plan) -> list[PlanFault]:
     """Name every fault of a plan; none means it may run."""
     streams = {view.id: view for view in snapshot.streams}
     taken: dict[StreamId, list[Slice]] = defaultdict(list)
@@ -84,12 +84,12 @@ def check(snapshot: Snapshot, plan: Plan) -> list[Fault]:
     for stream, pieces in taken.items():
         view = streams.get(stream)
         if view is None:
-            faults += (Fault(FaultKind.UNKNOWN_STREAM, str(piece)) for piece in pieces)
+            faults += (PlanFault(FaultKind.UNKNOWN_STREAM, str(piece)) for piece in pieces)
             continue
         faults += _slice_faults(snapshot, view, pieces)
-        faults += (Fault(kind, str(view.id)) for kind in _stream_faults(view, pieces))
+        faults += (PlanFault(kind, str(view.id)) for kind in _stream_faults(view, pieces))
         if _too_large(snapshot.limits, view, pieces):
-            faults.append(Fault(FaultKind.STREAM_TOO_LARGE, str(view.id)))
+            faults.append(PlanFault(FaultKind.STREAM_TOO_LARGE, str(view.id)))
     return faults + _split_faults(streams, plan)
 
 
@@ -98,42 +98,42 @@ def _stream(piece: Slice) -> StreamId:
     return cast("StreamId", piece.lane[:2])
 
 
-def _wave_faults(snapshot: Snapshot, plan: Plan) -> Iterator[Fault]:
+def _wave_faults(snapshot: Snapshot, plan: Plan) -> Iterator[PlanFault]:
     limits = snapshot.limits
     bins = sum(len(wave.bins) for wave in plan.waves)
     if bins > snapshot.free_slots:
-        yield Fault(FaultKind.TOO_MANY_BINS, f"{bins} bins, {snapshot.free_slots} free slots")
+        yield PlanFault(FaultKind.TOO_MANY_BINS, f"{bins} bins, {snapshot.free_slots} free slots")
     for name, count in Counter(wave.id for wave in plan.waves).items():
         if count > 1:
-            yield Fault(FaultKind.DUPLICATE_WAVE, name)
+            yield PlanFault(FaultKind.DUPLICATE_WAVE, name)
     for wave in plan.waves:
         if not wave.id.startswith(f"{snapshot.turn}-"):
-            yield Fault(FaultKind.FOREIGN_WAVE, wave.id)
+            yield PlanFault(FaultKind.FOREIGN_WAVE, wave.id)
         if not wave.bins:
-            yield Fault(FaultKind.EMPTY_WAVE, wave.id)
+            yield PlanFault(FaultKind.EMPTY_WAVE, wave.id)
         if len(wave.bins) > limits.bins_per_wave:
-            yield Fault(FaultKind.WIDE_WAVE, wave.id)
+            yield PlanFault(FaultKind.WIDE_WAVE, wave.id)
         if wave.budget_s != limits.bin_budget_s:
-            yield Fault(FaultKind.WRONG_WAVE_BUDGET, wave.id)
+            yield PlanFault(FaultKind.WRONG_WAVE_BUDGET, wave.id)
 
 
 def _bin_faults(
     snapshot: Snapshot, streams: dict[StreamId, StreamView], wave: Wave
-) -> Iterator[Fault]:
+) -> Iterator[PlanFault]:
     for number, each in enumerate(wave.bins):
         where = f"{wave.id} bin {number}"
         if not each.slices:
-            yield Fault(FaultKind.EMPTY_BIN, where)
+            yield PlanFault(FaultKind.EMPTY_BIN, where)
         if any(piece.lane.use_case != wave.use_case for piece in each.slices):
-            yield Fault(FaultKind.MIXED_WAVE, where)
+            yield PlanFault(FaultKind.MIXED_WAVE, where)
         if any(_stream(piece) not in streams for piece in each.slices):
             continue
         predicted_s = sum(_seconds(streams[_stream(piece)], piece) for piece in each.slices)
         if abs(predicted_s - each.predicted_s) > TOLERANCE_S * max(1.0, predicted_s):
-            yield Fault(FaultKind.WRONG_PREDICTION, where)
+            yield PlanFault(FaultKind.WRONG_PREDICTION, where)
         over = predicted_s > snapshot.limits.bin_budget_s + TOLERANCE_S
         if over and not _may_be_over(snapshot.limits, each, streams):
-            yield Fault(FaultKind.OVER_BUDGET, f"{where}, {predicted_s:.3f} s")
+            yield PlanFault(FaultKind.OVER_BUDGET, f"{where}, {predicted_s:.3f} s")
 
 
 def _seconds(view: StreamView, piece: Slice) -> float:
@@ -165,7 +165,7 @@ def _may_be_over(limits: Limits, each: Bin, streams: dict[StreamId, StreamView])
 
 def _company_faults(
     snapshot: Snapshot, streams: dict[StreamId, StreamView], wave: Wave
-) -> Iterator[Fault]:
+) -> Iterator[PlanFault]:
     """A receipt waits for its whole bin, so it matters who else is in it."""
     for number, each in enumerate(wave.bins):
         used = {_stream(piece) for piece in each.slices}
@@ -174,11 +174,11 @@ def _company_faults(
             continue
         where = f"{wave.id} bin {number}"
         if len({view.apart for view in views}) > 1:
-            yield Fault(FaultKind.MIXED_APART, where)
+            yield PlanFault(FaultKind.MIXED_APART, where)
         elif not views[0].apart:
             quick = [_is_quick(snapshot.limits, view) for view in views]
             if True in quick and False in quick:
-                yield Fault(FaultKind.MIXED_QUICK, where)
+                yield PlanFault(FaultKind.MIXED_QUICK, where)
 
 
 def _is_quick(limits: Limits, view: StreamView) -> bool | None:
@@ -199,7 +199,7 @@ def _is_quick(limits: Limits, view: StreamView) -> bool | None:
     return waiting_s < limits.quick_s
 
 
-def _slice_faults(snapshot: Snapshot, view: StreamView, pieces: list[Slice]) -> Iterator[Fault]:
+def _slice_faults(snapshot: Snapshot, view: StreamView, pieces: list[Slice]) -> Iterator[PlanFault]:
     lanes = {lane.partition: lane for lane in view.lanes}
     seen: set[int] = set()
     for piece in pieces:
@@ -213,7 +213,7 @@ def _slice_faults(snapshot: Snapshot, view: StreamView, pieces: list[Slice]) -> 
         else:
             found.append(FaultKind.UNKNOWN_LANE)
         for kind in found:
-            yield Fault(kind, str(piece))
+            yield PlanFault(kind, str(piece))
 
 
 def _bounds(limits: Limits, view: StreamView, piece: Slice) -> Iterator[FaultKind]:
@@ -262,14 +262,14 @@ def _too_large(limits: Limits, view: StreamView, pieces: list[Slice]) -> bool:
     return _bytes(view, sum(piece.size for piece in pieces)) > limits.slice_bytes
 
 
-def _split_faults(streams: dict[StreamId, StreamView], plan: Plan) -> list[Fault]:
+def _split_faults(streams: dict[StreamId, StreamView], plan: Plan) -> list[PlanFault]:
     strict = {name for name, view in streams.items() if view.order is Order.STREAM}
     if not strict:
         return []
     bins: Counter[StreamId] = Counter()
     for bin_ in (bin_ for wave in plan.waves for bin_ in wave.bins):
         bins.update(strict & {_stream(piece) for piece in bin_.slices})
-    return [Fault(FaultKind.STREAM_SPLIT, str(name)) for name in bins if bins[name] > 1]
+    return [PlanFault(FaultKind.STREAM_SPLIT, str(name)) for name in bins if bins[name] > 1]
 
 
 def _over_throttle(view: StreamView, pieces: list[Slice]) -> bool:
@@ -296,7 +296,7 @@ def _bytes(view: StreamView, records: int) -> float:
     return records * view.cost.bytes_per_record * (1 - 1e-9)
 
 
-def _credit_faults(streams: dict[StreamId, StreamView], plan: Plan) -> Iterator[Fault]:
+def _credit_faults(streams: dict[StreamId, StreamView], plan: Plan) -> Iterator[PlanFault]:
     for stream, count in Counter(credit.stream for credit in plan.credits).items():
         if count > 1 or stream not in streams:
-            yield Fault(FaultKind.UNKNOWN_CREDIT, str(stream))
+            yield PlanFault(FaultKind.UNKNOWN_CREDIT, str(stream))

@@ -74,7 +74,7 @@ class PidGains:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LoadWindow:
     """What came back from a use case, or from all that write to a sink, in about a second.
 
     ``slots_used`` is how many of its waves ran at once, averaged over the time of the window. With
@@ -115,7 +115,7 @@ class Pace:
     calm: int = 0
 
 
-def paced(pace: Pace, gains: PidGains, window: Window) -> Pace:
+def paced(pace: Pace, gains: PidGains, window: LoadWindow) -> Pace:
     """The pace after another window.
 
     Args:
@@ -148,7 +148,7 @@ def paced(pace: Pace, gains: PidGains, window: Window) -> Pace:
     return replace(pace, rate_per_s=rate_per_s, error_per_s=0.0, calm=0)
 
 
-def _watched(pace: Pace, gains: PidGains, window: Window) -> Pace:
+def _watched(pace: Pace, gains: PidGains, window: LoadWindow) -> Pace:
     """The step while no limit is in force."""
     overran = window.overrun_s > _OVERLOADED * window.target_s
     overloaded = pace.overloaded + 1 if overran else 0
@@ -157,14 +157,14 @@ def _watched(pace: Pace, gains: PidGains, window: Window) -> Pace:
     return _governed(pace, pace.done_per_s, gains, window)
 
 
-def _processing_rate(window: Window) -> float:
+def _processing_rate(window: LoadWindow) -> float:
     """Records a second at the concurrency that there was."""
     if window.busy_s <= 0.0:
         return window.records / window.seconds
     return window.records / window.busy_s * window.slots_used
 
 
-def _governed(pace: Pace, rate_per_s: float, gains: PidGains, window: Window) -> Pace:
+def _governed(pace: Pace, rate_per_s: float, gains: PidGains, window: LoadWindow) -> Pace:
     """The controller's step, for waves that overran; the formula is Spark's."""
     done_per_s = pace.done_per_s
     error = rate_per_s - done_per_s
@@ -187,7 +187,7 @@ def _governed(pace: Pace, rate_per_s: float, gains: PidGains, window: Window) ->
     )
 
 
-def _halved(pace: Pace, gains: PidGains, window: Window) -> Pace:
+def _halved(pace: Pace, gains: PidGains, window: LoadWindow) -> Pace:
     """The step for a sink that refused something."""
     before = pace.done_per_s if pace.rate_per_s is None else pace.rate_per_s
     # A sink that is down does nothing at all, and that says nothing about what it can do.

@@ -22,7 +22,7 @@ MOST_BYTES = 64 * 2**20
 _MESSAGE = 1_000
 
 
-class Row(NamedTuple):
+class KeptRow(NamedTuple):
     """A failure of the tenant that is there already."""
 
     id: int
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FailureRoom:
     """What has to go so that one more can be kept."""
 
     drop: tuple[int, ...]
@@ -47,7 +47,7 @@ def bytes_of(failure: Failure) -> int:
     return len(error.raw_key or b"") + len(error.raw_value or b"") + texts + headers
 
 
-def room_for(failure: Failure, kept: Iterable[Row]) -> Room:
+def room_for(failure: Failure, kept: Iterable[KeptRow]) -> FailureRoom:
     """Decide what one more failure of a tenant costs the others.
 
     Args:
@@ -64,7 +64,7 @@ def room_for(failure: Failure, kept: Iterable[Row]) -> Room:
         if not row.open:
             drop.append(row.id)
             count, size = count - 1, size - row.bytes
-    return Room(tuple(drop), failure)
+    return FailureRoom(tuple(drop), failure)
 
 
 def without_record(failure: Failure) -> Failure:

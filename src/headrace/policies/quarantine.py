@@ -53,7 +53,7 @@ MOST_LETTERS = 3
 PARTS = 8
 
 
-class Step(StrEnum):
+class LaneStep(StrEnum):
     """What becomes of the lane."""
 
     RETRY = "retry"
@@ -72,7 +72,7 @@ class FailureRules:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class LaneHistory:
     """What is known of a lane's trouble at its present position."""
 
     #: temporary troubles in a row
@@ -87,8 +87,8 @@ class History:
 class Verdict:
     """What to do now."""
 
-    step: Step
-    history: History
+    step: LaneStep
+    history: LaneHistory
     #: seconds until the next try; 0 unless the step is ``RETRY``
     wait_s: float = 0.0
     #: try again in a bin of its own
@@ -98,7 +98,7 @@ class Verdict:
 
 
 def judge(
-    rules: FailureRules, history: History, error: SliceError, records: int, chance: float
+    rules: FailureRules, history: LaneHistory, error: SliceError, records: int, chance: float
 ) -> Verdict:
     """Decide about a slice that failed.
 
@@ -118,22 +118,22 @@ def judge(
     if error.temporary:
         after = replace(history, tries=history.tries + 1)
         wait_s = _wait_s(rules, history.tries, error, chance)
-        return Verdict(Step.RETRY, after, wait_s, apart, narrowed(records))
+        return Verdict(LaneStep.RETRY, after, wait_s, apart, narrowed(records))
     after = replace(history, attempts=history.attempts + 1)
     if error.code in RETRIED:
         if apart and error.offset is None and records > 1:
             # Nobody knows which record it was: look closer before anything is held against one.
             same = replace(history, tries=history.tries + 1)
-            return Verdict(Step.RETRY, same, rules.backoff.least_s, apart, narrowed(records))
+            return Verdict(LaneStep.RETRY, same, rules.backoff.least_s, apart, narrowed(records))
         if after.attempts <= rules.retries:
             wait_s = _wait_s(rules, history.attempts, error, chance)
-            return Verdict(Step.RETRY, after, wait_s, apart, narrowed(records))
+            return Verdict(LaneStep.RETRY, after, wait_s, apart, narrowed(records))
     step = _final(rules, error)
-    if step is Step.DEAD_LETTER and error.code in COUNTED_IN_A_ROW:
+    if step is LaneStep.DEAD_LETTER and error.code in COUNTED_IN_A_ROW:
         if history.letters >= MOST_LETTERS:
             # It is not the record: what the handler needs is gone for this tenant, or its code is
             # wrong, as with a forgotten return.
-            return Verdict(Step.SUSPEND, after)
+            return Verdict(LaneStep.SUSPEND, after)
         after = replace(after, letters=history.letters + 1)
     return Verdict(step, after)
 
@@ -159,9 +159,9 @@ def _wait_s(rules: FailureRules, tries: int, error: SliceError, chance: float) -
     return rules.backoff.wait_s(tries, chance)
 
 
-def _final(rules: FailureRules, error: SliceError) -> Step:
+def _final(rules: FailureRules, error: SliceError) -> LaneStep:
     if error.code not in ABOUT_RECORDS:
-        return Step.SUSPEND
+        return LaneStep.SUSPEND
     if rules.bad_record is BadRecordPolicy.DEAD_LETTER:
-        return Step.DEAD_LETTER if error.offset is not None else Step.SUSPEND
-    return Step.FAIL if rules.bad_record is BadRecordPolicy.FAIL else Step.SUSPEND
+        return LaneStep.DEAD_LETTER if error.offset is not None else LaneStep.SUSPEND
+    return LaneStep.FAIL if rules.bad_record is BadRecordPolicy.FAIL else LaneStep.SUSPEND

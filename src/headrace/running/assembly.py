@@ -45,7 +45,7 @@ from headrace.policies.elasticity import SlotLimits
 from headrace.ports import Connections, Store
 from headrace.process.memory import calm_garbage_collection
 from headrace.settings import DriverSettings, Settings
-from headrace.spark.engine import SparkEngine, Tools
+from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.session import build_session, elastic_options, on_this_machine
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.telemetry import tracing
@@ -155,7 +155,7 @@ def assembled(
         if traces is not None:
             stack.callback(traces.close)
         letters = KafkaDeadLettersFactory()
-        tools = Tools(
+        tools = TaskTools(
             connections, KafkaReaderFactory(), SqlPositionsFactory(), letters, traces is not None
         )
         engine = stack.enter_context(closing(SparkEngine(session, tools)))

@@ -15,14 +15,20 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cycle.driver import Driver
-from headrace.telemetry.report import Row
+from headrace.telemetry.report import StreamRow
 
 REFRESH_S = 0.5
 LINE_S = 5.0
 #: rows shown at once; those with the largest lag come first
 MOST_ROWS = 40
 
-_COLOURS = {"active": "green", "retrying": "yellow", "waiting": "yellow", "suspended": "red"}
+_COLOURS = {
+    "active": "green",
+    "throttled": "cyan",
+    "retrying": "yellow",
+    "waiting": "yellow",
+    "suspended": "red",
+}
 
 
 class LiveTable:
@@ -73,7 +79,7 @@ class LiveTable:
             self._next_s = now_s + LINE_S
 
 
-def table_of(rows: list[Row], title: str = "") -> Table:
+def table_of(rows: list[StreamRow], title: str = "") -> Table:
     """The rows as a table, largest lag first when there are too many to show."""
     table = Table(title=title or None, box=None, pad_edge=False)
     table.add_column("tenant")
@@ -90,7 +96,7 @@ def table_of(rows: list[Row], title: str = "") -> Table:
         table.add_row(
             each.stream.tenant,
             each.stream.use_case,
-            f"[{_COLOURS.get(each.state, 'white')}]{each.state}",
+            f"[{_colour(each.state)}]{each.state}",
             str(each.lag_records),
             str(each.records_total),
             f"{each.rate_per_s:.0f}",
@@ -104,7 +110,7 @@ def table_of(rows: list[Row], title: str = "") -> Table:
     return table
 
 
-def line_of(rows: list[Row]) -> str:
+def line_of(rows: list[StreamRow]) -> str:
     """All streams in one line."""
     states: dict[str, int] = {}
     for row in rows:
@@ -123,9 +129,14 @@ def line_of(rows: list[Row]) -> str:
     )
 
 
+def _colour(state: str) -> str:
+    """Of a state, which may say how many lanes it is of: ``suspended 1/4``."""
+    return _COLOURS.get(state.partition(" ")[0], "white")
+
+
 def _plain(note: str) -> str:
     """A line without what a terminal might obey: it may quote what a tenant sent."""
-    return "".join(name if name.isprintable() else "?" for name in note)
+    return "".join(character if character.isprintable() else "?" for character in note)
 
 
 def _seconds(value: float | None) -> str:

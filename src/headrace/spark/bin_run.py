@@ -40,7 +40,7 @@ class BinRun:
     writer: SinkWriter
     tally: Tally
     care: Care
-    crumbs: CrashMarkers | None = None
+    markers: CrashMarkers | None = None
     _begun: bool = False
     _kept: set[tuple[Slice, int | None]] = field(default_factory=set)
 
@@ -91,7 +91,7 @@ class BinRun:
 
     def _handle(self, portion: Portion) -> tuple[Portion, Effect | None]:
         first = portion.planned[0]
-        if self.crumbs is not None and first in self.crumbs.killers:
+        if self.markers is not None and first in self.markers.killers:
             # The only record there is must be the one.
             row = 0 if portion.records.num_rows == 1 else None
             blamed = None if row is None else slice_of(portion, row)
@@ -135,7 +135,7 @@ class BinRun:
         def call() -> Handled:
             return handle(use_case, portion.records, context, self.care)
 
-        return self.crumbs.during(first, call) if self.crumbs is not None else call()
+        return self.markers.during(first, call) if self.markers is not None else call()
 
     def _killed(self, portion: Portion, row: int | None) -> SliceError:
         error = error_of(

@@ -2,16 +2,16 @@
 
 A handler can take its whole process with it: `os._exit`, a crash in a C library, more memory than
 there is. Nobody is left to tell, Spark runs the task again, it dies again, and with it die the
-thousand innocent slices of its bin. So the task leaves a crumb before each call: the number of the
+thousand innocent slices of its bin. So the task leaves a marker before each call: the number of the
 slice, written to a small file mapped into memory (a store of four bytes, which outlives the
 process). The next attempt of the same task on the same machine finds it, passes that slice over
 with an error, and does all the others.
 
-Beside it stands the process that left it. A crumb file that a task of a failed job did not remove
+Beside it stands the process that left it. A marker file that a task of a failed job did not remove
 so tells the driver, if it is on the same machine, whose end it has to wait for
 (`spark/worker_ends.py`).
 
-An attempt on another machine finds no crumb; the driver then finds the culprit by dividing the
+An attempt on another machine finds no marker; the driver then finds the culprit by dividing the
 wave (`policies/quarantine.py`).
 
 They are in the temporary directory, where everybody may make a folder of any name first. So the
@@ -54,7 +54,7 @@ _OURS = re.compile(rf"[0-9a-f]{{32}}(\.[0-9a-f]{{32}}|{_OVER})")
 
 
 class CrashMarkers:
-    """The crumbs of one bin, over all attempts of its task."""
+    """The markers of one bin, over all attempts of its task."""
 
     def __init__(self, path: Path, slices: Sequence[Slice]) -> None:
         """Read what earlier attempts left, and begin a new one."""
@@ -85,11 +85,11 @@ class CrashMarkers:
 
 
 def crash_markers_of(job: str, task: str, slices: Sequence[Slice]) -> CrashMarkers:
-    """The crumbs of a task of a job, by its name, which is the same for all of its attempts.
+    """The markers of a task of a job, by its name, which is the same for all of its attempts.
 
     Raises:
         TaskLost: the job is over, and its driver waits for nobody any more; or there is no place
-            for crumbs.
+            for markers.
     """
     try:
         folder = _folder()
@@ -118,7 +118,7 @@ def processes_of(job: str) -> set[int]:
 
 
 def _folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"headrace-crumbs-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"headrace-markers-{os.getuid()}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()

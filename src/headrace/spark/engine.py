@@ -70,7 +70,7 @@ _CLOSE_S = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class TaskTools:
     """What tasks need besides their bins: addresses, and what opens clients to them."""
 
     connections: Connections
@@ -94,7 +94,7 @@ class SparkEngine:
     """Runs waves as Spark jobs. Implements ``headrace.ports.Engine``."""
 
     session: SparkSession
-    tools: Tools
+    tools: TaskTools
     fixed_slots: int | None = None
     #: waves that may be with Spark at once, each with a thread that waits for it
     most_waves: int = 1_000
@@ -187,7 +187,7 @@ class SparkEngine:
         """Run a wave; it comes back from ``finished``, whatever happens to it."""
         deployed = self._deployed[wave.use_case, wave.terms]
         # A recorded wave may run again, under its own id; its new job must not find the fate of
-        # the old one: neither that it was cancelled nor the crumbs of a worker that died.
+        # the old one: neither that it was cancelled nor the markers of a worker that died.
         group = f"{wave.id} {uuid.uuid4().hex}"
         self._groups[wave.id] = group
         self._running[wave.id] = deployed

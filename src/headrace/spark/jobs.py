@@ -51,12 +51,12 @@ class TaskOf:
         planned = self.wave.bins[index]
         # The parent of all workers of an executor. Workers also die because their executor does,
         # which says nothing against a handler; then the next attempt has another parent.
-        crumbs = crash_markers_of(self.job, f"{os.getppid()}/{index}", planned.slices)
+        markers = crash_markers_of(self.job, f"{os.getppid()}/{index}", planned.slices)
         with kept_small(self.needed):
             receipts = run_bin(
-                self.work, planned, self.wave.budget_s, crumbs=crumbs, wave_id=self.wave.id
+                self.work, planned, self.wave.budget_s, markers=markers, wave_id=self.wave.id
             )
-            crumbs.close()
+            markers.close()
         return iter(receipts)
 
 

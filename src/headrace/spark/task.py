@@ -101,7 +101,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class WorkerClients:
     """What a Python worker keeps from one task to the next: warm clients."""
 
     reader: SliceReader
@@ -109,18 +109,18 @@ class Kept:
     dead_letters: DeadLetters
 
 
-def kept(work: Work) -> Kept:
+def kept(work: Work) -> WorkerClients:
     """The clients for these addresses; opened at the first call in this process."""
     factories = (work.reader, work.positions, work.dead_letters)
     address = pickle.dumps((work.connections, factories))
-    made: Kept = CACHE.clients(address, lambda: opened(work))
+    made: WorkerClients = CACHE.clients(address, lambda: opened(work))
     return made
 
 
-def opened(work: Work) -> Kept:
+def opened(work: Work) -> WorkerClients:
     """New clients; nobody is contacted yet."""
     at = work.connections
-    return Kept(work.reader.open(at), work.positions.open(at), work.dead_letters.open(at))
+    return WorkerClients(work.reader.open(at), work.positions.open(at), work.dead_letters.open(at))
 
 
 def run_bin(
@@ -128,8 +128,8 @@ def run_bin(
     planned: Bin,
     budget_s: float,
     *,
-    clients: Kept | None = None,
-    crumbs: CrashMarkers | None = None,
+    clients: WorkerClients | None = None,
+    markers: CrashMarkers | None = None,
     wave_id: str = "",
 ) -> list[Receipt]:
     """Run one bin to its end or to its budget; never raises for the fault of one slice.
@@ -140,7 +140,7 @@ def run_bin(
         budget_s: seconds of handling and writing after which it yields. Reading does not count:
             what took long to read would be thrown away, and read again by the next wave.
         clients: those of this worker unless a fake brings its own.
-        crumbs: where earlier attempts of this task died; None where a task has one attempt only.
+        markers: where earlier attempts of this task died; None where a task has one attempt only.
         wave_id: the wave that the bin is of.
     """
     started = time.monotonic()
@@ -168,7 +168,7 @@ def run_bin(
         care=care_for(
             use_case, work.call_limit_s(planned.predicted_s, shared=shared), shared=shared
         ),
-        crumbs=crumbs,
+        markers=markers,
     )
     reading = _Timed(_portions(use_case, clients.reader, planned.slices))
     try:

@@ -3,7 +3,7 @@
 Spark calls a task over when it has told the daemon of the workers to kill the one that ran it. For
 some milliseconds that one lives on, and does what it was at. A wave that came back meanwhile would
 be planned again, and its lane be in two hands. So whoever gives a failed wave back waits here, for
-the processes that left a crumb and did not clear it away.
+the processes that left a marker and did not clear it away.
 
 Only what runs on the driver's own machine can be seen. Of workers elsewhere it holds what Spark
 promises, and what the guarantees say of a task that outlives its driver.

@@ -124,7 +124,7 @@ def _with_room(connection: Connection, failure: Failure, number: int | None = No
     asked = select(failures.c.id, failures.c.kept_bytes, failures.c.state)
     rows = connection.execute(asked.where(failures.c.tenant == tenant).order_by(failures.c.id))
     still = FailureState.OPEN.value
-    kept = [keeping.Row(r.id, r.kept_bytes, r.state == still) for r in rows if r.id != number]
+    kept = [keeping.KeptRow(r.id, r.kept_bytes, r.state == still) for r in rows if r.id != number]
     room = keeping.room_for(failure, kept)
     for first in range(0, len(room.drop), _AT_ONCE):
         some = room.drop[first : first + _AT_ONCE]

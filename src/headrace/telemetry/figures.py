@@ -22,7 +22,7 @@ from headrace.model.statistics import LaneFigures, Point, Spread, StreamFigures
 from headrace.model.streams import StreamId
 from headrace.telemetry.history import FRESH_SPAN_S
 from headrace.telemetry.lateness import EndSample, lag_s, remembered
-from headrace.telemetry.meters import WINDOW_S, Meter, Window, merged_of
+from headrace.telemetry.meters import WINDOW_S, Meter, MeterWindow, merged_of
 from headrace.telemetry.report import Reporter, Shown, shown, shown_wave
 from headrace.telemetry.sketches import packed, spread_of
 
@@ -32,11 +32,11 @@ _NO_DELAYS = Spread()
 _NO_LOOKS: tuple[EndSample, ...] = ()
 
 
-class Minute(NamedTuple):
+class LastMinute(NamedTuple):
     """What was counted of a stream in a minute that is over."""
 
     stream: StreamId
-    windows: list[Window]
+    windows: list[MeterWindow]
     from_s: float
 
     def point(self) -> Point:
@@ -115,7 +115,7 @@ class BoardFigures:
                 self._describe(tracks[name], streams[name], now)
         return tuple(track.figures for track in tracks.values())
 
-    def minutes(self, from_s: float) -> list[Minute]:
+    def minutes(self, from_s: float) -> list[LastMinute]:
         """What happened in the minute that began then, of streams with anything to say."""
         first = int(from_s // WINDOW_S)
         found = []
@@ -126,7 +126,7 @@ class BoardFigures:
                 if first <= window.number <= first + 1 and not window.is_empty
             ]
             if windows:
-                found.append(Minute(name, windows, from_s))
+                found.append(LastMinute(name, windows, from_s))
         return found
 
     def forget(self, from_s: float) -> None:
@@ -213,7 +213,7 @@ def _ends(lanes: Mapping[int, Lane]) -> list[object]:
     ]
 
 
-def _delay(track: _Track, meter: Meter, recent: list[Window]) -> Spread:
+def _delay(track: _Track, meter: Meter, recent: list[MeterWindow]) -> Spread:
     """Its percentiles; they are the dearest part, so they are read only if there is a new delay."""
     version = (meter.version, sum(window.number for window in recent))
     if version == track.delay_of:
@@ -248,7 +248,7 @@ def _late_s(track: _Track, lanes: Mapping[int, Lane], now: _Now) -> dict[int, fl
     return late_s
 
 
-def _count(window: Window, came: int, lag: int, late_s: float) -> None:
+def _count(window: MeterWindow, came: int, lag: int, late_s: float) -> None:
     window.records_in += came
     window.lag_records = max(window.lag_records, lag)
     window.lag_s = max(window.lag_s, late_s)

@@ -31,7 +31,7 @@ _LEAST_SPAN_S = 0.5
 
 
 @dataclass(slots=True)
-class Window:
+class MeterWindow:
     """What was counted in one half-minute."""
 
     #: half-minutes since 1970
@@ -65,7 +65,7 @@ class Meter:
     #: grows with each receipt
     version: int = 0
     #: the last few, newest first
-    windows: list[Window] = field(default_factory=list)
+    windows: list[MeterWindow] = field(default_factory=list)
     _since_s: float = math.inf
 
     def add(self, receipt: Receipt, committed_s: float) -> NDArray[np.float32]:
@@ -92,7 +92,7 @@ class Meter:
         is_fresh = self._note and abs(now_s - self._noted_at_s) < NOTED_S
         return self._note if is_fresh else ""
 
-    def window(self, now_s: float) -> Window:
+    def window(self, now_s: float) -> MeterWindow:
         """The window of this time, in seconds since 1970; begun if need be."""
         number = int(now_s // WINDOW_S)
         if self.windows and number < self.windows[0].number - 1:
@@ -100,12 +100,12 @@ class Meter:
             self.windows, self._since_s = [], now_s
         if not self.windows or self.windows[0].number < number:
             self._since_s = min(self._since_s, now_s)
-            self.windows.insert(0, Window(number))
+            self.windows.insert(0, MeterWindow(number))
             del self.windows[_KEPT:]
         # A clock that was set back a little goes on in the newest.
         return self.windows[0]
 
-    def recent(self, now_s: float) -> list[Window]:
+    def recent(self, now_s: float) -> list[MeterWindow]:
         """The windows of the last one to two half-minutes."""
         first = int(now_s // WINDOW_S) - 1
         return [window for window in self.windows[:2] if window.number >= first]
@@ -131,7 +131,7 @@ class Meter:
         return tuple(float(quantile) for quantile in both.get_quantiles(list(shares)))
 
 
-def merged_of(windows: list[Window]) -> Sketch:
+def merged_of(windows: list[MeterWindow]) -> Sketch:
     """The delays of some windows, as one sketch; not to be added to."""
     found = [window.delays for window in windows if window.delays is not None]
     return found[0] if len(found) == 1 else merged(found)

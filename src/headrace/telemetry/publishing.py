@@ -21,7 +21,7 @@ import structlog
 from headrace.errors import HeadraceError
 from headrace.model.statistics import Report
 from headrace.ports import Clock, Statistics
-from headrace.telemetry.figures import BoardFigures, Minute
+from headrace.telemetry.figures import BoardFigures, LastMinute
 from headrace.telemetry.history import FRESH_SPAN_S, began_s
 
 log = structlog.get_logger(__name__)
@@ -125,7 +125,7 @@ class _Mail:
     """What is to be written down."""
 
     report: Report | None = None
-    minutes: list[Minute] = field(default_factory=list)
+    minutes: list[LastMinute] = field(default_factory=list)
     thin_at_s: float | None = None
     #: driver whose report is to be dropped
     forget: str | None = None
@@ -143,7 +143,7 @@ class _Post:
         self._in_trouble = False
         self._writing = False
         #: what the store did not take; touched by the thread alone
-        self._left: list[Minute] = []
+        self._left: list[LastMinute] = []
 
     def put(self, mail: _Mail) -> None:
         """Have it written; what still waits is taken along, but an older report is dropped."""

@@ -28,7 +28,7 @@ _NOTHING = Meter()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StreamRow:
     """One stream as people see it."""
 
     stream: StreamId
@@ -109,7 +109,7 @@ class Reporter:
         for use_case in [use_case for use_case in self.use_cases if use_case not in use_cases]:
             del self.use_cases[use_case]
 
-    def rows(self, board: Board, clock: Clock) -> list[Row]:
+    def rows(self, board: Board, clock: Clock) -> list[StreamRow]:
         """A row for each stream held, by use case and tenant."""
         now_s, steady_s = clock.now_s(), clock.monotonic_s()
         return [self._row(held, now_s, steady_s) for _, held in sorted(board.streams.items())]
@@ -120,12 +120,12 @@ class Reporter:
             found = self.use_cases[name] = UseCaseMeter()
         return found
 
-    def _row(self, held: HeldStream, now_s: float, steady_s: float) -> Row:
+    def _row(self, held: HeldStream, now_s: float, steady_s: float) -> StreamRow:
         # A stream that never did anything needs no sketches.
         meter = self.meters.get(held.stream.id) or _NOTHING
         p50_s, p99_s = meter.quantiles_s(now_s, 0.5, 0.99)
         found = shown(held, meter, now_s, steady_s)
-        return Row(
+        return StreamRow(
             stream=held.stream.id,
             state=found.state,
             lag_records=held.lag_records,

@@ -24,7 +24,7 @@ from headrace.ports import (
     WaveResult,
 )
 from headrace.spark.handling import error_of
-from headrace.spark.task import Kept, Work, opened, run_bin
+from headrace.spark.task import Work, WorkerClients, opened, run_bin
 from headrace.use_cases import UseCase
 
 #: what a receipt says of each record: real ones would make every run another one
@@ -72,7 +72,7 @@ class InProcessEngine:
     started: list[Wave] = field(default_factory=list)
     #: the slots that were asked for, each time
     asked_for: list[int] = field(default_factory=list)
-    _clients: Kept | None = None
+    _clients: WorkerClients | None = None
     _works: dict[tuple[str, Terms | None], LoadedWork] = field(default_factory=dict)
     _waiting: deque[Wave] = field(default_factory=deque)
     #: the version that a waiting wave was started with, by wave id

@@ -115,7 +115,7 @@ class KafkaTopics:
     def expire(self, topic: str, partition: int, start: int) -> None:
         """Take away everything before ``start``."""
         at = TopicPartition(topic, partition, start)
-        # A client that does not know the leader may die of asking for it (see ``connectors.kafka.watermarks``).
+        # A client that does not know the leader may die of asking for it (see ``watermarks``).
         self._admin.list_topics(topic, timeout=_DEADLINE_S)
         self._admin.delete_records([at])[at].result(_DEADLINE_S)
 

@@ -7,7 +7,7 @@ from with_parts import WithParts
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.accounts import Accounts
-from headrace.cycle.gates import GateId, Gates, Rate
+from headrace.cycle.gates import GateId, GateRate, Gates
 from headrace.errors import SinkUnavailable, TaskLost
 from headrace.model.plans import Cost
 from headrace.model.receipts import Receipt
@@ -21,10 +21,10 @@ DEPLOYMENT = Deployment("keep", "m.py", "0" * 64, "{tenant}.visits")
 KEEP, OTHER = StreamId("keep", "acme"), StreamId("other", "acme")
 TENANT, PACE = GateId("tenant", "acme"), GateId("use case", "keep")
 RATES = {
-    TENANT: Rate(10.0, 700.0, 2.0),
-    PACE: Rate(7.0, None, 1.0),
-    GateId("stream", str(KEEP)): Rate(5.0, None, 1.0),
-    GateId("stream", str(OTHER)): Rate(8.0, None, 1.0),
+    TENANT: GateRate(10.0, 700.0, 2.0),
+    PACE: GateRate(7.0, None, 1.0),
+    GateId("stream", str(KEEP)): GateRate(5.0, None, 1.0),
+    GateId("stream", str(OTHER)): GateRate(8.0, None, 1.0),
 }
 BYTES = 100.0
 MOST_CREDIT_S = 16.0

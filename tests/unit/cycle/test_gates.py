@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.board import HeldStream, Lane
-from headrace.cycle.gates import KEPT_S, GateId, Gates, Rate
+from headrace.cycle.gates import KEPT_S, GateId, GateRate, Gates
 from headrace.model.plans import Cost
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, Stream, StreamId, Tenant
@@ -45,7 +45,7 @@ def test_streams_behind_no_gate_are_not_limited():
 
 def test_the_streams_of_a_tenant_share_its_tokens_by_need():
     small, large = held("keep", 3), held("other", 100)
-    made = gates(Rate(10.0, None, 1.0), small, large)
+    made = gates(GateRate(10.0, None, 1.0), small, large)
     assert records_of(made, [small, large], 0.0) == [3, 7]
     assert large.throttled
     assert not small.throttled
@@ -53,7 +53,7 @@ def test_the_streams_of_a_tenant_share_its_tokens_by_need():
 
 def test_what_was_taken_is_gone_until_time_gives_it_back():
     one = held("keep", 100)
-    made = gates(Rate(10.0, None, 1.0), one)
+    made = gates(GateRate(10.0, None, 1.0), one)
     assert records_of(made, [one], 0.0) == [10]
     made.passed(one, piece(one, 10), 0.0)
     assert records_of(made, [one], 0.0) == [0]
@@ -62,14 +62,14 @@ def test_what_was_taken_is_gone_until_time_gives_it_back():
 
 def test_what_a_slice_left_undone_is_given_back():
     one = held("keep", 100)
-    made = gates(Rate(10.0, None, 1.0), one)
+    made = gates(GateRate(10.0, None, 1.0), one)
     made.passed(one, piece(one, 10), 0.0).give_back(0.6)
     assert records_of(made, [one], 0.0) == [6]
 
 
 def test_bytes_are_limited_as_records_are():
     one = held("keep", 100)
-    made = gates(Rate(None, 1000.0, 1.0), one)
+    made = gates(GateRate(None, 1000.0, 1.0), one)
     allowed = made.allowances([one], 0.0)[one.stream.id]
     assert (allowed.records, allowed.bytes) == (None, 1000)
     made.passed(one, piece(one, 9), 0.0)
@@ -78,13 +78,15 @@ def test_bytes_are_limited_as_records_are():
 
 def test_the_narrowest_gate_counts():
     one = held("keep", 100)
-    made = Gates(lambda _: {ACME: Rate(50.0, None, 1.0), GateId("sink", "X"): Rate(7.0, None, 1.0)})
+    made = Gates(
+        lambda _: {ACME: GateRate(50.0, None, 1.0), GateId("sink", "X"): GateRate(7.0, None, 1.0)}
+    )
     assert records_of(made, [one], 0.0) == [7]
 
 
 def test_with_fewer_tokens_than_streams_everybody_has_a_turn():
     streams = [held(f"use{number}", 10) for number in range(4)]
-    made = gates(Rate(1.0, None, 1.0), *streams)
+    made = gates(GateRate(1.0, None, 1.0), *streams)
     served = set()
     for now_s in range(8):
         for each, records in zip(streams, records_of(made, streams, float(now_s)), strict=True):
@@ -98,11 +100,11 @@ def test_with_fewer_tokens_than_streams_everybody_has_a_turn():
 @pytest.mark.parametrize("changes", [1, 5, 20])
 def test_changing_a_rate_or_its_burst_often_gives_no_burst_each_time(changes, change_s):
     one = held("keep", 10_000)
-    rate = [Rate(10.0, None, 1.0)]
+    rate = [GateRate(10.0, None, 1.0)]
     made = Gates(lambda _: {ACME: rate[0]})
     taken = 0
     for number in range(changes):
-        rate[0] = Rate(10.0 + number % 2, None, 1.0 + change_s * (number % 2))
+        rate[0] = GateRate(10.0 + number % 2, None, 1.0 + change_s * (number % 2))
         (records,) = records_of(made, [one], 0.0)
         made.passed(one, piece(one, records), 0.0)
         taken += records
@@ -111,7 +113,7 @@ def test_changing_a_rate_or_its_burst_often_gives_no_burst_each_time(changes, ch
 
 def test_a_gate_that_nobody_comes_to_is_forgotten_once_it_is_full():
     one = held("keep", 100)
-    made = gates(Rate(10.0, 1000.0, 1.0), one)
+    made = gates(GateRate(10.0, 1000.0, 1.0), one)
     made.passed(one, piece(one, 10), 0.0)
     made.allowances([], KEPT_S - 1)
     assert ACME in made.gates
@@ -122,7 +124,7 @@ def test_a_gate_that_nobody_comes_to_is_forgotten_once_it_is_full():
 
 @pytest.mark.parametrize(
     ("rate", "size", "pauses", "left"),
-    [(Rate(0.01, None, 1_000.0), 10, 1, 6), (Rate(1.0, None, 1.0), 5_000, 4, 0)],
+    [(GateRate(0.01, None, 1_000.0), 10, 1, 6), (GateRate(1.0, None, 1.0), 5_000, 4, 0)],
     ids=["not full", "owes"],
 )
 def test_one_who_goes_and_comes_again_has_no_burst_by_it(rate, size, pauses, left):
@@ -142,7 +144,7 @@ def test_one_who_goes_and_comes_again_has_no_burst_by_it(rate, size, pauses, lef
 )
 def test_over_any_time_no_more_passes_than_burst_and_rate_allow(lags, rate, burst_s, steps):
     streams = [held(f"use{number}", lag) for number, lag in enumerate(lags)]
-    made = gates(Rate(rate, None, burst_s), *streams)
+    made = gates(GateRate(rate, None, burst_s), *streams)
     now_s = taken = 0.0
     for step_s in steps:
         now_s += step_s

@@ -12,7 +12,7 @@ from headrace.cycle.topics import TOPICS_EVERY_S
 from headrace.model.streams import State, StreamId
 from headrace.testing.at_once import at_once
 from headrace.testing.log_fake import Row
-from headrace.testing.simulation.beside import Answer
+from headrace.testing.simulation.beside import LateAnswer
 
 ACME = StreamId("keep", "acme")
 
@@ -24,7 +24,7 @@ class Late(Executor):
         self.calls, self.hangs = deque(), True
 
     def submit(self, fn, /, *args):
-        answer = Answer()
+        answer = LateAnswer()
         self.calls.append((answer, partial(fn, *args)))
         if not self.hangs:
             self.answer()

@@ -14,7 +14,7 @@ from headrace.gateway.event_types import EventType, compiled
 from headrace.gateway.events import EventLimits
 from headrace.gateway.idempotency import IdempotencyMemory
 from headrace.gateway.intake import IntakeRules
-from headrace.gateway.rates import Rate, Rates, Room
+from headrace.gateway.rates import Rate, Rates, RequestRoom
 from headrace.model.credentials import Caller, Role
 from headrace.settings.doors import DoorsSettings
 
@@ -30,7 +30,7 @@ def rules(**changes):
         "types": TYPES,
         "limits": EventLimits(items=10),
         "rates": Rates(Rate(), {"slow": Rate(records_per_s=3)}),
-        "room": Room(1_000_000),
+        "room": RequestRoom(1_000_000),
         "memory": IdempotencyMemory(60.0, 100_000),
     }
     return IntakeRules(**{**made, **changes})

@@ -15,7 +15,7 @@ from headrace.errors import (
     TopicMissing,
 )
 from headrace.gateway.app import ACCESS
-from headrace.gateway.rates import Room
+from headrace.gateway.rates import RequestRoom
 from headrace.gateway.removed import RemovedTenants
 from headrace.model.streams import State, Tenant
 from headrace.testing.memory_store import MemoryStore
@@ -212,7 +212,7 @@ async def over_its_rate():
 
 @in_loop
 async def test_without_room_a_request_is_refused_at_once():
-    rules, records, topics = parts(room=Room(40))
+    rules, records, topics = parts(room=RequestRoom(40))
     records.gate = asyncio.Event()
     async with client_of(rules, records, topics) as client:
         first = asyncio.create_task(client.post(VISITS, json="x" * 30))
@@ -332,7 +332,7 @@ async def test_what_nobody_will_ever_know_is_never_stored_beside_it():
 
 @in_loop
 async def test_a_request_that_goes_on_after_its_answer_has_its_room_until_its_fate_is_known():
-    rules, records, topics = parts(room=Room(1000))
+    rules, records, topics = parts(room=RequestRoom(1000))
     records.silent = {b"1"}
     async with client_of(rules, records, topics) as client:
         for _ in range(3):

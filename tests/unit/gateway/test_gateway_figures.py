@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from headrace.connectors.kafka.ingest import Stored
-from headrace.gateway.events import Fault
+from headrace.gateway.events import EventFault
 from headrace.gateway.metrics import GatewayMetrics
-from headrace.gateway.rates import Room
+from headrace.gateway.rates import RequestRoom
 
 DOCS = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
 
@@ -23,9 +23,9 @@ def shown(text):
 
 
 def test_what_is_shown_is_what_the_docs_say():
-    figures = GatewayMetrics(Room(10))
+    figures = GatewayMetrics(RequestRoom(10))
     figures.answered(202, 0.1)
-    figures.took("visit", 100, [Stored(0, 0), Fault(422, "a", "b"), Fault(503, "a", "b")])
+    figures.took("visit", 100, [Stored(0, 0), EventFault(422, "a", "b"), EventFault(503, "a", "b")])
     documented = {
         name: set(re.findall(r"`(\w+)`", labels))
         for name, labels in re.findall(r"^\| `(headrace_\w+)` \| (.*?) \|", DOCS, re.MULTILINE)
@@ -34,8 +34,8 @@ def test_what_is_shown_is_what_the_docs_say():
 
 
 def test_events_are_counted_by_their_fate():
-    figures = GatewayMetrics(Room(10))
-    figures.took("visit", 100, [Stored(0, 0)] * 3 + [Fault(503, "a", "b")])
+    figures = GatewayMetrics(RequestRoom(10))
+    figures.took("visit", 100, [Stored(0, 0)] * 3 + [EventFault(503, "a", "b")])
     text = figures.exposition().decode()
     assert 'headrace_gateway_events_total{result="stored",type="visit"} 3.0' in text
     assert 'headrace_gateway_events_total{result="failed",type="visit"} 1.0' in text

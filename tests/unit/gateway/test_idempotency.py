@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.connectors.kafka.ingest import Stored
-from headrace.gateway.events import Fault, Refused, Request
+from headrace.gateway.events import EventFault, Request, RequestRefused
 from headrace.gateway.idempotency import IdempotencyMemory, fingerprint_of
 
 SCOPE = ("acme", "visit", "k1", 0)
 
 
 def refusal(memory, *args):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         memory.begin(*args)
     return caught.value.fault
 
@@ -62,7 +62,7 @@ def test_a_request_of_which_nothing_is_settled_is_as_if_it_had_not_been(memory):
 def test_it_never_grows_beyond_its_size(memory):
     for number in range(1000):
         scope = ("acme", "visit", str(number), 0)
-        memory.end(scope, memory.begin(scope, b"a", 0.0, 5), [Fault(422, "x", "y")] * 5)
+        memory.end(scope, memory.begin(scope, b"a", 0.0, 5), [EventFault(422, "x", "y")] * 5)
     assert len(memory) <= 10_000 / 1600 + 1
     assert memory.begin(("acme", "visit", "999", 0), b"a", 0.0).results
 
@@ -112,7 +112,7 @@ def test_when_all_of_it_goes_on_new_keys_are_told_to_come_again(memory):
     for number in range(100):
         try:
             goes_on(memory, ("acme", "visit", str(number), 0))
-        except Refused as refused:
+        except RequestRefused as refused:
             fault = refused.fault
     assert len(memory) <= 10_000 / 800 / 4
     assert (fault.status, fault.kind) == (503, "busy")
@@ -124,7 +124,7 @@ def test_tenants_whose_requests_go_on_for_days_cost_the_others_nothing(items):
     memory = IdempotencyMemory(window_s=60.0, most_bytes=1_000_000)
     memory.end(SCOPE, memory.begin(SCOPE, b"a", 0.0), [Stored(0, 1)])
     for tenant in range(8):
-        with suppress(Refused):
+        with suppress(RequestRefused):
             for number in range(2000):
                 goes_on(memory, (f"stuck{tenant}", "visit", str(number), 0), 1.0, items)
     for number in range(2000):

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.gateway.events import Refused
-from headrace.gateway.rates import Rate, Rates, Room, TooMuch
+from headrace.gateway.events import RequestRefused
+from headrace.gateway.rates import Rate, Rates, RequestRoom, TooMuch
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_quiet_time_gives_it_back(rates):
 
 
 def test_what_can_never_pass_is_not_told_to_wait(rates):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         rates.spend_records("acme", 11)
     assert not isinstance(caught.value, TooMuch)
     assert caught.value.fault.status == 413
@@ -57,7 +57,7 @@ def test_a_tenant_may_have_a_rate_of_its_own_or_none(rates):
 
 
 def test_when_the_room_is_full_all_are_told_at_once():
-    room = Room(100)
+    room = RequestRoom(100)
     with room.taken("a", 25), room.taken("b", 25), room.taken("c", 25), room.taken("d", 6):
         assert room.taken_bytes == 81
         with pytest.raises(TooMuch) as caught, room.taken("e", 5):
@@ -68,7 +68,7 @@ def test_when_the_room_is_full_all_are_told_at_once():
 
 @pytest.mark.parametrize("bytes_", [1, 2000])
 def test_tenants_whose_requests_go_on_for_days_leave_room_for_the_others(bytes_):
-    room = Room(10_000, most_requests=1_000_000)
+    room = RequestRoom(10_000, most_requests=1_000_000)
     silent = SimpleNamespace(done=lambda: False, add_done_callback=lambda _: None)
     for number in range(12):
         with contextlib.suppress(TooMuch):
@@ -80,7 +80,7 @@ def test_tenants_whose_requests_go_on_for_days_leave_room_for_the_others(bytes_)
 
 
 def test_a_tenant_has_a_quarter_of_the_room():
-    room = Room(100)
+    room = RequestRoom(100)
     with room.taken("a", 20), pytest.raises(TooMuch), room.taken("a", 20):
         pass
     with room.taken("a", 20), room.taken("b", 20):
@@ -88,14 +88,14 @@ def test_a_tenant_has_a_quarter_of_the_room():
 
 
 def test_one_large_request_finds_room_when_nothing_else_is_there():
-    room = Room(100)
+    room = RequestRoom(100)
     with room.taken("a", 1000), pytest.raises(TooMuch), room.taken("b", 1):
         pass
     assert room.taken_bytes == 0
 
 
 def test_a_body_of_unknown_length_takes_room_as_it_comes():
-    room = Room(100)
+    room = RequestRoom(100)
     with room.taken("a", 0) as share, room.taken("b", 10):
         share.grow(60)
         with pytest.raises(TooMuch):
@@ -105,14 +105,14 @@ def test_a_body_of_unknown_length_takes_room_as_it_comes():
 
 
 def test_room_is_given_back_whatever_happens():
-    room = Room(100)
+    room = RequestRoom(100)
     with pytest.raises(ValueError, match="x"), room.taken("a", 10):
         raise ValueError("x")
     assert room.taken_bytes == 0
 
 
 def test_a_tenant_has_a_quarter_of_the_places_however_small_its_requests_are():
-    room = Room(1_000_000, most_requests=8)
+    room = RequestRoom(1_000_000, most_requests=8)
     with room.taken("a", 1), room.taken("a", 1):
         with pytest.raises(TooMuch) as caught, room.taken("a", 1):
             pass
@@ -125,7 +125,7 @@ def test_a_tenant_has_a_quarter_of_the_places_however_small_its_requests_are():
 
 def test_tenants_that_wait_for_answers_leave_places_to_the_others():
     """Whoever lets requests in has as many places as the room, and would refuse all the others."""
-    room = Room(1_000_000, most_requests=100)
+    room = RequestRoom(1_000_000, most_requests=100)
     with contextlib.ExitStack() as waiting:
         for number in range(8):
             with contextlib.suppress(TooMuch):
@@ -138,6 +138,6 @@ def test_tenants_that_wait_for_answers_leave_places_to_the_others():
 
 
 def test_however_few_places_there_are_a_tenant_has_one():
-    room = Room(100, most_requests=1)
+    room = RequestRoom(100, most_requests=1)
     with room.taken("a", 1), pytest.raises(TooMuch), room.taken("a", 1):
         pass

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.gateway import reading
 from headrace.gateway.event_types import EventType, compiled
-from headrace.gateway.events import Event, EventLimits, Fault, Refused, Request
+from headrace.gateway.events import Event, EventFault, EventLimits, Request, RequestRefused
 from headrace.gateway.reading import MEDIA_TYPES, read
 
 VISIT = EventType("visit", "visits")
@@ -42,7 +42,7 @@ def test_no_header_of_a_request_becomes_one_of_headraces_own():
     assert [each for each, _ in plain.headers] == ["traceparent"]
     (taken,) = items(b"{}", **cloud, **{name: "pages"})
     assert not [each for each, _ in taken.headers if each.startswith("headrace")]
-    with pytest.raises(Refused, match="lower-case letters and digits"):
+    with pytest.raises(RequestRefused, match="lower-case letters and digits"):
         items(b"{}", **cloud, **{f"ce_{name}": "pages"})
 
 
@@ -51,7 +51,7 @@ def items(body, content_type="application/json", kind=VISIT, limits=None, **more
 
 
 def refusal(body, content_type="application/json", kind=VISIT, limits=None, **more):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         read(request(body, content_type, **more), kind, limits or EventLimits())
     return caught.value.fault
 
@@ -59,7 +59,7 @@ def refusal(body, content_type="application/json", kind=VISIT, limits=None, **mo
 def outcomes(sent, kind=VISIT, limits=None):
     try:
         return read(sent, kind, limits or EventLimits()).items
-    except Refused as refused:
+    except RequestRefused as refused:
         return [refused.fault]
 
 
@@ -108,7 +108,7 @@ def test_no_digit_of_a_long_number_is_lost(number, form):
 @given(st.lists(jsons, min_size=1, max_size=5))
 def test_what_is_sent_in_an_array_is_what_is_stored(values):
     found = outcomes(Request({"content-type": "application/json"}, json.dumps(values).encode()))
-    if any(isinstance(each, Fault) for each in found):
+    if any(isinstance(each, EventFault) for each in found):
         # A number too large for a double is no JSON to some, and refused.
         assert [each.kind for each in found] == ["bad-json"]
     else:
@@ -265,7 +265,7 @@ def test_a_schema_refuses_with_the_place_that_is_wrong():
     assert [at for at, _ in fault.errors] == ["", "/a~1b/1"]
     good, bad = items(b'[{"id": 1}, {}]', kind=kind)
     assert isinstance(good, Event)
-    assert isinstance(bad, Fault)
+    assert isinstance(bad, EventFault)
 
 
 def test_the_trace_goes_with_the_record():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.policies.backpressure import Pace, PidGains, Window, paced
+from headrace.policies.backpressure import LoadWindow, Pace, PidGains, paced
 
 GAINS = PidGains()
 OverTime = Callable[[int], float]
@@ -39,7 +39,7 @@ class Queueing:
     waiting: float = 0.0
     queued: float = 0.0
 
-    def run(self, number: int, rate_per_s: float | None) -> Window:
+    def run(self, number: int, rate_per_s: float | None) -> LoadWindow:
         able = self.capacity(number)
         if self.noise:
             able *= self.noise.uniform(0.95, 1.05)
@@ -54,7 +54,7 @@ class Queueing:
             self.queued -= out
             done += out
             latency_s += (0.05 + self.queued / able) / 10
-        return Window(
+        return LoadWindow(
             seconds=1.0,
             records=round(done),
             busy_s=10 * latency_s,
@@ -74,14 +74,14 @@ class Refusing:
     waiting: float = 0.0
     tried: float = 0.0
 
-    def run(self, number: int, rate_per_s: float | None) -> Window:
+    def run(self, number: int, rate_per_s: float | None) -> LoadWindow:
         self.waiting += self.load(number)
         given_ = self.waiting if rate_per_s is None else min(self.waiting, rate_per_s)
         done = min(given_, self.capacity(number))
         self.waiting -= done
         self.tried = given_
         refused = math.ceil((given_ - done) / 100)
-        return Window(1.0, round(done), 0.5, 0.5, 0.0, refused, round(self.waiting))
+        return LoadWindow(1.0, round(done), 0.5, 0.5, 0.0, refused, round(self.waiting))
 
 
 @dataclass
@@ -91,13 +91,13 @@ class Batching:
     load: OverTime
     waiting: float = 0.0
 
-    def run(self, number: int, rate_per_s: float | None) -> Window:
+    def run(self, number: int, rate_per_s: float | None) -> LoadWindow:
         self.waiting += self.load(number)
         batch = self.waiting if rate_per_s is None else min(self.waiting, rate_per_s)
         took_s = 0.3 + batch / 1000
         self.waiting -= batch
         overrun_s = max(0.0, took_s - 1.0)
-        return Window(
+        return LoadWindow(
             max(1.0, took_s),
             round(batch),
             took_s,
@@ -216,8 +216,8 @@ def test_a_sink_that_never_worked_is_probed_once_a_second():
 
 
 def test_a_cold_start_is_no_overload_and_three_slow_windows_are():
-    slow = Window(1.0, 5, 6.0, 1.0, 5.0, 0, 900)
-    fine = Window(1.0, 500, 1.0, 1.0, 0.0, 0, 900)
+    slow = LoadWindow(1.0, 5, 6.0, 1.0, 5.0, 0, 900)
+    fine = LoadWindow(1.0, 500, 1.0, 1.0, 0.0, 0, 900)
     pace = Pace()
     for window in (slow, slow, fine, slow, slow):
         pace = paced(pace, GAINS, window)
@@ -234,7 +234,7 @@ def test_far_too_low_a_rate_is_left_behind_soon():
 
 
 def test_the_first_limit_is_what_is_done_less_a_part_of_the_overrun():
-    late, pace = Window(1.0, 100, 10.0, 10.0, 0.6, 0, 1000), Pace()
+    late, pace = LoadWindow(1.0, 100, 10.0, 10.0, 0.6, 0, 1000), Pace()
     for _ in range(3):
         pace = paced(pace, GAINS, late)
     assert pace.rate_per_s == pytest.approx(100 - 0.2 * 0.6 * 100)
@@ -243,33 +243,33 @@ def test_the_first_limit_is_what_is_done_less_a_part_of_the_overrun():
 def test_the_controller_is_proportional_integral_and_derivative():
     gains = PidGains(proportional=0.5, integral=0.1, derivative=0.2)
     before = Pace(rate_per_s=150, done_per_s=100, error_per_s=20)
-    after = paced(before, gains, Window(1.0, 100, 10.0, 10.0, 0.5, 0, 1000))
+    after = paced(before, gains, LoadWindow(1.0, 100, 10.0, 10.0, 0.5, 0, 1000))
     wanted = 150 - 0.5 * 50 - 0.1 * 0.5 * 100 - 0.2 * (50 - 20)
     assert after.rate_per_s == pytest.approx(wanted)
 
 
 def test_long_waves_that_run_change_nothing():
     limited = Pace(rate_per_s=50, done_per_s=50, ceiling_per_s=50, calm=7)
-    assert paced(limited, GAINS, Window(1.0, 0, 0.0, 4.0, 0.0, 0, 9)) == limited
+    assert paced(limited, GAINS, LoadWindow(1.0, 0, 0.0, 4.0, 0.0, 0, 9)) == limited
 
 
 def test_with_nothing_to_do_a_limit_is_lifted():
     pace = Pace(rate_per_s=50, done_per_s=50, ceiling_per_s=50)
     for _ in range(8):
         assert pace.rate_per_s == 50
-        pace = paced(pace, GAINS, Window(1.0, 0, 0.0, 0.0, 0.0, 0, 0))
+        pace = paced(pace, GAINS, LoadWindow(1.0, 0, 0.0, 0.0, 0.0, 0, 0))
     assert pace.rate_per_s is None
 
 
 def test_a_limit_that_others_keep_from_being_used_is_lifted_though_work_waits():
     pace = Pace(rate_per_s=100, done_per_s=40, ceiling_per_s=100)
     for _ in range(8):
-        pace = paced(pace, GAINS, Window(1.0, 40, 1.0, 1.0, 0.0, 0, 100_000))
+        pace = paced(pace, GAINS, LoadWindow(1.0, 40, 1.0, 1.0, 0.0, 0, 100_000))
     assert pace.rate_per_s is None
 
 
 windows = st.builds(
-    Window,
+    LoadWindow,
     seconds=st.floats(0.5, 5.0),
     records=st.integers(0, 10**7),
     busy_s=st.one_of(st.just(0.0), st.floats(1e-3, 1e4)),
@@ -290,7 +290,7 @@ gains = st.builds(
 
 @given(gains, st.lists(windows, max_size=8))
 def test_whatever_happens_the_rate_is_finite_and_no_less_than_the_least(
-    with_gains: PidGains, history: list[Window]
+    with_gains: PidGains, history: list[LoadWindow]
 ):
     pace = again = Pace()
     for window in history:
@@ -303,7 +303,7 @@ def test_whatever_happens_the_rate_is_finite_and_no_less_than_the_least(
 
 @given(gains, st.lists(windows, max_size=8))
 def test_a_limit_begins_at_no_more_than_was_done_and_grows_only_while_work_waits(
-    with_gains: PidGains, history: list[Window]
+    with_gains: PidGains, history: list[LoadWindow]
 ):
     pace = Pace()
     for window in history:
@@ -319,7 +319,7 @@ def test_a_limit_begins_at_no_more_than_was_done_and_grows_only_while_work_waits
 
 
 @given(gains, st.floats(1.0, 1e6), windows)
-def test_a_refusal_halves_at_once(with_gains: PidGains, rate_per_s: float, window: Window):
+def test_a_refusal_halves_at_once(with_gains: PidGains, rate_per_s: float, window: LoadWindow):
     before = Pace(rate_per_s, rate_per_s, rate_per_s)
     after = paced(before, with_gains, replace(window, refused=1)).rate_per_s
     assert after == max(with_gains.min_rate_per_s, rate_per_s / 2)

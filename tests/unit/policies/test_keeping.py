@@ -8,7 +8,7 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Failure
 from headrace.model.streams import LaneId, Slice
 from headrace.policies import keeping
-from headrace.policies.keeping import MOST_BYTES, MOST_ROWS, Row, bytes_of, room_for
+from headrace.policies.keeping import MOST_BYTES, MOST_ROWS, KeptRow, bytes_of, room_for
 
 
 def failed(value=b"", message="no", offset=7):
@@ -26,25 +26,29 @@ def test_all_that_is_kept_of_it_counts():
 
 def test_where_there_is_room_nothing_goes():
     failure = failed(bytes(1000))
-    room = room_for(failure, [Row(1, 10, True), Row(2, 10, False)])
+    room = room_for(failure, [KeptRow(1, 10, True), KeptRow(2, 10, False)])
     assert (room.drop, room.failure) == ((), failure)
 
 
 def test_the_oldest_that_are_over_go_for_rows():
-    rows = [Row(number, 1, number % 2 == 0) for number in range(MOST_ROWS)]
+    rows = [KeptRow(number, 1, number % 2 == 0) for number in range(MOST_ROWS)]
     assert room_for(failed(), rows).drop == (1,)
-    assert room_for(failed(), [*rows, Row(5000, 1, False), Row(5001, 1, True)]).drop == (1, 3, 5)
+    assert room_for(failed(), [*rows, KeptRow(5000, 1, False), KeptRow(5001, 1, True)]).drop == (
+        1,
+        3,
+        5,
+    )
 
 
 def test_the_oldest_that_are_over_go_for_bytes():
     third = MOST_BYTES // 3
-    rows = [Row(1, third, True), Row(2, third, False), Row(3, third, False)]
+    rows = [KeptRow(1, third, True), KeptRow(2, third, False), KeptRow(3, third, False)]
     room = room_for(failed(bytes(third)), rows)
     assert (room.drop, room.failure.record_kept) == ((2, 3), True)
 
 
 def test_where_open_ones_fill_the_room_the_record_stays_in_kafka_and_that_is_said():
-    room = room_for(failed(bytes(100), "x" * 5000), [Row(1, MOST_BYTES, True)])
+    room = room_for(failed(bytes(100), "x" * 5000), [KeptRow(1, MOST_BYTES, True)])
     error = room.failure.error
     assert not room.failure.record_kept
     assert (error.raw_key, error.raw_value, error.raw_headers, error.traceback) == (
@@ -57,7 +61,7 @@ def test_where_open_ones_fill_the_room_the_record_stays_in_kafka_and_that_is_sai
 
 
 def test_a_failure_that_names_no_record_lacks_none():
-    room = room_for(failed(message="x" * 5000, offset=None), [Row(1, MOST_BYTES, True)])
+    room = room_for(failed(message="x" * 5000, offset=None), [KeptRow(1, MOST_BYTES, True)])
     assert room.failure.record_kept
 
 
@@ -69,7 +73,7 @@ def test_what_is_over_never_holds_more_than_the_room(kept, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keeping, "MOST_ROWS", 5)
         patch.setattr(keeping, "MOST_BYTES", 1200)
-        rows = [Row(number, 20 * size, is_open) for number, (size, is_open) in enumerate(kept)]
+        rows = [KeptRow(number, 20 * size, is_open) for number, (size, is_open) in enumerate(kept)]
         room = room_for(failed(bytes(20 * size)), rows)
         left = [row for row in rows if row.id not in room.drop]
         assert not any(row.open for row in rows if row.id in room.drop)

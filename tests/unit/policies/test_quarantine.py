@@ -14,8 +14,8 @@ from headrace.policies.quarantine import (
     PARTS,
     RETRIED,
     FailureRules,
-    History,
-    Step,
+    LaneHistory,
+    LaneStep,
     divided,
     judge,
 )
@@ -34,13 +34,13 @@ def rules(bad_record=BadRecordPolicy.SUSPEND, retries=3):
 
 def steps(error, *, records=1, most=40, **chosen):
     """The verdicts of trouble that never ends, up to the first that is not a retry."""
-    history, found = History(), []
+    history, found = LaneHistory(), []
     for _ in range(most):
         verdict = judge(rules(**chosen), history, error, records, 0.5)
         found.append(verdict)
         history = verdict.history
         records = min(records, verdict.most_records or records)
-        if verdict.step is not Step.RETRY:
+        if verdict.step is not LaneStep.RETRY:
             break
     return found
 
@@ -48,16 +48,16 @@ def steps(error, *, records=1, most=40, **chosen):
 @pytest.mark.parametrize("retries", [0, 1, 5])
 def test_a_handler_that_raises_is_retried_so_often_and_then_stops(retries):
     found = steps(RAISED, retries=retries)
-    assert [each.step for each in found] == [Step.RETRY] * retries + [Step.SUSPEND]
+    assert [each.step for each in found] == [LaneStep.RETRY] * retries + [LaneStep.SUSPEND]
     assert found[-1].history.attempts == retries + 1
 
 
 @pytest.mark.parametrize(
     ("policy", "step"),
     [
-        (BadRecordPolicy.SUSPEND, Step.SUSPEND),
-        (BadRecordPolicy.DEAD_LETTER, Step.DEAD_LETTER),
-        (BadRecordPolicy.FAIL, Step.FAIL),
+        (BadRecordPolicy.SUSPEND, LaneStep.SUSPEND),
+        (BadRecordPolicy.DEAD_LETTER, LaneStep.DEAD_LETTER),
+        (BadRecordPolicy.FAIL, LaneStep.FAIL),
     ],
 )
 def test_a_bad_record_is_no_use_trying_again(policy, step):
@@ -68,58 +68,58 @@ def test_a_bad_record_is_no_use_trying_again(policy, step):
 @pytest.mark.parametrize("policy", BadRecordPolicy)
 def test_trouble_of_no_record_suspends_whatever_the_policy(policy):
     error = replace(RAISED, code="OffsetOutOfRange")
-    assert [step.step for step in steps(error, bad_record=policy)] == [Step.SUSPEND]
+    assert [step.step for step in steps(error, bad_record=policy)] == [LaneStep.SUSPEND]
 
 
 def test_no_record_no_dead_letter():
     error = replace(RAISED, offset=None)
     found = steps(error, bad_record=BadRecordPolicy.DEAD_LETTER, retries=0)
-    assert [each.step for each in found] == [Step.SUSPEND]
+    assert [each.step for each in found] == [LaneStep.SUSPEND]
 
 
 @pytest.mark.parametrize("code", ["HandlerError", "WrongSchema"])
 def test_who_gives_up_every_record_is_suspended_and_not_emptied_into_the_dead_letters(code):
     chosen = rules(BadRecordPolicy.DEAD_LETTER, retries=0)
-    history, found = History(), []
+    history, found = LaneHistory(), []
     for _ in range(4):
         verdict = judge(chosen, history, replace(RAISED, code=code), 1, 0.5)
         found.append(verdict.step)
         history = replace(verdict.history, attempts=0)
-    assert found == [Step.DEAD_LETTER] * 3 + [Step.SUSPEND]
+    assert found == [LaneStep.DEAD_LETTER] * 3 + [LaneStep.SUSPEND]
 
 
 def test_records_that_are_bad_themselves_are_set_aside_however_many():
     chosen = rules(BadRecordPolicy.DEAD_LETTER)
-    history = History(letters=100)
+    history = LaneHistory(letters=100)
     verdict = judge(chosen, history, replace(RAISED, code="BadRecord"), 1, 0.5)
-    assert verdict.step is Step.DEAD_LETTER
+    assert verdict.step is LaneStep.DEAD_LETTER
 
 
 def test_temporary_trouble_is_tried_for_ever_with_growing_waits():
     error = SliceError(temporary=True, code="SinkUnavailable", message="down")
     found = steps(error, records=1000)
-    assert all(each.step is Step.RETRY and not each.apart for each in found)
+    assert all(each.step is LaneStep.RETRY and not each.apart for each in found)
     assert found[-1].history.attempts == 0
     assert found[0].wait_s < found[5].wait_s <= BACKOFF.most_s
 
 
 def test_a_wait_that_the_other_side_asks_for_is_kept():
     error = SliceError(True, "SinkUnavailable", "429", retry_after_s=17.0)
-    assert judge(rules(), History(), error, 1, 0.0).wait_s == 17.0
+    assert judge(rules(), LaneHistory(), error, 1, 0.0).wait_s == 17.0
 
 
 def test_a_wait_of_nothing_is_no_hot_loop():
     error = SliceError(True, "SinkUnavailable", "429", retry_after_s=0.0)
-    assert judge(rules(), History(), error, 1, 0.0).wait_s == BACKOFF.least_s
+    assert judge(rules(), LaneHistory(), error, 1, 0.0).wait_s == BACKOFF.least_s
 
 
 @pytest.mark.parametrize("code", ["HandlerHung", "WorkerKilled"])
 def test_who_hurts_is_looked_at_more_closely_before_it_counts(code):
     error = SliceError(False, code, "gone")
     found = steps(error, records=1000, retries=2)
-    sizes = [each.most_records for each in found if each.step is Step.RETRY]
+    sizes = [each.most_records for each in found if each.step is LaneStep.RETRY]
     assert sizes == [125, 15, 1, 1, 1, 1][: len(sizes)]
-    assert all(each.apart for each in found if each.step is Step.RETRY)
+    assert all(each.apart for each in found if each.step is LaneStep.RETRY)
     assert found[-1].history.attempts == 3
 
 
@@ -140,10 +140,10 @@ ERRORS = st.builds(
     chance=st.floats(0, 1, exclude_max=True),
 )
 def test_whatever_is_permanent_comes_to_an_end(error, records, retries, policy, chance):
-    history, most = History(), records
+    history, most = LaneHistory(), records
     for _ in range(retries + 10):
         verdict = judge(rules(policy, retries), history, error, most, chance)
-        if verdict.step is not Step.RETRY:
+        if verdict.step is not LaneStep.RETRY:
             assert not error.temporary
             return
         assert verdict.wait_s >= BACKOFF.least_s

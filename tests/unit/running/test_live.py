@@ -8,7 +8,7 @@ from rich.console import Console
 
 from headrace.model.streams import StreamId
 from headrace.running.live import LiveTable, line_of, table_of
-from headrace.telemetry.report import Row
+from headrace.telemetry.report import StreamRow
 
 
 def rows(count):
@@ -32,11 +32,20 @@ def test_without_streams_it_says_how_to_get_some():
 @pytest.mark.parametrize("sent", ["no [/red] page", "a [link=http://x]b", "\x1b[2J\r\ud800"])
 def test_what_a_note_quotes_is_shown_and_never_obeyed(sent):
     """It may hold any words of a tenant's record, and a driver must not end by them."""
-    row = Row(StreamId("score", "acme"), "retrying", 1, 0, 0.0, None, None, "", 0, f"bad: {sent}")
+    row = StreamRow(
+        StreamId("score", "acme"), "retrying", 1, 0, 0.0, None, None, "", 0, f"bad: {sent}"
+    )
     shown = io.StringIO()
     Console(file=shown, width=200).print(table_of([row]))
     kept = "".join(each if each.isprintable() else "?" for each in sent)
     assert f"bad: {kept}" in shown.getvalue()
+
+
+def test_one_suspended_lane_is_as_red_as_all_of_them():
+    row = StreamRow(StreamId("score", "acme"), "suspended 1/4", 1, 0, 0.0, None, None, "", 0, "bad")
+    shown = io.StringIO()
+    Console(file=shown, width=200, force_terminal=True).print(table_of([row]))
+    assert "\x1b[31msuspended 1/4" in shown.getvalue()
 
 
 def test_a_line_that_stays_is_shown_and_never_obeyed():

@@ -91,7 +91,7 @@ class Bench:
         budget_s=60.0,
         slices=None,
         handler=None,
-        crumbs=None,
+        markers=None,
         **options,
     ):
         keep = use_case(topic="{tenant}.visits", sink=sink, name="keep", **options)(
@@ -109,7 +109,7 @@ class Bench:
         )
         # Same process: the sink must be the one the test looks at, so nothing is pickled.
         object.__setattr__(work, "load", lambda: keep)
-        return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s, crumbs=crumbs)
+        return run_bin(work, Bin(slices or self.slices(), 1.0), budget_s, markers=markers)
 
     def position(self, tenant, partition=0):
         positions = {

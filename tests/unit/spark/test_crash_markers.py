@@ -24,7 +24,7 @@ def die_at(path, piece):
 
 @pytest.mark.filterwarnings("ignore:This process")
 def test_the_next_attempt_knows_where_the_last_one_died(tmp_path):
-    path = tmp_path / "crumb"
+    path = tmp_path / "marker"
     die_at(path, SLICES[1])
     again = CrashMarkers(path, SLICES)
     assert again.killers == {SLICES[1]}
@@ -34,14 +34,14 @@ def test_the_next_attempt_knows_where_the_last_one_died(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:This process")
 def test_every_attempt_adds_to_what_is_known(tmp_path):
-    path = tmp_path / "crumb"
+    path = tmp_path / "marker"
     die_at(path, SLICES[2])
     die_at(path, SLICES[0])
     assert CrashMarkers(path, SLICES).killers == {SLICES[0], SLICES[2]}
 
 
 def test_a_call_that_comes_back_leaves_nothing_even_if_it_raises(tmp_path):
-    path = tmp_path / "crumb"
+    path = tmp_path / "marker"
     made = CrashMarkers(path, SLICES)
     assert made.during(SLICES[0], lambda: 7) == 7
     with pytest.raises(KeyError):
@@ -50,14 +50,14 @@ def test_a_call_that_comes_back_leaves_nothing_even_if_it_raises(tmp_path):
 
 
 def test_a_torn_file_is_read_as_far_as_it_goes(tmp_path):
-    path = tmp_path / "crumb"
+    path = tmp_path / "marker"
     path.write_bytes(b"\x01\x00\x00\x00\x07\x00\x00\x00\x02\x00\x00\x00")
     assert CrashMarkers(path, SLICES).killers == {SLICES[1]}
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where crumbs are, of this test alone."""
+    """Where markers are, of this test alone."""
     monkeypatch.setattr(crash_markers.tempfile, "gettempdir", lambda: str(tmp_path))
 
 
@@ -80,7 +80,7 @@ def test_no_task_begins_of_a_job_that_is_over():
     crash_markers_of("w2", "0", SLICES).close()
 
 
-def test_crumbs_of_tasks_that_never_came_back_are_swept(tmp_path, monkeypatch):
+def test_markers_of_tasks_that_never_came_back_are_swept(tmp_path, monkeypatch):
     monkeypatch.setattr(crash_markers.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(crash_markers, "_swept_at_s", float("-inf"))
     crash_markers_of("w1", "0", SLICES)
@@ -95,7 +95,7 @@ def test_crumbs_of_tasks_that_never_came_back_are_swept(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.filterwarnings("ignore:This process")
-def test_crumbs_of_a_task_that_still_runs_are_kept_however_old_they_are(tmp_path, monkeypatch):
+def test_markers_of_a_task_that_still_runs_are_kept_however_old_they_are(tmp_path, monkeypatch):
     begun = os.pipe()
     child = os.fork()
     if child == 0:
@@ -104,22 +104,22 @@ def test_crumbs_of_a_task_that_still_runs_are_kept_however_old_they_are(tmp_path
         os._exit(0)
     try:
         os.read(begun[0], 1)
-        (crumb,) = tmp_path.glob("*/*")
-        os.utime(crumb, (1.0, 1.0))
+        (marker,) = tmp_path.glob("*/*")
+        os.utime(marker, (1.0, 1.0))
         monkeypatch.setattr(crash_markers, "_swept_at_s", float("-inf"))
         crash_markers_of("w2", "0", SLICES)
         assert processes_of("w1") == {child}
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    os.utime(crumb, (1.0, 1.0))
+    os.utime(marker, (1.0, 1.0))
     monkeypatch.setattr(crash_markers, "_swept_at_s", float("-inf"))
     crash_markers_of("w2", "1", SLICES)
-    assert not crumb.exists()
+    assert not marker.exists()
 
 
 def as_it_is_named(tmp_path):
-    return tmp_path / f"headrace-crumbs-{os.getuid()}"
+    return tmp_path / f"headrace-markers-{os.getuid()}"
 
 
 @pytest.mark.usefixtures("folder")
@@ -138,7 +138,7 @@ def test_a_link_at_the_place_of_the_folder_is_not_followed(tmp_path):
 def test_a_folder_of_somebody_else_is_not_used(tmp_path, monkeypatch):
     as_it_is_named(tmp_path).mkdir(mode=0o777)
     us = os.getuid()
-    as_it_is_named(tmp_path).rename(tmp_path / f"headrace-crumbs-{us + 1}")
+    as_it_is_named(tmp_path).rename(tmp_path / f"headrace-markers-{us + 1}")
     monkeypatch.setattr(crash_markers.os, "getuid", lambda: us + 1)
     with pytest.raises(TaskLost, match="no folder of ours"):
         crash_markers_of("w1", "0", SLICES)
@@ -162,16 +162,16 @@ def test_a_folder_of_ours_that_others_may_enter_is_closed(tmp_path):
 @pytest.mark.usefixtures("folder")
 def test_only_what_we_made_is_swept(tmp_path, monkeypatch):
     crash_markers_of("w1", "0", SLICES)
-    (crumb,) = tmp_path.glob("*/*")
+    (marker,) = tmp_path.glob("*/*")
     target = tmp_path / "target"
     target.write_text("somebody's")
-    link, note = crumb.with_name(f"{'b' * 32}-over"), crumb.with_name("notes.txt")
+    link, note = marker.with_name(f"{'b' * 32}-over"), marker.with_name("notes.txt")
     link.symlink_to(target)
     note.write_text("somebody's")
-    for each in (crumb, target, note):
+    for each in (marker, target, note):
         os.utime(each, (1.0, 1.0))
     os.utime(link, (1.0, 1.0), follow_symlinks=False)
     monkeypatch.setattr(crash_markers, "_swept_at_s", float("-inf"))
     crash_markers_of("w2", "0", SLICES)
-    assert not crumb.exists()
+    assert not marker.exists()
     assert all(os.path.lexists(each) for each in (target, link, note))

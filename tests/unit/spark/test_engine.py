@@ -12,7 +12,7 @@ from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
-from headrace.spark.engine import SparkEngine, Tools, _translated
+from headrace.spark.engine import SparkEngine, TaskTools, _translated
 from headrace.spark.wave_threads import WaveThreads
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
@@ -70,7 +70,7 @@ def test_slots_count_also_where_workers_could_not_be_warmed_up(monkeypatch):
 def test_a_session_that_a_handler_has_stopped_is_told_as_such():
     """What is asked of it before fails in Python, not in Spark."""
     stopped = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))
-    engine = SparkEngine(stopped, Tools(Connections({}, ""), NumbersReader(), None, None))
+    engine = SparkEngine(stopped, TaskTools(Connections({}, ""), NumbersReader(), None, None))
     assert engine.slots == 1
     assert engine.executors == 1
     with pytest.raises(EngineStopped, match="no handler may do"):
@@ -79,7 +79,7 @@ def test_a_session_that_a_handler_has_stopped_is_told_as_such():
 
 
 def test_a_question_that_hangs_is_left_behind_at_the_end(capsys):
-    tools = Tools(Connections({}, ""), NumbersReader(), None, None)
+    tools = TaskTools(Connections({}, ""), NumbersReader(), None, None)
     engine = SparkEngine(SimpleNamespace(), tools, close_s=0.05)
     hangs = threading.Event()
     engine._spark.submit(lambda: hangs.wait(60))
@@ -102,7 +102,7 @@ class Started:
     """An engine whose waves never come back, and what their tasks are told to keep."""
 
     def __init__(self, monkeypatch):
-        tools = Tools(Connections({}, ""), NumbersReader(), None, None)
+        tools = TaskTools(Connections({}, ""), NumbersReader(), None, None)
         self.kept, self.engine = {}, SparkEngine(None, tools)
         self.engine._threads = Inline()
         monkeypatch.setattr(SparkEngine, "_run", self._ran)

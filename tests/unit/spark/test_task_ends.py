@@ -82,9 +82,9 @@ def test_the_next_attempt_passes_over_the_slice_that_killed_the_worker(bench, tm
 
     slices = bench.slices()
     with pytest.raises(KeyboardInterrupt):
-        bench.run(ListSink(), handler=kills, crumbs=DeadCrumbs(tmp_path / "crumb", slices))
+        bench.run(ListSink(), handler=kills, markers=DeadCrumbs(tmp_path / "marker", slices))
     receipts = by_tenant(
-        bench.run(ListSink(), handler=kills, crumbs=CrashMarkers(tmp_path / "crumb", slices))
+        bench.run(ListSink(), handler=kills, markers=CrashMarkers(tmp_path / "marker", slices))
     )
     assert receipts["acme"].error.code == "WorkerKilled"
     assert receipts["acme"].reached == 0
@@ -101,12 +101,12 @@ def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
         Slice(LaneId("keep", "acme", lane), "acme.visits", start, start + 1, epoch, more=True)
         for lane, start in ((0, 5), (1, 0))
     )
-    path = tmp_path / "crumb"
-    crumbs = DeadCrumbs(path, slices)
+    path = tmp_path / "marker"
+    markers = DeadCrumbs(path, slices)
     with pytest.raises(KeyboardInterrupt):
-        bench.run(ListSink(), handler=kills, slices=slices, order="stream", crumbs=crumbs)
+        bench.run(ListSink(), handler=kills, slices=slices, order="stream", markers=markers)
     receipts = bench.run(
-        ListSink(), handler=kills, slices=slices, order="stream", crumbs=CrashMarkers(path, slices)
+        ListSink(), handler=kills, slices=slices, order="stream", markers=CrashMarkers(path, slices)
     )
     errors = {receipt.slice.lane.partition: receipt.error for receipt in receipts}
     assert errors[0] is None

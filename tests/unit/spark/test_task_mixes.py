@@ -13,7 +13,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin
 from headrace.ports import Connections, SliceBatch, Written, advance_groups
 from headrace.spark.handling import error_of
-from headrace.spark.task import Kept, Work, run_bin
+from headrace.spark.task import Work, WorkerClients, run_bin
 from headrace.testing.records import records
 from headrace.use_cases import use_case
 
@@ -187,7 +187,7 @@ class Mix:
             Slice(LaneId("keep", "acme", lane), "acme.visits", 0, len(fates), EPOCH)
             for lane, fates in self.lanes.items()
         )
-        clients = Kept(Fates(self.lanes, self.batch), self.positions, self.letters)
+        clients = WorkerClients(Fates(self.lanes, self.batch), self.positions, self.letters)
         self.receipts = run_bin(work, Bin(slices, 1.0), self.budget_s, clients=clients)
         return self
 

@@ -53,6 +53,6 @@ def test_a_wave_comes_back_where_nobody_can_be_found(monkeypatch):
     assert still_alive("w1") == set()
 
 
-def test_a_wave_comes_back_where_a_crumb_names_no_process(monkeypatch):
+def test_a_wave_comes_back_where_a_marker_names_no_process(monkeypatch):
     monkeypatch.setattr(worker_ends, "processes_of", lambda _job: {-5})
     assert still_alive("w1") == set()

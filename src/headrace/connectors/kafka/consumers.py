@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import consumer_config
-from headrace.connectors.kafka.faults import Fault, first_error, kind_of
+from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
 
 #: How much is fetched ahead. Figures from ``benchmarks/reader.py``.
 PROFILES: Mapping[str, Mapping[str, str]] = {
@@ -113,7 +113,7 @@ class Clients:
 
 def _listener(refusals: list[KafkaError]) -> Callable[[KafkaError], None]:
     def hear(error: KafkaError) -> None:
-        if kind_of(error) is Fault.CREDENTIALS:
+        if kind_of(error) is ErrorKind.CREDENTIALS:
             refusals[:] = [error]
 
     return hear

@@ -42,7 +42,7 @@ _HEADER_FRAME_BYTES = 10
 _CUT = "[...]"
 
 
-class Kept(NamedTuple):
+class LetterHeaders(NamedTuple):
     """What the headers of a letter say, and the headers the record came with."""
 
     use_case: str
@@ -88,7 +88,7 @@ def headers_of(letter: DeadLetter, limit_bytes: int) -> list[Header]:
     return found + [(name, text) for name, text in texts if text]
 
 
-def kept_in(headers: Sequence[Header]) -> Kept | None:
+def kept_in(headers: Sequence[Header]) -> LetterHeaders | None:
     """Read a letter's headers; None when it is no dead letter."""
     opening = [index for index, (name, _) in enumerate(headers) if name == _FIRST]
     if not opening:
@@ -97,7 +97,7 @@ def kept_in(headers: Sequence[Header]) -> Kept | None:
     use_case = (block.get(_USE_CASE) or b"").decode(errors="replace")
     offset, stamp_ms = number(block.get(_OFFSET)), number(block.get(_TIMESTAMP))
     epoch = number(block.get(_EPOCH)) or 0
-    return Kept(use_case, offset, stamp_ms, epoch, tuple(headers[: opening[-1]]))
+    return LetterHeaders(use_case, offset, stamp_ms, epoch, tuple(headers[: opening[-1]]))
 
 
 def number(text: bytes | None) -> int | None:

@@ -26,7 +26,7 @@ from confluent_kafka.cimpl import NewPartitions
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config
 from headrace.connectors.kafka.dead_letter_headers import BLOCK_BYTES
-from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
+from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.topics import create_topics
 from headrace.errors import BrokerUnavailable, ConfigError
@@ -137,9 +137,9 @@ def _grow(partitions: Mapping[str, int], config: Mapping[str, str], timeout_s: f
         except KafkaException as exc:
             error = first_error(exc)
             # Somebody else was faster.
-            if kind_of(error) is Fault.BAD_PARTITIONS:
+            if kind_of(error) is ErrorKind.BAD_PARTITIONS:
                 continue
-            if kind_of(error) is Fault.UNREACHABLE:
+            if kind_of(error) is ErrorKind.UNREACHABLE:
                 raise of_client(error, config) from exc
             raise ConfigError(
                 f"topic {name} has too few partitions: {error.str()}; "
@@ -162,7 +162,7 @@ def _limits(config: Mapping[str, str], topics: Collection[str], timeout_s: float
             limits[resource.name] = int(future.result(timeout_s + 5)["max.message.bytes"].value)
         except KafkaException as exc:
             error = first_error(exc)
-            if kind_of(error) not in (Fault.TOPIC_DENIED, Fault.MISSING):
+            if kind_of(error) not in (ErrorKind.TOPIC_DENIED, ErrorKind.MISSING):
                 raise of_client(error, config) from exc
         except TimeoutError as exc:
             raise of_client(KafkaError(KafkaError._TIMED_OUT), config) from exc

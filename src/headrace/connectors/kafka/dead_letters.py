@@ -31,7 +31,7 @@ from headrace.connectors.kafka.dead_letter_topics import (
     dead_letters_topic,
     prepared,
 )
-from headrace.connectors.kafka.faults import DENIED, Fault, first_error, kind_of, of_client
+from headrace.connectors.kafka.faults import DENIED, ErrorKind, first_error, kind_of, of_client
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
@@ -188,16 +188,16 @@ class KafkaDeadLetters:
     def _translated(self, problem: KafkaError, letter: DeadLetter) -> HeadraceError:
         fault, topic = kind_of(problem), dead_letters_topic(letter.slice.topic)
         record = f"{letter.slice.topic}[{letter.slice.lane.partition}] offset {letter.error.offset}"
-        if fault is Fault.CREDENTIALS:
+        if fault is ErrorKind.CREDENTIALS:
             return of_client(problem, self._config)
-        if fault in (Fault.TOO_LARGE, Fault.BAD_SIZE):
+        if fault in (ErrorKind.TOO_LARGE, ErrorKind.BAD_SIZE):
             return ConfigError(
                 f"record {record} is too large for topic {topic}; "
                 f"raise max.message.bytes of {topic} above that of {letter.slice.topic}"
             )
         if fault in DENIED:
             return ConfigError(f"we may not write to topic {topic}; grant Write on it")
-        if fault in (Fault.REFUSED, Fault.BAD_CALL, Fault.BAD_TIME):
+        if fault in (ErrorKind.REFUSED, ErrorKind.BAD_CALL, ErrorKind.BAD_TIME):
             return ConfigError(
                 f"topic {topic} refuses record {record}: {problem.str()}; "
                 "give it cleanup.policy=delete and message.timestamp.type=CreateTime"

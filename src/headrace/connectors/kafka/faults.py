@@ -30,7 +30,7 @@ from headrace.errors import (
 from headrace.model.receipts import SliceError
 
 
-class Fault(Enum):
+class ErrorKind(Enum):
     """What an error is about: every code that we know is in one row, any other passes.
 
     Who meets an error decides by its row and has words of his own for it. A code that is judged
@@ -98,28 +98,28 @@ class Fault(Enum):
     PASSES = ()
 
 
-_FAULTS = {code: fault for fault in Fault for code in fault.value}
+_FAULTS = {code: fault for fault in ErrorKind for code in fault.value}
 #: a right is missing that every producer needs
-DENIED = frozenset({Fault.TOPIC_DENIED, Fault.CLUSTER_DENIED})
-NOT_THERE = frozenset({Fault.MISSING, Fault.NO_TOPIC, Fault.NO_PARTITION})
+DENIED = frozenset({ErrorKind.TOPIC_DENIED, ErrorKind.CLUSTER_DENIED})
+NOT_THERE = frozenset({ErrorKind.MISSING, ErrorKind.NO_TOPIC, ErrorKind.NO_PARTITION})
 
 
-def kind_of(error: KafkaError) -> Fault:
+def kind_of(error: KafkaError) -> ErrorKind:
     """The row of an error's code."""
-    return _FAULTS.get(error.code(), Fault.PASSES)
+    return _FAULTS.get(error.code(), ErrorKind.PASSES)
 
 
 def of_client(error: KafkaError, config: Mapping[str, object]) -> HeadraceError:
     """The error of a whole client: no broker, or a broker that does not accept us."""
     fault = kind_of(error)
-    if fault is Fault.CREDENTIALS:
+    if fault is ErrorKind.CREDENTIALS:
         return ConfigError(
             f"Kafka at {servers(config)} refuses our credentials; check security.protocol, "
             f"sasl.* and ssl.*: {error.str()}"
         )
     if fault in DENIED:
         return ConfigError(f"Kafka at {servers(config)} does not allow this: {error.str()}")
-    if fault is Fault.UNREACHABLE:
+    if fault is ErrorKind.UNREACHABLE:
         return BrokerUnavailable(f"no Kafka broker answers at {servers(config)}: {error.str()}")
     return Temporary(f"Kafka at {servers(config)}: {error.str()}")
 
@@ -127,13 +127,13 @@ def of_client(error: KafkaError, config: Mapping[str, object]) -> HeadraceError:
 def of_partition(error: KafkaError, name: str, config: Mapping[str, object]) -> HeadraceError:
     """The error of one partition or topic; ``name`` says which to people."""
     fault = kind_of(error)
-    if fault in NOT_THERE or fault is Fault.BAD_NAME:
+    if fault in NOT_THERE or fault is ErrorKind.BAD_NAME:
         return TopicMissing(f"{name} is not there; create the topic or remove the stream")
-    if fault is Fault.OUT_OF_RANGE:
+    if fault is ErrorKind.OUT_OF_RANGE:
         return OffsetOutOfRange(f"{name}: {error.str()}")
-    if fault is Fault.TOPIC_DENIED:
+    if fault is ErrorKind.TOPIC_DENIED:
         return ConfigError(f"{name}: we may not read it; grant Read and Describe on the topic")
-    if fault in (Fault.CREDENTIALS, Fault.UNREACHABLE):
+    if fault in (ErrorKind.CREDENTIALS, ErrorKind.UNREACHABLE):
         return of_client(error, config)
     return LeaderUnknown(f"{name} cannot be read at the moment: {error.str()}")
 

@@ -25,7 +25,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import consumer_config, servers
 from headrace.connectors.kafka.consumers import PROFILES
-from headrace.connectors.kafka.faults import Fault, kind_of, of_client
+from headrace.connectors.kafka.faults import ErrorKind, kind_of, of_client
 from headrace.connectors.kafka.watermarks import portions
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.ports import TopicPartition
@@ -130,19 +130,19 @@ class GroupMirror:
             (partition, partition.error) for partition in partitions if partition.error is not None
         ]
         for each, why in wrong:
-            if kind_of(why) is not Fault.MISSING:
+            if kind_of(why) is not ErrorKind.MISSING:
                 raise self._told(why, f"{group}, {each.topic}[{each.partition}]")
         if error is not None and not wrong:
             raise self._told(error, group)
 
     def _told(self, error: KafkaError, where: str) -> HeadraceError:
         fault = kind_of(error)
-        if fault in (Fault.GROUP_DENIED, Fault.TOPIC_DENIED):
+        if fault in (ErrorKind.GROUP_DENIED, ErrorKind.TOPIC_DENIED):
             return ConfigError(
                 f"consumer group {where}: we may not set its offsets; grant Read on the group and "
                 "on its topics, or say driver: mirror: false"
             )
-        if fault is Fault.IN_USE:
+        if fault is ErrorKind.IN_USE:
             return ConfigError(
                 f"consumer group {where}: somebody else is a member of it; end that consumer, or "
                 "choose another driver: mirror_prefix"

@@ -40,8 +40,8 @@ from headrace.connectors.kafka.config import (
     queue_bytes,
     servers,
 )
-from headrace.connectors.kafka.faults import DENIED, NOT_THERE, Fault, first_error, kind_of
-from headrace.connectors.kafka.ingest_clients import Client, Clients, Kind
+from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, first_error, kind_of
+from headrace.connectors.kafka.ingest_clients import IngestClient, IngestClients, ProducerKind
 from headrace.errors import (
     BrokerUnavailable,
     ConfigError,
@@ -113,8 +113,8 @@ class Ingest:
         self._refusing: set[str] = set()
         #: what goes on, by tenant
         self._queued = Queued(queue_bytes(most_bytes))
-        self._clients = Clients(self._settings, delivery_timeout_s)
-        self._clients.of(Kind.PROMPT, 0.0)
+        self._clients = IngestClients(self._settings, delivery_timeout_s)
+        self._clients.of(ProducerKind.PROMPT, 0.0)
 
     def __repr__(self) -> str:
         return f"Ingest({servers(self._config)})"
@@ -130,7 +130,7 @@ class Ingest:
         Returns when the fate of each is known, one result for each record. Records behind one that
         the client has no room for are not tried, so that their order holds.
         """
-        return await self._sent(Kind.PROMPT, topic, records).fates if records else []
+        return await self._sent(ProducerKind.PROMPT, topic, records).fates if records else []
 
     def begin(self, topic: str, records: Sequence[Outgoing]) -> Sending:
         """Store records in order, and go on with each until its fate is known.
@@ -142,7 +142,7 @@ class Ingest:
             sending = Sending(self, topic, len(records), asyncio.get_running_loop())
             sending.stopped(0, SinkUnavailable("too much of this tenant waits for Kafka"))
             return sending
-        kind = Kind.APART if topic in self._refusing else Kind.PATIENT
+        kind = ProducerKind.APART if topic in self._refusing else ProducerKind.PATIENT
         sending = self._sent(kind, topic, records)
         done = partial(self._queued.give_back, tenant, len(records), size)
         sending.fates.add_done_callback(lambda _: done())
@@ -158,11 +158,11 @@ class Ingest:
                 client.producer.purge()
                 client.poll()
 
-    def _settings(self, kind: Kind) -> dict[str, str]:
-        patient = kind is not Kind.PROMPT
+    def _settings(self, kind: ProducerKind) -> dict[str, str]:
+        patient = kind is not ProducerKind.PROMPT
         return ingest_config(self._config, self._timeout_s, self._most_bytes, patient=patient)
 
-    def _sent(self, kind: Kind, topic: str, records: Sequence[Outgoing]) -> Sending:
+    def _sent(self, kind: ProducerKind, topic: str, records: Sequence[Outgoing]) -> Sending:
         loop = asyncio.get_running_loop()
         sending = Sending(self, topic, len(records), loop)
         client = self._clients.of(kind, loop.time())
@@ -176,7 +176,7 @@ class Ingest:
         return sending
 
     def _produce(
-        self, client: Client, topic: str, records: Sequence[Outgoing], sending: Sending
+        self, client: IngestClient, topic: str, records: Sequence[Outgoing], sending: Sending
     ) -> None:
         produce: Any = client.producer.produce
         told = sending.told
@@ -190,7 +190,7 @@ class Ingest:
                 break
             except KafkaException as exc:
                 error = first_error(exc)
-                client.health.broken |= kind_of(error) is Fault.BROKEN
+                client.health.broken |= kind_of(error) is ErrorKind.BROKEN
                 sending.failed(number, self._refused(error, topic))
 
     def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -219,9 +219,9 @@ class Ingest:
         fault = kind_of(error)
         if fault in NOT_THERE:
             return TopicMissing(f"topic {topic} is not there")
-        if fault in (Fault.TOO_LARGE, Fault.BAD_SIZE):
+        if fault in (ErrorKind.TOO_LARGE, ErrorKind.BAD_SIZE):
             return SinkRefused(f"topic {topic} takes no record of this size")
-        if fault in (Fault.REFUSED, Fault.BAD_CALL):
+        if fault in (ErrorKind.REFUSED, ErrorKind.BAD_CALL):
             return SinkRefused(f"topic {topic} refuses the record: {error.str()}")
         if fault in DENIED:
             return ConfigError(f"we may not write to topic {topic}; grant Write on it")

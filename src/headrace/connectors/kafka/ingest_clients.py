@@ -28,7 +28,7 @@ from headrace.connectors.kafka.faults import first_error
 log = structlog.get_logger(__name__)
 
 
-class Kind(StrEnum):
+class ProducerKind(StrEnum):
     """What a client is for."""
 
     #: gives a record up when its sender is answered
@@ -53,10 +53,10 @@ class Health:
 
 
 @dataclass(slots=True)
-class Client:
+class IngestClient:
     """One of them."""
 
-    kind: Kind
+    kind: ProducerKind
     producer: Producer
     health: Health
     #: when what it has is given up; None: it is not broken
@@ -72,19 +72,19 @@ class Client:
 
 
 @dataclass(slots=True)
-class Clients:
+class IngestClients:
     """One of each kind, made when it is asked for first, and those that are ending."""
 
-    settings: Callable[[Kind], Mapping[str, str]]
+    settings: Callable[[ProducerKind], Mapping[str, str]]
     #: how long one that broke is waited for
     patience_s: float
-    _by_kind: dict[Kind, Client] = field(default_factory=dict)
-    _ending: list[Client] = field(default_factory=list)
+    _by_kind: dict[ProducerKind, IngestClient] = field(default_factory=dict)
+    _ending: list[IngestClient] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[Client]:
+    def __iter__(self) -> Iterator[IngestClient]:
         yield from (*self._by_kind.values(), *self._ending)
 
-    def of(self, kind: Kind, now_s: float) -> Client | None:
+    def of(self, kind: ProducerKind, now_s: float) -> IngestClient | None:
         """The client of a kind; None while the last one apart ends.
 
         Raises:
@@ -92,7 +92,7 @@ class Clients:
         """
         self.sort_out(now_s)
         found = self._by_kind.get(kind)
-        if found is None and not (kind is Kind.APART and _has(self._ending, kind)):
+        if found is None and not (kind is ProducerKind.APART and _has(self._ending, kind)):
             found = self._by_kind[kind] = self._opened(kind)
         return found
 
@@ -107,11 +107,11 @@ class Clients:
         if self._ending:
             self._ending = [client for client in self._ending if len(client.producer)]
 
-    def _opened(self, kind: Kind) -> Client:
+    def _opened(self, kind: ProducerKind) -> IngestClient:
         health = Health()
         producer = opened(Producer, self.settings(kind), error_cb=health.note)
-        return Client(kind, producer, health)
+        return IngestClient(kind, producer, health)
 
 
-def _has(clients: Iterable[Client], kind: Kind) -> bool:
+def _has(clients: Iterable[IngestClient], kind: ProducerKind) -> bool:
     return any(client.kind is kind for client in clients)

@@ -19,7 +19,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from headrace.connectors.kafka.faults import Fault, kind_of
+from headrace.connectors.kafka.faults import ErrorKind, kind_of
 from headrace.errors import HeadraceError, RecordUnreadable
 from headrace.model.streams import Slice
 
@@ -115,7 +115,7 @@ class LaneRead:
                 # About the client, such as no right to see the group that it never joins.
                 continue
             error = fault.error()
-            if kind_of(error) is not Fault.END:
+            if kind_of(error) is not ErrorKind.END:
                 self.fault = error
                 continue
             self.eof = fault.offset()

@@ -3,8 +3,8 @@
 The planner needs the end of every lane that may have something new, so one call must answer for all
 of them, and one partition without a leader must not hold up the rest. There are two ways to ask.
 The quick one is good for partitions that are well. What it leaves out is asked carefully, and asked
-so from then on until there is an answer (see ``watermarks``); what had none is asked for once a second
-at most, since thousands of tenants may have no topic yet, and every other one's turn waits.
+so from then on until there is an answer (see ``watermarks``); what had none is asked for once a
+second at most, since thousands of tenants may have no topic yet, and every other one's turn waits.
 
 No answer is kept between calls: how often to ask is the cycle's decision.
 """
@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config, servers
-from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
+from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
 from headrace.connectors.kafka.watermarks import END, START, Watermarks
 from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicInfo, TopicPartition
@@ -127,7 +127,7 @@ class KafkaLog:
         if (
             failures
             and not answers
-            and all(kind_of(failure) is Fault.UNREACHABLE for failure in failures)
+            and all(kind_of(failure) is ErrorKind.UNREACHABLE for failure in failures)
         ):
             self._look_for_brokers()
         return answers, failures
@@ -164,9 +164,9 @@ class KafkaLog:
             return
         self._raise_if_refused()
         for error in failures:
-            if kind_of(error) is Fault.CREDENTIALS:
+            if kind_of(error) is ErrorKind.CREDENTIALS:
                 raise of_client(error, self._config)
-        if all(kind_of(failure) is Fault.UNREACHABLE for failure in failures):
+        if all(kind_of(failure) is ErrorKind.UNREACHABLE for failure in failures):
             raise BrokerUnavailable(
                 f"no Kafka broker answers at {servers(self._config)} "
                 f"within {self._timeout_s:g} s: {failures[0].str()}"
@@ -178,5 +178,5 @@ class KafkaLog:
             raise of_client(self._refusal, self._config)
 
     def _remember(self, error: KafkaError) -> None:
-        if kind_of(error) is Fault.CREDENTIALS:
+        if kind_of(error) is ErrorKind.CREDENTIALS:
             self._refusal = error

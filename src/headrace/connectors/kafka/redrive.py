@@ -12,8 +12,9 @@ topic itself. Kafka forgets a group that was not used for a week (``offsets.rete
 and without the mark the redrive after that would send everything again.
 
 Letters stay in their topic; nothing is deleted here. One that is there more than once is sent once,
-ever, as long as the first of them is there (``dead_letters_read``). What is sent has the time of the
-redrive: a topic's retention goes by time, and would take an old record away before anybody read it.
+ever, as long as the first of them is there (``dead_letters_read``). What is sent has the time of
+the redrive: a topic's retention goes by time, and would take an old record away before anybody
+read it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from headrace.connectors.kafka.dead_letters_read import PLACE_HEADER
 from headrace.connectors.kafka.faults import (
     DENIED,
     NOT_THERE,
-    Fault,
+    ErrorKind,
     first_error,
     kind_of,
     of_client,
@@ -35,7 +35,7 @@ from headrace.ports import TopicPartition
 #: readers of the source topic wait so long at most for a redrive that was killed
 _TRANSACTION_S = 15.0
 _REQUEST_S = 30.0
-_DENIED = DENIED | {Fault.GROUP_DENIED, Fault.TRANSACTION_DENIED}
+_DENIED = DENIED | {ErrorKind.GROUP_DENIED, ErrorKind.TRANSACTION_DENIED}
 
 
 class RedriveLine:
@@ -148,13 +148,13 @@ class RedriveLine:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if faults:
             # One that fails takes the others of its transaction along, and they may tell first.
-            telling = [fault for fault in faults if kind_of(fault) is not Fault.PURGED]
+            telling = [fault for fault in faults if kind_of(fault) is not ErrorKind.PURGED]
             raise KafkaException((telling or faults)[0])
 
     def _cause(self, error: KafkaError) -> KafkaError:
         """What broke a producer that says no more than that it broke."""
         assert self._producer is not None
-        if kind_of(error) is Fault.BROKEN:
+        if kind_of(error) is ErrorKind.BROKEN:
             try:
                 self._producer.poll(0)
             except BROKEN as exc:
@@ -177,7 +177,7 @@ class RedriveLine:
         self, error: KafkaError, cause: BaseException | None = None, partition: int = -1
     ) -> NoReturn:
         fault, what = kind_of(error), f"redrive of {self._use_case} to topic {self._topic}"
-        if fault is Fault.FENCED:
+        if fault is ErrorKind.FENCED:
             raise Fenced(f"{what}: a later one has begun and goes on from here") from cause
         if fault in _DENIED:
             raise ConfigError(
@@ -189,12 +189,12 @@ class RedriveLine:
             raise TopicMissing(
                 f"{what}: partition {partition} is not there; make it, then redrive again"
             ) from cause
-        if fault is Fault.TOO_LARGE:
+        if fault is ErrorKind.TOO_LARGE:
             raise ConfigError(
                 f"{what}: a record of partition {partition} with its new headers is too large; "
                 f"raise max.message.bytes of {self._topic} by 1000, then redrive again"
             ) from cause
-        if fault in (Fault.CREDENTIALS, Fault.UNREACHABLE):
+        if fault in (ErrorKind.CREDENTIALS, ErrorKind.UNREACHABLE):
             raise of_client(error, self._config) from cause
         at = servers(self._config)
         kind = BrokerUnavailable if error.retriable() else Temporary

@@ -21,7 +21,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headrace.connectors.kafka.config import servers
 from headrace.connectors.kafka.consumers import Client
-from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client, of_partition
+from headrace.connectors.kafka.faults import (
+    ErrorKind,
+    first_error,
+    kind_of,
+    of_client,
+    of_partition,
+)
 from headrace.connectors.kafka.lane_read import LaneRead, Received
 from headrace.errors import (
     BrokerUnavailable,
@@ -155,7 +161,7 @@ class Round:
         for lane in self._open.values():
             if lane.fault is None or not lane.open:
                 continue
-            if kind_of(lane.fault) is Fault.OUT_OF_RANGE:
+            if kind_of(lane.fault) is ErrorKind.OUT_OF_RANGE:
                 lane.error = self._out_of_range(lane, lane.fault)
             elif not lane.fault.retriable():
                 lane.error = of_partition(lane.fault, str(lane.slice), self._config)
@@ -240,7 +246,7 @@ class Round:
     def _break(self, exc: KafkaException) -> None:
         self.broken = True
         error = first_error(exc)
-        refused = kind_of(error) is Fault.BAD_CALL
+        refused = kind_of(error) is ErrorKind.BAD_CALL
         self._fail_all(
             ConfigError(f"Kafka: {error.str()}") if refused else of_client(error, self._config)
         )

@@ -33,8 +33,8 @@ from confluent_kafka import KafkaError
 
 from headrace.connectors.kafka.clients import BROKEN
 from headrace.connectors.kafka.config import once_config, sink_config
-from headrace.connectors.kafka.faults import Fault, first_error, kind_of
-from headrace.connectors.kafka.sink_line import Line
+from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
+from headrace.connectors.kafka.sink_line import TopicProducer
 from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, sendable, translated
 from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
 from headrace.connectors.outcomes import failed
@@ -113,7 +113,7 @@ class KafkaTopicWriter:
 
 
 def _send(
-    line: Line, effect: Effect, pattern: str, errors: dict[int, HeadraceError], index: int
+    line: TopicProducer, effect: Effect, pattern: str, errors: dict[int, HeadraceError], index: int
 ) -> None:
     note = _noted(errors, index, line)
     try:
@@ -130,30 +130,30 @@ def _send(
 
 
 def _noted(
-    errors: dict[int, HeadraceError], index: int, line: Line
+    errors: dict[int, HeadraceError], index: int, line: TopicProducer
 ) -> Callable[[KafkaError, str], None]:
     def note(error: KafkaError, topic: str) -> None:
         errors.setdefault(index, translated(error, topic))
         # Reports do not bear the mark of a fatal error, only its code.
-        if error.fatal() or kind_of(error) is Fault.BROKEN:
+        if error.fatal() or kind_of(error) is ErrorKind.BROKEN:
             _forget(line)
 
     return note
 
 
-def _forget(line: Line) -> None:
+def _forget(line: TopicProducer) -> None:
     """Let the next bin make a producer anew."""
     for key in [key for key, known in _lines.items() if known is line]:
         del _lines[key]
 
 
 #: one for each process and configuration; a forked child must not use its parent's
-_lines: dict[tuple[int, tuple[tuple[str, str], ...]], Line] = {}
+_lines: dict[tuple[int, tuple[tuple[str, str], ...]], TopicProducer] = {}
 
 
-def _line(properties: dict[str, str], once: bool = False) -> Line:
+def _line(properties: dict[str, str], once: bool = False) -> TopicProducer:
     settings = once_config(properties) if once else sink_config(properties)
     key = (os.getpid(), tuple(sorted(settings.items())))
     if key not in _lines:
-        _lines[key] = Line(settings)
+        _lines[key] = TopicProducer(settings)
     return _lines[key]

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.connectors.kafka.clients import NotTaken, opened, put
-from headrace.connectors.kafka.faults import Fault, first_error, kind_of
+from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
 from headrace.connectors.kafka.sink_messages import messages, own_topic, topics_of, translated
 from headrace.errors import SinkRefused, SinkUnavailable
 from headrace.ports import Effect
@@ -28,7 +28,7 @@ _NEW_TOPIC_WAIT_S = 0.5
 OnError = Callable[[KafkaError, str], None]
 
 
-class Line:
+class TopicProducer:
     """A producer that is told of topics and messages.
 
     Args:
@@ -105,6 +105,6 @@ class Line:
             raise SinkRefused(f"topic {topic}: the message is more than {limit}")
 
     def _told(self, error: KafkaError, topic: str, on_error: OnError) -> None:
-        if kind_of(error) in (Fault.MISSING, Fault.NO_TOPIC):
+        if kind_of(error) in (ErrorKind.MISSING, ErrorKind.NO_TOPIC):
             self.topics.discard(topic)
         on_error(error, topic)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError
 
 from headrace.connectors.columns import check_columns
-from headrace.connectors.kafka.faults import DENIED, NOT_THERE, Fault, kind_of
+from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, kind_of
 from headrace.connectors.outcomes import identity
 from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable
 from headrace.ports import REDRIVE_HEADERS, Effect
@@ -28,7 +28,11 @@ _OPTIONAL = {"key": "bytes or text", "headers": "headers", "topic": "text"}
 #: what a message is counted to need besides key, value and headers
 _OVERHEAD_BYTES = 128
 #: refusals that a person has to mend, though the protocol calls some of them retriable
-_MENDED = NOT_THERE | DENIED | {Fault.BAD_NAME, Fault.TOO_LARGE, Fault.REFUSED, Fault.BAD_CALL}
+_MENDED = (
+    NOT_THERE
+    | DENIED
+    | {ErrorKind.BAD_NAME, ErrorKind.TOO_LARGE, ErrorKind.REFUSED, ErrorKind.BAD_CALL}
+)
 
 
 def check(table: pa.Table, topic: str, most_bytes: int) -> None:

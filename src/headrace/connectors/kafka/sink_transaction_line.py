@@ -24,8 +24,8 @@ from confluent_kafka import (
 )
 
 from headrace.connectors.kafka.clients import BROKEN, opened
-from headrace.connectors.kafka.faults import Fault, kind_of
-from headrace.connectors.kafka.sink_line import Line
+from headrace.connectors.kafka.faults import ErrorKind, kind_of
+from headrace.connectors.kafka.sink_line import TopicProducer
 from headrace.errors import SinkRefused
 from headrace.model.waves import planned_id
 
@@ -39,14 +39,14 @@ _OFFSETS_S = 10.0
 _MOST_LINES = 8
 #: of a topic the messages themselves tell, and better (``translated``)
 _MUST_BE_MENDED = (
-    Fault.TRANSACTION_DENIED,
-    Fault.TRANSACTION_TOO_LONG,
-    Fault.GROUP_DENIED,
-    Fault.CLUSTER_DENIED,
+    ErrorKind.TRANSACTION_DENIED,
+    ErrorKind.TRANSACTION_TOO_LONG,
+    ErrorKind.GROUP_DENIED,
+    ErrorKind.CLUSTER_DENIED,
 )
 
 
-class Lost(Exception):
+class OutcomeLost(Exception):
     """Whether anything was or will be committed is not known."""
 
 
@@ -64,13 +64,13 @@ class Mark(NamedTuple):
         return planned_id(wave_id) == planned_id(self.wave_id) and self.offset >= reached
 
 
-class TransactionLine(Line):
+class TransactionLine(TopicProducer):
     """A producer that has taken its transactional id from whoever had it.
 
     Raises:
         ConfigError: librdkafka refuses the settings.
         SinkRefused: a right is missing, or the time-out is more than the broker allows.
-        Lost: the broker did not answer in time.
+        OutcomeLost: the broker did not answer in time.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -88,7 +88,7 @@ class TransactionLine(Line):
 
         Raises:
             SinkRefused: a right is missing.
-            Lost: they cannot be had now.
+            OutcomeLost: they cannot be had now.
         """
         try:
             found = consumer_for(self.settings, group).committed(
@@ -155,10 +155,10 @@ def _key(settings: Mapping[str, str]) -> tuple[int, tuple[tuple[str, str], ...]]
     return (os.getpid(), tuple(sorted(settings.items())))
 
 
-def as_error(error: KafkaError) -> SinkRefused | Lost:
+def as_error(error: KafkaError) -> SinkRefused | OutcomeLost:
     """What a failed call of a transactional producer means."""
     if kind_of(error) in _MUST_BE_MENDED:
         return SinkRefused(
             f"Kafka transaction: {error.str()}; see the rights and limits in docs/sinks.md"
         )
-    return Lost(error.str())
+    return OutcomeLost(error.str())

@@ -40,7 +40,7 @@ from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.sink_line import OnError
 from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, sendable, translated
 from headrace.connectors.kafka.sink_transaction_line import (
-    Lost,
+    OutcomeLost,
     TransactionLine,
     as_error,
     give_up,
@@ -87,7 +87,7 @@ class KafkaTransactionWriter:
         for _ in range(_TRIES):
             try:
                 return self._attempt(effects)
-            except Lost as lost:
+            except OutcomeLost as lost:
                 why = str(lost)
                 give_up(self._settings(effects))
             except HeadraceError as error:
@@ -160,7 +160,7 @@ class KafkaTransactionWriter:
         """Commit messages and offsets; or say what is wrong with whom, and nothing was sent.
 
         Raises:
-            Lost: the producer was shut out, or the commit may have happened.
+            OutcomeLost: the producer was shut out, or the commit may have happened.
         """
         errors: dict[int, HeadraceError] = {}
         try:
@@ -192,7 +192,7 @@ class KafkaTransactionWriter:
         try:
             line.producer.commit_transaction()
         except KafkaException as exc:
-            raise Lost(exc.args[0].str()) from exc
+            raise OutcomeLost(exc.args[0].str()) from exc
         return {}
 
     def _send(
@@ -213,7 +213,7 @@ class KafkaTransactionWriter:
             line.producer.abort_transaction()
         except KafkaException as exc:
             if not any(isinstance(error, Permanent) for error in errors.values()):
-                raise Lost(exc.args[0].str()) from exc
+                raise OutcomeLost(exc.args[0].str()) from exc
             give_up(line.settings)
 
     def _group(self, effects: Effects) -> str:
@@ -244,11 +244,11 @@ def _judged(error: KafkaError) -> HeadraceError:
     """An error of a call inside a transaction that was not asked to commit yet.
 
     Raises:
-        Lost: the producer can not be used any more.
+        OutcomeLost: the producer can not be used any more.
     """
     refused = as_error(error)
-    if isinstance(refused, Lost) and error.txn_requires_abort():
+    if isinstance(refused, OutcomeLost) and error.txn_requires_abort():
         return translated(error, "transaction")
-    if isinstance(refused, Lost):
+    if isinstance(refused, OutcomeLost):
         raise refused
     return refused

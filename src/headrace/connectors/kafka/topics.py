@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from headrace.connectors.kafka.clients import opened
 from headrace.connectors.kafka.config import admin_config
-from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
+from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
 from headrace.errors import ConfigError, HeadraceError
 
 _TOPICS_PER_REQUEST = 250
@@ -47,7 +47,7 @@ def create_topics(
     for name, error in _answers(config, partitions, replicas, topic_config or {}, timeout_s):
         if error is None:
             made.add(name)
-        elif kind_of(error) is not Fault.EXISTS:
+        elif kind_of(error) is not ErrorKind.EXISTS:
             raise _translated(name, error, config)
     return made
 
@@ -62,7 +62,7 @@ def unmakable_topics(
     return {
         name: _translated(name, error, config)
         for name, error in _answers(config, partitions, -1, {}, timeout_s)
-        if error is not None and kind_of(error) is not Fault.EXISTS
+        if error is not None and kind_of(error) is not ErrorKind.EXISTS
     }
 
 
@@ -92,6 +92,6 @@ def _answers(
 
 
 def _translated(name: str, error: KafkaError, config: Mapping[str, str]) -> HeadraceError:
-    if kind_of(error) is Fault.UNREACHABLE:
+    if kind_of(error) is ErrorKind.UNREACHABLE:
         return of_client(error, config)
     return ConfigError(f"topic {name} cannot be made: {error.str()}")

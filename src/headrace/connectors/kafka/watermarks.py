@@ -30,7 +30,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.connectors.kafka.consumers import Client
-from headrace.connectors.kafka.faults import Fault, first_error, kind_of, of_client
+from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
 from headrace.errors import BrokerUnavailable
 from headrace.ports import TopicPartition
 
@@ -78,7 +78,7 @@ class Watermarks:
             try:
                 found |= self._ask(portion, at, self._quick_s)
             except KafkaException as exc:
-                if kind_of(first_error(exc)) is Fault.UNREACHABLE:
+                if kind_of(first_error(exc)) is ErrorKind.UNREACHABLE:
                     break
         return found
 
@@ -180,7 +180,7 @@ class Watermarks:
             try:
                 found |= self._ask(portion, at, left_s)
             except KafkaException as exc:
-                if kind_of(first_error(exc)) is Fault.UNREACHABLE:
+                if kind_of(first_error(exc)) is ErrorKind.UNREACHABLE:
                     return False
                 # One of them was refused. The client has forgotten where it took it to be.
                 refusals += 1

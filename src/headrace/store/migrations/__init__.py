@@ -32,7 +32,7 @@ NOTHING = "base"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Migration:
     """From one version to the one after it."""
 
     version: str
@@ -40,7 +40,7 @@ class Step:
     title: str
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[Migration], None]
 
 
 def upgrade(database: Database, on_step: OnStep | None = None) -> None:
@@ -72,7 +72,7 @@ def downgrade(database: Database, version: str, on_step: OnStep | None = None) -
         command.downgrade(_config(connection, on_step), version)
 
 
-def steps_back(database: Database, connection: Connection, version: str) -> list[Step]:
+def steps_back(database: Database, connection: Connection, version: str) -> list[Migration]:
     """What ``downgrade`` to ``version`` would undo, the newest first.
 
     Raises:
@@ -99,10 +99,10 @@ def version_of(connection: Connection) -> str | None:
     return context.get_current_revision()
 
 
-def every_version() -> list[Step]:
+def every_version() -> list[Migration]:
     """All versions that this Headrace knows, the oldest first."""
     scripts = [*ScriptDirectory.from_config(_config(None, None)).walk_revisions()]
-    return [Step(script.revision, _title(script)) for script in reversed(scripts)]
+    return [Migration(script.revision, _title(script)) for script in reversed(scripts)]
 
 
 def newest_version() -> str:
@@ -137,7 +137,7 @@ def _config(connection: Connection | None, on_step: OnStep | None) -> Config:
     def applied(*, step: Any, **_: Any) -> None:
         script = step.up_revision
         if on_step is not None and script is not None:
-            on_step(Step(script.revision, _title(script)))
+            on_step(Migration(script.revision, _title(script)))
 
     config = Config(attributes={"connection": connection, "on_apply": applied})
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import STOPPED_BY_ANOTHER, Failure, FailureState
 from headrace.model.streams import Position, StreamId
-from headrace.policies.keeping import Row, bytes_of, room_for
+from headrace.policies.keeping import KeptRow, bytes_of, room_for
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class KeptFailures:
     def _put(self, failure: Failure, number: int) -> None:
         tenant = failure.slice.lane.tenant
         kept = [
-            Row(other, bytes_of(each), each.state is FailureState.OPEN)
+            KeptRow(other, bytes_of(each), each.state is FailureState.OPEN)
             for other, each in self._kept.items()
             if each.slice.lane.tenant == tenant and other != number
         ]

@@ -16,7 +16,7 @@ from typing import Any
 from headrace.testing.simulation.actors import Actor
 
 
-class Answer(Future[Any]):
+class LateAnswer(Future[Any]):
     """What came of a call; nobody waits for it, as there is nobody to wait for."""
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -32,7 +32,7 @@ class Job:
 
     actor: Actor
     call: Callable[[], Any]
-    answer: Answer
+    answer: LateAnswer
 
     def run(self) -> None:
         """Make the call; who is killed in it never answers."""
@@ -54,7 +54,7 @@ class Beside(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Make the call, or keep it for later."""
-        job = Job(self.actor, partial(fn, *args, **kwargs), Answer())
+        job = Job(self.actor, partial(fn, *args, **kwargs), LateAnswer())
         if self.is_late():
             self.jobs.append(job)
         else:

@@ -24,7 +24,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Connections, Positions, WaveResult
 from headrace.spark.handling import error_of
-from headrace.spark.task import Kept, run_bin
+from headrace.spark.task import WorkerClients, run_bin
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_fake import SECONDS_PER_RECORD, LoadedWork
 from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory
@@ -36,7 +36,7 @@ from headrace.use_cases import UseCase
 
 #: how often a task that died is run again
 _ATTEMPTS = 4
-#: chance that the next attempt runs where the crumbs of the last are
+#: chance that the next attempt runs where the markers of the last are
 _SAME_MACHINE = 0.7
 #: innocent waves in a run whose workers are killed by somebody else: more of them in a row could
 #: not be told from a handler that kills
@@ -46,8 +46,8 @@ _CALLS_S = (0.0, 0.0, 0.4)
 
 
 @dataclass(slots=True)
-class MemoryCrumbs:
-    """The crumbs of one bin, over all attempts of its task; stands for ``spark.crash_markers.CrashMarkers``."""
+class MemoryCrashMarkers:
+    """The crash markers of one bin, over all attempts of its task."""
 
     killers: frozenset[Slice] = frozenset()
 
@@ -84,7 +84,7 @@ class Flight:
     receipts: list[Receipt] = field(default_factory=list)
     #: attempts that never come back
     stuck: list[Attempt] = field(default_factory=list)
-    crumbs: dict[Bin, MemoryCrumbs] = field(default_factory=dict)
+    markers: dict[Bin, MemoryCrashMarkers] = field(default_factory=dict)
     died: int = 0
     result: WaveResult | None = None
 
@@ -112,7 +112,7 @@ class Cluster:
     log: MemoryLog
     letters: MemoryDeadLetters
     #: the clients of one attempt, behind doors
-    clients: Callable[[Actor, Kept], Kept]
+    clients: Callable[[Actor, WorkerClients], WorkerClients]
     positions: Positions
     #: the generations of the lanes of a wave that starts
     born: Callable[[Wave], Mapping[LaneId, int]]
@@ -176,7 +176,7 @@ class Cluster:
         attempt = Attempt(actor, planned)
         flight.running.append(attempt)
         work = flight.work
-        whole = Kept(work.reader.open(work.connections), self.positions, self.letters)
+        whole = WorkerClients(work.reader.open(work.connections), self.positions, self.letters)
         clients = self.clients(actor, whole)
         self._inside.append(flight)
         try:
@@ -202,19 +202,19 @@ class Cluster:
         self._end(flight, hurt, calm=calm)
 
     def _receipts(
-        self, flight: Flight, planned: Bin, clients: Kept, *, calm: bool
+        self, flight: Flight, planned: Bin, clients: WorkerClients, *, calm: bool
     ) -> list[Receipt]:
         work = flight.work
         if flight.whole:
             return run_wave(work.load(), flight.wave, clients)
-        crumbs = self._crumbs(flight, planned, calm=calm)
+        markers = self._markers(flight, planned, calm=calm)
         hasty = not calm and self.rng.random() < self.odds.yields
         return run_bin(
             work,
             planned,
             -1.0 if hasty else math.inf,
             clients=clients,
-            crumbs=cast("Any", crumbs),
+            markers=cast("Any", markers),
             wave_id=flight.wave.id,
         )
 
@@ -226,10 +226,10 @@ class Cluster:
         call_s = self._call_s[name] if receipt.records else 0.0
         return replace(receipt, seconds=call_s + SECONDS_PER_RECORD * receipt.records)
 
-    def _crumbs(self, flight: Flight, planned: Bin, *, calm: bool) -> MemoryCrumbs:
+    def _markers(self, flight: Flight, planned: Bin, *, calm: bool) -> MemoryCrashMarkers:
         if not calm and self.rng.random() > _SAME_MACHINE:
-            return MemoryCrumbs()
-        return flight.crumbs.setdefault(planned, MemoryCrumbs())
+            return MemoryCrashMarkers()
+        return flight.markers.setdefault(planned, MemoryCrashMarkers())
 
     def lose_executor(self, flight: Flight) -> None:
         """A sleeping task is thought dead and runs again; it will wake up all the same."""

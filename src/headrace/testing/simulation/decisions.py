@@ -28,7 +28,7 @@ from headrace.ports import Store
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.deployed import TOPIC, Deployed
 from headrace.testing.simulation.generations import Generation, Generations
-from headrace.testing.simulation.topics import Topics
+from headrace.testing.simulation.topics import WorldTopics
 from headrace.testing.simulation.troubles import GOOD, trouble_of
 
 _RETENTION = re.compile(r"\[(\d+)\] lost offsets (\d+) to \d+ to retention")
@@ -46,7 +46,7 @@ class Decisions:
     """Keeps generations true to what was decided, and notes what may not be decided."""
 
     store: Store
-    topics: Topics
+    topics: WorldTopics
     deployed: Deployed
     generations: Generations
     counts: Counter[str]

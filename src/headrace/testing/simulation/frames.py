@@ -16,7 +16,7 @@ from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.spark.frame_calls import FrameCalls, read
-from headrace.spark.task import Kept
+from headrace.spark.task import WorkerClients
 from headrace.testing.ledger import Found, Place
 from headrace.testing.simulation.sinks import Done, Notebook
 from headrace.use_cases import UseCase
@@ -48,7 +48,7 @@ class FakeFrame:
         return FakeFrame(mine, self.door)
 
 
-def run_wave(use_case: UseCase, wave: Wave, clients: Kept) -> list[Receipt]:
+def run_wave(use_case: UseCase, wave: Wave, clients: WorkerClients) -> list[Receipt]:
     """Read a wave and call its handler."""
     slices = list(wave.slices)
     found = list(read(clients.reader, slices, _BATCH_RECORDS, None))

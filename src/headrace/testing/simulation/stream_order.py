@@ -22,14 +22,14 @@ from headrace.model.streams import LaneId, StreamId
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.generations import Generations
 from headrace.testing.simulation.sinks import Done
-from headrace.testing.simulation.topics import Topics, log_of
+from headrace.testing.simulation.topics import WorldTopics, log_of
 
 
 @dataclass(slots=True)
 class StreamOrder:
     """Reads effects in the order in which they were made."""
 
-    topics: Topics
+    topics: WorldTopics
     generations: Generations
     #: the latest timestamp that a lane had shown with a record, in milliseconds
     _turns_ms: dict[Place, int] = field(default_factory=dict)

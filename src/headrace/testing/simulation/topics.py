@@ -65,7 +65,7 @@ class Log(MemoryLog):
 
 
 @dataclass(eq=False, slots=True)
-class Topics:
+class WorldTopics:
     """All topics, and the book of what was sent."""
 
     rng: Random

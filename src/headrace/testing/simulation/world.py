@@ -23,7 +23,7 @@ from headrace.model.records import Move
 from headrace.model.streams import LaneId, Slice, Tenant, Throttle
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, Store, TopicPartition, WaveResult
-from headrace.spark.task import Kept
+from headrace.spark.task import WorkerClients
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.flight_checker import SingleFlight
@@ -47,7 +47,7 @@ from headrace.testing.simulation.lives import Life, Make
 from headrace.testing.simulation.odds import Odds, draw
 from headrace.testing.simulation.rates import Rates
 from headrace.testing.simulation.sinks import Wrote
-from headrace.testing.simulation.topics import Topics
+from headrace.testing.simulation.topics import WorldTopics
 
 LEASE_S = 5.0
 #: driver asleep inside a driver asleep inside a task asleep
@@ -84,7 +84,7 @@ class World:
         self.store = self.make.store()
         self.generations, self.rates = Generations(), Rates()
         self.flight, self.isolation = SingleFlight(), Isolation()
-        self.topics = Topics(rng, self.odds, self.clock, self.isolation)
+        self.topics = WorldTopics(rng, self.odds, self.clock, self.isolation)
         self.log = self.topics.log
         self.cluster = Cluster(
             rng, self.odds, self.log, self.letters, self._clients, self.store.positions, self._start
@@ -337,8 +337,8 @@ class World:
         for offset in range(piece.from_offset, piece.until_offset):
             self.touched.add((use_case, Place(piece.topic, piece.lane.partition, offset)))
 
-    def _clients(self, actor: Actor, whole: Kept) -> Kept:
-        return Kept(
+    def _clients(self, actor: Actor, whole: WorkerClients) -> WorkerClients:
+        return WorkerClients(
             cast("Any", ReaderDoor(whole.reader, actor, self, "reader")),
             cast("Any", PositionsDoor(whole.positions, actor, self, "positions")),
             cast("Any", LettersDoor(whole.dead_letters, actor, self, "letters")),

@@ -7,8 +7,8 @@ from confluent_kafka import KafkaError, KafkaException
 from headrace.connectors.kafka import sink_transaction_line, sink_transactions
 from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.sink import KafkaTopicWriter
-from headrace.connectors.kafka.sink_line import Line
-from headrace.connectors.kafka.sink_transaction_line import Lost, Mark
+from headrace.connectors.kafka.sink_line import TopicProducer
+from headrace.connectors.kafka.sink_transaction_line import Mark, OutcomeLost
 from headrace.errors import StoreUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
@@ -100,7 +100,7 @@ class Message:
         return self._topic
 
 
-class FakeLine(Line):
+class FakeLine(TopicProducer):
     """A line to the broker above; every topic is known."""
 
     def __init__(self, broker, settings):
@@ -371,4 +371,4 @@ def test_a_producer_that_was_given_up_is_made_anew(opened):
 
 @pytest.mark.parametrize("error", [TIMED_OUT, FENCED])
 def test_what_no_person_has_to_mend_leaves_the_outcome_open(error):
-    assert isinstance(sink_transaction_line.as_error(error), Lost)
+    assert isinstance(sink_transaction_line.as_error(error), OutcomeLost)
