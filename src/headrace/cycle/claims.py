@@ -4,10 +4,12 @@ With at-most-once a position moves before anything is done, and what then goes w
 again. That is what was asked for, but which records it cost should be known: they are logged, and
 kept as a failure that is over.
 
-A task tells exactly what it claimed and did not do. Of a task or a wave that died only the place is
-known that its lane came to, as long as nobody else has moved the lane since: then all that was
-claimed is told, though some of it may be done. Of a driver that died nothing is known: the next one
-finds a position, as after work that was done.
+A task tells exactly what it claimed and did not do. Of a task or a wave that died, and of a claim
+whose answer was lost, only the place is known that the lane came to, as long as nobody else has
+moved it since: then all that was claimed is told, though some of it may be done. A later attempt
+need not have met that claim: it may have yielded before, or had trouble of its own. So whatever
+came back short of its end is held against its position. Of a driver that died nothing is known: the
+next one finds a position, as after work that was done.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.errors import TaskLost
-from headrace.model.receipts import SliceError
+from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Failure, FailureState
 from headrace.model.streams import Guarantee, LaneId, Position, Slice
 from headrace.ports import WaveResult
@@ -34,7 +36,19 @@ def claims(result: WaveResult) -> bool:
 
 def is_unclear(result: WaveResult) -> bool:
     """Whether only positions can tell what was claimed."""
-    return result.error is not None or any(receipt.superseded for receipt in result.receipts)
+    short = (receipt.reached < receipt.slice.until_offset for receipt in result.receipts)
+    return result.error is not None or any(short)
+
+
+def as_claimed(result: WaveResult, positions: dict[LaneId, Position]) -> WaveResult:
+    """A result whose receipts also tell of claims that its last attempts did not hear of.
+
+    Args:
+        result: of a wave of at-most-once.
+        positions: of its lanes, where it is unclear.
+    """
+    receipts = (_as_claimed(receipt, positions) for receipt in result.receipts)
+    return replace(result, receipts=tuple(receipts))
 
 
 def lost_claims(
@@ -43,17 +57,20 @@ def lost_claims(
     """What a wave of at-most-once lost, as failures that are over.
 
     Args:
-        result: of the wave.
+        result: of the wave, with receipts ``as_claimed``.
         positions: of its lanes, where it is unclear.
         now_s: seconds since 1970.
     """
-    if result.error is not None:
-        doubted = [(piece, piece.from_offset, result.error) for piece in result.wave.slices]
-    else:
-        receipts = [receipt for receipt in result.receipts if receipt.superseded]
-        doubted = [(receipt.slice, receipt.reached, receipt.error or _DIED) for receipt in receipts]
-    found = [*_undone(result), *_claimed(doubted, positions)]
+    found = [*_undone(result), *_of_lost_job(result, positions)]
     return [_told(piece, error, now_s) for piece, error in found]
+
+
+def _as_claimed(receipt: Receipt, positions: dict[LaneId, Position]) -> Receipt:
+    to = _claimed_to(receipt.slice, receipt.reached, positions)
+    if to is None:
+        return receipt
+    lost_from = receipt.reached if receipt.lost_from is None else receipt.lost_from
+    return replace(receipt, reached=to, superseded=True, lost_from=lost_from)
 
 
 def _undone(result: WaveResult) -> Iterator[tuple[Slice, SliceError]]:
@@ -65,14 +82,24 @@ def _undone(result: WaveResult) -> Iterator[tuple[Slice, SliceError]]:
             yield piece, receipt.error or _DIED
 
 
-def _claimed(
-    doubted: list[tuple[Slice, int, SliceError]], positions: dict[LaneId, Position]
+def _of_lost_job(
+    result: WaveResult, positions: dict[LaneId, Position]
 ) -> Iterator[tuple[Slice, SliceError]]:
-    for piece, begin, error in doubted:
-        at = positions.get(piece.lane)
-        # Under another epoch somebody else moved it.
-        if at is not None and at.epoch == piece.epoch and at.next_offset > begin:
-            yield replace(piece, from_offset=begin, until_offset=at.next_offset), error
+    if result.error is None:
+        return
+    for piece in result.wave.slices:
+        to = _claimed_to(piece, piece.from_offset, positions)
+        if to is not None:
+            yield replace(piece, until_offset=to), result.error
+
+
+def _claimed_to(piece: Slice, begin: int, positions: dict[LaneId, Position]) -> int | None:
+    """Where a lane was moved to from the beginning or the inside of a slice, if it was."""
+    at = positions.get(piece.lane)
+    # Under another epoch somebody else moved it.
+    if at is None or at.epoch != piece.epoch or at.next_offset <= begin:
+        return None
+    return at.next_offset
 
 
 def _told(piece: Slice, error: SliceError, now_s: float) -> Failure:

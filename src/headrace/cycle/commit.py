@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import structlog
 
 from headrace.board import Board
-from headrace.cycle.claims import claims, is_unclear, lost_claims
+from headrace.cycle.claims import as_claimed, claims, is_unclear, lost_claims
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.unfinished import over, unfinished
 from headrace.errors import HandlerHung
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Failure, Move
-from headrace.model.streams import StreamId
+from headrace.model.streams import LaneId, Position, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, Store, WaveResult
 from headrace.process.crash_points import reached
@@ -67,8 +67,10 @@ class Committer:
         Raises:
             StoreUnavailable: call again with the same result; what was taken is not taken twice.
         """
+        positions = self._claimed(result)
+        result = as_claimed(result, positions)
         done = self._lost(result) if result.error is not None else self._moved(result)
-        done = replace(done, in_doubt=self._keep_doubt(result))
+        done = replace(done, in_doubt=self._keep_doubt(result, positions))
         return replace(done, at_s=self.clock.now_s())
 
     def _moved(self, result: WaveResult) -> Committed:
@@ -114,17 +116,21 @@ class Committer:
             return result.error
         return replace(result.error, temporary=False, code=HandlerHung.__name__, message=_HUNG)
 
-    def _keep_doubt(self, result: WaveResult) -> tuple[Failure, ...]:
+    def _claimed(self, result: WaveResult) -> dict[LaneId, Position]:
+        """Where lanes of at-most-once are, as far as nobody who came back can tell."""
+        if not claims(result) or not is_unclear(result):
+            return {}
+        streams = {piece.lane.stream for piece in result.wave.slices}
+        return {position.lane: position for position in self.store.progress.load_positions(streams)}
+
+    def _keep_doubt(
+        self, result: WaveResult, positions: dict[LaneId, Position]
+    ) -> tuple[Failure, ...]:
         """Keep what a wave of at-most-once has claimed and not done.
 
         Once; twice only if the store's answer to it is lost.
         """
-        if not claims(result):
-            return ()
-        streams = {piece.lane.stream for piece in result.wave.slices}
-        known = self.store.progress.load_positions(streams) if is_unclear(result) else []
-        at = {position.lane: position for position in known}
-        found = lost_claims(result, at, self.clock.now_s())
+        found = lost_claims(result, positions, self.clock.now_s()) if claims(result) else []
         if found:
             self.store.failures.note(found)
         for failure in found:

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 from with_parts import WithParts
 
-from headrace.errors import OutcomeUnknown, SinkUnavailable, TaskLost
+from headrace.errors import OutcomeUnknown, SinkUnavailable, StoreUnavailable, TaskLost
+from headrace.model.receipts import Receipt
 from headrace.model.records import FailureState
 from headrace.model.streams import StreamId
 from headrace.ports import WaveResult
@@ -74,6 +75,45 @@ def test_what_a_task_that_died_had_claimed_is_told(world, monkeypatch, how):
     world.turns(20, 1.0)
     assert first
     assert told(world) == told(world, "b") == [(0, 5, "TaskLost")]
+
+
+TROUBLE = error_of(StoreUnavailable("down"))
+LOST_ANSWER = error_of(OutcomeUnknown("nobody knows"))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(None, "TaskLost"), (TROUBLE, "StoreUnavailable"), (LOST_ANSWER, "OutcomeUnknown")],
+    ids=["it yielded", "it had trouble of its own", "the answer to its claim was lost"],
+)
+def test_what_the_last_attempt_did_not_hear_of_is_told(world, monkeypatch, error, code):
+    """An earlier one claimed and died; the last met that in one lane, and came to no other."""
+    whole, first = InProcessEngine._run, []
+
+    def run(engine, wave):
+        result = whole(engine, wave)
+        if first:
+            return result
+        first.append(wave.id)
+        receipts = []
+        for piece in wave.slices:
+            met = piece.lane.partition == 0
+            why = None if met else error
+            receipts.append(Receipt(piece, 0, committed=False, superseded=met, error=why))
+        return WaveResult(wave, tuple(receipts), 0.0)
+
+    monkeypatch.setattr(InProcessEngine, "_run", run)
+    world.use_cases = [world.make(guarantee="at-most-once")]
+    world.deploy()
+    world.tenant("a", 5, partitions=2)
+    world.send("a", 4, partition=1)
+    world.start()
+    world.turns(3, 0.0)
+    assert sorted(told(world)) == sorted([(0, 4, code), (0, 5, "TaskLost")])
+    world.send("a", 2, partition=1)
+    world.turns(20, 1.0)
+    assert len(told(world)) == 2
+    assert world.positions() == {("a", 0): 5, ("a", 1): 6}
 
 
 def test_what_somebody_else_came_past_is_not_told(world, monkeypatch):
