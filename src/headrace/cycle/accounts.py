@@ -9,9 +9,10 @@ its tenant.
 
 A wave that runs again does not wait for tokens, as its lanes wait for it; it makes a debt.
 
-Of a job that failed nobody knows what it used. Tokens for records that its lanes did not pass are
-given back, as these are read again. Its seconds are not: it had its slot, and who runs apart owes
-for all the time that it had it.
+What a task passed before it died counts as used: where the next attempt finds its lane moved, the
+lane's position says how far. Of a job that failed nobody knows what it used. Tokens for records
+that its lanes did not pass are given back, as these are read again. Its seconds are not: it had its
+slot, and who runs apart owes for all the time that it had it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Accounts:
         receipts = {receipt.slice.begin: receipt for receipt in result.receipts}
         for begin, paid in self._paid.pop(result.wave.id, {}).items():
             receipt = receipts.get(begin)
-            paid.fare.give_back(1.0 if receipt is None else _undone(receipt))
+            paid.fare.give_back(1.0 if receipt is None else _undone(receipt, paid.held))
             if receipt is not None and result.error is None:
                 self._settle(paid.held, paid.predicted_s, receipt.seconds)
             elif result.error is not None and paid.held.apart:
@@ -84,7 +85,10 @@ def _predicted_s(held: HeldStream, piece: Slice) -> float:
     return held.cost.seconds_per_slice + piece.size * held.cost.seconds_per_record
 
 
-def _undone(receipt: Receipt) -> float:
-    """The part of a slice that was not reached."""
-    piece = receipt.slice
-    return (piece.until_offset - receipt.reached) / max(1, piece.size)
+def _undone(receipt: Receipt, held: HeldStream) -> float:
+    """The part of a slice that its lane did not pass, be it in an attempt that nobody heard of."""
+    piece, reached = receipt.slice, receipt.reached
+    lane = held.lanes.get(piece.lane.partition)
+    if receipt.superseded and lane is not None and held.epoch == piece.epoch:
+        reached = max(reached, min(lane.position, piece.until_offset))
+    return (piece.until_offset - reached) / max(1, piece.size)

@@ -8,14 +8,16 @@ from with_parts import WithParts
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.accounts import Accounts
 from headrace.cycle.gates import GateId, GateRate, Gates
-from headrace.errors import SinkUnavailable, TaskLost
+from headrace.errors import OutcomeUnknown, SinkUnavailable, TaskLost
 from headrace.model.plans import Cost
 from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, Stream, StreamId, Tenant, Throttle
 from headrace.model.waves import Bin, Wave
 from headrace.ports import WaveResult
+from headrace.sinks import SqlTable
 from headrace.spark.handling import error_of
+from headrace.testing.engine_fake import InProcessEngine
 
 DEPLOYMENT = Deployment("keep", "m.py", "0" * 64, "{tenant}.visits")
 KEEP, OTHER = StreamId("keep", "acme"), StreamId("other", "acme")
@@ -232,6 +234,37 @@ def test_a_wave_whose_job_is_lost_gives_its_tokens_back(world):
         assert gate.records.tokens == 20 - running
 
 
+class Silent:
+    """Positions that move, and of which the answers are lost."""
+
+    def __init__(self, positions):
+        self._positions = positions
+
+    def __getattr__(self, name):
+        return getattr(self._positions, name)
+
+    def open(self, connections):
+        return Silent(self._positions.open(connections))
+
+    def advance_groups(self, groups):
+        self._positions.advance_groups(groups)
+        raise OutcomeUnknown("nobody knows")
+
+
+def test_what_was_claimed_is_paid_though_nobody_heard_of_it(world):
+    world.use_cases = [world.make(guarantee="at-most-once")]
+    world.deploy()
+    world.tenant("a", 100)
+    world.store.registry.set_throttle("a", Throttle(records_per_s=1.0, burst_s=20.0))
+    world.start()
+    world.engine.positions = Silent(world.engine.positions)
+    (deployment,) = world.store.registry.deployments()
+    world.engine.take(*world.use_cases, deployment)
+    world.turns(2, 0.0)
+    assert world.positions() == {("a", 0): 20}
+    assert world.driver.gates.gates[GateId("tenant", "a")].records.tokens == 0
+
+
 def test_a_wave_that_runs_again_makes_no_credit(world):
     throttled(world, unavailable, Throttle())
     world.turns(100)
@@ -274,3 +307,27 @@ def test_who_runs_apart_and_has_to_be_ended_owes_for_the_time_it_had_the_slot(ap
     till.accounts.started(wave, 0.0)
     till.accounts.returned(WaveResult(wave, (), 90.0, error_of(TaskLost("ended"))))
     assert held.credit_s == pytest.approx(-owed_s)
+
+
+def test_what_a_task_moved_before_it_died_is_paid(world, monkeypatch):
+    whole, first = InProcessEngine._run, []
+
+    def run(engine, wave):
+        work = engine._taken[wave.id]
+        result = whole(engine, wave)
+        if first:
+            return result
+        first.append(wave.id)
+        engine._taken[wave.id] = work
+        return whole(engine, wave)
+
+    monkeypatch.setattr(InProcessEngine, "_run", run)
+    sink = SqlTable("kept", {"offset": "bigint"})
+    sink.prepare(world.site())
+    world.use_cases = [world.make(guarantee="exactly-once", sink=sink)]
+    world.deploy()
+    world.tenant("a", 100)
+    world.store.registry.set_throttle("a", Throttle(records_per_s=1.0, burst_s=20.0))
+    world.start()
+    world.turns(10, 0.0)
+    assert world.positions() == {("a", 0): 20}
