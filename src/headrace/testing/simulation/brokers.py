@@ -29,7 +29,7 @@ def gap(world: World) -> None:
 
 def broker(world: World) -> None:
     """No broker answers, or they do again."""
-    world.log.down = not world.log.down
+    world.topics.switch(down=not world.log.down)
     world.say(f"broker {'down' if world.log.down else 'up'}")
 
 

@@ -12,10 +12,10 @@ lost is told by its offsets.
 
 Not judged, as it is not promised: how effects of one generation stand among those of another; what
 a topic that was deleted still had behind the position; and, until somebody looks at topics again
-(``world.py`` holds drivers to half a minute), which of two topics of a name was read. By intent,
-what stands under an identity is compared only as long as its offsets mean the same topic. Of a log
-that was cut and grew again any record may be the one that an offset stands for, and by intent what
-was recorded behind the cut is cut anew.
+(``world.py`` holds drivers to half a minute in which brokers answer), which of two topics of a name
+was read. By intent, what stands under an identity is compared only as long as its offsets mean the
+same topic. Of a log that was cut and grew again any record may be the one that an offset stands
+for, and by intent what was recorded behind the cut is cut anew.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ Everything here happens at once; who learns of it when is the drivers' matter.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from random import Random
 
@@ -93,6 +94,8 @@ class WorldTopics:
     stale: dict[TopicPartition, tuple[int, float]] = field(default_factory=dict)
     #: partitions whose leader was cut off at some time, and the first offset that it hid
     hidden: dict[TopicPartition, int] = field(default_factory=dict)
+    #: when no broker answered: from and to a monotonic second
+    silent: list[tuple[float, float]] = field(default_factory=list)
     _cut: dict[str, int] = field(default_factory=dict)
     _logs: dict[str, int] = field(default_factory=dict)
 
@@ -111,6 +114,21 @@ class WorldTopics:
         self.log.delete_topic(topic)
         self.cuts = {at: found for at, found in self.cuts.items() if at.topic != topic}
         self.stale = {at: found for at, found in self.stale.items() if at.topic != topic}
+
+    def switch(self, *, down: bool) -> None:
+        """From now on no broker answers, or they do again."""
+        now_s = self.clock.monotonic_s()
+        if self.log.down:
+            begun_s, _ = self.silent.pop()
+            self.silent.append((begun_s, now_s))
+        if down:
+            self.silent.append((now_s, math.inf))
+        self.log.down = down
+
+    def answering_s(self, from_s: float, to_s: float) -> float:
+        """Seconds between two others in which brokers answered."""
+        silent = (min(end_s, to_s) - max(begin_s, from_s) for begin_s, end_s in self.silent)
+        return to_s - from_s - sum(max(0.0, seconds) for seconds in silent)
 
     def log_of_id(self, topic_id: str) -> int:
         """The how-manieth of its name has this id."""

@@ -52,7 +52,7 @@ from headrace.testing.simulation.topics import WorldTopics
 LEASE_S = 5.0
 #: driver asleep inside a driver asleep inside a task asleep
 _DEEPEST = 3
-#: after so long a topic that was made again has been looked at
+#: after so long a topic that was made again has been looked at, if brokers answer
 LOOKED_S = TOPICS_EVERY_S + 2 * TOPICS_STEP_S
 
 
@@ -357,10 +357,12 @@ class World:
             stopped_s = self.decisions.stopped.get(piece.lane.stream, life.turned_s)
             if stopped_s < life.turned_s:
                 self.decisions.found.append(f"{piece} runs, and its stream waits for a person")
-            looked_s = life.turned_s - self.topics.made_at_s[topic]
+            made_s = self.topics.made_at_s[topic]
+            # While no broker answers what the topic is nobody can know.
+            looked_s = self.topics.answering_s(made_s, life.turned_s)
             if now is not None and now.log < self.topics.made[topic] and looked_s > LOOKED_S:
                 self.decisions.found.append(
-                    f"{piece} runs in a topic made again {looked_s:g} s ago"
+                    f"{piece} runs in a topic made again, and brokers answered for {looked_s:g} s"
                 )
 
     def _start(self, wave: Wave) -> Mapping[LaneId, int]:
