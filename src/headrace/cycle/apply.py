@@ -11,7 +11,7 @@ What is done about errors is `failing.py`'s matter.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -23,6 +23,7 @@ from headrace.cycle.observe import Observer
 from headrace.cycle.recorded import RecordedWaves, Waiting
 from headrace.cycle.unfinished import runs_whole
 from headrace.errors import CodeNotLoaded
+from headrace.model.plans import Cost
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import Order, StreamId
 from headrace.model.waves import Wave
@@ -121,19 +122,15 @@ class Applier:
         merged: dict[StreamId, list[Receipt]] = defaultdict(list)
         for receipt in result.receipts:
             held = self.board.streams.get(receipt.slice.lane.stream)
-            if held is None or not receipt.records:
+            if held is None:
                 continue
             if held.deployment.order is Order.STREAM:
                 merged[held.stream.id].append(receipt)
-            else:
+            elif receipt.records:
                 held.cost = learn(held.cost, receipt.records, receipt.bytes, receipt.seconds)
         for stream, receipts in merged.items():
-            # The seconds of a call are spread by records, so one lane says nothing of a fixed cost.
-            held, count = self.board.streams[stream], len(receipts)
-            records = round(sum(receipt.records for receipt in receipts) / count)
-            bytes_ = round(sum(receipt.bytes for receipt in receipts) / count)
-            seconds = sum(receipt.seconds for receipt in receipts) / count
-            held.cost = learn(held.cost, records, bytes_, seconds)
+            held = self.board.streams[stream]
+            held.cost = _learn_merged(held.cost, receipts, held.deployment.handler_timeout_s)
 
     def _came_through(self, receipt: Receipt, held: HeldStream) -> None:
         lane = held.lanes.get(receipt.slice.lane.partition)
@@ -177,6 +174,25 @@ class Applier:
             for piece, lane in at.items()
             if lane is not None and piece.from_offset <= lane.position <= piece.until_offset
         )
+
+
+def _learn_merged(cost: Cost, receipts: Sequence[Receipt], timeout_s: float) -> Cost:
+    """Take lanes that were one call into the averages.
+
+    The seconds of a call are spread by records, so one lane says nothing of a fixed cost. And where
+    one lane had all the oldest records it seems to have the whole fixed cost, which a plan takes
+    for each lane. As a call of all of them came back it is no more than the handler's timeout, and
+    here it counts as half of that at most: else a plan had room for one record of each lane only,
+    and nothing would ever show that more of them take no longer.
+    """
+    some = [receipt for receipt in receipts if receipt.records]
+    if not some:
+        return cost
+    records = round(sum(receipt.records for receipt in some) / len(some))
+    bytes_ = round(sum(receipt.bytes for receipt in some) / len(some))
+    learned = learn(cost, records, bytes_, sum(receipt.seconds for receipt in some) / len(some))
+    most_s = timeout_s / 2 / len(receipts)
+    return replace(learned, seconds_per_slice=min(learned.seconds_per_slice, most_s))
 
 
 def _as_of(position: int, receipt: Receipt, error: SliceError) -> Receipt | None:
