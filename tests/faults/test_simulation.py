@@ -263,7 +263,7 @@ def test_a_stream_that_is_added_again_under_its_old_epoch_is_found():
 
 
 def test_a_topic_made_again_that_nobody_notices_is_found(monkeypatch):
-    monkeypatch.setattr(Losses, "look", lambda self, seen, edges: {})
+    monkeypatch.setattr(Losses, "find", lambda self, seen, edges: {})
     assert first_wrong(seeds=300, how="in topic 1 of 2")
 
 
@@ -476,7 +476,7 @@ def test_at_most_once_that_is_written_again_after_a_lost_answer_is_found(monkeyp
 
 def test_tokens_that_are_given_back_twice_are_found(monkeypatch):
     only(monkeypatch, lost_after=0.2, yields=0.5)
-    monkeypatch.setattr(accounts, "_undone", lambda receipt: 1.0)
+    monkeypatch.setattr(accounts, "_undone", lambda *_: 1.0)
     assert first_wrong(seeds=600, how="were allowed")
 
 
