@@ -327,7 +327,7 @@ def test_a_lane_that_goes_on_before_its_letter_is_kept_is_found(monkeypatch):
         return found
 
     only(monkeypatch, raises=0.3, beside_late=0.95, driver_killed=0.004, letters_fail=0.9)
-    monkeypatch.setattr(PendingLetters, "look", hasty)
+    monkeypatch.setattr(PendingLetters, "poll", hasty)
     assert first_wrong(seeds=300, how="lost: ")
 
 
@@ -414,7 +414,7 @@ def test_a_rerun_that_ends_too_early_is_found(monkeypatch):
 
 def test_a_rerun_that_nobody_ends_is_found(monkeypatch):
     only(monkeypatch, reruns=1.0)
-    monkeypatch.setattr(Reruns, "look", lambda self: None)
+    monkeypatch.setattr(Reruns, "poll", lambda self: None)
     assert first_wrong(seeds=300, how="nobody has ended it")
 
 
