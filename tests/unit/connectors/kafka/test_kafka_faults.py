@@ -76,8 +76,8 @@ def judges():
 #: of a client, partition, letter, message of a sink, event, redrive, transaction, group; of which
 #: a dot is what becomes of all errors that are not here, of whatever code
 OTHERS = (
-    "Temporary LeaderUnknown BrokerUnavailable SinkUnavailable BrokerUnavailable Temporary Lost "
-    "Temporary"
+    "Temporary LeaderUnknown BrokerUnavailable SinkUnavailable BrokerUnavailable Temporary "
+    "OutcomeLost Temporary"
 )
 JUDGED = {
     "_AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM "
