@@ -74,7 +74,7 @@ def main(_args: list[str]) -> None:
         for mine, his in zip(runs["ours"], runs["structured_streaming"], strict=True)
     ]
     write("steady", {"lanes": LANES, "rate_per_s": RATE_PER_S, **runs, "p99_ratios": ratios})
-    worst = max(own["p99_s"] for own in runs["ours"])
+    worst = max(run["p99_s"] for run in runs["ours"])
     print(
         f"p99 {worst:.2f} s (target {P99_TARGET_S}), {max(ratios):.3f} of Structured Streaming's "
         f"(target {RATIO_TARGET})"

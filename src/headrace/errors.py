@@ -235,3 +235,8 @@ def shortened(text: str, most_characters: int = _MOST_CHARACTERS) -> str:
         return text
     half = most_characters // 2
     return f"{text[:half]}\n… {left_out} characters left out …\n{text[-half:]}"
+
+
+def plain(text: str) -> str:
+    """A text of somebody else without what a terminal might obey, or a database not take."""
+    return "".join(character if character.isprintable() else "?" for character in text)

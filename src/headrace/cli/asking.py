@@ -43,7 +43,7 @@ def show_consequences(seeks: Sequence[Seek], config: Path) -> None:
     """Say in words alone what would come of it."""
     for use_case in sorted({original(seek.stream.use_case) for seek in seeks}):
         ours = [seek for seek in seeks if original(seek.stream.use_case) == use_case]
-        _consequences(ours, _loaded(config, use_case) if any(own.again for own in ours) else None)
+        _consequences(ours, _loaded(config, use_case) if any(seek.again for seek in ours) else None)
 
 
 def agree(seeks: Sequence[Seek], config: Path, *command: str) -> None:

@@ -30,8 +30,8 @@ def when(at_s: float, *, zone: bool = True) -> str:
 def printable(text: str, keep: str = "") -> str:
     """The text with everything a terminal might obey replaced by its code."""
     return "".join(
-        name if name.isprintable() or name in keep else name.encode("unicode_escape").decode()
-        for name in text
+        sign if sign.isprintable() or sign in keep else sign.encode("unicode_escape").decode()
+        for sign in text
     )
 
 

@@ -257,8 +257,8 @@ def _worst(folder: Path) -> Text:
     """Why a supervisor does not end well."""
     view = state_file.read(folder)
     lines = [
-        f"{each.name} {each.state}: {each.error}"
-        for each in (view.drivers if view else ())
-        if each.error
+        f"{driver.name} {driver.state}: {driver.error}"
+        for driver in (view.drivers if view else ())
+        if driver.error
     ]
     return Text("\n".join([*lines, "not all drivers ended as they should"]))

@@ -51,11 +51,11 @@ def list_(as_json: JsonOption = False, config: ConfigOption = DEFAULT_CONFIG) ->
         with closing(log_of(config)) as log:
             found = list(_listed(store, log, time.time()))
         if as_json:
-            print_json([each.values() for each in found])
+            print_json([row.values() for row in found])
             return
         table = Table("tenant", "use case", "topic", "state", "lag", "positions", "note", box=None)
-        for each in found:
-            table.add_row(*each.row())
+        for row in found:
+            table.add_row(*row.row())
         print_table(table)
 
 
@@ -147,8 +147,8 @@ def resume(tenant: Tenant, use_case: UseCaseName, config: ConfigOption = DEFAULT
     with store_of(config) as store:
         store.registry.set_stream_state(stream, State.ACTIVE)
         if any(
-            each.name == tenant and each.state is State.SUSPENDED
-            for each in store.registry.tenants()
+            known.name == tenant and known.state is State.SUSPENDED
+            for known in store.registry.tenants()
         ):
             out.print(
                 f"stream {stream} may go on, but its tenant {tenant} is suspended: nothing of it "

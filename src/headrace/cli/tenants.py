@@ -87,7 +87,7 @@ def add(  # noqa: PLR0913, PLR0917 - options of a command
             for deployment in store.registry.deployments()
             if deployment.all_tenants
         ]
-        begin = [StreamId(text, name) for text in for_all]
+        begin = [StreamId(use_case, name) for use_case in for_all]
         if any(
             tenant.name == name and tenant.state is State.REMOVED
             for tenant in store.registry.tenants()

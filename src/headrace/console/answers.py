@@ -57,7 +57,7 @@ def _whole(value: Any) -> Any:
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, Mapping):
         return {name: _whole(each) for name, each in value.items()}
-    return [_whole(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def etag_of(value: Any) -> str:

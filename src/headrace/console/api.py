@@ -42,7 +42,7 @@ from headrace.console.watcher import Watcher
 from headrace.doors.guard import Doorkeeper
 from headrace.doors.problems import install_problems
 from headrace.doors.readiness import Readiness
-from headrace.doors.watch import Watched, watching
+from headrace.doors.watch import Backend, watching
 from headrace.operating.tools import DecisionTools
 from headrace.ports import Clock, Store
 
@@ -138,7 +138,7 @@ def _asking(store: Store) -> Callable[[], Awaitable[bool]]:
     return answers
 
 
-def _kafka(tools: DecisionTools) -> Watched:
+def _kafka(tools: DecisionTools) -> Backend:
     def look() -> None:
         with tools.log() as log:
             log.topics([_NOBODY])
@@ -148,7 +148,7 @@ def _kafka(tools: DecisionTools) -> Watched:
         return True
 
     meanwhile = "decisions that need it are refused with 503, the rest goes on"
-    return Watched("Kafka", answers, meanwhile)
+    return Backend("Kafka", answers, meanwhile)
 
 
 @asynccontextmanager

@@ -140,7 +140,7 @@ def _masked(value: Any) -> Any:
         return {
             key: "…" if key.lower() in _SECRETS else _masked(each) for key, each in value.items()
         }
-    return [_masked(each) for each in value] if isinstance(value, list) else value
+    return [_masked(item) for item in value] if isinstance(value, list) else value
 
 
 @router.get("/v1/audit", response_model=Listed[ChangeRow], responses=refusals())

@@ -136,9 +136,9 @@ class SparkKeeper:
         again = int(start_s // _SPAN_S)
         self._cells = {at: each for at, each in self._cells.items() if first <= at < again}
         of_stream: dict[tuple[int, StreamId], _Cell] = {}
-        for each in self._statistics.history(None, start_s, now_s + _SPAN_S):
-            key = (int(each.from_s // _SPAN_S), each.stream)
-            of_stream[key] = (each.lag_s, each.records_out / max(each.span_s, 1.0))
+        for point in self._statistics.history(None, start_s, now_s + _SPAN_S):
+            key = (int(point.from_s // _SPAN_S), point.stream)
+            of_stream[key] = (point.lag_s, point.records_out / max(point.span_s, 1.0))
         for (at, stream), (lag_s, out_per_s) in of_stream.items():
             cells = self._cells.setdefault(at, {})
             before = cells.get(stream.tenant, (0.0, 0.0))
@@ -153,7 +153,7 @@ class SparkKeeper:
         for name in names:
             found = [minute.get(name) for minute in minutes]
             lines[name] = {
-                "lag_s": [each and each[0] for each in found],
-                "out_per_s": [each and each[1] for each in found],
+                "lag_s": [pair and pair[0] for pair in found],
+                "out_per_s": [pair and pair[1] for pair in found],
             }
         return lines

@@ -168,8 +168,8 @@ class _Drivers(Collector):
         self._groups(told.values(), samples)
         for report in reports:
             _driver(report, reports, self._now_s(), samples)
-            for each in report.use_cases:
-                _use_case(report.driver, each, samples)
+            for figures in report.use_cases:
+                _use_case(report.driver, figures, samples)
         return samples.families()
 
     def _choose(self, tenants: set[str], samples: _Samples) -> None:

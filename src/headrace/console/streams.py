@@ -187,7 +187,7 @@ def _sought(plan: Seek) -> Values:
 
 
 def _known(desk: Desk, stream: StreamId) -> Stream:
-    found = next((each for each in desk.store.registry.streams() if each.id == stream), None)
+    found = next((known for known in desk.store.registry.streams() if known.id == stream), None)
     if found is None:
         raise not_there("stream", stream)
     return found

@@ -120,7 +120,7 @@ def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
     Raises:
         UnknownName: there is no such stream.
     """
-    found = next((each for each in registry.streams() if each.id == stream), None)
+    found = next((known for known in registry.streams() if known.id == stream), None)
     if found is None:
         raise UnknownName(f"there is no stream {stream}; 'headrace streams list' shows them")
     # The topic first: of one that is made again meanwhile the id is not that of the offsets.

@@ -170,11 +170,11 @@ class Losses:
 
     def _suspend(self, held: HeldStream, info: TopicInfo, found: Mapping[int, Lost]) -> str:
         errors = [
-            _error(each, f"{_fact(held, number, each, info)}; {_advice(each)}")
-            for number, each in sorted(found.items())
+            _error(lost, f"{_fact(held, number, lost, info)}; {_advice(lost)}")
+            for number, lost in sorted(found.items())
         ]
-        for each in errors:
-            log.error("stream suspended", **of_stream(held.stream.id), why=_shown(each))
+        for error in errors:
+            log.error("stream suspended", **of_stream(held.stream.id), why=_shown(error))
         more = f" (and {len(errors) - 1} more partitions)" if len(errors) > 1 else ""
         reason = f"{_shown(errors[0])}{more}"
         self.registry.set_stream_state(held.stream.id, State.SUSPENDED, reason, by=Stopper.FAILURE)

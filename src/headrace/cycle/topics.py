@@ -159,19 +159,19 @@ class TopicKeeper:
             for held, info, mark in infos
             if self._is_same(held, mark) and self._is_there(held, info) and info is not None
         ]
-        edges = yield from self.losses.ask([each[:2] for each in seen])
+        edges = yield from self.losses.ask([seen_topic[:2] for seen_topic in seen])
         seen = self._same(seen)
-        stuck = self.losses.find([each[:2] for each in seen], edges)
-        for each in seen:
-            self.ends.forget(each.held)
+        stuck = self.losses.find([seen_topic[:2] for seen_topic in seen], edges)
+        for seen_topic in seen:
+            self.ends.forget(seen_topic.held)
         self._wait_for(seen, stuck)
         seen = [
-            each._replace(mark=_mark(each.held))
-            for each in seen
-            if each.held.stream.id not in stuck
+            seen_topic._replace(mark=_mark(seen_topic.held))
+            for seen_topic in seen
+            if seen_topic.held.stream.id not in stuck
         ]
-        for each in (yield from self._start_lanes(seen)):
-            self._go_on(each.held)
+        for seen_topic in (yield from self._start_lanes(seen)):
+            self._go_on(seen_topic.held)
 
     def _is_same(self, held: HeldStream, mark: tuple[object, ...]) -> bool:
         """Whether a stream is still as it was when something was asked; if not, it is due again."""
@@ -184,7 +184,9 @@ class TopicKeeper:
         return False
 
     def _same(self, seen: Iterable[SeenTopic]) -> list[SeenTopic]:
-        return [each for each in seen if self._is_same(each.held, each.mark)]
+        return [
+            seen_topic for seen_topic in seen if self._is_same(seen_topic.held, seen_topic.mark)
+        ]
 
     def _is_there(self, held: HeldStream, info: TopicInfo | None) -> bool:
         """Whether its topic is; if it is another one nothing more of it is read for now."""
@@ -227,18 +229,27 @@ class TopicKeeper:
         Partitions added later always start at their beginning, as in Spark.
         """
         fresh = [
-            Fresh(each, [n for n in each.info.partitions if n not in each.held.lanes])
-            for each in seen
+            Fresh(
+                seen_topic,
+                [n for n in seen_topic.info.partitions if n not in seen_topic.held.lanes],
+            )
+            for seen_topic in seen
         ]
         fresh = [
-            each for each in fresh if each.partitions or each.seen.held.stream.topic_id is None
+            fresh_topic
+            for fresh_topic in fresh
+            if fresh_topic.partitions or fresh_topic.seen.held.stream.topic_id is None
         ]
         if not fresh:
             return seen
         asked: tuple[Offsets, Offsets] = yield partial(_first_and_last, *_edges_of(fresh))
         earliest, latest = asked
         seen = self._same(seen)
-        same, started, stuck = {each.held.stream.id for each in seen}, [], dict[StreamId, str]()
+        same, started, stuck = (
+            {seen_topic.held.stream.id for seen_topic in seen},
+            [],
+            dict[StreamId, str](),
+        )
         for (held, info, _), numbers in fresh:
             if held.stream.id not in same:
                 continue
@@ -256,7 +267,7 @@ class TopicKeeper:
                 self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again
         self._store_lanes(started)
         self._wait_for(seen, stuck)
-        return [each for each in seen if each.held.stream.id not in stuck]
+        return [seen_topic for seen_topic in seen if seen_topic.held.stream.id not in stuck]
 
     def _store_lanes(self, started: list[tuple[HeldStream, TopicInfo, dict[int, int]]]) -> None:
         starts = [

@@ -41,9 +41,9 @@ class Feeder:
         visits = list(read_visits())
         left = self._unsent(visits)
         timed = [(number / self.rate_per_s, visit) for number, visit in enumerate(left)]
-        ours = [each for each in timed if each[1].tenant not in POSTED]
+        ours = [entry for entry in timed if entry[1].tenant not in POSTED]
         self.total, self._left = len(visits), len(ours)
-        self.poster.start([each for each in timed if each[1].tenant in POSTED], self._stop)
+        self.poster.start([entry for entry in timed if entry[1].tenant in POSTED], self._stop)
         self._thread = threading.Thread(target=self._send, args=(ours,), name="feeder", daemon=True)
         self._thread.start()
 

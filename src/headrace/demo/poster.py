@@ -73,7 +73,7 @@ class Poster:
                 try:
                     if troubles:
                         self._look_again()
-                    due = [each for each in self._left if each[0] <= elapsed_s]
+                    due = [entry for entry in self._left if entry[0] <= elapsed_s]
                     self._post_all(line, [visit for _, visit in due])
                 except (OSError, HTTPException, BrokerUnavailable) as trouble:
                     line.close()
@@ -107,7 +107,7 @@ class Poster:
         """Leave out what is in Kafka by now."""
         ends = self.log.end_offsets(LANES)
         missing = {visit.line for visit in unsent(posted(read_visits()), ends)}
-        self._left = [each for each in self._left if each[1].line in missing]
+        self._left = [entry for entry in self._left if entry[1].line in missing]
 
 
 def posted(visits: Iterable[Visit]) -> list[Visit]:

@@ -174,7 +174,7 @@ def _mails(should: Expected, everything: Expected, found: Found) -> Check:
     faults = (
         *(f"missing: {tenant}: {subject}" for tenant, subject in sorted(missing)),
         *(f"not expected: {tenant}: {subject}" for tenant, subject in sorted(foreign)),
-        *(f"not expected: {each}" for each in sorted(early) if each[0] != REMOVED),
+        *(f"not expected: {row}" for row in sorted(early) if row[0] != REMOVED),
     )
     wanted = sum(should.mails.values())
     shown = sum(got.values()) - sum(

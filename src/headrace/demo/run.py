@@ -214,9 +214,9 @@ def _drive(
 
 def _suspended(driver: Driver) -> list[str]:
     """Tenants that have a suspended stream."""
-    held = driver.board.streams.values()
+    streams = driver.board.streams.values()
     return sorted(
-        {one_held.tenant.name for one_held in held if one_held.state.value == "suspended"} - {GUEST}
+        {held.tenant.name for held in streams if held.state.value == "suspended"} - {GUEST}
     )
 
 

@@ -271,7 +271,8 @@ class Taking:
         if any(attempt.is_importing for attempt in self._hanging):
             return
         with self._lock:
-            ready = {ready.use_case.module for ready in (*self._ready.values(), *self._swapping)}
+            versions = (*self._ready.values(), *self._swapping)
+            ready = {version.use_case.module for version in versions}
         hanging = {attempt.module for attempt in self._hanging}
         refused = {refused.module for refused in self._refused.values()}
         # The engine last: what was ready a moment ago is there by now.

@@ -49,7 +49,7 @@ class SafeHeaders:
             if message["type"] == "http.response.start":
                 headers = message["headers"]
                 there = {name.lower() for name, _ in headers}
-                missing = [each for each in wanted if each[0] not in there]
+                missing = [header for header in wanted if header[0] not in there]
                 message = {**message, "headers": [*headers, *missing]}
             await send(message)
 

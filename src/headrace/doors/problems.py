@@ -148,7 +148,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = [_fault(each) for each in error.errors()]
+    errors = [_fault(problem) for problem in error.errors()]
     detail = "; ".join(f"{_place(error)}: {error['detail']}" for error in errors[:3])
     return Problem(422, "invalid", detail, extra={"errors": errors}).response()
 
@@ -176,14 +176,14 @@ def _noted(error: Exception) -> str:
 
 def _fault(error: Mapping[str, Any]) -> dict[str, str]:
     # What was sent is left out: it may be a secret.
-    where, *path = (str(each) for each in error["loc"])
+    where, *path = (str(part) for part in error["loc"])
     detail = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "json_invalid":
         # Its path is a place in the text.
         return {"pointer": "", "detail": f"{detail}: {error.get('ctx', {}).get('error', '')}"}
     if where == "body":
-        escaped = [name.replace("~", "~0").replace("/", "~1") for name in path]
-        return {"pointer": "".join(f"/{name}" for name in escaped), "detail": detail}
+        escaped = [part.replace("~", "~0").replace("/", "~1") for part in path]
+        return {"pointer": "".join(f"/{part}" for part in escaped), "detail": detail}
     return {"parameter": ".".join(path) or where, "detail": detail}
 
 

@@ -95,7 +95,7 @@ def serve(
     listener = _bound(listening)
     on_bound(base_url(listening, listener.getsockname()[1]))
     # uvicorn raises a signal again when it is done, for handlers that were there before it.
-    before = {signals: signal.signal(signals, _done) for signals in _SIGNALS}
+    before = {number: signal.signal(number, _done) for number in _SIGNALS}
     _settle()
     try:
         _run(server, listener)

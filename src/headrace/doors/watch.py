@@ -22,7 +22,7 @@ _EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Backend:
     """Something that stands behind a door."""
 
     name: str
@@ -33,9 +33,9 @@ class Watched:
 
 
 @asynccontextmanager
-async def watching(*behind: Watched, every_s: float = _EVERY_S) -> AsyncIterator[None]:
+async def watching(*behind: Backend, every_s: float = _EVERY_S) -> AsyncIterator[None]:
     """Ask as long as the application runs."""
-    tasks = [asyncio.create_task(_watch(each, every_s)) for each in behind]
+    tasks = [asyncio.create_task(_watch(server, every_s)) for server in behind]
     try:
         yield
     finally:
@@ -44,26 +44,26 @@ async def watching(*behind: Watched, every_s: float = _EVERY_S) -> AsyncIterator
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _watch(watched: Watched, every_s: float) -> None:
+async def _watch(backend: Backend, every_s: float) -> None:
     outage = Outage()
     while True:
-        trouble = await _trouble(watched)
+        trouble = await _trouble(backend)
         if trouble is None:
             if outage.ends():
-                log.info("what stands behind a door answers again", server=watched.name)
+                log.info("what stands behind a door answers again", server=backend.name)
         elif outage.begins():
             log.warning(
                 "what stands behind a door does not answer",
-                server=watched.name,
-                meanwhile=watched.meanwhile,
+                server=backend.name,
+                meanwhile=backend.meanwhile,
                 error=trouble,
             )
         await asyncio.sleep(every_s)
 
 
-async def _trouble(watched: Watched) -> str | None:
+async def _trouble(backend: Backend) -> str | None:
     """What is known of why it does not answer; None if it does."""
     try:
-        return None if await watched.ask() else "no answer"
+        return None if await backend.ask() else "no answer"
     except HeadraceError as error:
         return str(error)

@@ -21,12 +21,12 @@ def free_ports(count: int) -> list[int]:
     """
     sockets = [socket.socket() for _ in range(count)]
     try:
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
+        for sock in sockets:
+            sock.bind((HOST, 0))
+        return [sock.getsockname()[1] for sock in sockets]
     finally:
-        for each in sockets:
-            each.close()
+        for sock in sockets:
+            sock.close()
 
 
 def refuse_taken_port(port: int, server: str) -> None:

@@ -32,8 +32,8 @@ _LOOK_EVERY_S = 0.2
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command until it ends, or until the parent does."""
-    for each in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     # a guard asked to stop acts as if its parent had gone
     asked_to_stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked_to_stop.append(number))
@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _die_with_guard() -> None:
-    for each in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(each, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     # not on macOS; there only the guard's own death goes unnoticed
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

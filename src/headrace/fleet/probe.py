@@ -82,7 +82,7 @@ def _missing(told: HealthAnswer) -> tuple[Missing, ...]:
     if not isinstance(found, list):
         return ()
     try:
-        return tuple(Missing(str(each["what"]), float(each["since_s"])) for each in found)
+        return tuple(Missing(str(item["what"]), float(item["since_s"])) for item in found)
     except (TypeError, KeyError, ValueError):
         return ()
 

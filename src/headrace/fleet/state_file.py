@@ -78,7 +78,7 @@ def read(folder: Path) -> FleetView | None:
     path = folder / _FILE
     try:
         found = json.loads(path.read_text("utf-8"))
-        drivers = tuple(_driver(each) for each in found.pop("drivers"))
+        drivers = tuple(_driver(item) for item in found.pop("drivers"))
         return FleetView(**found, drivers=drivers)
     except FileNotFoundError:
         return None
@@ -87,7 +87,7 @@ def read(folder: Path) -> FleetView | None:
 
 
 def _driver(found: dict[str, Any]) -> DriverView:
-    missing = tuple(Missing(**each) for each in found.pop("missing", ()))
+    missing = tuple(Missing(**item) for item in found.pop("missing", ()))
     return DriverView(**found, missing=missing)
 
 

@@ -155,7 +155,7 @@ class _Supervisor:
         ]
         self._processes: dict[int, DriverProcess] = {}
         self._running: dict[int, Running] = {}
-        paths = [None if each is None else each.path for each in self._logs]
+        paths = [None if driver_log is None else driver_log.path for driver_log in self._logs]
         self.teller = FleetPublisher(wanted.name, self._names, paths, folder)
         self._prober = Prober(lambda pid, event: self.events.put(_Found(pid, event)))
         self._clean = True
@@ -191,9 +191,9 @@ class _Supervisor:
         self.teller.tell(self._state, self._running, now_s)
         if now_s >= self._rotate_at_s:
             self._rotate_at_s = now_s + _ROTATE_EVERY_S
-            for each in self._logs:
-                if each is not None:
-                    each.rotate()
+            for driver_log in self._logs:
+                if driver_log is not None:
+                    driver_log.rotate()
 
     def _next(self) -> Event:
         try:

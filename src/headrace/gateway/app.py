@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from headrace.doors.guard import allowed, calling
 from headrace.doors.problems import Problem, problem_responses
 from headrace.doors.readiness import Readiness
-from headrace.doors.watch import Watched, watching
+from headrace.doors.watch import Backend, watching
 from headrace.errors import HeadraceError
 from headrace.gateway import events, openapi
 from headrace.gateway.answers import GatewayResponse, answer_of, problem_of
@@ -56,7 +56,7 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
     is_removed: Callable[[str], Awaitable[bool]] | None = None,
     generation: Callable[[str], Awaitable[int]] | None = None,
     tracing: Tracing | None = None,
-    behind: Sequence[Watched] = (),
+    behind: Sequence[Backend] = (),
 ) -> FastAPI:
     """The application, without the door that has to be put around it (`doors.door`).
 
@@ -163,9 +163,9 @@ async def _body(request: Request, share: RequestShare) -> bytes:
     if "content-length" in request.headers:
         return await request.body()
     chunks = []
-    async for each in request.stream():
-        share.grow(len(each))
-        chunks.append(each)
+    async for chunk in request.stream():
+        share.grow(len(chunk))
+        chunks.append(chunk)
     return b"".join(chunks)
 
 

@@ -140,8 +140,8 @@ def _references(schema: object) -> Iterator[str]:
             else:
                 yield from _references(value)
     elif isinstance(schema, list):
-        for each in schema:
-            yield from _references(each)
+        for item in schema:
+            yield from _references(item)
 
 
 def _told(error: ValidationError) -> tuple[str, str]:

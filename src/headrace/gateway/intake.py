@@ -164,12 +164,12 @@ class Intake:
         settled, sent = entry.results or [None] * len(batch.items), None
         try:
             outcomes = await self._fates(entry, settled, kind, topic)
-            replayed = any(isinstance(each, Stored) for each in settled)
+            replayed = any(isinstance(outcome, Stored) for outcome in settled)
             if entry.sending is None:
                 items = zip(settled, _marked(batch, key), strict=True)
                 tried = [item if before is None else before for before, item in items]
                 sent = self._send(entry, tried, topic)
-                settled[:] = [None if isinstance(each, Event) else each for each in tried]
+                settled[:] = [None if isinstance(outcome, Event) else outcome for outcome in tried]
                 outcomes = await self._fates(entry, settled, kind, topic)
         finally:
             memory.end(scope, entry, settled)
@@ -188,7 +188,7 @@ class Intake:
         self, entry: Answered, settled: list[Settled], kind: EventType, topic: str
     ) -> list[Stored | EventFault]:
         """Wait for what is on its way, and settle what is known of it; an outcome for each item."""
-        outcomes = [_UNKNOWN if each is None else each for each in settled]
+        outcomes = [_UNKNOWN if outcome is None else outcome for outcome in settled]
         if entry.sending is None:
             return outcomes
         await entry.sending.wait()

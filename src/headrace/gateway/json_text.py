@@ -64,11 +64,13 @@ def is_deeper(text: bytes, value: Any, limit: int) -> bool:
         return False
     level, depth = [value], 0
     while level:
-        inner = [each for each in level if isinstance(each, dict | list)]
+        inner = [value for value in level if isinstance(value, dict | list)]
         depth += bool(inner)
         if depth > limit:
             return True
         level = [
-            child for each in inner for child in (each.values() if isinstance(each, dict) else each)
+            child
+            for container in inner
+            for child in (container.values() if isinstance(container, dict) else container)
         ]
     return False

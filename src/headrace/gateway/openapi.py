@@ -138,7 +138,7 @@ def _problems() -> dict[int | str, dict[str, Any]]:
         found[status]["headers"] = {
             "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}
         }
-    assert all(MEDIA_TYPE in each["content"] for each in found.values())
+    assert all(MEDIA_TYPE in response["content"] for response in found.values())
     return found
 
 

@@ -14,7 +14,7 @@ from headrace.connectors.kafka.ingest import Ingest
 from headrace.connectors.kafka.ingest_topics import IngestTopics
 from headrace.doors import door
 from headrace.doors.guard import Doorkeeper
-from headrace.doors.watch import Watched
+from headrace.doors.watch import Backend
 from headrace.errors import ConfigError
 from headrace.gateway.app import gateway_app
 from headrace.gateway.event_types import EventType, compiled
@@ -63,14 +63,14 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
     return app
 
 
-def _behind(topics: IngestTopics, store: Store) -> tuple[Watched, ...]:
+def _behind(topics: IngestTopics, store: Store) -> tuple[Backend, ...]:
     async def store_answers() -> bool:
         await asyncio.to_thread(store.revision)
         return True
 
     return (
-        Watched("Kafka", topics.broker_answers, "events are refused with 503"),
-        Watched(
+        Backend("Kafka", topics.broker_answers, "events are refused with 503"),
+        Backend(
             "the store",
             store_answers,
             "keys of the last minutes are believed, others are refused with 503",

@@ -133,7 +133,7 @@ class _Reader:
 
     def batch(self, raw: Iterable[Any], read_one: Callable[[Any], Item]) -> Batch:
         """A request of many, counted already."""
-        return _batch([read_one(each) for each in raw])
+        return _batch([read_one(item) for item in raw])
 
     def pairs(self, value: list[Any]) -> Iterable[tuple[Any, Any]]:
         """Each element of an array: as it is to be written, and as it is to be looked at."""
@@ -237,7 +237,7 @@ def _lines(body: bytes, most: int) -> list[bytes]:
     # A thousand lines and the end of the last make a thousand and one.
     split = body.split(b"\n", most + 1)
     if len(split) <= most + 1:
-        lines = [each for each in split if each.strip()]
+        lines = [line for line in split if line.strip()]
     else:
         # Perhaps millions: one by one, and no more than it takes to know that they are too many.
         lines = [match[0] for match in islice(_LINE.finditer(body), most + 1)]

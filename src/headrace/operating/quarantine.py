@@ -119,7 +119,7 @@ def live_stream(registry: Registry, wanted: StreamId) -> Stream:
 
 def generation_of(registry: Registry, tenant: str) -> int:
     """The epoch below which letters and failures are of an earlier tenant of this name."""
-    return next((each.generation for each in registry.tenants() if each.name == tenant), 0)
+    return next((known.generation for known in registry.tenants() if known.name == tenant), 0)
 
 
 def suspended(registry: Registry, failures: Collection[Failure]) -> Iterator[Stream]:

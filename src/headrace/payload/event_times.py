@@ -52,7 +52,7 @@ class _JsonTime:
     pointer: str
 
     def __call__(self, records: pa.Table) -> list[float | None]:
-        return [self._told(each) for each in records["value"].to_pylist()]
+        return [self._told(value) for value in records["value"].to_pylist()]
 
     def _told(self, value: bytes | None) -> float | None:
         if value is None:

@@ -24,4 +24,4 @@ def pointed(value: Any, pointer: str) -> Any:
 
 def pointer_of(path: Iterator[str | int]) -> str:
     """A path as a JSON pointer."""
-    return "".join("/" + str(each).replace("~", "~0").replace("/", "~1") for each in path)
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

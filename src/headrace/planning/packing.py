@@ -93,7 +93,7 @@ def _pack(ordered: list[Cut], slots: int, limits: Limits) -> list[list[Cut]]:
     count = min(slots, worth, len(ordered))
     if count > len(bins):
         spread = equal_bins(ordered, count)
-        if all(_length(each) <= budget_s + EPSILON_S for each in spread):
+        if all(_length(bin_) <= budget_s + EPSILON_S for bin_ in spread):
             return spread
     return bins
 

@@ -62,7 +62,7 @@ def _spread(
     slots: Mapping[Group, int], cuts: Mapping[Group, Sequence[Cut]], snapshot: Snapshot
 ) -> dict[Group, int]:
     """Give slots that nobody needs to those whose work can be done sooner with them."""
-    work_s = {name: sum(each.room_s for each in cuts[name]) for name in slots}
+    work_s = {name: sum(piece.room_s for piece in cuts[name]) for name in slots}
     most = {
         name: min(len(cuts[name]), worth_opening(work_s[name], snapshot.limits)) for name in slots
     }

@@ -24,7 +24,7 @@ def make_waves(packed: Mapping[Group, Sequence[Sequence[Cut]]], snapshot: Snapsh
     limits = snapshot.limits
     waves: list[Wave] = []
     for group in sorted(packed):
-        bins = sorted((_bin(sequence) for sequence in packed[group]), key=_longest_first)
+        bins = sorted((_bin(cuts) for cuts in packed[group]), key=_longest_first)
         for start in range(0, len(bins), max(1, limits.bins_per_wave)):
             together = tuple(bins[start : start + max(1, limits.bins_per_wave)])
             name = f"{snapshot.turn}-{len(waves)}"

@@ -56,6 +56,6 @@ def advance_groups(positions: HostPositions[_C], groups: Sequence[Sequence[Move]
     with positions.begin() as connection:
         moved = iter(positions.advance_in(connection, list(chain(*groups))))
         answers = [[next(moved) for _ in group] for group in groups]
-        partly = [compress(*each) for each in zip(groups, answers, strict=True) if not all(each[1])]
+        partly = [compress(*pair) for pair in zip(groups, answers, strict=True) if not all(pair[1])]
         positions.advance_in(connection, [move.undone() for move in chain(*partly)])
     return [all(answer) for answer in answers]

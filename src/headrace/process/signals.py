@@ -81,4 +81,4 @@ def _set(stop: Callable[[], None]) -> dict[int, object]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         stop()
 
-    return {signals: signal.signal(signals, handler) for signals in _SIGNALS}
+    return {number: signal.signal(number, handler) for number in _SIGNALS}

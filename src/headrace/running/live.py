@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cycle.driver import Driver
+from headrace.errors import plain
 from headrace.telemetry.report import StreamRow
 
 REFRESH_S = 0.5
@@ -62,8 +63,8 @@ class LiveTable:
 
     def note(self, text: str) -> None:
         """Print a line that stays, above the table; what a terminal might obey is text in it."""
-        plain = "\n".join(map(_plain, text.split("\n")))
-        self._console.print(plain, markup=False, highlight=False, soft_wrap=True)
+        lines = "\n".join(map(plain, text.split("\n")))
+        self._console.print(lines, markup=False, highlight=False, soft_wrap=True)
 
     def refresh(self) -> None:
         """Draw if it is time to; called after every turn."""
@@ -92,18 +93,18 @@ def table_of(rows: list[StreamRow], title: str = "") -> Table:
     shown = rows
     if len(rows) > MOST_ROWS:
         shown = sorted(rows, key=lambda each: -each.lag_records)[:MOST_ROWS]
-    for each in sorted(shown, key=lambda row: (row.stream.tenant, row.stream.use_case)):
+    for shown_row in sorted(shown, key=lambda row: (row.stream.tenant, row.stream.use_case)):
         table.add_row(
-            each.stream.tenant,
-            each.stream.use_case,
-            f"[{_colour(each.state)}]{each.state}",
-            str(each.lag_records),
-            str(each.records_total),
-            f"{each.rate_per_s:.0f}",
-            _seconds(each.p50_s),
-            _seconds(each.p99_s),
-            each.wave.partition("-")[2],
-            Text(_plain(each.note)),
+            shown_row.stream.tenant,
+            shown_row.stream.use_case,
+            f"[{_colour(shown_row.state)}]{shown_row.state}",
+            str(shown_row.lag_records),
+            str(shown_row.records_total),
+            f"{shown_row.rate_per_s:.0f}",
+            _seconds(shown_row.p50_s),
+            _seconds(shown_row.p99_s),
+            shown_row.wave.partition("-")[2],
+            Text(plain(shown_row.note)),
         )
     if len(rows) > len(shown):
         table.caption = f"{len(rows) - len(shown)} more with less lag"
@@ -132,11 +133,6 @@ def line_of(rows: list[StreamRow]) -> str:
 def _colour(state: str) -> str:
     """Of a state, which may say how many lanes it is of: ``suspended 1/4``."""
     return _COLOURS.get(state.partition(" ")[0], "white")
-
-
-def _plain(note: str) -> str:
-    """A line without what a terminal might obey: it may quote what a tenant sent."""
-    return "".join(character if character.isprintable() else "?" for character in note)
 
 
 def _seconds(value: float | None) -> str:

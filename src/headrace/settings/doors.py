@@ -106,8 +106,8 @@ class DoorsSettings(BaseModel):
     @field_validator("proxies")
     @classmethod
     def _are_networks(cls, value: list[str]) -> list[str]:
-        for name in value:
-            ip_network(name)
+        for network in value:
+            ip_network(network)
         return value
 
     @model_validator(mode="after")

@@ -89,7 +89,7 @@ def _filled(value: Any, environment: Mapping[str, str], path: Path) -> Any:
     if isinstance(value, dict):
         return {key: _filled(each, environment, path) for key, each in value.items()}
     if isinstance(value, list):
-        return [_filled(each, environment, path) for each in value]
+        return [_filled(item, environment, path) for item in value]
     if not isinstance(value, str):
         return value
     missing = [name for name in _VARIABLE.findall(value) if name not in environment]

@@ -74,7 +74,7 @@ class Settings(BaseModel):
     def names_a_store(self, environment: Mapping[str, str] = os.environ) -> bool:
         """Whether anybody says where the store is."""
         named = (self.database_url_file, self.database_url, environment.get("DATABASE_URL"))
-        return any(each is not None for each in named)
+        return any(value is not None for value in named)
 
     def store_url(self, environment: Mapping[str, str] = os.environ) -> str:
         """Where the store is: the file, else ``database_url``, else ``DATABASE_URL``.

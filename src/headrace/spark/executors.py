@@ -63,8 +63,8 @@ def resize_executors(session: SparkSession, slots: int) -> int:
         "fewer slots are needed", jvm.scala.Option.empty()
     )
     return sum(
-        context.schedulerBackend().decommissionExecutor(name, why, False, False)
-        for name in active[wanted:]
+        context.schedulerBackend().decommissionExecutor(executor, why, False, False)
+        for executor in active[wanted:]
     )
 
 

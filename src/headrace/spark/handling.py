@@ -328,7 +328,7 @@ def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
     # Not its time: Python has no name for one after the year 9999, and a sender may write any.
     told = records.select(["offset", "key", "value", "headers"])
     record: dict[str, Any] = told.slice(row, 1).to_pylist()[0]
-    headers = tuple((each["key"], each["value"]) for each in record["headers"] or ())
+    headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
     stamp_ms: int = records["timestamp"][row].value
     return replace(
         failure,

@@ -242,9 +242,9 @@ def traceparents_of(records: pa.Table, most: int) -> list[str]:
     found: dict[str, None] = {}
     if column.null_count < len(column):
         for headers in column:
-            for each in headers.as_py() or ():
-                if each["key"] == "traceparent" and each["value"] is not None:
-                    found[each["value"].decode("ascii", "replace")] = None
+            for header in headers.as_py() or ():
+                if header["key"] == "traceparent" and header["value"] is not None:
+                    found[header["value"].decode("ascii", "replace")] = None
             if len(found) >= most:
                 break
     return list(found)[:most]

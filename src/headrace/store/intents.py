@@ -173,8 +173,8 @@ def to_json(wave: Wave) -> str:
     kept = asdict(wave)
     terms = kept.pop("terms") or {}
     later = {name: terms.pop(name) for name in ("place", "bad_record") if name in terms}
-    for each in kept["bins"] if terms else ():
-        each |= {"terms": terms, **later}
+    for bin_ in kept["bins"] if terms else ():
+        bin_ |= {"terms": terms, **later}
     return json.dumps(kept, separators=(",", ":"))
 
 

@@ -28,8 +28,8 @@ class SqlProgress:
         """Give lanes that have no position their first one, under their streams' epochs."""
         with self._database.write() as connection:
             # In one order for everybody, so that two drivers cannot wait for each other.
-            for each in sorted(starts, key=lambda start: start.stream):
-                lanes.start(connection, each)
+            for lane_start in sorted(starts, key=lambda start: start.stream):
+                lanes.start(connection, lane_start)
 
     def seek(
         self, stream: StreamId, offsets: Mapping[int, int], topic_id: str | None = None

@@ -86,7 +86,7 @@ class SqlStatistics:
         if streams is not None:
             asked = [within.where(element) for element in matching(point_rows, streams)]
         with self._database.read() as connection:
-            rows = [row for each in asked for row in connection.execute(each)]
+            rows = [row for query in asked for row in connection.execute(query)]
         return shortest(_point(row) for row in rows)
 
     def thin(self, now_s: float) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, UnknownName, plain
 from headrace.model.streams import State, Stopper, Stream, StreamId
 from headrace.policies.stops import Status, changed
 from headrace.store import intents, stoppers, stops
@@ -204,8 +204,7 @@ def check_known(connection: Connection, wanted: Collection[StreamId]) -> None:
 
 def one_line(reason: str) -> str:
     """A reason as people are shown it: one line that every database takes."""
-    line = " ".join(reason.split())
-    printable = "".join(name if name.isprintable() else "?" for name in line)
+    printable = plain(" ".join(reason.split()))
     if len(printable) > _REASON_CHARACTERS:
         return printable[: _REASON_CHARACTERS - 1] + "…"
     return printable

@@ -66,7 +66,7 @@ def snapshot_from_json(text: str) -> Snapshot:
         snapshot = _SNAPSHOTS.validate_json(text)
     except ValidationError as exc:
         found = exc.errors(include_url=False, include_input=False)
-        raise _refused([(_path(each["loc"]), _what(each)) for each in found]) from exc
+        raise _refused([(_path(fault["loc"]), _what(fault)) for fault in found]) from exc
     if nonsense := list(_nonsense(snapshot)):
         raise _refused(nonsense)
     return snapshot
@@ -122,7 +122,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         if hasattr(value, "_asdict"):
             return value._asdict()
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value
 
 

@@ -97,7 +97,11 @@ class DeadLettersContract(ABC):
 
     def offsets(self, topic: str, partition: int = 0) -> list[int | None]:
         kept = self.kept(topic)
-        return [each.error.offset for each in kept if each.slice.lane.partition == partition]
+        return [
+            kept_letter.error.offset
+            for kept_letter in kept
+            if kept_letter.slice.lane.partition == partition
+        ]
 
     def test_a_record_is_kept_as_it_came(self) -> None:
         topic = self.new_topic()

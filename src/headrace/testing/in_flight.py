@@ -41,11 +41,11 @@ def slices_again(made: Iterable[Made]) -> Counter[Lane]:
     """
     first: dict[Place, Made] = {}
     extra: Counter[Place] = Counter()
-    for each in made:
-        if each.place in first:
-            extra[each.place] += 1
+    for effect in made:
+        if effect.place in first:
+            extra[effect.place] += 1
         else:
-            first[each.place] = each
+            first[effect.place] = effect
     worst: dict[tuple[Lane, int, int], int] = {}
     for place, times in extra.items():
         was = first[place]

@@ -91,7 +91,7 @@ class KafkaTopics:
         log.close()
         settings["auto.offset.reset"] = "earliest"
         with closing(Consumer(settings)) as consumer:
-            return [each for lane in lanes for each in _read_all(consumer, lane, ends[lane])]
+            return [message for lane in lanes for message in _read_all(consumer, lane, ends[lane])]
 
     def transaction(self, topic: str, partition: int, records: int) -> Producer:
         """Write into a transaction and leave it open."""

@@ -103,10 +103,10 @@ class Ledger:
         foreign: list[Found] = []
         late: list[Place] = []
         newest: dict[tuple[str, int], int] = {}
-        for each in found:
-            place = each.place
-            if self._owner.get(place.topic) != each.tenant:
-                foreign.append(each)
+        for sighting in found:
+            place = sighting.place
+            if self._owner.get(place.topic) != sighting.tenant:
+                foreign.append(sighting)
                 continue
             counts[place] += 1
             lane = place[:2]
@@ -141,4 +141,4 @@ def _some(found: tuple[object, ...]) -> str:
     if not found:
         return ""
     more = ", …" if len(found) > _NAMED else ""
-    return f" ({', '.join(str(each) for each in found[:_NAMED])}{more})"
+    return f" ({', '.join(str(name) for name in found[:_NAMED])}{more})"

@@ -285,7 +285,7 @@ class ReaderContract(Writable):
 
     def test_what_was_sent_back_for_another_use_case_is_read_and_not_given(self) -> None:
         topic = self.make_topic()
-        self.write(topic, 0, [sent_back(topic, each) for each in ("contract", "another")])
+        self.write(topic, 0, [sent_back(topic, use_case) for use_case in ("contract", "another")])
         batches = self.read(piece(topic, 0, 2))
         assert values(batches) == [b"contract"]
         assert batches[-1].reached == 2

@@ -79,8 +79,8 @@ class MemoryStatistics:
                 if point.span_s < OLD_SPAN_S and point.from_s < old_before_s(now_s)
             ]
             long = [point for point in points.values() if point.span_s >= OLD_SPAN_S]
-            for each in fresh:
-                del points[each.stream, each.span_s, each.from_s]
+            for point in fresh:
+                del points[point.stream, point.span_s, point.from_s]
             self.keep(thinned([*fresh, *long]))
             too_old_s = dropped_before_s(now_s)
             for key in [key for key, each in points.items() if each.from_s < too_old_s]:

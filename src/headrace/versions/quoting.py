@@ -39,8 +39,8 @@ def traceback_of(error: BaseException) -> str:
 
 def _modules(error: BaseException) -> Iterator[tuple[str, LocalModule]]:
     """The modules of versions that an error, and what led to it, came through; with their files."""
-    for each in _led_to(error):
-        for frame, _ in traceback.walk_tb(each.__traceback__):
+    for cause in _led_to(error):
+        for frame, _ in traceback.walk_tb(cause.__traceback__):
             name, file = str(frame.f_globals.get("__name__")), frame.f_code.co_filename
             version = version_of(name)
             if version is None or file != frame.f_globals.get("__file__"):
@@ -54,11 +54,12 @@ def _led_to(error: BaseException) -> list[BaseException]:
     found: dict[int, BaseException] = {}
     left = [error]
     while left:
-        each = left.pop()
-        if id(each) not in found:
-            found[id(each)] = each
-            within = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
-            left += [one for one in (each.__cause__, each.__context__, *within) if one is not None]
+        error = left.pop()
+        if id(error) not in found:
+            found[id(error)] = error
+            within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+            led = (error.__cause__, error.__context__, *within)
+            left += [cause for cause in led if cause is not None]
     return list(found.values())
 
 

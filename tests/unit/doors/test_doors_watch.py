@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.doors.watch import Watched, watching
+from headrace.doors.watch import Backend, watching
 from headrace.errors import StoreUnavailable
 
 
@@ -22,7 +22,7 @@ async def told(answers):
         return answer
 
     with capture_logs() as logs:
-        async with watching(Watched("Kafka", ask, "events are refused"), every_s=0.001):
+        async with watching(Backend("Kafka", ask, "events are refused"), every_s=0.001):
             await asyncio.wait_for(over.wait(), 10)
             await asyncio.sleep(0.02)
     return [(line["event"], line["server"], line.get("meanwhile")) for line in logs]

@@ -90,7 +90,7 @@ def settled(producer: Producer, give_up_s: float = math.inf) -> bool:
 
 def told_ports(bootstrap_servers: str, timeout_s: float) -> frozenset[int]:
     """The ports at which the brokers tell their clients to come; none if nobody answers."""
-    client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    client = opened(AdminClient, {"bootstrap.servers": bootstrap_servers, "log_level": 0})
     try:
         found = client.list_topics(timeout=timeout_s)
     except KafkaException:

@@ -73,16 +73,16 @@ class LaneRead:
         """
         if not self.open:
             return len(run)
-        good = [each for each in run if each.error() is None]
+        good = [message for message in run if message.error() is None]
         if len(good) < len(run):
-            self._hear([each for each in run if each.error() is not None])
+            self._hear([message for message in run if message.error() is not None])
         if not good:
             # An error that comes again and again is no progress, or nobody would ever give up.
             return 0 if self.passed else len(run)
         last, until = good[-1].offset(), self.slice.until_offset
         kept = good
         if good[0].offset() < self.next_offset or last >= until:
-            kept = [each for each in good if self.next_offset <= each.offset() < until]
+            kept = [message for message in good if self.next_offset <= message.offset() < until]
         readable = self._readable(kept)
         self.held += readable
         if self.error is None:

@@ -118,8 +118,8 @@ def translated(error: KafkaError, topic: str) -> HeadraceError:
 def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
     # A slice that was itself read from such a topic brings a mark; only the newest counts. For whom
     # a record was sent back is said of that record alone, not of what is made of it.
-    found = ((each["key"], each["value"]) for each in headers or ())
-    return [each for each in found if not _is_own(each[0])]
+    found = ((header["key"], header["value"]) for header in headers or ())
+    return [header for header in found if not _is_own(header[0])]
 
 
 def _is_own(name: str) -> bool:

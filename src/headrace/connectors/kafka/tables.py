@@ -35,7 +35,7 @@ def table_of(runs: Sequence[tuple[str, int, Sequence[Received]]]) -> pa.Table:
     Args:
         runs: topic, partition and messages; no message is an error.
     """
-    messages = [each for _, _, run in runs for each in run]
+    messages = [message for _, _, run in runs for message in run]
     if not messages:
         return _empty_table()
     headers = [message.headers() for message in messages]
@@ -82,7 +82,7 @@ def for_use_case(records: pa.Table, use_case: str, seal_key: bytes) -> pa.Table:
 def headers_of(records: pa.Table) -> Iterator[tuple[Header, ...]]:
     """The headers of each record; of one without any, none."""
     for headers in records["headers"].to_pylist():
-        yield tuple((each["key"], each["value"]) for each in headers or ())
+        yield tuple((header["key"], header["value"]) for header in headers or ())
 
 
 def message_of(records: pa.Table, row: int, headers: tuple[Header, ...]) -> Message:

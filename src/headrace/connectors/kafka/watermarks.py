@@ -122,7 +122,9 @@ class Watermarks:
         led: dict[int, list[TopicPartition]] = defaultdict(list)
         names = {partition.topic for partition in partitions}
         asked = list(names) if len(names) <= _FEW_TOPICS else [None]
-        topics = {name: topic for each in asked for name, topic in self._look(each, give_up_s)}
+        topics = {
+            name: topic for question in asked for name, topic in self._look(question, give_up_s)
+        }
         for lane in partitions:
             topic = topics.get(lane.topic)
             there = None if topic is None or topic.error else topic.partitions.get(lane.partition)

@@ -113,7 +113,7 @@ class SqlTable:
                     f"table {self.name} is there without column {column!r}: add it, or name "
                     "another table"
                 )
-        if self.key and set(self.key) not in [set(each) for each in unique]:
+        if self.key and set(self.key) not in [set(columns) for columns in unique]:
             raise ConfigError(
                 f"table {self.name} is there without a unique key ({', '.join(self.key)}): add it, "
                 "or name another table"

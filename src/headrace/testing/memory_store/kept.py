@@ -49,8 +49,8 @@ class KeptFailures:
             if each.slice.lane.tenant == tenant and other != number
         ]
         room = room_for(failure, kept)
-        for each in room.drop:
-            del self._kept[each]
+        for dropped in room.drop:
+            del self._kept[dropped]
         self._kept[number] = replace(room.failure, id=number)
 
     def every(self, stream: StreamId | None, *, only_open: bool) -> list[Failure]:

@@ -123,7 +123,7 @@ class MemoryMembership:
     @alone
     def answers(self) -> list[Answer]:
         """What drivers say to deployments, by use case and driver."""
-        found = (answer for given in self.data.answers.values() for answer in given)
+        found = (answer for answers in self.data.answers.values() for answer in answers)
         return sorted(found, key=lambda each: (each.use_case, each.driver))
 
     def _give(

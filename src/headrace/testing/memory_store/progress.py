@@ -81,8 +81,8 @@ class MemoryProgress:
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.put(stream, {move.lane.partition: move.to_offset for move in moves})
         self.data.failures.release(stream, {move.lane.partition for move in moves})
-        for each in failures:
-            self.data.failures.note(each)
+        for failure in failures:
+            self.data.failures.note(failure)
         return known.epoch + 1
 
     @alone

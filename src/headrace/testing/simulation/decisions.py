@@ -61,8 +61,8 @@ class Decisions:
     def decided(self, name: str, args: Sequence[Any]) -> None:
         """A driver made a decision; the store has it."""
         if name == "start_lanes":
-            for each in args[0]:
-                self._started(each)
+            for item in args[0]:
+                self._started(item)
         elif name == "skip_lost":
             self._skipped(*args)
         elif name == "keep":
@@ -235,7 +235,7 @@ class Decisions:
     def _begin_all(self, stream: StreamId, to: Mapping[int, tuple[int, int]]) -> None:
         """Lanes begin anew, each at an offset of the how-manieth topic of their name."""
         self.generations.elsewhere(stream)
-        (epoch,) = [each.epoch for each in self.store.registry.streams() if each.id == stream]
+        (epoch,) = [known.epoch for known in self.store.registry.streams() if known.id == stream]
         for partition, (offset, log) in sorted(to.items()):
             self._begin(LaneId(*stream, partition), offset, log, epoch)
         for lane in self._lanes(stream):

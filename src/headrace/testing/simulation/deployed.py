@@ -195,9 +195,9 @@ class Deployed:
             handler_timeout_s=TIMEOUT_S,
         )
         self.store.registry.deploy(deployment)
-        for each in self.store.registry.deployments():
-            if each.until and original(each.use_case) == name:
-                self.store.registry.deploy(renewed_by(deployment, each))
+        for rerun in self.store.registry.deployments():
+            if rerun.until and original(rerun.use_case) == name:
+                self.store.registry.deploy(renewed_by(deployment, rerun))
         self.world.say(
             f"deployed {name} (order {made.order}, bad: {made.bad_record}, data loss: {loss})"
         )

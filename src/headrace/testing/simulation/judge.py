@@ -125,14 +125,14 @@ class _Books:
 
     def _read(self, done: list[Done]) -> None:
         newest: dict[tuple[LaneId, int, str], int] = {}
-        for each in done:
-            tenant, place = each.found
+        for effect in done:
+            tenant, place = effect.found
             if tenant_of(place.topic) != tenant or place not in self.world.topics.ledger.sent:
                 self.foreign.append(place)
                 continue
             if self.world.topics.poison(place):
                 self.misjudged.append(place)
-            of = LaneId(self.use_case.name, tenant, place.partition), each.generation
+            of = LaneId(self.use_case.name, tenant, place.partition), effect.generation
             counts, way = self.counts.setdefault(of, Counter()), (*of, place.topic)
             counts[place] += 1
             latest = newest[way] = max(place.offset, newest.get(way, place.offset))
@@ -141,7 +141,9 @@ class _Books:
         mixed = original(self.use_case.name) in self.world.deployed.mixed
         if self.use_case.order is Order.STREAM and not mixed:
             order = StreamOrder(self.world.topics, self.world.generations)
-            self.unordered = order.late(each for each in done if self._in_order(each.found.place))
+            self.unordered = order.late(
+                effect for effect in done if self._in_order(effect.found.place)
+            )
 
     def _in_order(self, place: Place) -> bool:
         """Whether it has to be; a task that sleeps behind its claim makes its effect late."""
@@ -229,7 +231,7 @@ class _Books:
         """By intent, an effect that was written again differs only if its topic does."""
         book = self.world.deployed.books.get(original(self.use_case.name))
         for before, after in book.changed if book is not None and self.use_case.intends else ():
-            places = [each.place for each in (*before, *after)]
+            places = [effect.place for effect in (*before, *after)]
             topics = {place.topic for place in places}
             made_again = any(self._is_another(topic.partition("#")[0]) for topic in topics)
             both = bool(before) and bool(after)
@@ -249,7 +251,7 @@ def _done(world: World, use_case: UseCase) -> list[Done]:
     name = original(use_case.name)
     book = world.deployed.books.get(name)
     done = book.done if book else done_in(world.make.rows(world.store, table_of(name)))
-    return [each for each in done if each.reader == use_case.name]
+    return [effect for effect in done if effect.reader == use_case.name]
 
 
 def _kept_lanes(world: World) -> list[str]:
@@ -290,5 +292,5 @@ def _positions(world: World) -> list[str]:
 
 
 def _some(kind: str, found: list[Place] | list[str]) -> list[str]:
-    shown = ", ".join(str(each) for each in found[:_NAMED])
+    shown = ", ".join(str(name) for name in found[:_NAMED])
     return [f"{len(found)} {kind}: {shown}"] if found else []

@@ -73,8 +73,8 @@ def remove(world: World) -> None:
     ]
     if len(there) > 1 and world.rng.random() < 0.5:
         name = world.rng.choice(there).name
-        for each in [stream for stream in world.decisions.stopped if stream.tenant == name]:
-            del world.decisions.stopped[each]
+        for lost in [stream for stream in world.decisions.stopped if stream.tenant == name]:
+            del world.decisions.stopped[lost]
         world.say(f"tenant {name} removed")
         world.store.registry.set_tenant_state(name, State.REMOVED)
     elif world.rng.random() < world.odds.comes_and_goes:

@@ -74,8 +74,8 @@ class Rates:
             if account is None:
                 continue
             for piece in pieces:
-                mine = [each for each in self._started.get(piece.lane, ()) if each[1] is account]
-                if again and not any(each[0].begin == piece.begin for each in mine):
+                mine = [begun for begun in self._started.get(piece.lane, ()) if begun[1] is account]
+                if again and not any(begun[0].begin == piece.begin for begun in mine):
                     account.unasked += piece.size
                 self._started.setdefault(piece.lane, []).append((piece, account))
             if not again:

@@ -105,7 +105,7 @@ class Notebook:
         identity = tuple((piece.lane, piece.from_offset, reached) for piece, reached in spans)
         rows = effect.output.to_pylist() if effect.output.num_columns else []
         done = done_in(rows, identity)
-        found = [each.found for each in done]
+        found = [effect.found for effect in done]
         before = self.kept.get(identity, found)
         if before != found:
             self.changed.append((before, found))
@@ -225,7 +225,7 @@ class _PickyWriter:
 
     def _refused(self, effect: Effect) -> bool:
         rows = effect.output.to_pylist() if effect.output.num_columns else []
-        return not all(self.picky.takes(each.found.place) for each in done_in(rows))
+        return not all(self.picky.takes(effect.found.place) for effect in done_in(rows))
 
     def close(self) -> None:
         self.writer.close()

@@ -45,18 +45,18 @@ class StreamOrder:
         """Records whose effect came after that of one that was sent later."""
         found = []
         seen: dict[tuple[StreamId, int, int], dict[Place, tuple[int, int]]] = {}
-        for each in done:
-            place = each.found.place
-            lane = LaneId(each.reader, each.found.tenant, place.partition)
+        for effect in done:
+            place = effect.found.place
+            lane = LaneId(effect.reader, effect.found.tenant, place.partition)
             ways = self.generations.of(lane)
-            if place not in self._turns_ms or each.generation >= len(ways):
+            if place not in self._turns_ms or effect.generation >= len(ways):
                 continue  # foreign, and found so elsewhere
-            of = (lane.stream, ways[each.generation].way, log_of(place))
+            of = (lane.stream, ways[effect.generation].way, log_of(place))
             before = seen.setdefault(of, {})
             if place in before or self.topics.was_hidden(place):
                 continue
             number, stamp_ms = self.topics.written[place]
-            known = ways[each.generation].written
+            known = ways[effect.generation].written
             for other, (other_number, other_ms) in before.items():
                 if other_number > max(number, known) and other_ms > self._turns_ms[place]:
                     found.append(f"{place} after {other}")

@@ -329,8 +329,8 @@ class World:
         if done:
             first, last = done[0].found, done[-1].found
             self.say(f"wrote {first.place} to {last.place.offset} for {first.tenant}")
-        for each in done:
-            self.isolation.wrote(each.found.tenant, slice_of, each.found.place)
+        for effect in done:
+            self.isolation.wrote(effect.found.tenant, slice_of, effect.found.place)
 
     def touch(self, use_case: str, piece: Slice) -> None:
         """A fault may have touched a slice."""

@@ -84,9 +84,9 @@ class Decisions(RuleBasedStateMachine):
             if failure.state is FailureState.OPEN and failure.slice.lane.partition == partition
         ]
         again = [
-            each.times
-            for each in self.known.values()
-            if each.state is FailureState.RETRIED and each.place == failure.place
+            other.times
+            for other in self.known.values()
+            if other.state is FailureState.RETRIED and other.place == failure.place
         ]
         if stops:
             assert [number] == stops
@@ -236,7 +236,7 @@ class TestDecisions:
         assert still_open(store) == [*ours, other]
         store.registry.set_stream_state(ACME, State.ACTIVE)
         assert still_open(store) == [other]
-        assert {state_of(store, own) for own in ours} == {FailureState.RETRIED}
+        assert {state_of(store, number) for number in ours} == {FailureState.RETRIED}
         assert offsets(store) == {0: 3, 1: 3}
 
     def test_a_seek_retries_what_failed_in_the_lanes_sought(self, store: Store) -> None:

@@ -35,7 +35,7 @@ def _acme(store: Store) -> Tenant:
 
 
 def _epoch(store: Store, stream: StreamId = ACME) -> int:
-    return next(each.epoch for each in store.registry.streams() if each.id == stream)
+    return next(known.epoch for known in store.registry.streams() if known.id == stream)
 
 
 def _added_again(store: Store, at_s: float = 50.5) -> Tenant:

@@ -143,7 +143,7 @@ class TestProgress:
         self, store: Store
     ) -> None:
         epoch = started(store, 3, 3)
-        moved, left = (store.failures.keep(failed(each)) for each in (0, 1))
+        moved, left = (store.failures.keep(failed(number)) for number in (0, 1))
         store.progress.skip_lost(ACME, [Move(lane(0), 3, 9, epoch)], [_note(0, 3, 9)], "id-1")
         assert store.failures.one(moved).state is FailureState.RETRIED
         assert [failure.id for failure in store.failures.every(only_open=True)] == [left]
