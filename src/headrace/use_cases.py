@@ -235,7 +235,7 @@ def _check(made: UseCase) -> None:
 def _wave_problem(made: UseCase) -> str | None:
     if made.sink is not None:
         return "a handler of form wave writes by itself, so it takes no sink"
-    if made.order is Order.STREAM:
+    if made.order.merges_lanes:
         return "order stream needs form slice: a DataFrame has no order"
     if made.bad_record is BadRecordPolicy.DEAD_LETTER:
         return "bad_record dead-letter needs form slice: a wave names no record"

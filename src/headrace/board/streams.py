@@ -11,7 +11,7 @@ from typing import NamedTuple
 from headrace.board.lanes import Lane
 from headrace.model.plans import Cost, StreamView
 from headrace.model.records import Deployment
-from headrace.model.streams import Order, State, Stream, Tenant
+from headrace.model.streams import State, Stream, Tenant
 
 
 class Allowance(NamedTuple):
@@ -59,7 +59,7 @@ class HeldStream:
     @property
     def merges(self) -> bool:
         """Whether its lanes are put in one order."""
-        return self.deployment.order is Order.STREAM and len(self.lanes) > 1
+        return self.deployment.order.merges_lanes and len(self.lanes) > 1
 
     @property
     def waits(self) -> str | None:
@@ -96,7 +96,7 @@ class HeldStream:
         if self.state is not State.ACTIVE or self.waits:
             return False
         going = [lane for lane in self.lanes.values() if lane.failure is None]
-        if self.deployment.order is Order.STREAM and len(going) < len(self.lanes):
+        if self.deployment.order.merges_lanes and len(going) < len(self.lanes):
             return False
         return any(lane.end > lane.position for lane in going)
 
@@ -105,7 +105,7 @@ class HeldStream:
         if self.state is not State.ACTIVE or self.waits:
             return False
         held_back = [lane.held_back(now_s) for lane in self.lanes.values()]
-        if self.deployment.order is Order.STREAM and any(held_back):
+        if self.deployment.order.merges_lanes and any(held_back):
             return False
         return any(
             not stopped and lane.wave is None and lane.end > lane.position

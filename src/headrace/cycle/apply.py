@@ -25,7 +25,7 @@ from headrace.cycle.unfinished import runs_whole
 from headrace.errors import CodeNotLoaded
 from headrace.model.plans import Cost
 from headrace.model.receipts import Receipt, SliceError
-from headrace.model.streams import Order, StreamId
+from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
 from headrace.policies.cost import learn
 from headrace.policies.data_loss import ABOUT_THE_LOG
@@ -124,7 +124,7 @@ class Applier:
             held = self.board.streams.get(receipt.slice.lane.stream)
             if held is None:
                 continue
-            if held.deployment.order is Order.STREAM:
+            if held.deployment.order.merges_lanes:
                 merged[held.stream.id].append(receipt)
             elif receipt.records:
                 held.cost = learn(held.cost, receipt.records, receipt.bytes, receipt.seconds)

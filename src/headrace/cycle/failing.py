@@ -20,7 +20,7 @@ from headrace.board import Board, HeldStream, Lane
 from headrace.cycle.dead_letters import Aside, KeptLetter, PendingLetters
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
-from headrace.model.streams import LaneId, Order, Slice
+from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Wave
 from headrace.policies.quarantine import (
     HURTS_NEIGHBOURS,
@@ -151,7 +151,7 @@ class Failing:
         A recorded wave does whole slices only: of a part of one, its replay would know nothing.
         """
         assert error.offset is not None, "only a record that is named can be approached"
-        if held.deployment.order is Order.STREAM:
+        if held.deployment.order.merges_lanes:
             held.most_records = error.offset - receipt.reached
         else:
             lane.stop_before = error.offset

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from headrace.board import Board
-from headrace.model.streams import LaneId, Order, Slice, State, StreamId
+from headrace.model.streams import LaneId, Slice, State, StreamId
 from headrace.model.waves import Wave
 from headrace.policies.data_loss import CUT_PATIENCE_S, seen_short
 
@@ -69,7 +69,7 @@ def decide(recorded: Wave, is_time: bool, board: Board) -> Replay:
     streams, waiting = {piece.lane.stream for piece in due.slices}, stopped(due, board)
     short = [piece for piece in due.slices if _is_short(piece, board)]
     lost = [piece for piece in short if _is_surely_short(piece, board)]
-    if due.terms is not None and due.terms.order is Order.STREAM:
+    if due.terms is not None and due.terms.order.merges_lanes:
         lost = _with_merged(lost, recorded, due, board)
     gone = [piece for piece in lost if piece.lane.stream not in waiting]
     gone += _of_another_topic(recorded, board)

@@ -32,7 +32,7 @@ from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.records import LaneStart
-from headrace.model.streams import Order, State, StreamId
+from headrace.model.streams import State, StreamId
 from headrace.ports import Log, Progress, TopicInfo, TopicPartition
 from headrace.telemetry.log_fields import of_stream
 
@@ -261,7 +261,7 @@ class TopicKeeper:
                 started.append((held, info, first))
             # Of lanes in one order the oldest record may be where nobody answers. And one that got
             # its place later would count as added, and begin at its beginning.
-            if not whole and (held.deployment.order is Order.STREAM or _begins_at_end(held)):
+            if not whole and (held.deployment.order.merges_lanes or _begins_at_end(held)):
                 stuck[held.stream.id] = f"not all partitions of {held.stream.topic} have a leader"
             elif not whole:
                 self._sweep.hurry(held.stream.topic)  # a lane without a leader is asked again

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from headrace.board import Board
 from headrace.cycle.parts import parts_of
 from headrace.model.receipts import Receipt
-from headrace.model.streams import Order, Slice, State
+from headrace.model.streams import Slice, State
 from headrace.model.waves import Wave
 from headrace.policies.data_loss import ABOUT_THE_LOG, NOT_READ
 from headrace.policies.quarantine import ABOUT_RECORDS, HURTS_NEIGHBOURS
@@ -82,7 +82,7 @@ def _slices(result: WaveResult, board: Board) -> set[Slice]:
         if _untouched(receipt) or runs_whole(receipt, board) or _doubted(receipt, board)
     }
     terms = result.wave.terms
-    if terms is None or terms.order is not Order.STREAM:
+    if terms is None or not terms.order.merges_lanes:
         return again
     # Its lanes are merged: what is left of one cannot run without the others.
     ended = {piece.lane.stream for piece in result.wave.slices if piece not in again}

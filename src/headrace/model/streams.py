@@ -21,6 +21,11 @@ class Order(StrEnum):
     )
     NONE = "none"  #: no promise; the planner may use the freedom later
 
+    @property
+    def merges_lanes(self) -> bool:
+        """Whether the lanes of a stream are put in one order, so that none goes on alone."""
+        return self is Order.STREAM
+
 
 class Guarantee(StrEnum):
     """How often the effect of a record happens when processes are killed."""

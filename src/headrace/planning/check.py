@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import cast
 
 from headrace.model.plans import LaneView, Limits, Plan, Snapshot, StreamView
-from headrace.model.streams import Order, Slice, StreamId
+from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Bin, Wave
 from headrace.planning.kinds import SLOW_PART
 
@@ -143,14 +143,14 @@ def _seconds(view: StreamView, piece: Slice) -> float:
 
 
 def _may_be_over(limits: Limits, each: Bin, streams: dict[StreamId, StreamView]) -> bool:
-    """One slice alone, or those of one stream where order is strict, if it could not be shorter.
+    """One slice alone, or those of one merged stream, if it could not be shorter.
 
     One record can not, nor what costs much however small; and twice that may be tried of a few.
     """
     used = {_stream(piece) for piece in each.slices}
     view = streams[each.slices[0].lane.stream]
     lanes = len(each.slices)
-    if len(used) > 1 or (lanes > 1 and view.order is not Order.STREAM):
+    if len(used) > 1 or (lanes > 1 and not view.order.merges_lanes):
         return False
     records = sum(piece.size for piece in each.slices)
     if records == lanes:
@@ -244,7 +244,7 @@ def _range(lane: LaneView, piece: Slice) -> Iterator[FaultKind]:
 def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]:
     if _over_throttle(view, pieces):
         yield FaultKind.OVER_THROTTLE
-    if view.order is not Order.STREAM:
+    if not view.order.merges_lanes:
         return
     if any(lane.in_flight for lane in view.lanes):
         yield FaultKind.STREAM_IN_FLIGHT
@@ -256,19 +256,19 @@ def _stream_faults(view: StreamView, pieces: list[Slice]) -> Iterator[FaultKind]
 
 
 def _too_large(limits: Limits, view: StreamView, pieces: list[Slice]) -> bool:
-    """Lanes of strict order are merged in memory, so together they are held to the limit of one."""
-    if view.order is not Order.STREAM or all(piece.size <= 1 for piece in pieces):
+    """Lanes in one order are merged in memory, so together they are held to the limit of one."""
+    if not view.order.merges_lanes or all(piece.size <= 1 for piece in pieces):
         return False
     return _bytes(view, sum(piece.size for piece in pieces)) > limits.slice_bytes
 
 
 def _split_faults(streams: dict[StreamId, StreamView], plan: Plan) -> list[PlanFault]:
-    strict = {name for name, view in streams.items() if view.order is Order.STREAM}
-    if not strict:
+    merged = {name for name, view in streams.items() if view.order.merges_lanes}
+    if not merged:
         return []
     bins: Counter[StreamId] = Counter()
     for bin_ in (bin_ for wave in plan.waves for bin_ in wave.bins):
-        bins.update(strict & {_stream(piece) for piece in bin_.slices})
+        bins.update(merged & {_stream(piece) for piece in bin_.slices})
     return [PlanFault(FaultKind.STREAM_SPLIT, str(name)) for name in bins if bins[name] > 1]
 
 
@@ -283,7 +283,7 @@ def _over_throttle(view: StreamView, pieces: list[Slice]) -> bool:
         allowed_bytes is not None and allowed_bytes < 1
     ):
         return True
-    least = len(pieces) if view.order is Order.STREAM else 1
+    least = len(pieces) if view.order.merges_lanes else 1
     if records <= least:
         return False
     if allowed_records is not None and records > allowed_records:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from headrace.model.plans import Contrast, LaneView, Limits, Snapshot, StreamView
-from headrace.model.streams import Order
 from headrace.planning.kinds import EPSILON_S, Group, group_of
 
 #: receipts after which a stream is no newcomer
@@ -51,8 +50,8 @@ class Demand:
     fixed_s: float
     record_s: float
     budget_s: float
-    #: order `stream`: all lanes go together or none
-    strict: bool
+    #: order `stream`: its lanes are put in one order, so all go together or none
+    merged: bool
     #: with whom it may share a bin
     group: Group
     #: what it takes of a lane is longer than a budget, so each has a bin to itself (with order
@@ -61,15 +60,15 @@ class Demand:
 
     def seconds_for(self, records: int) -> float:
         """Predicted task-seconds of so many records over as many lanes as they reach."""
-        if self.whole and not self.strict:
+        if self.whole and not self.merged:
             return records * (self.fixed_s + sum(self.most) / len(self.most) * self.record_s)
         return min(records, len(self.lanes)) * self.fixed_s + records * self.record_s
 
     def room_for(self, records: int) -> float:
         """Seconds of bins they need: what is over the budget fills one bin, not more."""
-        if self.whole and not self.strict:
+        if self.whole and not self.merged:
             return records * self.budget_s
-        bins = 1 if self.strict else min(records, len(self.lanes))
+        bins = 1 if self.merged else min(records, len(self.lanes))
         return min(self.seconds_for(records), bins * self.budget_s)
 
     def records_in(self, room_s: float) -> int:
@@ -79,8 +78,8 @@ class Demand:
         room_s += EPSILON_S
         if self.whole:
             found = int(room_s / self.budget_s)
-            return min(found, 1) * self.records if self.strict else min(found, self.records)
-        if self.strict:
+            return min(found, 1) * self.records if self.merged else min(found, self.records)
+        if self.merged:
             if lanes * one_s >= self.budget_s:
                 return self.least if room_s >= self.budget_s else 0
             found = int((room_s - lanes * self.fixed_s) / self.record_s)
@@ -96,7 +95,7 @@ class Demand:
 def find_demands(snapshot: Snapshot) -> list[Demand]:
     """Every stream that could use something, in the order of stream ids.
 
-    On exit: a plan that takes at most `most` of each lane, and all lanes of a strict stream, keeps
+    On exit: a plan that takes at most `most` of each lane, and all lanes of a merged stream, keeps
     every rule except those about bins and slots.
     """
     limits = snapshot.limits
@@ -152,7 +151,7 @@ def rotation(lanes: Iterable[LaneView], count: int, every: int = 1) -> int:
 
 def _takeable(view: StreamView) -> list[LaneView]:
     lanes = [lane for lane in view.lanes if lane.end > lane.position and not lane.in_flight]
-    if lanes and view.order is Order.STREAM and any(map(_holds_all, view.lanes)):
+    if lanes and view.order.merges_lanes and any(map(_holds_all, view.lanes)):
         return []
     return lanes
 
@@ -171,29 +170,29 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
     cost, budget_s = view.cost, limits.bin_budget_s
     fixed_s = max(cost.seconds_per_slice, 0.0)
     record_s = max(cost.seconds_per_record, EPSILON_S)
-    strict = view.order is Order.STREAM
+    merged = view.order.merges_lanes
     lags = [lane.end - lane.position for lane in lanes]
-    within_s = longest_s(view, limits, len(lanes) if strict else 1)
+    within_s = longest_s(view, limits, len(lanes) if merged else 1)
     longest = max(1, min(limits.slice_records, _slice_records(view, limits, within_s, max(lags))))
     most = [min(longest, lag) for lag in lags]
     records = sum(most)
     # What waits, not what may be taken: a throttled flood is a flood.
     backlog_s = len(lags) * fixed_s + sum(lags) * record_s
-    cap = max(_stream_records(view, limits, len(lanes), within_s), len(lanes) if strict else 1)
+    cap = max(_stream_records(view, limits, len(lanes), within_s), len(lanes) if merged else 1)
     if cap < records:
         most, records = level(most, cap, rotation(lanes, len(lanes))), cap
         if cap < len(lanes):
             lanes = [lane for lane, some in zip(lanes, most, strict=True) if some]
             most = [some for some in most if some]
     one_s = fixed_s + record_s
-    begun = len(lanes) if strict else max(1, min(len(lanes), int(budget_s / one_s)))
-    least = begun if strict else min(records, max(begun, _worth(begun * fixed_s, record_s, limits)))
+    begun = len(lanes) if merged else max(1, min(len(lanes), int(budget_s / one_s)))
+    least = begun if merged else min(records, max(begun, _worth(begun * fixed_s, record_s, limits)))
     whole = False
-    if strict or fixed_s + longest * record_s > budget_s + EPSILON_S:
-        largest, slices = (records, len(lanes)) if strict else (max(most), 1)
+    if merged or fixed_s + longest * record_s > budget_s + EPSILON_S:
+        largest, slices = (records, len(lanes)) if merged else (max(most), 1)
         whole = largest > slices and slices * fixed_s + largest * record_s > budget_s + EPSILON_S
         if whole:
-            records, least = (records, records) if strict else (len(lanes), 1)
+            records, least = (records, records) if merged else (len(lanes), 1)
     return Demand(
         view=view,
         lanes=lanes,
@@ -203,7 +202,7 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
         fixed_s=fixed_s,
         record_s=record_s,
         budget_s=budget_s,
-        strict=strict,
+        merged=merged,
         group=group_of(view, limits, backlog_s=backlog_s, one_s=one_s),
         whole=whole,
     )
@@ -269,7 +268,7 @@ def _slice_records(view: StreamView, limits: Limits, within_s: float, lag: int) 
         largest = max(seen.records, math.exp(seen.log_records + seen.log_width / 2))
         longer = int((within_s - cost.seconds_per_slice + EPSILON_S) / record_s)
         fitting = max(fitting, min(longer, int(SEEN_TIMES * largest)))
-    if lag > fitting and view.order is not Order.STREAM:
+    if lag > fitting and not view.order.merges_lanes:
         fitting = _tried(view, fitting, lag)
     if cost.bytes_per_record <= 0:
         return fitting
@@ -279,7 +278,7 @@ def _slice_records(view: StreamView, limits: Limits, within_s: float, lag: int) 
 def _stream_records(view: StreamView, limits: Limits, lanes: int, within_s: float) -> int:
     """Most records of the whole stream: its throttle and the probe.
 
-    Where order is strict also what one bin has time for, and what may be merged in memory at once.
+    Where its lanes are merged, also what one bin has time for and what fits into memory at once.
     """
     cost = view.cost
     caps = [limits.slice_records * lanes]
@@ -292,7 +291,7 @@ def _stream_records(view: StreamView, limits: Limits, lanes: int, within_s: floa
         caps.append(limits.probe_records * 4**cost.samples)
     if cost.samples < 2 * PROBES and cost.contrast.seconds > within_s:
         caps.append(lanes * _no_longer(cost.contrast, within_s))
-    if view.order is Order.STREAM:
+    if view.order.merges_lanes:
         record_s = max(cost.seconds_per_record, EPSILON_S)
         left_s = within_s - lanes * cost.seconds_per_slice
         together = int((left_s + EPSILON_S) / record_s)

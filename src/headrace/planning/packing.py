@@ -103,7 +103,7 @@ def _squeeze(bins: list[list[Cut]], over: list[Cut], budget_s: float) -> list[li
     rooms = [(-max(0.0, budget_s - _length(each)), number) for number, each in enumerate(bins)]
     heapify(rooms)
     for whole in over:
-        for piece in [whole] if whole.demand.strict else by_lane(whole):
+        for piece in [whole] if whole.demand.merged else by_lane(whole):
             room_s, number = rooms[0]
             part = piece if piece.room_s <= -room_s else trimmed(piece, -room_s)
             if part is None:

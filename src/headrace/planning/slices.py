@@ -47,7 +47,7 @@ class Cut:
 def cut(claims: Iterable[Claim], keep_s: float, worth_s: float) -> list[Cut]:
     """Cut every share into pieces of `keep_s`, or of one lane if that is more.
 
-    The lanes of a strict stream stay together whatever they are worth.
+    The lanes of a merged stream stay together whatever they are worth.
 
     Args:
         claims: of one group, shared out.
@@ -61,14 +61,14 @@ def cut(claims: Iterable[Claim], keep_s: float, worth_s: float) -> list[Cut]:
         demand = claim.demand
         if not claim.records:
             continue
-        if demand.whole and not demand.strict:
+        if demand.whole and not demand.merged:
             cuts += _whole(claim)
             continue
         lanes, records = demand.lanes, demand.most
         if claim.records < demand.records:
             lanes, records = _part(demand, claim.records, worth_s)
         seconds = len(lanes) * demand.fixed_s + claim.records * demand.record_s
-        if demand.strict or len(lanes) == 1 or seconds <= keep_s:
+        if demand.merged or len(lanes) == 1 or seconds <= keep_s:
             cuts.append(Cut(demand, lanes, records, seconds))
         else:
             cuts += _pieces(demand, lanes, records, keep_s)
@@ -156,7 +156,7 @@ def _whole(claim: Claim) -> Iterator[Cut]:
 def _part(demand: Demand, total: int, worth_s: float) -> tuple[list[LaneView], list[int]]:
     """Lanes, and records of each, for a share that is less than the stream could use."""
     lanes, most = demand.lanes, demand.most
-    if demand.strict:
+    if demand.merged:
         return lanes, level(most, total)
     by_length = sorted(range(len(lanes)), key=most.__getitem__)
     left, short = total, 0

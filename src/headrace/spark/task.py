@@ -31,7 +31,7 @@ from typing import Any
 
 from headrace.errors import CodeNotLoaded, HeadraceError
 from headrace.model.receipts import Receipt
-from headrace.model.streams import Order, Slice
+from headrace.model.streams import Slice
 from headrace.model.waves import Bin
 from headrace.policies.watchdog import patience_s
 from headrace.ports import (
@@ -196,7 +196,7 @@ def _sink(use_case: UseCase) -> Any:
 
 def _portions(use_case: UseCase, reader: SliceReader, slices: Sequence[Slice]) -> Iterator[Portion]:
     batches = reader.read(slices, BATCH_RECORDS)
-    if use_case.order is Order.STREAM:
+    if use_case.order.merges_lanes:
         return by_stream(batches, slices)
     return whole_or_nothing(by_slice(batches)) if use_case.intends else by_batch(batches)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.model.receipts import Receipt
-from headrace.model.streams import Order, State, StreamId
+from headrace.model.streams import State, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, WaveResult
 from headrace.telemetry.meters import Meter
@@ -183,13 +183,13 @@ def shown(held: HeldStream, meter: Meter, now_s: float, steady_s: float) -> Show
 
 
 def _suspended(held: HeldStream, stopped: int) -> str:
-    whole = held.deployment.order is Order.STREAM or stopped == len(held.lanes)
+    whole = held.deployment.order.merges_lanes or stopped == len(held.lanes)
     return "suspended" if whole else f"suspended {stopped}/{len(held.lanes)}"
 
 
 def _next_try_s(held: HeldStream, troubled: Sequence[Lane], steady_s: float) -> float | None:
     """When it goes on: merged lanes wait for each other."""
-    last = max if held.deployment.order is Order.STREAM else min
+    last = max if held.deployment.order.merges_lanes else min
     due_s = last(lane.not_before_s for lane in troubled)
     return due_s if due_s > steady_s else None
 

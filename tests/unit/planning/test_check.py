@@ -14,7 +14,7 @@ from headrace.model.waves import Bin, Wave
 from headrace.planning import FaultKind, check
 
 LANES = (LaneView(0, 100, 110), LaneView(1, 100, 110), LaneView(2, 100, 110, in_flight=True))
-#: a: three lanes, one of them running. s: strict order, two lanes. d: one record is over the
+#: a: three lanes, one of them running. s: two lanes in one order. d: one record is over the
 #: budget. w: a flood. h, i: suspected
 ASKED = snapshot(
     replace(stream("a"), lanes=LANES),
@@ -55,19 +55,19 @@ def asked(**changes: object) -> Snapshot:
     return replace(ASKED, streams=(replace(ASKED.streams[0], **changes), *ASKED.streams[1:]))  # type: ignore[arg-type]
 
 
-def strict_of(**changes: object) -> Snapshot:
-    """The snapshot with nothing but the strict stream, changed."""
+def merged_of(**changes: object) -> Snapshot:
+    """The snapshot with nothing but the merged stream, changed."""
     return replace(ASKED, streams=(replace(ASKED.streams[1], **changes),))  # type: ignore[arg-type]
 
 
-def strict_running() -> Snapshot:
+def merged_running() -> Snapshot:
     first, second = ASKED.streams[1].lanes
-    return strict_of(lanes=(first, replace(second, in_flight=True)))
+    return merged_of(lanes=(first, replace(second, in_flight=True)))
 
 
-def strict_unknown() -> Snapshot:
+def merged_unknown() -> Snapshot:
     first, second = ASKED.streams[1].lanes
-    return strict_of(lanes=(first, replace(second, end=second.position, goes_on=True)))
+    return merged_of(lanes=(first, replace(second, end=second.position, goes_on=True)))
 
 
 PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
@@ -90,17 +90,17 @@ PLANTED: dict[FaultKind, Callable[[], tuple[Snapshot, Plan]]] = {
         of(piece(until=105)),
     ),
     FaultKind.OVER_THROTTLE: lambda: (asked(allowance_records=4), of(piece())),
-    FaultKind.STREAM_IN_FLIGHT: lambda: (strict_running(), of(piece("s"))),
+    FaultKind.STREAM_IN_FLIGHT: lambda: (merged_running(), of(piece("s"))),
     FaultKind.STREAM_SPLIT: lambda: (
         ASKED,
         Plan((wave(full(piece("s")), full(piece("s", 1))),)),
     ),
     FaultKind.STREAM_TOO_LARGE: lambda: (
-        strict_of(cost=cost(bytes_per_record=6_000.0)),
+        merged_of(cost=cost(bytes_per_record=6_000.0)),
         of(piece("s"), piece("s", 1)),
     ),
     FaultKind.LANE_LEFT_OUT: lambda: (ASKED, of(piece("s"))),
-    FaultKind.LANE_UNKNOWN: lambda: (strict_unknown(), of(piece("s"))),
+    FaultKind.LANE_UNKNOWN: lambda: (merged_unknown(), of(piece("s"))),
     FaultKind.OVER_BUDGET: lambda: (ASKED, of(piece("d", until=108))),
     FaultKind.WRONG_PREDICTION: lambda: (
         ASKED,
@@ -139,7 +139,7 @@ def test_every_fault_is_planted_once() -> None:
 @pytest.mark.parametrize("kind", list(FaultKind), ids=lambda kind: kind.name)
 def test_a_planted_fault_is_found_and_no_other(kind: FaultKind) -> None:
     found = {fault.kind for fault in check(*PLANTED[kind]())}
-    # A strict stream with a running lane also leaves that lane out.
+    # A merged stream with a running lane also leaves that lane out.
     also = {FaultKind.LANE_LEFT_OUT} if kind is FaultKind.STREAM_IN_FLIGHT else set()
     assert found == {kind} | also
 
@@ -153,7 +153,7 @@ def test_a_planted_fault_is_found_and_no_other(kind: FaultKind) -> None:
         of(piece("d", until=101)),
         Plan((wave(full(piece()), full(piece("h", more=False))),)),
     ],
-    ids=["nothing", "two lanes", "strict", "one record over the budget", "apart"],
+    ids=["nothing", "two lanes", "merged", "one record over the budget", "apart"],
 )
 def test_a_good_plan_has_no_fault(good: Plan) -> None:
     assert check(ASKED, good) == []
@@ -171,7 +171,7 @@ def test_a_suspected_stream_shares_no_bin_with_others_of_any_kind(other: str) ->
 
 
 def test_one_record_of_each_lane_may_be_larger_than_the_limit() -> None:
-    asked = strict_of(cost=cost(bytes_per_record=30_000.0))
+    asked = merged_of(cost=cost(bytes_per_record=30_000.0))
     assert check(asked, of(piece("s", until=101), piece("s", 1, until=101))) == []
 
 

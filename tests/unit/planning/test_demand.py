@@ -57,7 +57,7 @@ def test_an_idle_stream_asks_for_nothing() -> None:
     assert find_demands(snapshot(stream("a", 0, 0))) == []
 
 
-def test_strict_order_waits_for_every_lane_that_runs() -> None:
+def test_one_order_waits_for_every_lane_that_runs() -> None:
     lanes = (LaneView(0, 0, 5), LaneView(1, 5, 5, in_flight=True))
     assert find_demands(snapshot(stream("a", order=Order.STREAM, lanes=lanes))) == []
 
@@ -69,16 +69,16 @@ def test_a_slice_is_bounded_by_bytes_and_by_the_budget() -> None:
     assert [each.records for each in found] == [5, 50]
 
 
-def test_a_stream_of_strict_order_is_bounded_by_the_bytes_of_all_its_lanes() -> None:
+def test_a_merged_stream_is_bounded_by_the_bytes_of_all_its_lanes() -> None:
     dear = cost(bytes_per_record=1e6)
-    strict = stream("a", 90, 90, order=Order.STREAM, cost=dear)
-    (demand,) = find_demands(snapshot(strict, slice_bytes=7 * 10**6))
+    merged = stream("a", 90, 90, order=Order.STREAM, cost=dear)
+    (demand,) = find_demands(snapshot(merged, slice_bytes=7 * 10**6))
     assert (demand.records, demand.most) == (7, [3, 4])
     (loose,) = find_demands(snapshot(stream("a", 90, 90, cost=dear), slice_bytes=7 * 10**6))
     assert loose.records == 14
 
 
-def test_a_strict_stream_takes_one_record_of_each_lane_however_large() -> None:
-    strict = stream("a", 90, 90, order=Order.STREAM, cost=cost(bytes_per_record=1e9))
-    (demand,) = find_demands(snapshot(strict))
+def test_a_merged_stream_takes_one_record_of_each_lane_however_large() -> None:
+    merged = stream("a", 90, 90, order=Order.STREAM, cost=cost(bytes_per_record=1e9))
+    (demand,) = find_demands(snapshot(merged))
     assert demand.records == 2

@@ -119,7 +119,7 @@ def test_the_same_label_in_two_use_cases_is_two_groups() -> None:
     assert found == [Group("x", Kind.APART, "p"), Group("y", Kind.APART, "p")]
 
 
-def test_a_suspect_of_strict_order_brings_all_its_lanes() -> None:
+def test_a_merged_suspect_brings_all_its_lanes() -> None:
     made = valid_plan(snapshot(stream("a", 5, 5, order=Order.STREAM, apart="p"), SMALL, slots=2))
     assert together(made) == [{"small"}, {"a"}]
 

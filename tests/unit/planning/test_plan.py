@@ -176,9 +176,9 @@ def test_a_single_record_over_the_budget_gets_a_bin_of_its_own() -> None:
     assert [wave.bins[0].predicted_s for wave in made.waves] == pytest.approx([0.05, 7.0])
 
 
-def test_a_stream_of_strict_order_goes_with_all_its_lanes_or_not_at_all() -> None:
-    strict = stream("a", 10, 20, 0, 30, order=Order.STREAM, allowance_records=2)
-    assert records_of(valid_plan(snapshot(strict))) == {"a": 3}
+def test_a_merged_stream_goes_with_all_its_lanes_or_not_at_all() -> None:
+    merged = stream("a", 10, 20, 0, 30, order=Order.STREAM, allowance_records=2)
+    assert records_of(valid_plan(snapshot(merged))) == {"a": 3}
 
 
 def test_a_small_load_is_not_spread_over_bins() -> None:

@@ -31,7 +31,7 @@ def test_cuts_hold_every_share_exactly_and_no_lane_twice(asked: Snapshot) -> Non
             }
             lanes = [lane.partition for each in cuts for lane in each.lanes]
             taken = [count for each in cuts for count in each.records]
-            counts_lanes = demand.whole and not demand.strict
+            counts_lanes = demand.whole and not demand.merged
             assert (len(lanes) if counts_lanes else sum(taken)) == share
             assert len(set(lanes)) == len(lanes)
             assert all(1 <= some <= most[lane] for lane, some in zip(lanes, taken, strict=True))
@@ -68,8 +68,8 @@ def test_every_long_lane_has_its_turn(others: int, record_s: float) -> None:
 
 
 @pytest.mark.parametrize("slots", [1, 2])
-def test_a_part_of_a_strict_stream_is_taken_from_all_its_lanes(slots: int) -> None:
-    strict = stream("strict", 9000, 5, 9000, order=Order.STREAM)
-    made = valid_plan(snapshot(strict, stream("other", *[10**6] * 4, weight=3.0), slots=slots))
-    found = sizes(made, "strict")
+def test_a_part_of_a_merged_stream_is_taken_from_all_its_lanes(slots: int) -> None:
+    merged = stream("merged", 9000, 5, 9000, order=Order.STREAM)
+    made = valid_plan(snapshot(merged, stream("other", *[10**6] * 4, weight=3.0), slots=slots))
+    found = sizes(made, "merged")
     assert set(found) == {0, 1, 2}

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.cycle.claims import CLAIMED
-from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, Order, original
+from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, original
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.decisions import topic_of
 from headrace.testing.simulation.generations import Generation
@@ -139,7 +139,7 @@ class _Books:
             if counts[place] == 1 and place.offset < latest and self._in_order(place):
                 self.late.append(place)
         mixed = original(self.use_case.name) in self.world.deployed.mixed
-        if self.use_case.order is Order.STREAM and not mixed:
+        if self.use_case.order.merges_lanes and not mixed:
             order = StreamOrder(self.world.topics, self.world.generations)
             self.unordered = order.late(
                 effect for effect in done if self._in_order(effect.found.place)
