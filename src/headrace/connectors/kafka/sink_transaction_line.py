@@ -20,6 +20,7 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
+    Producer,
     TopicPartition,
 )
 
@@ -64,7 +65,7 @@ class Mark(NamedTuple):
         return planned_id(wave_id) == planned_id(self.wave_id) and self.offset >= reached
 
 
-class TransactionLine(TopicProducer):
+class TransactionLine:
     """A producer that has taken its transactional id from whoever had it.
 
     Raises:
@@ -74,14 +75,20 @@ class TransactionLine(TopicProducer):
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        super().__init__(settings, logger=_SILENT)
         self.settings = settings
+        #: what its messages are sent through
+        self.sender = TopicProducer(settings, logger=_SILENT)
         try:
             # With no connection yet, the client would look for the coordinator half a second later.
-            self.topics = set(self.producer.list_topics(timeout=_TAKE_S).topics)
+            self.sender.topics = set(self.producer.list_topics(timeout=_TAKE_S).topics)
             self.producer.init_transactions(_TAKE_S)
         except KafkaException as exc:
             raise as_error(exc.args[0]) from exc
+
+    @property
+    def producer(self) -> Producer:
+        """The client, whose transactions these are."""
+        return self.sender.producer
 
     def marks(self, group: str, lanes: Collection[tuple[str, int]]) -> dict[tuple[str, int], Mark]:
         """The marks of lanes (topic, partition) that have one; waits for open transactions.

@@ -146,12 +146,12 @@ class KafkaTransactionWriter:
     def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
         outcomes: Outcomes = {}
         try:
-            line.learn(effects.values(), self._topic)
+            line.sender.learn(effects.values(), self._topic)
         except SinkUnavailable as error:
             return dict.fromkeys(effects, failed(error))
         for index, effect in effects.items():
             try:
-                line.demand(effect, self._topic)
+                line.sender.demand(effect, self._topic)
             except SinkRefused as error:
                 outcomes[index] = failed(error)
         return outcomes
@@ -200,7 +200,7 @@ class KafkaTransactionWriter:
     ) -> None:
         for index, effect in effects.items():
             try:
-                line.send(effect, self._topic, _noted(errors, index))
+                line.sender.send(effect, self._topic, _noted(errors, index))
             except HeadraceError as error:
                 errors.setdefault(index, error)
             except ValueError as error:

@@ -100,17 +100,25 @@ class Message:
         return self._topic
 
 
-class FakeLine(TopicProducer):
-    """A line to the broker above; every topic is known."""
+class FakeSender(TopicProducer):
+    """It sends to the broker above; every topic is known."""
 
-    def __init__(self, broker, settings):
-        self.producer, self.settings, self._broker = Producer(broker), settings, broker
+    def __init__(self, producer):
+        self.producer = producer
         self.topics = {"acme.scores", "bolt.scores", "cern.scores"}
-        broker.taken += 1
-        broker_fails(broker, "take")
 
     def learn(self, effects, pattern):
         pass
+
+
+class FakeLine:
+    """A line to the broker above."""
+
+    def __init__(self, broker, settings):
+        self.producer, self.settings, self._broker = Producer(broker), settings, broker
+        self.sender = FakeSender(self.producer)
+        broker.taken += 1
+        broker_fails(broker, "take")
 
     def marks(self, _group, _lanes):
         broker_fails(self._broker, "marks")
