@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 import structlog
 
@@ -28,7 +29,7 @@ from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
 from headrace.embedded.jars import jars
 from headrace.embedded.java import find_java
-from headrace.embedded.server import Missed, Server, begin, until_ready
+from headrace.embedded.server import Missed, begin, until_ready
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
@@ -39,7 +40,7 @@ _ENDING = Ending(grace_s=60.0)
 _PORT_TAKEN = os.strerror(errno.EADDRINUSE)
 
 
-class EmbeddedKafka(Server):
+class EmbeddedKafka:
     """A broker in a folder. Use it as a context manager, or call ``start`` and ``stop``.
 
     The folder holds ``data/`` (the topics), ``server.properties`` and ``broker.log`` (of the last
@@ -92,6 +93,15 @@ class EmbeddedKafka(Server):
     def running(self) -> bool:
         """Whether the broker's process lives."""
         return self._process is not None and self._process.running
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop it."""
+        self.stop()
 
     def start(self, timeout_s: float = 90.0) -> None:
         """Start and wait until it answers. A free port is chosen anew at each start.

@@ -24,6 +24,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 import psutil
 import psycopg
@@ -33,7 +34,7 @@ from headrace.embedded.addresses import HOST, answers, free_ports, refuse_taken_
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess, last_lines
 from headrace.embedded.postgres_programs import major_version, programs_for
-from headrace.embedded.server import Missed, Server, begin, until_ready
+from headrace.embedded.server import Missed, begin, until_ready
 from headrace.embedded.stand_in import StandIn, handed_over, stand_in
 from headrace.errors import ServerError
 
@@ -53,7 +54,7 @@ _DATABASE = "headrace"
 _NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
 
 
-class EmbeddedPostgres(Server):
+class EmbeddedPostgres:
     """A server in a folder. Use it as a context manager, or call ``start`` and ``stop``.
 
     The folder holds ``data/``, ``password`` and ``postgres.log`` (of the last start).
@@ -105,6 +106,15 @@ class EmbeddedPostgres(Server):
     def running(self) -> bool:
         """Whether the server's process lives."""
         return self._process is not None and self._process.running
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop it."""
+        self.stop()
 
     def start(self, timeout_s: float = 60.0) -> None:
         """Start and wait until it answers. A free port is chosen anew at each start.

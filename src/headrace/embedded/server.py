@@ -1,50 +1,21 @@
-"""What the embedded servers have in common: how they are begun, waited for and ended.
+"""What the embedded servers have in common: how they are begun and waited for.
 
-Each is another program with its own way to say that it is ready, but all are started and stopped
-as a context, all may find that a port which was free a moment ago is taken, and all are looked at
-again and again until they answer, end, or take too long. What is said about it is theirs.
+Each is another program with its own way to say that it is ready, but all may find that a port which
+was free a moment ago is taken, and all are looked at again and again until they answer, end, or
+take too long. What is said about it is theirs.
 """
 
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from types import TracebackType
-from typing import Self
 
 from headrace.embedded.guarded import GuardedProcess
 from headrace.errors import ServerError
 
 #: starts that may meet a port that was free a moment before
 _TRIES = 3
-
-
-class Server(ABC):
-    """Something that is started and stopped; as a context, both."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Start and wait until it answers."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Stop; nothing happens if it does not run."""
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop it."""
-        self.stop()
 
 
 class Missed(Enum):

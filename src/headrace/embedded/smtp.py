@@ -16,7 +16,7 @@ import email.policy
 import os
 from email.message import EmailMessage
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 from weakref import WeakSet
 
 import structlog
@@ -25,13 +25,12 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from headrace.embedded.addresses import HOST, free_ports, refuse_taken_port
 from headrace.embedded.folder_lock import FolderLock
-from headrace.embedded.server import Server
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
 
 
-class EmbeddedSmtp(Server):
+class EmbeddedSmtp:
     """A mail server in a folder. Use it as a context manager, or call ``start`` and ``stop``."""
 
     def __init__(self, folder: Path | str, port: int | None = None) -> None:
@@ -47,6 +46,15 @@ class EmbeddedSmtp(Server):
         """``smtp://host:port``; known once it has started."""
         assert self.port is not None, "the mail server has not started"
         return f"smtp://{HOST}:{self.port}"
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop it."""
+        self.stop()
 
     def start(self) -> None:
         """Start and wait until it answers.

@@ -22,6 +22,7 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import structlog
 
@@ -29,7 +30,7 @@ from headrace.embedded.addresses import HOST, answers, free_ports
 from headrace.embedded.folder_lock import FolderLock
 from headrace.embedded.guarded import Ending, GuardedProcess
 from headrace.embedded.java import find_java
-from headrace.embedded.server import Missed, Server, begin, until_ready
+from headrace.embedded.server import Missed, begin, until_ready
 from headrace.errors import ServerError
 
 log = structlog.get_logger(__name__)
@@ -53,7 +54,7 @@ _PROPERTIES = {
 }
 
 
-class EmbeddedSparkCluster(Server):
+class EmbeddedSparkCluster:
     """A master and a worker in a folder. Use it as a context manager, or ``start`` and ``stop``.
 
     The folder holds ``master.log`` and ``worker.log`` of the last start, ``work/`` (what executors
@@ -109,6 +110,15 @@ class EmbeddedSparkCluster(Server):
         """Whether master and worker run."""
         both = (self._master, self._worker)
         return all(process is not None and process.running for process in both)
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop it."""
+        self.stop()
 
     def start(self, timeout_s: float = 60.0) -> None:
         """Start and wait until the worker has joined the master.
