@@ -32,8 +32,8 @@ SECONDS_PER_RECORD = 0.001
 
 
 @dataclass(frozen=True)
-class LoadedWork(Work):
-    """The use case as it is, so that a test's handler can look at the test."""
+class InProcessWork(Work):
+    """Work whose use case was never pickled, so that a test's handler can look at the test."""
 
     use_case: UseCase | None = None
 
@@ -73,10 +73,10 @@ class InProcessEngine:
     #: the slots that were asked for, each time
     asked_for: list[int] = field(default_factory=list)
     _clients: WorkerClients | None = None
-    _works: dict[tuple[str, Terms | None], LoadedWork] = field(default_factory=dict)
+    _works: dict[tuple[str, Terms | None], InProcessWork] = field(default_factory=dict)
     _waiting: deque[Wave] = field(default_factory=deque)
     #: the version that a waiting wave was started with, by wave id
-    _taken: dict[str, LoadedWork] = field(default_factory=dict)
+    _taken: dict[str, InProcessWork] = field(default_factory=dict)
     _cancelled: set[str] = field(default_factory=set)
 
     def packed(self, use_case: UseCase) -> bytes:
@@ -87,7 +87,7 @@ class InProcessEngine:
     def take(self, use_case: UseCase, deployment: Deployment, code: bytes | None = None) -> None:
         """Take a use case or a new version of one."""
         del code
-        work = LoadedWork(
+        work = InProcessWork(
             code=b"",
             use_case=use_case,
             options=tuple(sorted(deployment.options.items())),

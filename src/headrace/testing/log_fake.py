@@ -87,6 +87,12 @@ class MemoryLog:
         del self._ids[name]
         self._lanes = {at: lane for at, lane in self._lanes.items() if at.topic != name}
 
+    def widen(self, topic: str) -> int:
+        """Add a partition to a topic; return its number."""
+        number = sum(at.topic == topic for at in self._lanes)
+        self._lanes[TopicPartition(topic, number)] = _Lane()
+        return number
+
     def append(self, topic: str, partition: int, rows: Sequence[Row]) -> int:
         """Write records; return the offset of the first."""
         lane = self._lanes[TopicPartition(topic, partition)]
@@ -141,6 +147,17 @@ class MemoryLog:
     def replace_leader(self, topic: str, partition: int) -> None:
         """Let the cluster have another leader in the place of one that is cut off."""
         self._lanes[TopicPartition(topic, partition)].replaced = True
+
+    # what it is, whether it answers or not
+
+    def edges(self, topic: str, partition: int) -> range:
+        """From the first offset of a partition to its end."""
+        lane = self._lanes[TopicPartition(topic, partition)]
+        return range(lane.start, lane.stable_end)
+
+    def id_of(self, topic: str) -> str:
+        """The id of a topic that is there."""
+        return self._ids[topic]
 
     # the port
 

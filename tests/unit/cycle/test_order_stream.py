@@ -11,8 +11,7 @@ import pytest
 from headrace.cycle.ends import BLIND_S
 from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
 from headrace.model.streams import Order
-from headrace.ports import TopicPartition
-from headrace.testing.log_fake import MemoryLog, Row, _Lane
+from headrace.testing.log_fake import MemoryLog, Row
 
 TOPIC = "acme.visits"
 
@@ -32,10 +31,6 @@ class SlowLog(MemoryLog):
             if partition.topic == TOPIC:
                 self.between()
         return found
-
-    def widen(self):
-        number = sum(lane.topic == TOPIC for lane in self._lanes)
-        self._lanes[TopicPartition(TOPIC, number)] = _Lane()
 
 
 class Strict:
@@ -119,7 +114,7 @@ def test_a_lane_that_was_never_heard_of_holds_the_others(strict, world):
 def test_a_partition_that_was_added_and_has_no_leader_holds_the_others(strict, world):
     case = strict()
     world.turns()
-    case.log.widen()
+    case.log.widen(TOPIC)
     silent(case, 2)
     world.turns(8, seconds=TOPICS_EVERY_S / 4)
     case.send(2, 0)

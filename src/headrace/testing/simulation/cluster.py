@@ -26,7 +26,7 @@ from headrace.ports import Connections, Positions, WaveResult
 from headrace.spark.handling import error_of
 from headrace.spark.task import WorkerClients, run_bin
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
-from headrace.testing.engine_fake import SECONDS_PER_RECORD, LoadedWork
+from headrace.testing.engine_fake import SECONDS_PER_RECORD, InProcessWork
 from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory
 from headrace.testing.simulation.actors import Actor, Killed
 from headrace.testing.simulation.frames import run_wave
@@ -73,7 +73,7 @@ class Flight:
     """A wave on the cluster."""
 
     wave: Wave
-    work: LoadedWork
+    work: InProcessWork
     owner: Actor
     waiting: list[Bin]
     #: the generation of each lane that it was started in
@@ -125,9 +125,9 @@ class Cluster:
     #: of which a bin runs now; who is asleep inside is behind
     _inside: list[Flight] = field(default_factory=list)
 
-    def loaded(self, use_case: UseCase, deployment: Deployment) -> LoadedWork:
+    def loaded(self, use_case: UseCase, deployment: Deployment) -> InProcessWork:
         """What tasks of a use case need."""
-        return LoadedWork(
+        return InProcessWork(
             code=b"",
             use_case=use_case,
             options=tuple(sorted(deployment.options.items())),
@@ -137,7 +137,7 @@ class Cluster:
             dead_letters=self.letters,
         )
 
-    def start(self, wave: Wave, work: LoadedWork, owner: Actor) -> None:
+    def start(self, wave: Wave, work: InProcessWork, owner: Actor) -> None:
         """Take a wave."""
         self.waves += 1
         flight = Flight(wave, work, owner, list(wave.bins), self.born(wave))
@@ -293,7 +293,7 @@ class Engine:
     slots: int = 3
     executors: int = 1
     ui_url: str = ""
-    _works: dict[tuple[str, Terms | None], LoadedWork] = field(default_factory=dict)
+    _works: dict[tuple[str, Terms | None], InProcessWork] = field(default_factory=dict)
 
     def packed(self, use_case: UseCase) -> bytes:
         """Nothing is sent anywhere."""

@@ -19,7 +19,7 @@ from headrace.ports import TopicPartition
 from headrace.testing.clock import FakeClock
 from headrace.testing.isolation_checker import Isolation
 from headrace.testing.ledger import Ledger, Place
-from headrace.testing.log_fake import MemoryLog, Row, _Lane
+from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import Trouble, drawn, trouble_of
 
@@ -46,25 +46,6 @@ def bare(place: Place) -> Place:
     return place._replace(topic=place.topic.partition("#")[0])
 
 
-class Log(MemoryLog):
-    """A log that can be widened, and looked at by those who are not asked for an answer."""
-
-    def widen(self, topic: str) -> int:
-        """Add a partition; return its number."""
-        number = sum(at.topic == topic for at in self._lanes)
-        self._lanes[TopicPartition(topic, number)] = _Lane()
-        return number
-
-    def edges(self, topic: str, partition: int) -> range:
-        """From its first offset to its end, whoever may ask now."""
-        lane = self._lanes[TopicPartition(topic, partition)]
-        return range(lane.start, lane.stable_end)
-
-    def id_of(self, topic: str) -> str:
-        """The id of a topic that is there."""
-        return self._ids[topic]
-
-
 @dataclass(eq=False, slots=True)
 class WorldTopics:
     """All topics, and the book of what was sent."""
@@ -73,7 +54,7 @@ class WorldTopics:
     odds: Odds
     clock: FakeClock
     isolation: Isolation
-    log: Log = field(default_factory=Log)
+    log: MemoryLog = field(default_factory=MemoryLog)
     ledger: Ledger = field(default_factory=Ledger)
     #: how many each topic has that is there
     partitions: dict[str, int] = field(default_factory=dict)
