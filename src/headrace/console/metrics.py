@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 
 from headrace.console.metric_list import COUNTER, METRICS
 from headrace.errors import StoreUnavailable
-from headrace.model.statistics import Report, Spread, StreamFigures, UseCaseFigures
+from headrace.model.statistics import Report, ShownState, Spread, StreamFigures, UseCaseFigures
 from headrace.model.streams import StreamId
 from headrace.ports import Statistics
 from headrace.telemetry.newest_reports import is_lost, newest
@@ -117,7 +117,7 @@ class _Rest:
         self.task_share += each.task_share
         self.throttled += each.throttled
         self.stopped += _stopped(each)
-        self.active += each.state == "active"
+        self.active += each.state == ShownState.ACTIVE
         self.p50_s = _larger(self.p50_s, each.delay.p50_s)
         self.p95_s = _larger(self.p95_s, each.delay.p95_s)
         self.p99_s = _larger(self.p99_s, each.delay.p99_s)
@@ -228,7 +228,7 @@ def _stream(each: StreamFigures, samples: _Samples) -> None:
     samples.add("headrace_stream_task_share", each.task_share, *labels)
     samples.add("headrace_stream_throttled", each.throttled, *labels)
     samples.add("headrace_stream_stopped_lanes", _stopped(each), *labels)
-    samples.add("headrace_stream_active", each.state == "active", *labels)
+    samples.add("headrace_stream_active", each.state == ShownState.ACTIVE, *labels)
     for name, value in _counters(each):
         samples.add(name, value, *labels)
 

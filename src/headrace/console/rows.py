@@ -17,6 +17,7 @@ from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import (
     BinFigures,
     Report,
+    ShownState,
     Spread,
     StreamFigures,
     UseCaseFigures,
@@ -28,7 +29,14 @@ from headrace.telemetry.conditions import Condition
 Values = dict[str, Any]
 
 #: what a tenant's streams are in, the more troubling first; "suspended 1/4" is behind "suspended"
-_TROUBLE = ("suspended", "retrying", "throttled", "waiting", "active", "removed")
+_TROUBLE = (
+    ShownState.SUSPENDED,
+    ShownState.RETRYING,
+    ShownState.THROTTLED,
+    ShownState.WAITING,
+    ShownState.ACTIVE,
+    ShownState.REMOVED,
+)
 
 
 def worst(spreads: Sequence[Spread]) -> Spread:
@@ -109,8 +117,8 @@ def _tenant_figures(figures: Sequence[StreamFigures], streams_total: int) -> Val
 
 
 def _rank(state: str) -> tuple[int, str]:
-    word = state.split(" ", maxsplit=1)[0]
-    return (_TROUBLE.index(word) if word in _TROUBLE else len(_TROUBLE), state)
+    kind = ShownState.of(state)
+    return (_TROUBLE.index(kind) if kind in _TROUBLE else len(_TROUBLE), state)
 
 
 def stream_row(

@@ -31,6 +31,7 @@ from headrace.demo.visits import GUEST, PARTITIONS, TENANTS, read_visits
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
 from headrace.embedded.addresses import free_ports
 from headrace.errors import VerifyError
+from headrace.model.streams import State
 from headrace.process.signals import stopping_on_signals
 from headrace.running.assembly import Assembly, assembled
 from headrace.running.live import LiveTable
@@ -215,9 +216,7 @@ def _drive(
 def _suspended(driver: Driver) -> list[str]:
     """Tenants that have a suspended stream."""
     streams = driver.board.streams.values()
-    return sorted(
-        {held.tenant.name for held in streams if held.state.value == "suspended"} - {GUEST}
-    )
+    return sorted({held.tenant.name for held in streams if held.state is State.SUSPENDED} - {GUEST})
 
 
 def _act(made: Assembly, journal: Journal, share: float, tell: Callable[[str], None]) -> None:
@@ -233,7 +232,7 @@ def _all_read(driver: Driver, log: KafkaLog) -> bool:
     """Everything in Kafka is committed, asked of Kafka itself and not of what was last seen."""
     if not driver.idle:
         return False
-    held = [stream for stream in driver.board.streams.values() if stream.state.value == "active"]
+    held = [stream for stream in driver.board.streams.values() if stream.state is State.ACTIVE]
     lanes = driver.board.partitions(iter(held))
     ends = log.end_offsets(list(lanes))
     return all(

@@ -22,6 +22,7 @@ from headrace.demo import doors
 from headrace.demo.orders import CALM_S, QUIET, TROUBLE, Order, OrderFeeder, orders
 from headrace.demo.report import Check
 from headrace.model.records import Failure
+from headrace.model.statistics import ShownState
 from headrace.model.streams import Tenant
 from headrace.policies.quarantine import MOST_LETTERS
 from headrace.ports import Store, TopicPartition, WaveResult
@@ -165,7 +166,7 @@ def _settled(driver: Driver) -> bool:
     """Whoever can has come to the end, and whoever cannot was stopped."""
     rows = {row.stream.tenant: row for row in driver.rows()}
     through = all(rows[name].lag_records == 0 for name in FINISHING if name in rows)
-    stopped = all(rows[name].state == "suspended" for name in STOPPED if name in rows)
+    stopped = all(rows[name].state == ShownState.SUSPENDED for name in STOPPED if name in rows)
     return through and stopped and driver.idle
 
 

@@ -43,13 +43,34 @@ class LaneFigures:
     lag_s: float = 0.0
 
 
+class ShownState(StrEnum):
+    """What people are shown that a stream does; a driver shows all but the last two."""
+
+    ACTIVE = "active"
+    THROTTLED = "throttled"
+    RETRYING = "retrying"
+    WAITING = "waiting"
+    SUSPENDED = "suspended"  #: ``suspended 1/4`` where that many of its lanes are
+    REMOVED = "removed"
+    NOT_HELD = "not held"  #: nobody runs it, as far as the store knows
+    UNKNOWN = "unknown"  #: somebody holds it and says nothing
+
+    @classmethod
+    def of(cls, shown: str) -> ShownState:
+        """The state in what is shown, such as ``suspended 1/4``; a strange one is unknown."""
+        return _SHOWN.get(shown) or _SHOWN.get(shown.partition(" ")[0], cls.UNKNOWN)
+
+
+_SHOWN = {state.value: state for state in ShownState}
+
+
 @dataclass(frozen=True, slots=True)
 class StreamFigures:
     """One stream over the last one to two half-minutes, and as it is now."""
 
     stream: StreamId
     topic: str
-    #: one of active, retrying, throttled, waiting, suspended, "suspended 1/4", removed
+    #: a ``ShownState``, or "suspended 1/4"
     state: str
     lag_records: int
     #: how long ago the log ended where the position is now; 0 without lag

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from headrace.cycle.driver import Driver
 from headrace.errors import plain
+from headrace.model.statistics import ShownState
 from headrace.telemetry.report import StreamRow
 
 REFRESH_S = 0.5
@@ -24,11 +25,11 @@ LINE_S = 5.0
 MOST_ROWS = 40
 
 _COLOURS = {
-    "active": "green",
-    "throttled": "cyan",
-    "retrying": "yellow",
-    "waiting": "yellow",
-    "suspended": "red",
+    ShownState.ACTIVE: "green",
+    ShownState.THROTTLED: "cyan",
+    ShownState.RETRYING: "yellow",
+    ShownState.WAITING: "yellow",
+    ShownState.SUSPENDED: "red",
 }
 
 
@@ -132,7 +133,7 @@ def line_of(rows: list[StreamRow]) -> str:
 
 def _colour(state: str) -> str:
     """Of a state, which may say how many lanes it is of: ``suspended 1/4``."""
-    return _COLOURS.get(state.partition(" ")[0], "white")
+    return _COLOURS.get(ShownState.of(state), "white")
 
 
 def _seconds(value: float | None) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from headrace.model.records import Failure
-from headrace.model.statistics import Alert, AlertKind, Report, Severity, StreamFigures
+from headrace.model.statistics import Alert, AlertKind, Report, Severity, ShownState, StreamFigures
 from headrace.model.streams import State, StreamId
 from headrace.telemetry.newest_reports import LastFigures, is_lost, newest
 
@@ -105,12 +105,12 @@ def _looked(told: LastFigures, before: _Seen | None) -> _Seen:
     position = sum(lane.position for lane in each.lanes)
     if before is None or now_s < before.looked_at_s:  # clocks are set back: it begins anew
         return _Seen(position, now_s, now_s, each.lag_s)
-    rests = each.lag_records == 0 or each.state != "active"
+    rests = each.lag_records == 0 or each.state != ShownState.ACTIVE
     moved_at_s = now_s if rests or position != before.position else before.moved_at_s
     if now_s - before.looked_at_s < LOOK_EVERY_S:
         kept = (before.looked_at_s, before.lag_s, before.rises, before.rising_since_s)
         return _Seen(position, moved_at_s, *kept)
-    rises = before.rises + 1 if each.lag_s > before.lag_s and each.state == "active" else 0
+    rises = before.rises + 1 if each.lag_s > before.lag_s and each.state == ShownState.ACTIVE else 0
     since_s = before.rising_since_s if before.rises else before.looked_at_s
     return _Seen(position, moved_at_s, now_s, each.lag_s, rises, since_s)
 

@@ -14,23 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.model.records import Failure
-from headrace.model.statistics import StreamFigures
+from headrace.model.statistics import ShownState, StreamFigures
 from headrace.model.streams import State, Stream, Tenant, Throttle
 from headrace.telemetry.newest_reports import LOST_AFTER_S, LastFigures
 
-#: nobody runs it, as far as the store knows
-NOT_HELD = "not held"
-#: somebody holds it and says nothing
-UNKNOWN = "unknown"
 #: what a driver says of streams that somebody has decided about
-_DECIDED = ("suspended", "removed")
+_DECIDED = (ShownState.SUSPENDED, ShownState.REMOVED)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """How a stream stands."""
 
-    #: as a driver shows it, or "not held", or "unknown"
+    #: a ``ShownState``, or "suspended 1/4"
     state: str
     #: why, in one line; empty: all is well
     reason: str
@@ -55,15 +51,15 @@ def condition(
         now_s: seconds since 1970.
     """
     if State.REMOVED in {tenant.state, stream.state}:
-        return Condition(State.REMOVED.value, stream.reason or "")
+        return Condition(ShownState.REMOVED, stream.reason or "")
     if State.SUSPENDED in {tenant.state, stream.state}:
-        return Condition(State.SUSPENDED.value, _joined(_who_suspended(stream, tenant), stopped))
+        return Condition(ShownState.SUSPENDED, _joined(_who_suspended(stream, tenant), stopped))
     if told is not None and now_s - told.at_s <= LOST_AFTER_S:
         return _as_told(tenant, told.figures, stopped)
     if stream.holder is None:
         why = f"no driver holds it; start one that runs the use case {stream.id.use_case}"
-        return Condition(NOT_HELD, _joined(why, stopped))
-    return Condition(UNKNOWN, _joined(_silent(stream.holder, told, now_s), stopped))
+        return Condition(ShownState.NOT_HELD, _joined(why, stopped))
+    return Condition(ShownState.UNKNOWN, _joined(_silent(stream.holder, told, now_s), stopped))
 
 
 def _who_suspended(stream: Stream, tenant: Tenant) -> str:
@@ -85,13 +81,13 @@ def _silent(holder: str, told: LastFigures | None, now_s: float) -> str:
 
 
 def _as_told(tenant: Tenant, figures: StreamFigures, stopped: Sequence[Failure]) -> Condition:
-    decided = figures.state.startswith(_DECIDED)
+    decided = ShownState.of(figures.state) in _DECIDED
     if decided and not stopped:
-        return Condition(State.ACTIVE.value, "")  # it was resumed or retried since
+        return Condition(ShownState.ACTIVE, "")  # it was resumed or retried since
     if decided:
         return Condition(figures.state, _joined("", stopped))
     note = figures.note
-    if figures.state == "throttled" and not note:
+    if figures.state == ShownState.THROTTLED and not note:
         note = _limit(tenant.throttle)
     return Condition(figures.state, _joined(note, stopped), figures.retry_at_s)
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.model.receipts import Receipt
+from headrace.model.statistics import ShownState
 from headrace.model.streams import State, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Clock, WaveResult
@@ -147,8 +148,9 @@ def shown_wave(held: HeldStream, meter: Meter) -> str:
 
 
 class Shown(NamedTuple):
-    """How a stream stands: its state in one word, and why."""
+    """How a stream stands, and why."""
 
+    #: a ``ShownState``, or "suspended 1/4"
     state: str
     #: why it does not go on, or what happened to it lately; empty: nothing to say
     note: str
@@ -174,17 +176,19 @@ def shown(held: HeldStream, meter: Meter, now_s: float, steady_s: float) -> Show
     if state is not State.ACTIVE:
         return Shown(state.value, note)
     if waits_for:
-        return Shown("waiting", note)
+        return Shown(ShownState.WAITING, note)
     if stopped:
         return Shown(_suspended(held, len(stopped)), note)
     if troubled:
-        return Shown("retrying", note, _next_try_s(held, troubled, steady_s))
-    return Shown("throttled" if held.throttled and held.lag_records else "active", note)
+        return Shown(ShownState.RETRYING, note, _next_try_s(held, troubled, steady_s))
+    limited = held.throttled and held.lag_records
+    return Shown(ShownState.THROTTLED if limited else ShownState.ACTIVE, note)
 
 
 def _suspended(held: HeldStream, stopped: int) -> str:
     whole = held.deployment.order.merges_lanes or stopped == len(held.lanes)
-    return "suspended" if whole else f"suspended {stopped}/{len(held.lanes)}"
+    state = ShownState.SUSPENDED
+    return state if whole else f"{state} {stopped}/{len(held.lanes)}"
 
 
 def _next_try_s(held: HeldStream, troubled: Sequence[Lane], steady_s: float) -> float | None:

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.cycle.claims import CLAIMED
-from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, original
+from headrace.model.streams import RERUN_MARK, Guarantee, LaneId, State, original
 from headrace.testing.ledger import Place
 from headrace.testing.simulation.decisions import topic_of
 from headrace.testing.simulation.generations import Generation
@@ -274,7 +274,9 @@ def _positions(world: World) -> list[str]:
         for deployment in world.store.registry.deployments()
         if deployment.until != {}
     }
-    active = {stream.id for stream in world.store.registry.streams() if stream.state == "active"}
+    active = {
+        stream.id for stream in world.store.registry.streams() if stream.state is State.ACTIVE
+    }
     served = {stream for stream in active if stream.use_case in begun}
     for lane in world.generations.lanes(lambda _: True):
         now, topic = world.generations.now(lane), topic_of(lane.stream)
