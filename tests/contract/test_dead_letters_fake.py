@@ -29,7 +29,7 @@ class TestMemoryDeadLetters(DeadLettersContract):
         return self.fake
 
     def kept(self, topic):
-        return [each for each in self.fake.letters if each.slice.topic == topic]
+        return [kept for kept in self.fake.letters if kept.slice.topic == topic]
 
     def test_an_accident_may_come_after_some_letters_and_comes_once(self):
         self.fake.fail_next(BrokerUnavailable("gone"), keeps=1)

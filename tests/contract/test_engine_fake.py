@@ -29,7 +29,7 @@ class TestInProcessEngine(EngineContract):
         for name in ("w1", "w2", "w3"):
             engine.start(wave(name))
         engine.cancel("w1")
-        lost = {each.wave.id: each.error is not None for each in engine.finished(0.0)}
+        lost = {result.wave.id: result.error is not None for result in engine.finished(0.0)}
         assert lost == {"w1": True, "w2": True, "w3": False}
 
     def test_what_is_paused_has_begun_and_what_queues_has_not(self, engine):

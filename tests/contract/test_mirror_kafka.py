@@ -65,7 +65,7 @@ class TestGroupMirror(MirrorContract):
         admin = AdminClient(self.topics.config)
         asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
         found = asked[group].result(30).topic_partitions
-        return {TopicPartition(each.topic, each.partition): each.offset for each in found}
+        return {TopicPartition(lane.topic, lane.partition): lane.offset for lane in found}
 
     def test_a_group_that_somebody_else_reads_with_is_left_to_him(self, use_case):
         topic = self.make_topic(1)
@@ -91,6 +91,6 @@ class TestGroupMirror(MirrorContract):
         shown = kafka_consumer_groups(kafka.bootstrap_servers, "--describe", "--group", group)
         columns = next(line for line in shown if line[0] == "GROUP")
         wanted = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
-        places = [columns.index(each) for each in wanted]
+        places = [columns.index(column) for column in wanted]
         rows = [[line[place] for place in places] for line in shown if line[0] == group]
         assert sorted(rows) == [["0", "0", "0", "0"], ["1", "4", "7", "3"]]

@@ -79,8 +79,8 @@ class TestEmail(SinkContract):
         lines = [mail.content.decode().splitlines() for mail in self.mailbox.mails]
         return [
             Seen(
-                next(line for line in each if line.startswith("Message-ID:")),
-                next(line for line in each if line.startswith("Subject:"))[len("Subject: ") :],
+                next(line for line in mail if line.startswith("Message-ID:")),
+                next(line for line in mail if line.startswith("Subject:"))[len("Subject: ") :],
             )
-            for each in lines
+            for mail in lines
         ]

@@ -25,8 +25,8 @@ class _OnDatabases(StatisticsContract):
     def stores(self, url):
         made = [open_store(url)]
         yield made
-        for each in made:
-            each.close()
+        for store in made:
+            store.close()
 
     @pytest.fixture
     def statistics(self, stores):

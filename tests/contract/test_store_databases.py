@@ -170,7 +170,7 @@ def test_what_version_1_held_goes_on_with_the_defaults(store_of_version_1):
     failures = store.failures.every()
     assert {(failure.attempts, failure.error.code) for failure in failures} == {(1, "X")}
     still = [failure for failure in failures if failure.state is FailureState.OPEN]
-    assert [(each.slice.lane, each.slice.until_offset) for each in still] == [
+    assert [(failure.slice.lane, failure.slice.until_offset) for failure in still] == [
         (LaneId("score", "acme", 0), 9)
     ]
     states = {stream.id.tenant: stream.state for stream in store.registry.streams()}

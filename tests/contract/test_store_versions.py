@@ -24,7 +24,7 @@ from headrace.store.migrations import (
     version_of,
 )
 
-VERSIONS = [each.version for each in every_version()]
+VERSIONS = [migration.version for migration in every_version()]
 #: columns, of some table or of all, with a value for each of the two rows
 MEANINGFUL = {
     "headrace_streams.state": ("suspended", "removed"),

@@ -65,7 +65,7 @@ class Slots:
                     took = self.chance.uniform(1.5, 6.0) * (2 if slots == (3,) else 1)
                     self._wave(driver, slots, at, at + took)
                     at += took + self.chance.expovariate(0.8)
-        self.waves.sort(key=lambda each: -each["started_at_s"])
+        self.waves.sort(key=lambda wave: -wave["started_at_s"])
         del self.waves[500:]
 
     def _wave(self, driver, slots, from_s, until_s):
@@ -101,8 +101,8 @@ class Slots:
         for wave in [wave for wave in self.waves if wave["ended_at_s"] is None]:
             if self.chance.random() < 0.4:
                 wave["ended_at_s"] = now - self.chance.random()
-                for each in wave["bins"]:
-                    each["outcome"] = "yielded" if self.chance.random() < 0.1 else "done"
+                for bin_ in wave["bins"]:
+                    bin_["outcome"] = "yielded" if self.chance.random() < 0.1 else "done"
         busy = {
             (wave["driver"], bin_["slot"])
             for wave in self.waves
@@ -114,6 +114,6 @@ class Slots:
                 if (driver, slots[0]) not in busy and self.chance.random() < 0.7:
                     wave = self._wave(driver, slots, now - self.chance.random() / 2, None)
                     wave["error"] = ""
-                    for each in wave["bins"]:
-                        each["outcome"] = "running"
+                    for bin_ in wave["bins"]:
+                        bin_["outcome"] = "running"
         del self.waves[500:]

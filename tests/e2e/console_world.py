@@ -228,9 +228,10 @@ class World:
         """One, with its lanes."""
         found = next(stream for stream in self.streams(tenant) if stream["use_case"] == use_case)
         stopped = {
-            each["partition"]: number
-            for number, each in self.failures.items()
-            if (each["tenant"], each["use_case"], each["state"]) == (tenant, use_case, "open")
+            failure["partition"]: number
+            for number, failure in self.failures.items()
+            if (failure["tenant"], failure["use_case"], failure["state"])
+            == (tenant, use_case, "open")
         }
         behind = found["figures"]["lag_records"]
         return found | {

@@ -163,7 +163,7 @@ class Fleet:
         feeder.stop.set()
         feeder.join()
         total = feeder.sent * len(TENANTS)
-        self.until(lambda: all(len(self.rows(each)) == total for each in ("kept", "noted")))
+        self.until(lambda: all(len(self.rows(table)) == total for table in ("kept", "noted")))
 
     def is_whole(self, feeder):
         """Whether each record has its effect once, in each use case."""

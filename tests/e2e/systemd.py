@@ -28,7 +28,7 @@ exec "$2" --user --log-target=console --log-level=info
 
 def cgroups():
     """Where systemd keeps its groups; the first one rules, others are for who knows no other."""
-    kinds = [Path("/sys/fs/cgroup") / each for each in ("unified", "systemd")]
+    kinds = [Path("/sys/fs/cgroup") / kind for kind in ("unified", "systemd")]
     return [kind for kind in kinds if kind.is_dir()] or [kinds[0].parent]
 
 
@@ -37,7 +37,7 @@ def missing():
     if os.geteuid() != 0:
         return "systemd of one's own takes root"
     wanted = ("unshare", "nsenter", "systemctl", MANAGER)
-    if gone := [str(each) for each in wanted if shutil.which(each) is None]:
+    if gone := [str(program) for program in wanted if shutil.which(program) is None]:
         return f"there is no {', '.join(gone)}"
     private = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
     return "" if private.returncode == 0 else "mount namespaces are not allowed here"
@@ -78,8 +78,8 @@ class Systemd:
     def __exit__(self, *_):
         top = psutil.Process(self._process.pid)
         left = top.children(recursive=True)
-        for each in [top, *left]:
-            each.kill()
+        for process in [top, *left]:
+            process.kill()
         self._process.wait(10)
         psutil.wait_procs(left, 10)
         for cgroup in self._cgroups:

@@ -247,7 +247,7 @@ def test_the_timeline_is_walked_by_arrows_and_told_in_words(visit, still):
         heard.add(said.inner_text())
     assert len(heard) >= 4
     assert all(
-        re.match(r"(running|done|yielded|failed): \w+, .* of driver-\d", each) for each in heard
+        re.match(r"(running|done|yielded|failed): \w+, .* of driver-\d", label) for label in heard
     )
 
 

@@ -337,7 +337,7 @@ def committed(config, group):
     admin = AdminClient(config)
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
     found = asked[group].result(30).topic_partitions
-    return {(each.topic, each.partition): each.offset for each in found if "acme" in each.topic}
+    return {(lane.topic, lane.partition): lane.offset for lane in found if "acme" in lane.topic}
 
 
 def values_in(url: str) -> list[str]:

@@ -75,10 +75,10 @@ def test_under_systemd_it_starts_rolls_survives_and_drains(fleet, feeder, manage
     # killed with -9, and nobody is left of what it had started
     supervisor = psutil.Process(int(manager.shows("headrace", "MainPID")))
     left = supervisor.children(recursive=True)
-    assert any(each.name() == "java" for each in left)
+    assert any(process.name() == "java" for process in left)
     supervisor.kill()
     psutil.wait_procs(left, 20)
-    assert not any(each.is_running() for each in left)
+    assert not any(process.is_running() for process in left)
     fleet.until(lambda: manager.shows("headrace", "ActiveState") == "active")
     assert manager.shows("headrace", "NRestarts") == "1"
     fleet.until_newer("kept", feeder.sent)
@@ -114,12 +114,12 @@ def test_as_process_1_it_buries_the_dead_and_drains(fleet, feeder):
         # its driver dies and leaves a JVM and workers, of which it is the heir
         (driver,) = first.children()
         left = driver.children(recursive=True)
-        assert any(each.name() == "java" for each in left)
+        assert any(process.name() == "java" for process in left)
         driver.kill()
         fleet.until_newer("kept", feeder.sent)
         fleet.until_ready(1)
         assert fleet.drivers()[0].restarts == 1
-        assert not any(each.is_running() for each in left)
+        assert not any(process.is_running() for process in left)
         # by who is left a child of its own; a JVM has its own dead, which it never asks for
         fleet.until(
             lambda: psutil.STATUS_ZOMBIE not in [child.status() for child in first.children()]

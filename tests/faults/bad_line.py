@@ -32,10 +32,10 @@ class BadLine:
 
     def cut(self):
         """End every connection without a farewell."""
-        for each in list(self._open):
+        for connection in list(self._open):
             with contextlib.suppress(OSError):
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                each.shutdown(socket.SHUT_RDWR)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _welcome(self):
         while True:
@@ -63,7 +63,7 @@ class BadLine:
                 if self.mode != "hole":
                     target.sendall(piece)
         self._open.discard(source)
-        for each in (source, target):
+        for side in (source, target):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                side.shutdown(socket.SHUT_RDWR)
         source.close()

@@ -44,8 +44,8 @@ class CuttingProxy:
             except OSError:
                 client.close()
                 continue
-            for each in (client, server):
-                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for side in (client, server):
+                side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for way, pair in (("request", (client, server)), ("answer", (server, client))):
                 threading.Thread(target=self._pass_on, args=(way, *pair), daemon=True).start()
 
@@ -56,11 +56,11 @@ class CuttingProxy:
                     self.cuts += 1
                     break
                 target.sendall(piece)
-        for each in (source, target):
+        for side in (source, target):
             with contextlib.suppress(OSError):
                 # no farewell: what was on its way is gone
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                each.shutdown(socket.SHUT_RDWR)
+                side.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                side.shutdown(socket.SHUT_RDWR)
         source.close()
 
     def _is_cut(self, way):

@@ -62,10 +62,10 @@ def chains(made):
         made: its effects, those of one lane in the order they were made.
     """
     checker, lanes = OffsetChain(), {}
-    for each in made:
-        lanes.setdefault(each.place[:2], []).append(each)
+    for effect in made:
+        lanes.setdefault(effect.place[:2], []).append(effect)
     for lane, effects in lanes.items():
-        for begin, of_slice in groupby(effects, key=lambda each: each.begin):
+        for begin, of_slice in groupby(effects, key=lambda effect: effect.begin):
             checker.moved(lane, begin, list(of_slice)[-1].place.offset + 1)
     return checker.report()
 

@@ -72,7 +72,7 @@ def main(folder, mode):
     finally:
         found = seen(store)
         store.close()
-    trouble = [each["error"] for each in said if "error" in each]
+    trouble = [line["error"] for line in said if "error" in line]
     print(json.dumps({**found, "trouble": trouble}))
 
 

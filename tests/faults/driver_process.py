@@ -105,10 +105,10 @@ class DriverProcess:
 
     def end(self, but=()):
         """As ``kill``, and not counted as a fault."""
-        tree = [each for each in self.tree() if each.pid not in but]
-        for each in tree:
+        tree = [process for process in self.tree() if process.pid not in but]
+        for process in tree:
             with contextlib.suppress(psutil.NoSuchProcess):
-                each.send_signal(signal.SIGKILL)
+                process.send_signal(signal.SIGKILL)
         self.process.wait(GONE_S)
         psutil.wait_procs(tree, GONE_S)
 
@@ -119,7 +119,7 @@ class DriverProcess:
     @contextlib.contextmanager
     def watched(self):
         """See to it that it leaks no files, threads or memory while the block runs."""
-        java = next(each.pid for each in self.tree() if each.name() == "java")
+        java = next(process.pid for process in self.tree() if process.name() == "java")
         watches = [
             (self.process.pid, Leaks(MOST_GROWTH)),
             (java, Leaks(MOST_GROWTH_OF_JAVA)),

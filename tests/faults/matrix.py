@@ -35,12 +35,12 @@ def note(row, verdicts, *, faults, records):
         return
     told = {
         name: {
-            "lost": len(each.lost),
-            "twice": len(each.twice),
-            "foreign": len(each.foreign),
-            "out_of_order": len(each.out_of_order),
+            "lost": len(verdict.lost),
+            "twice": len(verdict.twice),
+            "foreign": len(verdict.foreign),
+            "out_of_order": len(verdict.out_of_order),
         }
-        for name, each in verdicts.items()
+        for name, verdict in verdicts.items()
     }
     line = {"row": row, "faults": faults, "records": records, "found": told}
     with Path(path).open("a") as file:

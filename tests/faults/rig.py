@@ -262,7 +262,7 @@ class Rig:
         folder = self.folder / "files" / name
         paths = sorted(dataset(folder, format="parquet").files) if folder.is_dir() else []
         rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
-        return [Found(tenant, each.place) for tenant, _, each in map(effect, rows)]
+        return [Found(tenant, done.place) for tenant, _, done in map(effect, rows)]
 
     def messages(self):
         """Effects of the Kafka sink as readers of committed messages see them."""
@@ -277,7 +277,7 @@ class Rig:
     def verdicts(self, made):
         """What became of everything, by use case; ``made`` has the effects of those in tables."""
         found = {
-            name: [Found(tenant, each.place) for tenant, _, each in rows]
+            name: [Found(tenant, done.place) for tenant, _, done in rows]
             for name, rows in made.items()
         }
         found |= {"intends": self.files(), "transfers": self.messages()}
@@ -318,9 +318,9 @@ class Rig:
         """Chain, flight and isolation; and what a fault cost where it may cost something."""
         assert all(made.values()), "a use case has no effect at all"
         owners = {self.topic(tenant): tenant for tenant in TENANTS}
-        effects = [(*whose, each.place) for rows in made.values() for *whose, each in rows]
+        effects = [(*whose, done.place) for rows in made.values() for *whose, done in rows]
         reports = [
-            diary.chains(each for *_, each in made["transacts"]),
+            diary.chains(done for *_, done in made["transacts"]),
             diary.flights(self.folder / "diary"),
             diary.isolation(owners, effects),
         ]
@@ -328,8 +328,8 @@ class Rig:
             assert report.clean, str(report)
             assert report.checked, str(report)
         # At most the slice that was in flight, of each lane, once for each fault.
-        repeated = [each for *_, each in made["repeats"]]
-        largest = max(each.end - each.begin for each in repeated)
+        repeated = [done for *_, done in made["repeats"]]
+        largest = max(done.end - done.begin for done in repeated)
         again = slices_again(repeated)
         never = slices_never(found["claims"].lost, largest)
         for lane in {**again, **never}:

@@ -72,7 +72,7 @@ class Member:
     def dump(self):
         """When it is, by the JVM."""
         before = len(self.dumps())
-        java = next(each for each in self.driver.tree() if each.name() == "java")
+        java = next(process for process in self.driver.tree() if process.name() == "java")
         java.send_signal(signal.SIGQUIT)
         until(lambda: len(self.dumps()) > before, self.driver.tail)
         return datetime.fromisoformat(self.dumps()[-1]).timestamp()

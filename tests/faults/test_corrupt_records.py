@@ -161,8 +161,8 @@ def test_rubbish_is_done_or_kept_to_the_last_byte(kafka, tmp_path):
         wanted = "SELECT partition, record, decoded FROM seen ORDER BY rowid"
         rows = connection.exec_driver_sql(wanted).all()
     done = [Found("acme", Place(topic, *row[:2])) for row in rows]
-    for each in (dead_letters, log, store):
-        each.close()
+    for part in (dead_letters, log, store):
+        part.close()
     kept = letters(config, f"{topic}.dlq", len(poisoned))
     assert kept == poisoned
     verdict = ledger.judge(done)

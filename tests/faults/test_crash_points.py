@@ -26,7 +26,7 @@ WHOSE = {
 
 @pytest.mark.parametrize(
     "step",
-    [pytest.param(each, marks=[] if each in QUICK else [pytest.mark.matrix]) for each in STEPS],
+    [pytest.param(step, marks=[] if step in QUICK else [pytest.mark.matrix]) for step in STEPS],
 )
 def test_killed_at_a_step_every_guarantee_is_kept(step, kafka, tmp_path):
     rig = Rig(tmp_path / "service", kafka.bootstrap_servers)

@@ -34,7 +34,7 @@ class CutRig(Rig):
     """A service with one more tenant, acme, that is left out of the ledger."""
 
     def made(self, table):
-        return [each for each in super().made(table) if each[0] != "acme"]
+        return [row for row in super().made(table) if row[0] != "acme"]
 
     def files(self):
         return [file for file in super().files() if file.tenant != "acme"]
@@ -69,7 +69,7 @@ class CutRig(Rig):
                 found = store.progress.load_positions(
                     [StreamId(name, "acme") for name in use_cases]
                 )
-            return sorted((each.lane.use_case, each.next_offset) for each in found)
+            return sorted((position.lane.use_case, position.next_offset) for position in found)
 
         wanted = sorted((name, position) for name in use_cases for position in positions)
         until(lambda: are() == wanted, are)
@@ -86,8 +86,13 @@ class CutRig(Rig):
         """Streams that have any, with the offsets and what became of them."""
         with self.store() as store:
             return {
-                (each.slice.lane, each.slice.from_offset, each.slice.until_offset, each.state)
-                for each in store.failures.every()
+                (
+                    failure.slice.lane,
+                    failure.slice.from_offset,
+                    failure.slice.until_offset,
+                    failure.state,
+                )
+                for failure in store.failures.every()
             }
 
     def offsets(self, use_case):
@@ -99,7 +104,7 @@ class CutRig(Rig):
         if use_case == "intends":
             places = [file.place for file in super().files() if file.tenant == "acme"]
         else:
-            places = [each.place for name, _, each in super().made(use_case) if name == "acme"]
+            places = [effect.place for name, _, effect in super().made(use_case) if name == "acme"]
         return [place.offset for place in places if place.partition == 0]
 
 

@@ -15,7 +15,7 @@ def written(path, *lines):
     """A diary of one lane: call, what, slice, and epoch."""
     rest = ("keep", "acme", 0, "acme.visits")
     told = [[call, what, *rest, *piece, epoch] for call, what, piece, epoch in lines]
-    path.write_text("".join(json.dumps(each) + "\n" for each in told))
+    path.write_text("".join(json.dumps(line) + "\n" for line in told))
     return diary.flights(path)
 
 

@@ -46,7 +46,7 @@ def test_a_full_disk_is_waited_for_and_nothing_is_lost(tmp_path):
         pytest.skip("no disk of one's own may be mounted here")
     script = f'{mount} && exec "{sys.executable}" "{APP}" "{tmp_path}" full'
     told = seen("unshare", "-rm", "sh", "-c", script)
-    assert any("the disk is full; free some space" in each for each in told["trouble"])
+    assert any("the disk is full; free some space" in trouble for trouble in told["trouble"])
     judge("store's disk full", told)
 
 
@@ -57,5 +57,5 @@ def test_a_disk_that_does_not_flush_is_waited_for_and_nothing_is_lost(tmp_path):
     command = ("strace", "-f", "-o", str(tmp_path / "trace"), "-e", "trace=fsync,fdatasync")
     told = seen(*command, "-e", broken, sys.executable, str(APP), str(tmp_path), "flaky")
     assert "EIO" in (tmp_path / "trace").read_text()
-    assert any("the disk failed to read or write" in each for each in told["trouble"])
+    assert any("the disk failed to read or write" in trouble for trouble in told["trouble"])
     judge("store's disk does not flush", told)

@@ -117,7 +117,9 @@ def test_all_executors_killed_at_once_cost_time_alone(cluster):
             rig.progressing(driver, deadline_s=COLD_S)
             lost = cluster.executors
             assert len(lost) == 3
-            cluster.kill([one for each in lost for one in (each, *each.children(recursive=True))])
+            cluster.kill(
+                [one for process in lost for one in (process, *process.children(recursive=True))]
+            )
             until(lambda: len(cluster.executors) == 3, driver.tail, COLD_S)
         rig.progressing(driver, deadline_s=COLD_S)
         driver.drain()
@@ -131,7 +133,7 @@ def test_a_task_that_outlives_its_executor_wakes_up_harmless(cluster):
     rig = cluster.rig
     with rig.sending(), cluster.start() as driver:
         worker = driver.until_stopped(COLD_S)
-        cluster.kill([each for each in of_its_executor(worker) if each != worker])
+        cluster.kill([process for process in of_its_executor(worker) if process != worker])
         rig.progressing(driver, by=500, deadline_s=COLD_S)
         assert not gone(worker)
         driver.let_go()

@@ -61,8 +61,8 @@ class Senders:
     def __exit__(self, *_):
         self._ended.set()
         self._pool.shutdown()
-        for each in self._running:
-            each.result()
+        for sending in self._running:
+            sending.result()
 
     def _send(self, sender):
         number = 0

@@ -92,7 +92,7 @@ def test_a_sql_sink_finds_out_what_became_of_its_commit(store, proxy, straight_u
     proxy.fates.append(lost)
     written = writer.write(effects(epoch))
     assert proxy.cuts == 1
-    assert [(each.committed, each.superseded, each.error) for each in written] == [
+    assert [(receipt.committed, receipt.superseded, receipt.error) for receipt in written] == [
         (True, False, None)
     ] * LANES
     assert places(straight_url) == list(range(LANES))
@@ -108,7 +108,7 @@ def test_a_sql_sink_that_was_fenced_meanwhile_does_not_call_it_its_own(store, pr
     proxy.fates.append("answer")
     written = writer.write(effects(epoch))
     assert proxy.cuts == 1
-    assert [each.superseded for each in written] == [True] * LANES
+    assert [receipt.superseded for receipt in written] == [True] * LANES
     assert places(straight_url) == []
     assert offsets(store) == {0}
 

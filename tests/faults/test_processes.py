@@ -34,14 +34,14 @@ def stopped_outside_the_store(rig, driver):
     """
     while True:
         tree = driver.tree()
-        for each in tree:
-            each.suspend()
+        for process in tree:
+            process.suspend()
         with contextlib.closing(sqlite3.connect(f"{rig.folder}/store.db", timeout=0.2)) as store:
             try:
                 store.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError:
-                for each in tree:
-                    each.resume()
+                for process in tree:
+                    process.resume()
                 continue
             store.execute("ROLLBACK")
         return tree
@@ -49,7 +49,7 @@ def stopped_outside_the_store(rig, driver):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(each, marks=pytest.mark.matrix if each != NAMES[0] else []) for each in NAMES],
+    [pytest.param(name, marks=pytest.mark.matrix if name != NAMES[0] else []) for name in NAMES],
 )
 def test_a_driver_asleep_in_a_slice_for_longer_than_its_lease_wakes_up_harmless(rig, name):
     with rig.sending(), rig.start(f"mid-slice@{name}:3", "--name", "a") as first:
@@ -61,8 +61,8 @@ def test_a_driver_asleep_in_a_slice_for_longer_than_its_lease_wakes_up_harmless(
             rig.progressing(second, by=500)
             # The task has its effects in its hands, and writes them now.
             first.let_go()
-            for each in tree:
-                each.resume()
+            for process in tree:
+                process.resume()
             until(lambda: holders(rig) == {"a", "b"}, first.tail)
             assert "given up for dead" in first.log.read_text()
             rig.progressing(first)

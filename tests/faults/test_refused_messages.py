@@ -41,12 +41,12 @@ def brokers(tmp_path_factory):
         compacted = {**alone, "cleanup.policy": "compact"}
         topics = [
             *(
-                NewTopic(each, 1, replica_assignment=[[3]], config=alone)
-                for each in (VISITS, SCORES[0])
+                NewTopic(topic, 1, replica_assignment=[[3]], config=alone)
+                for topic in (VISITS, SCORES[0])
             ),
             *(
-                NewTopic(each, 1, replica_assignment=[[1]], config=compacted)
-                for each in (FORMS, SCORES[1])
+                NewTopic(topic, 1, replica_assignment=[[1]], config=compacted)
+                for topic in (FORMS, SCORES[1])
             ),
         ]
         admin = AdminClient({"bootstrap.servers": made.bootstrap_servers})
@@ -112,7 +112,7 @@ def test_what_one_topic_refuses_makes_no_effect_of_at_most_once_twice(brokers):
     writer = KafkaTopic("{tenant}.scores").open(Site(Connections(config, ""), None))
 
     def write(*effects):
-        return [each.error is None for each in writer.write(effects)]
+        return [outcome.error is None for outcome in writer.write(effects)]
 
     assert write(effect("bolt", "before", "k"), effect("acme", "before", "k")) == [True, True]
     goes_on = threading.Event()

@@ -113,7 +113,7 @@ class Service:
 
     @property
     def verdict(self):
-        places = [Place(TOPIC, each["partition"], each["offset"]) for each in self.made]
+        places = [Place(TOPIC, record["partition"], record["offset"]) for record in self.made]
         return self.ledger.judge([Found("acme", place) for place in places])
 
     def close(self):
@@ -138,7 +138,7 @@ def test_a_broker_that_answers_nobody_lets_no_younger_record_past_its_own(tmp_pa
             service.send(0, 1, 2, 2, 1, 0)
             service.until_all_is_done()
             before = len(service.made)
-            others = [each for each in range(PARTITIONS) if each != round_number]
+            others = [partition for partition in range(PARTITIONS) if partition != round_number]
             service.send(round_number, *others, round_number, *others)
             with stopped(cluster.brokers[round_number]):
                 service.turn_for(STOPPED_S)
@@ -146,7 +146,7 @@ def test_a_broker_that_answers_nobody_lets_no_younger_record_past_its_own(tmp_pa
                 (row,) = service.driver.rows()
                 assert row.state == "waiting", row
             service.until_all_is_done()
-        stamps = [each["timestamp"] for each in service.made]
+        stamps = [record["timestamp"] for record in service.made]
         assert stamps == sorted(stamps)
         assert service.verdict.clean, str(service.verdict)
         note(

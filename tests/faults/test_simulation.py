@@ -320,9 +320,9 @@ def test_dead_letters_that_are_not_kept_are_found(monkeypatch):
 def test_a_lane_that_goes_on_before_its_letter_is_kept_is_found(monkeypatch):
     def hasty(self):
         """Say of each letter that it is kept, when it is only handed over."""
-        found = [KeptLetter(each, None) for each in self._waiting.values()]
-        for each in found:
-            self.thread.submit(self.dead_letters.keep, [each.aside.letter])
+        found = [KeptLetter(waiting, None) for waiting in self._waiting.values()]
+        for kept in found:
+            self.thread.submit(self.dead_letters.keep, [kept.aside.letter])
         self._waiting.clear()
         return found
 
@@ -499,7 +499,7 @@ def test_settings_of_tasks_are_as_before():
 
 def test_a_failing_seed_is_replayed_by_one_command(monkeypatch):
     monkeypatch.setattr(MemoryReader, "read", lambda self, slices, batch_records: iter(()))
-    outcome = next(each for each in map(simulate, range(ENOUGH)) if each.wrong)
+    outcome = next(played for played in map(simulate, range(ENOUGH)) if played.wrong)
     assert outcome.command == (
         f"python -m headrace.testing.simulation --seed {outcome.seed} --trace"
     )

@@ -69,8 +69,8 @@ def test_a_mail_server_that_is_down_holds_up_mails_alone(kafka, server, tmp_path
             threading.Event().wait(DOWN_S)
             # All that was sent meanwhile has its other effects, and what comes has them too.
             sent = len(rig.ledger)
-            until(lambda: all(each >= sent for each in done(rig)), driver.tail)
-            until(lambda: all(each >= sent + 100 for each in done(rig)), driver.tail)
+            until(lambda: all(count >= sent for count in done(rig)), driver.tail)
+            until(lambda: all(count >= sent + 100 for count in done(rig)), driver.tail)
             assert kept(server) < sent
             server.start()
             until(lambda: kept(server) >= sent, driver.tail, 300.0)
@@ -86,4 +86,4 @@ def test_a_mail_server_that_is_down_holds_up_mails_alone(kafka, server, tmp_path
     note(f"{row}: mails", {"repeats": verdict}, faults=rig.kills, records=len(rig.ledger))
     assert not verdict.lost, str(verdict)
     assert not verdict.foreign, str(verdict)
-    assert {each.tenant for each in found_in(server)} == set(TENANTS)
+    assert {mail.tenant for mail in found_in(server)} == set(TENANTS)

@@ -187,7 +187,7 @@ def killed(engine, folder):
     gate.touch()
     found = []
     until(lambda: found.extend(engine.finished(0.5)) or len(found) == 2)
-    results = {each.wave.id: each for each in found}
+    results = {result.wave.id: result for result in found}
     engine.start(wave(2))
     (after,) = engine.finished(60.0)
     return {
@@ -195,7 +195,7 @@ def killed(engine, folder):
         "both": both,
         "apart": apart,
         "orphan_gone": orphan_gone,
-        "returned": sorted(each.wave.id for each in found),
+        "returned": sorted(result.wave.id for result in found),
         "victim_error": str(results["w0"].error or ""),
         "victim": [
             (receipt.reached, str(receipt.error or "")) for receipt in results["w0"].receipts
@@ -218,9 +218,10 @@ def all_killed(engine, folder):
     def executors():
         mine = engine.session.sparkContext.applicationId
         return [
-            each
-            for each in psutil.process_iter(["cmdline"])
-            if mine in (each.info["cmdline"] or []) and "CoarseGrained" in str(each.info["cmdline"])
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if mine in (process.info["cmdline"] or [])
+            and "CoarseGrained" in str(process.info["cmdline"])
         ]
 
     take(engine, handler)
@@ -282,16 +283,16 @@ def apart(engine, folder):
 
     def what_became_of(waves):
         """Where each stands, which files it has, and what was said."""
-        for each in waves:
-            engine.start(each)
+        for planned in waves:
+            engine.start(planned)
         found = []
         until(lambda: found.extend(engine.finished(0.5)) or len(found) == len(waves))
-        results = {each.wave.id: each for each in found}
+        results = {result.wave.id: result for result in found}
         positions = {
             position.lane: position.next_offset for position in store.progress.load_positions()
         }
-        for each in waves:
-            result = results[each.id]
+        for planned in waves:
+            result = results[planned.id]
             (receipt,) = result.receipts
             lane = receipt.slice.lane
             written = list((files / lane.use_case / f"tenant={lane.tenant}").glob("*"))
@@ -306,7 +307,7 @@ def apart(engine, folder):
 
     def both(lanes):
         made = (wave(number, name) for number in lanes for name in ("quick", "gold"))
-        return [replace(each, id=f"{each.use_case} {each.id}") for each in made]
+        return [replace(planned, id=f"{planned.use_case} {planned.id}") for planned in made]
 
     with closing(open_store(engine.tools.connections.database_url)) as store:
         store.registry.deploy(Deployment("gold", "m.py", "0" * 64, TOPIC))
@@ -326,7 +327,7 @@ def apart(engine, folder):
         while left and time.monotonic() < end:
             at_once, left = left[:2], left[2:]
             found = dict(zip(at_once, what_became_of(at_once), strict=True))
-            left += [each for each, what in found.items() if what["error"]]
+            left += [tenant for tenant, what in found.items() if what["error"]]
             seen += found.values()
         # Both are idle now, so both are asked.
         engine.warm_up()
@@ -338,7 +339,7 @@ def apart(engine, folder):
     return {"steps": [alone, joined, gone], "seen": seen, "refused": refused, "files": str(files)}
 
 
-SCENARIOS = {each.__name__: each for each in (elastic, killed, all_killed, fair, apart)}
+SCENARIOS = {scenario.__name__: scenario for scenario in (elastic, killed, all_killed, fair, apart)}
 
 
 def main(scenario, folder, master):

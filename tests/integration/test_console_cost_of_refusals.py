@@ -106,4 +106,4 @@ def test_what_is_another_tenants_costs_as_much_as_what_is_nobodys(store, work_of
 def test_what_the_database_does_is_seen(store, work_of, asked):
     store.failures.one(keep_failure(store))
     assert "row" in asked
-    assert any("FROM headrace_failures" in each for each in work_of("/v1/failures/99"))
+    assert any("FROM headrace_failures" in statement for statement in work_of("/v1/failures/99"))

@@ -57,11 +57,11 @@ def test_the_issuer_is_asked_once_for_many_tokens(issuer):
 def test_many_that_come_at_once_at_the_start_all_wait_for_the_one_that_asks(issuer):
     signers, found = Signers(issuer.url), []
     asking = [threading.Thread(target=lambda: found.append(signers.find("k1"))) for _ in range(20)]
-    for each in asking:
-        each.start()
-    for each in asking:
-        each.join()
-    assert [each is not None for each in found] == [True] * 20
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert [key is not None for key in found] == [True] * 20
     assert issuer.asked == 1
 
 

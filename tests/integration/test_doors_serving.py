@@ -38,9 +38,9 @@ def test_a_client_that_sends_its_header_byte_by_byte_is_closed_and_others_are_se
 
     def drip():
         for at in range(len(header)):
-            for each in slow:
+            for connection in slow:
                 with contextlib.suppress(OSError):
-                    each.send(header[at : at + 1])
+                    connection.send(header[at : at + 1])
             if stop.wait(0.05):
                 return
 
@@ -48,13 +48,13 @@ def test_a_client_that_sends_its_header_byte_by_byte_is_closed_and_others_are_se
     dripping.start()
     try:
         assert all(quick(url) for _ in range(20))
-        answers = [all_of(each) for each in slow]
+        answers = [all_of(connection) for connection in slow]
         took_s = time.monotonic() - begun_s
     finally:
         stop.set()
         dripping.join()
-        for each in slow:
-            each.close()
+        for connection in slow:
+            connection.close()
     assert all(answer.startswith(b"HTTP/1.1 408") for answer in answers)
     assert PATIENCE.header_s * 0.9 < took_s < 10 * PATIENCE.header_s
 
@@ -137,8 +137,8 @@ def test_connections_beyond_the_most_are_closed_unheard(url):
         held = [stack.enter_context(opened(url)) for _ in range(PATIENCE.most_connections)]
         beyond = stack.enter_context(opened(url))
         assert all_of(beyond) == b""
-        for each in held:
-            each.close()
+        for connection in held:
+            connection.close()
     assert quick(url)
 
 

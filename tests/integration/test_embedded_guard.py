@@ -42,8 +42,8 @@ def start(tmp_path):
         return process
 
     yield make
-    for each in started:
-        each.kill()
+    for process in started:
+        process.kill()
 
 
 def guard_of(process):

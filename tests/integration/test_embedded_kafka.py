@@ -43,7 +43,7 @@ def read(broker, topic, count):
     reader = Consumer({**config(broker), "group.id": "test"})
     reader.assign([TopicPartition(topic, 0, 0)])
     try:
-        return [each.value() for each in reader.consume(count, timeout=30)]
+        return [message.value() for message in reader.consume(count, timeout=30)]
     finally:
         reader.close()
 

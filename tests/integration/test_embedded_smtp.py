@@ -38,16 +38,16 @@ def test_a_message_is_read_back_as_it_was_sent(tmp_path):
 
 def test_messages_come_in_order_and_one_sent_twice_is_seen_twice(tmp_path):
     with EmbeddedSmtp(tmp_path) as server:
-        for each in ("b", "a", "a"):
-            send(server, each)
+        for subject in ("b", "a", "a"):
+            send(server, subject)
         assert subjects(server) == ["b", "a", "a"]
 
 
 def test_mail_is_kept_over_a_restart(tmp_path):
     server = EmbeddedSmtp(tmp_path)
-    for each in ("first", "second"):
+    for subject in ("first", "second"):
         with server:
-            send(server, each)
+            send(server, subject)
     assert subjects(server) == ["first", "second"]
 
 

@@ -86,10 +86,10 @@ class Fleet:
 def fleet(tmp_path):
     made = Fleet(tmp_path)
     yield made
-    for each in made.started:
-        if each.poll() is None:
-            each.kill()
-            each.wait()
+    for process in made.started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
     for _, _, pid in made.journal():
         if not gone(int(pid)):
             os.kill(int(pid), signal.SIGKILL)

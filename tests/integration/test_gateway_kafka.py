@@ -60,11 +60,13 @@ def new(kafka, gateway):
             (message.partition(), message.offset()): message for message in topics.messages(topic)
         }
 
-    before = {gateway.topic(each): set(places(gateway.topic(each))) for each in ("acme", "bolt")}
+    before = {
+        gateway.topic(tenant): set(places(gateway.topic(tenant))) for tenant in ("acme", "bolt")
+    }
 
     def found(tenant="acme"):
         topic = gateway.topic(tenant)
-        return [each for place, each in places(topic).items() if place not in before[topic]]
+        return [message for place, message in places(topic).items() if place not in before[topic]]
 
     return found
 
@@ -105,7 +107,7 @@ def test_a_batch_comes_in_its_order(client, new, content_type, body):
     assert answer.status_code == 202
     offsets = [item["offset"] for item in answer.json()["items"]]
     assert offsets == sorted(offsets)
-    assert [each.value() for each in sorted(new(), key=lambda each: each.offset())] == [
+    assert [message.value() for message in sorted(new(), key=lambda message: message.offset())] == [
         b'{"n":1}',
         b'{"n":2}',
         b'{"n":3}',
@@ -154,7 +156,7 @@ def test_a_body_of_unknown_length_is_taken(client, new):
         VISITS, content=iter([b'{"n":', b"1}"]), headers={"content-type": "application/json"}
     )
     assert answer.status_code == 202
-    assert [each.value() for each in new()] == [b'{"n":1}']
+    assert [message.value() for message in new()] == [b'{"n":1}']
 
 
 def test_an_idempotency_key_makes_one_record(client, new):

@@ -132,8 +132,8 @@ def test_the_examples_of_openapi_are_taken(gateway):
     forms = told["paths"]["/v1/events/{type}"]["post"]["requestBody"]["content"]
     for media, form in forms.items():
         examples = [value["value"] for value in form.get("examples", {}).values()]
-        for each in examples or [form["example"]]:
-            body = each if isinstance(each, str) else orjson.dumps(each)
+        for example in examples or [form["example"]]:
+            body = example if isinstance(example, str) else orjson.dumps(example)
             headers = {"Authorization": f"Bearer {key}", "Content-Type": media}
             answer = httpx.post(f"{url}/v1/events/visit", content=body, headers=headers)
             assert answer.status_code == 202, (media, answer.text)

@@ -19,7 +19,7 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 def test_one_call_answers_for_a_thousand_lanes(topics):
     name = topics.make(partitions=1000)
     topics.write(name, 999, numbered(3))
-    lanes = [TopicPartition(name, each) for each in range(1000)]
+    lanes = [TopicPartition(name, partition) for partition in range(1000)]
     log = KafkaLog(topics.config)
     ends = log.end_offsets(lanes)
     assert len(ends) == 1000

@@ -86,9 +86,9 @@ class Service:
 
     def notes(self):
         return [
-            (each.slice.lane.partition, each.slice.from_offset, each.slice.until_offset)
-            for each in self.store.failures.every(ACME)
-            if each.state is FailureState.SKIPPED
+            (failure.slice.lane.partition, failure.slice.from_offset, failure.slice.until_offset)
+            for failure in self.store.failures.every(ACME)
+            if failure.state is FailureState.SKIPPED
         ]
 
     def planned_and_then(self, change):
@@ -127,8 +127,8 @@ def service(tmp_path, kafka):
         return service
 
     yield make
-    for each in made:
-        each.close()
+    for driver in made:
+        driver.close()
 
 
 def expired(service):

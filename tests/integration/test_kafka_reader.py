@@ -83,7 +83,7 @@ def test_a_topic_deleted_while_it_is_read_fails_alone(topics, reader):
     topics.delete(name)
     came += batches
     assert failure(came, name).code == "TopicMissing"
-    assert values([each for each in came if each.slice.topic == sound])[-1] == b"4"
+    assert values([batch for batch in came if batch.slice.topic == sound])[-1] == b"4"
 
 
 def test_a_topic_made_again_with_fewer_records_is_out_of_range(topics, reader):

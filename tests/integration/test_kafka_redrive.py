@@ -106,10 +106,10 @@ def test_each_use_case_has_its_own_letters_and_its_own_place(topics, letters, co
 
 def test_a_place_that_kafka_forgot_is_found_again(topics, letters, connections):
     topic, other = topics.make(), topics.make()
-    for each in (topic, other):
-        letters.keep(numbered_letters(each, [1, 2]))
-        letters.keep(numbered_letters(each, [1], use_case="bills"))
-        redrive(connections, PAGES, each)
+    for name in (topic, other):
+        letters.keep(numbered_letters(name, [1, 2]))
+        letters.keep(numbered_letters(name, [1], use_case="bills"))
+        redrive(connections, PAGES, name)
     topics.forget_group("headrace.redrive.pages")
     letters.keep(numbered_letters(topic, [3]))
     assert redrive(connections, PAGES, topic).sent == 1
@@ -123,7 +123,7 @@ def test_a_limit_leaves_the_rest_for_the_next_time(topics, letters, connections,
     letters.keep(numbered_letters(topic, range(7)))
     assert redrive(connections, PAGES, topic, limit=3) == Redriven(3, (), 4)
     assert redrive(connections, PAGES, topic, limit=10) == Redriven(4, (), 0)
-    assert sent_to(topics, topic) == [b"%d" % each for each in range(7)]
+    assert sent_to(topics, topic) == [b"%d" % number for number in range(7)]
 
 
 def test_a_dry_run_counts_and_changes_nothing(topics, letters, connections):
@@ -207,7 +207,7 @@ def test_a_redrive_that_is_overtaken_stops_and_nothing_is_doubled(
     with pytest.raises(Fenced, match="a later one has begun"):
         redrive(connections, PAGES, topic, progress=overtake)
     assert later == [Redriven(6, (), 0)]
-    assert sent_to(topics, topic) == [b"%d" % each for each in range(8)]
+    assert sent_to(topics, topic) == [b"%d" % number for number in range(8)]
 
 
 KILLED = """
@@ -239,7 +239,7 @@ def test_a_redrive_killed_in_a_transaction_goes_on_where_it_was(topics, letters,
     letters.keep(numbered_letters(topic, range(6)))
     assert run_apart(KILLED, topics.config["bootstrap.servers"], topic) == 7
     assert redrive(connections, PAGES, topic).sent == 4
-    assert sent_to(topics, topic) == [b"%d" % each for each in range(6)]
+    assert sent_to(topics, topic) == [b"%d" % number for number in range(6)]
 
 
 def test_no_broker_is_an_error_to_try_again():

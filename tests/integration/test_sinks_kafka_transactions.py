@@ -100,7 +100,10 @@ def service(kafka, make_topic, monkeypatch):
 
 
 def _outcomes(written):
-    return ["superseded" if each.superseded else each.error and each.error.code for each in written]
+    return [
+        "superseded" if outcome.superseded else outcome.error and outcome.error.code
+        for outcome in written
+    ]
 
 
 def test_for_whom_a_record_was_sent_back_is_not_passed_on(service):
@@ -109,7 +112,7 @@ def test_for_whom_a_record_was_sent_back_is_not_passed_on(service):
     output = pa.table({"value": ["a"], "headers": pa.array(headers, kind)})
     with service.process():
         written = service.writer().write([replace(service.effect("a"), output=output)])
-    assert [each.error for each in written] == [None]
+    assert [outcome.error for outcome in written] == [None]
     (message,) = service.topics.messages(service.output)
     assert [name for name, _ in message.headers()] == ["trace", "headrace.slice"]
 

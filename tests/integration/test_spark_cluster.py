@@ -140,22 +140,22 @@ def test_an_executor_that_comes_later_without_the_shared_disk_does_nothing_of_wh
         seen = app.result(550)
     assert seen["steps"] == [True, True, True]
     # The other executor did it all; what met this one has not moved.
-    done = [each for each in seen["seen"] if each["error"] is None]
+    done = [row for row in seen["seen"] if row["error"] is None]
     assert len(done) == 40
-    assert {(each["reached"], each["files"]) for each in done} == {(10, 1)}
-    assert_untouched([each for each in seen["seen"] if each["error"]], seen["files"])
+    assert {(row["reached"], row["files"]) for row in done} == {(10, 1)}
+    assert_untouched([row for row in seen["seen"] if row["error"]], seen["files"])
     assert "bins go to another executor" in seen["said"]
     # No bin had to meet it for that.
     assert "executor cannot do all that is deployed" in seen["said"]
     # Where no executor is left that sees the disk, nothing moves.
-    assert {each["use_case"] for each in seen["refused"]} == {"quick", "gold"}
+    assert {row["use_case"] for row in seen["refused"]} == {"quick", "gold"}
     assert_untouched(seen["refused"], seen["files"])
 
 
 def assert_untouched(refused, files):
-    for each in refused:
-        assert (each["reached"], each["position"] or 0, each["files"]) == (0, 0, 0)
-        code, temporary, message = each["error"]
+    for row in refused:
+        assert (row["reached"], row["position"] or 0, row["files"]) == (0, 0, 0)
+        code, temporary, message = row["error"]
         assert (code, temporary) == ("FolderNotShared", True)
         assert f"executor on {os.uname().nodename}: {files} is not the folder" in message
 
@@ -177,8 +177,8 @@ def test_who_does_not_know_the_secret_is_not_let_in(cluster, tmp_path, secret):
 
 
 def test_the_secret_is_on_no_command_line_and_in_no_file(cluster):
-    for each in (cluster.master_pid, cluster.worker_pid):
-        assert secret_of(cluster) not in " ".join(psutil.Process(each).cmdline())
+    for pid in (cluster.master_pid, cluster.worker_pid):
+        assert secret_of(cluster) not in " ".join(psutil.Process(pid).cmdline())
     files = [path for path in cluster.folder.rglob("*") if path.is_file()]
     assert any(file.name == "worker.log" for file in files)
     assert not [file for file in files if secret_of(cluster).encode() in file.read_bytes()]
@@ -201,7 +201,7 @@ def test_a_stopped_cluster_leaves_no_process_and_can_be_started_again(tmp_path):
     cluster.start()
     first = [cluster.master_pid, cluster.worker_pid]
     cluster.stop()
-    assert not any(psutil.pid_exists(each) for each in first)
+    assert not any(psutil.pid_exists(pid) for pid in first)
     assert not cluster.running
     with cluster:
         assert cluster.running

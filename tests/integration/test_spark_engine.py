@@ -65,7 +65,7 @@ def results(engine, count, timeout_s=60.0):
     found, deadline = [], time.monotonic() + timeout_s
     while len(found) < count and time.monotonic() < deadline:
         found += engine.finished(1.0)
-    return {each.wave.id: each for each in found}
+    return {result.wave.id: result for result in found}
 
 
 def made(handler, name="quick", **options):
@@ -147,7 +147,7 @@ def test_a_dataframe_use_case_tells_when_its_records_happened(engine):
     engine.start(wave(1, "acme"))
     result = results(engine, 1)["w1"]
     assert result.error is None
-    assert {each for receipt in result.receipts for each in receipt.timestamps_s} == {
+    assert {stamp_s for receipt in result.receipts for stamp_s in receipt.timestamps_s} == {
         1_700_049_600.0
     }
 

@@ -56,8 +56,8 @@ def run(engine, handler, tenants=("acme", "bolt", "cove"), timeout_s=30.0):
 
 def neighbours_are_served(receipts):
     return all(
-        each.reached == 10 and each.error is None
-        for tenant, each in receipts.items()
+        receipt.reached == 10 and receipt.error is None
+        for tenant, receipt in receipts.items()
         if tenant != "acme"
     )
 
@@ -92,7 +92,7 @@ def test_two_killers_in_one_bin_are_both_found(engine):
         return table.select(["offset"])
 
     receipts = run(engine, handler)
-    assert {name for name, each in receipts.items() if each.error} == {"acme", "cove"}
+    assert {name for name, receipt in receipts.items() if receipt.error} == {"acme", "cove"}
     assert receipts["bolt"].reached == 10
 
 

@@ -92,7 +92,9 @@ def until_each_worker(engine, notes, count):
         found = notes()
         if len(found) >= 2 and min(map(len, found.values())) >= count:
             return found
-    raise AssertionError(f"after two minutes: { {pid: len(each) for pid, each in found.items()} }")
+    raise AssertionError(
+        f"after two minutes: { {pid: len(noted) for pid, noted in found.items()} }"
+    )
 
 
 def counting(folder):
@@ -115,9 +117,9 @@ def counting(folder):
 def test_what_a_worker_has_loaded_is_not_walked_after_each_task(engine, notes):
     take(engine, counting(notes.folder))
     for seen in until_each_worker(engine, notes, 4).values():
-        for each in seen[1:]:
-            assert each["walked"] < MOST_LOOSE, seen
-            assert each["frozen"] > 5 * MOST_LOOSE, seen
+        for noted in seen[1:]:
+            assert noted["walked"] < MOST_LOOSE, seen
+            assert noted["frozen"] > 5 * MOST_LOOSE, seen
 
 
 def versioned(folder, number):
@@ -135,7 +137,9 @@ def versioned(folder, number):
 
         known = builtins.__dict__.setdefault("_versions_of_the_test", {})
         known[number] = weakref.ref(own)
-        alive = [each for each, version in known.items() if version() is not None]
+        alive = [
+            version_number for version_number, version in known.items() if version() is not None
+        ]
         seen = {"number": number, "alive": alive, "frozen": gc.get_freeze_count()}
         with open(f"{folder}/{os.getpid()}", "a") as file:
             file.write(json.dumps(seen) + "\n")
@@ -150,13 +154,13 @@ def test_a_worker_lets_go_of_the_versions_that_were_deployed_before(engine, note
         take(engine, versioned(notes.folder, number))
         assert run(engine).error is None
     for seen in until_each_worker(engine, notes, 2).values():
-        loaded = list(dict.fromkeys(each["number"] for each in seen))
+        loaded = list(dict.fromkeys(noted["number"] for noted in seen))
         last = seen[-1]
         assert last["number"] == versions - 1
         # The one before was dropped when this one came, and freed at the end of that task.
         assert last["alive"] == [last["number"]], seen
         if len(loaded) > 4:
-            early = next(each for each in seen if each["number"] == loaded[2])
+            early = next(noted for noted in seen if noted["number"] == loaded[2])
             assert last["frozen"] < early["frozen"] + MOST_LOOSE, seen
     assert sum(len(seen) for seen in notes().values()) > versions
 

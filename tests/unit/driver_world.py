@@ -66,15 +66,15 @@ class World:
             self.log.append(f"{name}.visits", partition, rows)
 
     def deploy(self, **options):
-        for each in self.use_cases:
+        for case in self.use_cases:
             self.store.registry.deploy(
                 Deployment(
-                    each.name,
+                    case.name,
                     "m.py",
                     "0" * 64,
                     TOPIC,
-                    order=each.order,
-                    bad_record=each.bad_record,
+                    order=case.order,
+                    bad_record=case.bad_record,
                     **options,
                 )
             )
@@ -100,12 +100,12 @@ class World:
         chosen.setdefault("threads", at_once)
         self.driver = Driver(parts, f"run{self.lives}", Limits(), **chosen)
         self.driver.failing.chance = lambda: 0.5
-        for each in self.use_cases:
+        for case in self.use_cases:
             deployment = next(
-                d for d in self.store.registry.deployments() if d.use_case == each.name
+                d for d in self.store.registry.deployments() if d.use_case == case.name
             )
-            self.engine.take(each, deployment)
-            self.driver.take(each, deployment)
+            self.engine.take(case, deployment)
+            self.driver.take(case, deployment)
         return self.driver
 
     def turns(self, count=6, seconds=0.1):

@@ -84,6 +84,6 @@ def test_a_word_that_it_does_not_know_is_refused_by_name():
 
 def test_its_signature_names_everything_that_can_be_said():
     told = inspect.signature(use_case).parameters
-    assert {each.kind for each in told.values()} == {inspect.Parameter.KEYWORD_ONLY}
+    assert {parameter.kind for parameter in told.values()} == {inspect.Parameter.KEYWORD_ONLY}
     text = inspect.getdoc(use_case)
     assert [name for name in told if f"    {name}: " not in text] == []

@@ -62,7 +62,7 @@ def test_what_is_typed_goes_before_the_file(headrace, served, config):
     config.write_text(config.read_text() + "console:\n  host: 127.0.0.2\n  port: 7000\n")
     headrace("console")
     headrace("console", "--host", "127.0.0.3", "--port", "7001")
-    assert [(each.host, each.port) for _, each in served] == [
+    assert [(listening.host, listening.port) for _, listening in served] == [
         ("127.0.0.2", 7000),
         ("127.0.0.3", 7001),
     ]

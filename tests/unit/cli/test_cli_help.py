@@ -37,7 +37,7 @@ def test_a_command_that_runs_no_driver_and_no_door_imports_neither_spark_nor_a_w
     words = sorted(typer.main.get_command(app).commands.keys() - drivers_and_doors)
     code = (
         "import sys, typer.main; from headrace.cli.app import app;"
-        f"made = [typer.main.get_command(app).commands[each] for each in {words}];"
+        f"made = [typer.main.get_command(app).commands[word] for word in {words}];"
         "print(len(made), {'pyspark', 'fastapi', 'pandas'} & set(sys.modules))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

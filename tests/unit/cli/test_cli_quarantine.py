@@ -43,7 +43,7 @@ def offsets(store, stream=ACME):
 
 
 def states(store):
-    return {each.id: each.state for each in store.failures.every()}
+    return {failure.id: failure.state for failure in store.failures.every()}
 
 
 # --- list and show ---------------------------------------------------------------------------
@@ -197,10 +197,10 @@ def test_what_an_earlier_tenant_of_the_name_left_is_told_apart(headrace, fail, s
 def test_retry_takes_ids_a_stream_or_all(headrace, fail, store):
     numbers = [fail(), fail(partition=1), fail("bolt", 0), fail("bolt", 1)]
     assert headrace("quarantine", "retry", str(numbers[0])).exit_code == 0
-    still = {each.id for each in store.failures.every(only_open=True)}
+    still = {failure.id for failure in store.failures.every(only_open=True)}
     assert still == set(numbers[1:])
     assert headrace("quarantine", "retry", "--stream", "acme/score").exit_code == 0
-    assert {each.id for each in store.failures.every(only_open=True)} == set(numbers[2:])
+    assert {failure.id for failure in store.failures.every(only_open=True)} == set(numbers[2:])
     shown = headrace("quarantine", "retry", "--all").output
     assert store.failures.every(only_open=True) == []
     assert f"failure {numbers[2]}: bolt/score/0 goes on at offset 3" in shown

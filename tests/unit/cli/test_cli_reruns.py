@@ -75,7 +75,7 @@ WARNINGS = (
 def test_what_is_done_a_second_time_is_told(headrace, store, config, more):
     (config.parent / "use_cases.py").write_text(ADDS)
     told = " ".join(headrace("rerun", "acme/score", "--from", "1", *more).output.split())
-    assert all(each in told for each in WARNINGS), told
+    assert all(warning in told for warning in WARNINGS), told
 
 
 def test_where_nobody_can_be_asked_a_rerun_is_begun_with_yes_only(headrace, store, config):

@@ -116,9 +116,9 @@ def drivers(config, store):
         assert made.answered.wait(30)
 
     yield begin
-    for each in begun:
-        each.ended.set()
-        each.thread.join(30)
+    for taking in begun:
+        taking.ended.set()
+        taking.thread.join(30)
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_programs_are_told_the_same(headrace, pages, drivers):
     (driver,) = row["drivers"]
     assert (driver["driver"], driver["stand"], driver["error"]) == ("d1", "refused", "no column")
     listed = json.loads(headrace("use-cases", "list", "--json").stdout)
-    assert [each["use_case"] for each in listed] == ["pages", "score"]
+    assert [row["use_case"] for row in listed] == ["pages", "score"]
     assert listed[0]["drivers"] == [driver]
     assert (listed[0]["guarantee"], listed[0]["sink"]) == (
         "at-least-once",
@@ -290,4 +290,4 @@ def test_up_starts_no_server_for_what_cannot_run(headrace, config, yaml, monkeyp
     assert STARTS[yaml] in result.output
     assert "console" not in result.output
     left = (config.parent / ".headrace" / "up").iterdir()
-    assert [each.name for each in left] == [".headrace.lock"]
+    assert [path.name for path in left] == [".headrace.lock"]

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "prometheus" / "headrace-rules.yml"
 PLAYED = Path(__file__).with_name("rules_test.yml")
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "headrace.json").read_text("utf-8"))
-DECLARED = {each.name: each for each in METRICS}
+DECLARED = {metric.name: metric for metric in METRICS}
 #: a metric in an expression, with what stands in its braces
 _USED = re.compile(r"\b((?:headrace|kafka)_[a-z_]+)(?:\{([^}]*)\})?")
 _LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
@@ -61,10 +61,10 @@ def test_each_alert_fires_when_it_should_and_not_before():
 def test_every_alert_is_played():
     played = yaml.safe_load(PLAYED.read_text("utf-8"))["tests"]
     fired = {
-        each["alertname"]
+        case["alertname"]
         for test in played
-        for each in test["alert_rule_test"]
-        if each["exp_alerts"]
+        for case in test["alert_rule_test"]
+        if case["exp_alerts"]
     }
     assert fired == {rule["alert"] for rule in rules()}
 

@@ -19,7 +19,7 @@ def state(store, number):
 
 def at(store, partition=0):
     found = store.progress.load_positions([ACME])
-    return next(each.next_offset for each in found if each.lane.partition == partition)
+    return next(position.next_offset for position in found if position.lane.partition == partition)
 
 
 def test_a_failure_is_shown_with_its_record_byte_for_byte(api, fail):

@@ -58,8 +58,10 @@ def test_its_failures_are_operators_to_see(api, again):
             assert answer.text == missing.text.replace(f"9{number}9", str(number))
         assert api.get(f"/v1/failures/{number}").json()["earlier_tenant"] is True
     seen = api.items("/v1/failures?tenant=acme")
-    assert [(each["id"], each["earlier_tenant"]) for each in seen] == [(n, True) for n in again]
-    assert {each["state"] for each in seen} == {"retried"}, "nothing of it stops a lane"
+    assert [(failure["id"], failure["earlier_tenant"]) for failure in seen] == [
+        (n, True) for n in again
+    ]
+    assert {failure["state"] for failure in seen} == {"retried"}, "nothing of it stops a lane"
 
 
 def test_what_fails_from_now_on_is_its_own(api, store, again):
@@ -67,7 +69,7 @@ def test_what_fails_from_now_on_is_its_own(api, store, again):
     piece = Slice(LaneId("score", "acme", 0), "acme.visits", 3, 9, epoch)
     number = store.failures.keep(Failure(piece, SliceError(False, "X", "no"), 5.0))
     shown = api.items("/v1/failures", "tenant")
-    assert [(each["id"], each["earlier_tenant"]) for each in shown] == [(number, False)]
+    assert [(failure["id"], failure["earlier_tenant"]) for failure in shown] == [(number, False)]
     assert api.get(f"/v1/failures/{number}", "tenant").status_code == 200
 
 
@@ -80,7 +82,7 @@ def test_its_history_is_operators_to_see(api, store, again, clock):
     store.statistics.keep([point(minute)])
     clock.move(1)
     own = api.get(f"{path}?from_s={minute - 3600}", "tenant").json()["items"]
-    assert [(each["from_s"], each["earlier_tenant"]) for each in own] == [(minute, False)]
+    assert [(row["from_s"], row["earlier_tenant"]) for row in own] == [(minute, False)]
 
 
 def test_its_spark_line_is_operators_to_see(api, store, again, clock):

@@ -65,7 +65,7 @@ def test_a_key_that_is_revoked_ends_and_stays_listed(api, clock):
     clock.move(6)
     assert api.get("/v1/me", "viewer").status_code == 401
     ended = [item for item in api.items("/v1/keys") if item["revoked_at_s"] is not None]
-    assert [each["label"] for each in ended] == ["viewer"]
+    assert [key["label"] for key in ended] == ["viewer"]
 
 
 def test_the_last_key_of_an_operator_is_not_revoked(api):

@@ -42,7 +42,7 @@ BODIES = {
     ("POST", "/v1/keys"): {"role": "viewer", "label": "wall"},
 }
 each_route = pytest.mark.parametrize(
-    ("method", "path"), ROUTES, ids=[" ".join(each) for each in ROUTES]
+    ("method", "path"), ROUTES, ids=[" ".join(route) for route in ROUTES]
 )
 
 
@@ -50,7 +50,7 @@ each_route = pytest.mark.parametrize(
 def world(app, api, store, fail):
     """Acme asks; bolt is the other one; each has a stream, a failure and a key."""
     failures = {"own": fail("acme"), "foreign": fail("bolt"), "unknown": 99}
-    keys = {each.label: each.prefix for each in store.keys.every()}
+    keys = {key.label: key.prefix for key in store.keys.every()}
     named = {
         owner: {
             "tenant": tenant,
@@ -191,7 +191,7 @@ def test_whoever_the_table_does_not_name_is_refused_and_nothing_is_changed(world
 
 
 def refuses_sessions_without_header(world, method, path, rule):
-    for who in (each for each, role in BY_ROLE.items() if role in rule):
+    for who in (name for name, role in BY_ROLE.items() if role in rule):
         cookie = f"{SESSION_COOKIE}={world.app.state.guard.session(world.keys[who])[1]}"
         status, body = ask(world, method, path, None, cookie=cookie)
         assert (status, "forged" in body) == (403, True), who
@@ -255,8 +255,8 @@ def test_what_a_role_may_not_do_is_noted_too(world):
 @pytest.mark.parametrize("path", ["/v1/tenants", "/v1/streams", "/v1/failures", "/v1/alerts"])
 def test_a_filter_does_not_tell_whether_another_tenant_is_there(world, path):
     found = [
-        ask(world, "GET", path, "tenant", query=f"tenant={each}&q={each}")
-        for each in ("bolt", "nobody")
+        ask(world, "GET", path, "tenant", query=f"tenant={name}&q={name}")
+        for name in ("bolt", "nobody")
     ]
     assert found[0] == found[1]
 

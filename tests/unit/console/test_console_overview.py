@@ -50,7 +50,7 @@ def test_alerts_come_gravest_first_and_a_tenant_sees_its_own(api, store, clock, 
     assert kinds == expected
     first = api.get("/v1/alerts?limit=2").json()
     rest = api.items(f"/v1/alerts?cursor={first['next']}")
-    assert [(each["kind"], each["tenant"]) for each in rest] == expected[2:]
+    assert [(alert["kind"], alert["tenant"]) for alert in rest] == expected[2:]
     assert [item["tenant"] for item in api.items("/v1/alerts", "tenant")] == ["acme"]
 
 
@@ -92,11 +92,11 @@ def test_a_tenants_history_is_the_last_hour_unless_asked_otherwise(api, store, c
         [point(now_s - 7200), point(now_s - 600), point(now_s - 600, "bolt"), point(now_s - 60)]
     )
     shown = api.get("/v1/tenants/acme/history", "tenant").json()["items"]
-    assert [each["from_s"] for each in shown] == [now_s - 600, now_s - 60]
+    assert [row["from_s"] for row in shown] == [now_s - 600, now_s - 60]
     assert shown[0]["delay"]["p95_s"] == 0.4
     path = f"/v1/tenants/acme/history?from_s={now_s - 7200}&until_s={now_s - 300}"
     asked = api.get(path).json()["items"]
-    assert [each["from_s"] for each in asked] == [now_s - 7200, now_s - 600]
+    assert [row["from_s"] for row in asked] == [now_s - 7200, now_s - 600]
 
 
 @pytest.mark.parametrize("asked", ["from_s=-1", "until_s=nan", "from_s=x", "until_s=inf"])

@@ -34,22 +34,22 @@ def stop_for_all(store):
 
 
 def stream(store):
-    return next(each for each in store.registry.streams() if each.id == ACME)
+    return next(found for found in store.registry.streams() if found.id == ACME)
 
 
 def tenant(store):
-    return next(each for each in store.registry.tenants() if each.name == "acme")
+    return next(found for found in store.registry.tenants() if found.name == "acme")
 
 
 @pytest.mark.parametrize(("by", "may"), TABLE, ids=["+".join(by) for by, _ in TABLE])
 @pytest.mark.parametrize("who", [Role.OPERATOR, Role.TENANT])
 @pytest.mark.parametrize("method", STREAM_WAYS)
 def test_who_may_resume_a_stream(api, store, by, may, who, method):
-    for each in by:
-        if each == "failure":
+    for stopper in by:
+        if stopper == "failure":
             stop_for_all(store)
         else:
-            assert api("POST", f"{STREAM}/suspend", each).status_code == 200
+            assert api("POST", f"{STREAM}/suspend", stopper).status_code == 200
     path, body = STREAM_WAYS[method]
     answer = api(method, path, who.value, json=body)
     if who in may:
@@ -64,11 +64,11 @@ def test_who_may_resume_a_stream(api, store, by, may, who, method):
         assert store.audit.changes()[0].status == 403
 
 
-@pytest.mark.parametrize(("by", "may"), [each for each in TABLE if "failure" not in each[0]])
+@pytest.mark.parametrize(("by", "may"), [row for row in TABLE if "failure" not in row[0]])
 @pytest.mark.parametrize("who", [Role.OPERATOR, Role.TENANT])
 def test_who_may_resume_a_tenant(api, store, by, may, who):
-    for each in by:
-        assert api("POST", f"{TENANT}/suspend", each).status_code == 200
+    for stopper in by:
+        assert api("POST", f"{TENANT}/suspend", stopper).status_code == 200
     answer = api("POST", f"{TENANT}/resume", who.value)
     assert answer.status_code == (200 if who in may else 403)
     assert tenant(store).state is (State.ACTIVE if who in may else State.SUSPENDED)

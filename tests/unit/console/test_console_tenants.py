@@ -30,8 +30,8 @@ def test_a_tenant_is_shown_with_the_figures_of_its_streams(api, store, clock):
 
 
 def test_pages_follow_each_other_though_tenants_come_and_go_between(api, store, clock):
-    for each in ("c", "e", "g"):
-        store.registry.add_tenant(Tenant(each))
+    for name in ("c", "e", "g"):
+        store.registry.add_tenant(Tenant(name))
     first = api.get("/v1/tenants?limit=3").json()
     assert names(first) == ["acme", "bolt", "c"]
     store.registry.add_tenant(Tenant("b"))  # before the cursor

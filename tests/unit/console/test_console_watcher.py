@@ -225,7 +225,7 @@ def test_the_summary_counts_what_is_there(watcher, store, clock):
 def test_waves_of_all_drivers_come_newest_first(watcher, store, clock):
     store.statistics.publish(report(driver="a", waves=(wave("a2", 5.0), wave("a1", 1.0))))
     store.statistics.publish(report(driver="b", waves=(wave("b1", 3.0),)))
-    assert [each["wave"] for each in watcher.view().wave_rows] == ["a2", "b1", "a1"]
+    assert [row["wave"] for row in watcher.view().wave_rows] == ["a2", "b1", "a1"]
 
 
 def test_a_store_that_does_not_answer_is_asked_again_by_the_next(watcher, store):

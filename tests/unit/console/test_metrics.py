@@ -17,7 +17,7 @@ from headrace.testing.statistics_fake import MemoryStatistics
 ROOT = Path(__file__).parents[3]
 ACME, BOLT, CORE = (StreamId("score", name) for name in ("acme", "bolt", "core"))
 NOW_S = 100.0
-LABELS = {each.name: each.labels for each in METRICS}
+LABELS = {metric.name: metric.labels for metric in METRICS}
 
 
 def scraped(*reports, now_s=NOW_S, metrics=None, **options):
@@ -53,7 +53,7 @@ def test_a_scrape_shows_every_declared_metric_with_its_labels_and_nothing_else()
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
             shown[sample.name] = (family.type, set(sample.labels))
-    assert shown == {each.name: (each.kind, set(each.labels)) for each in METRICS}
+    assert shown == {metric.name: (metric.kind, set(metric.labels)) for metric in METRICS}
 
 
 def scraped_text(*reports, **options):
@@ -64,11 +64,11 @@ def scraped_text(*reports, **options):
 
 
 def test_names_end_in_their_units_and_counters_in_total():
-    for each in METRICS:
-        assert each.name.endswith("_total") == (each.kind == COUNTER), each.name
-        assert each.meaning.endswith("."), each.name
-        if each.unit == "seconds" and each.name.startswith("headrace_"):
-            assert each.name.endswith("_seconds"), each.name
+    for metric in METRICS:
+        assert metric.name.endswith("_total") == (metric.kind == COUNTER), metric.name
+        assert metric.meaning.endswith("."), metric.name
+        if metric.unit == "seconds" and metric.name.startswith("headrace_"):
+            assert metric.name.endswith("_seconds"), metric.name
 
 
 def test_the_page_of_the_documentation_is_the_list():

@@ -25,31 +25,31 @@ def test_every_file_of_others_has_a_checksum_and_a_licence():
     code = {path.name for path in VENDOR.iterdir() if path.suffix in {".js", ".css", ".woff2"}}
     assert code == set(SUMS)
     assert {path.name for path in VENDOR.glob("LICENSE-*")} == {
-        f"LICENSE-{each}" for each in ("preact", "htm", "uplot", "inter")
+        f"LICENSE-{name}" for name in ("preact", "htm", "uplot", "inter")
     }
 
 
-@pytest.mark.parametrize("page", OURS, ids=lambda each: each.name)
+@pytest.mark.parametrize("page", OURS, ids=lambda path: path.name)
 def test_a_page_takes_nothing_from_elsewhere(page):
     text = page.read_text().replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"https?://[a-z0-9]", text)
 
 
-@pytest.mark.parametrize("page", OURS, ids=lambda each: each.name)
+@pytest.mark.parametrize("page", OURS, ids=lambda path: path.name)
 def test_what_a_page_names_is_there(page):
     text = page.read_text()
-    named = [PAGES / each for each in re.findall(r"""["'(]/pages/([\w./-]+\.\w+)""", text)]
-    named += [PAGES / each for each in re.findall(r"""(?:from|import\() ?["']\./([^"']+)""", text)]
-    assert [each.name for each in named if not each.exists()] == []
+    named = [PAGES / name for name in re.findall(r"""["'(]/pages/([\w./-]+\.\w+)""", text)]
+    named += [PAGES / name for name in re.findall(r"""(?:from|import\() ?["']\./([^"']+)""", text)]
+    assert [path.name for path in named if not path.exists()] == []
 
 
 def test_nothing_is_inline():
     text = (PAGES / "index.html").read_text()
     assert not re.search(r"<style|style=|<script(?![^>]*\bsrc=)|\son\w+=", text)
-    assert not any(".innerHTML" in each.read_text() for each in OURS)
+    assert not any(".innerHTML" in path.read_text() for path in OURS)
 
 
-@pytest.mark.parametrize("page", OURS, ids=lambda each: each.name)
+@pytest.mark.parametrize("page", OURS, ids=lambda path: path.name)
 def test_a_page_can_be_read_in_one_sitting(page):
     assert len(page.read_text().splitlines()) <= 400
     if page.suffix in {".js", ".css"}:

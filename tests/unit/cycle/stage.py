@@ -345,7 +345,9 @@ class Stage:
 
     def balance(self):
         self.look()
-        stopped = {each.slice.lane: each for each in self.store.failures.every(only_open=True)}
+        stopped = {
+            failure.slice.lane: failure for failure in self.store.failures.every(only_open=True)
+        }
         letters = {(letter.slice.lane, letter.error.offset) for letter in self.letters.letters}
         halted = {lane.stream for lane in stopped} if self.order == "stream" else set()
         all_halt = stopped and self.use_case.bad_record == "fail"
@@ -355,8 +357,8 @@ class Stage:
             free = lane not in stopped and lane.stream not in halted and not all_halt
             assert not free or position == self.end_of(lane), f"{lane} stands still at {position}"
             self.balance_lane(lane, ways, letters)
-        for each in stopped.values():
-            self.decidable(each)
+        for failure in stopped.values():
+            self.decidable(failure)
         assert stopped or self.store.progress.pending_intents() == []
 
     def balance_lane(self, lane, ways, letters):

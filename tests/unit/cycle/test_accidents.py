@@ -24,8 +24,8 @@ def stage_of(tmp_path):
         return made[-1]
 
     yield make
-    for each in made:
-        each.store.close()
+    for driver in made:
+        driver.store.close()
 
 
 def put(stage, tenant, *values, partition=0):

@@ -219,7 +219,7 @@ def unavailable(_table, _context):
 def test_a_wave_that_runs_again_and_again_makes_no_tokens(world):
     throttled(world, unavailable, Throttle(records_per_s=10.0))
     world.turns(100)
-    assert len([each for each in world.engine.started if each.use_case == "keep"]) > 20
+    assert len([wave for wave in world.engine.started if wave.use_case == "keep"]) > 20
     assert world.positions("other")["a", 0] <= 10 + 10 * 10
 
 

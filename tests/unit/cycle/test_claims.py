@@ -28,8 +28,11 @@ def begun(world, handler):
 def told(world, tenant="a"):
     """Ranges that are told as lost, each with why."""
     kept = world.store.failures.every(StreamId("keep", tenant))
-    assert all(each.state is FailureState.SKIPPED for each in kept)
-    return [(each.slice.from_offset, each.slice.until_offset, each.error.code) for each in kept]
+    assert all(failure.state is FailureState.SKIPPED for failure in kept)
+    return [
+        (failure.slice.from_offset, failure.slice.until_offset, failure.error.code)
+        for failure in kept
+    ]
 
 
 def down_for(tenant, calls):
@@ -167,10 +170,10 @@ def test_it_is_told_once_though_the_commit_is_repeated(world, method):
     world.turns(20, 1.0)
     assert world.store.failures.lost == 0
     kept = world.store.failures.every(StreamId("keep", "a"))
-    lost = [each.slice for each in kept if each.state is FailureState.SKIPPED]
+    lost = [failure.slice for failure in kept if failure.state is FailureState.SKIPPED]
     # What the store did though it gave no answer is done again.
     assert len(lost) == (1 if method == "keep" else 4)
-    assert {(each.from_offset, each.until_offset) for each in lost} == {(0, 5)}
+    assert {(piece.from_offset, piece.until_offset) for piece in lost} == {(0, 5)}
     assert len(kept) == len(lost) + 1
 
 

@@ -56,7 +56,7 @@ def test_it_is_shown_on_its_streams_and_others_go_on(world, lacking):
 
 def test_it_is_tried_with_growing_waits_and_not_without_end(world, lacking):
     world.turns(MINUTES * 60, 1.0)
-    tried = [each for each in world.engine.started if each.use_case == "keep"]
+    tried = [wave for wave in world.engine.started if wave.use_case == "keep"]
     lanes = 2
     assert 3 < len(tried) < lanes * (10 + MINUTES * 60 / (BACKOFF.most_s / 2))
 

@@ -37,7 +37,9 @@ class Tools:
             at, key = TopicPartition(topic, 0), self.world.connections.seal_key
             values = [letter.error.raw_value for letter in letters]
             found = [sealed(Message(None, v, ()), at, stream.use_case, 1, key) for v in values]
-            self.world.log.append(topic, 0, [Row(each.value, None, each.headers) for each in found])
+            self.world.log.append(
+                topic, 0, [Row(message.value, None, message.headers) for message in found]
+            )
         return Redriven(len(letters), (), 0)
 
 

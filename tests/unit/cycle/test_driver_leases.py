@@ -112,7 +112,7 @@ def test_recorded_waves_of_a_dead_driver_run_again_unchanged_at_its_heir(world):
         world.send(name, 2)
     world.drivers["b"] = world.start(name="b", lease_s=LEASE_S)
     turns(world, "b", 40)
-    again = [wave for wave in world.engine.started if wave.id in {each.id for each in recorded}]
+    again = [wave for wave in world.engine.started if wave.id in {dead.id for dead in recorded}]
     cuts = [
         sorted((p.lane, p.from_offset, p.until_offset) for wave in waves for p in wave.slices)
         for waves in (recorded, again)

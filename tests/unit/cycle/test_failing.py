@@ -189,7 +189,7 @@ def test_a_resumed_stream_tries_its_failures_again(world):
     world.turns()
     world.store.registry.set_stream_state(ACME, State.ACTIVE)
     world.turns()
-    assert [(each.state, each.times) for each in world.store.failures.every()] == [
+    assert [(failure.state, failure.times) for failure in world.store.failures.every()] == [
         (FailureState.OPEN, 2)
     ]
 
@@ -323,7 +323,7 @@ def test_a_stream_that_was_too_slow_for_company_runs_apart_until_it_is_through(w
         if any(piece.lane.tenant == "acme" for piece in wave.slices)
     ]
     assert len(mine) > 2
-    assert all(each == {"acme"} for each in mine[1:])
+    assert all(tenants == {"acme"} for tenants in mine[1:])
     assert world.positions() == {("acme", 0): 8, ("bolt", 0): 8}
     assert not world.driver.board.streams[ACME].apart
 

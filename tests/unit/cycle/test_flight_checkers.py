@@ -31,7 +31,7 @@ class Idle:
 
     def finished(self, _timeout_s):
         back, self.back = self.back, []
-        return [WaveResult(each, (), 0.0) for each in back]
+        return [WaveResult(wave, (), 0.0) for wave in back]
 
 
 def checked(order=Order.LANE):

@@ -86,12 +86,12 @@ def test_of_streams_that_were_handed_over_nothing_is_kept_and_all_was_told(world
     world.turns(5)
     second = world.start(name="b")
     for _ in range(130):
-        for each in (first, second):
-            each.turn()
+        for driver in (first, second):
+            driver.turn()
         world.clock.move(1.0)
-    held = [set(each.board.streams) for each in (first, second)]
-    assert [len(each) for each in held] == [MANY // 2, MANY // 2]
-    assert [kept(each)[0] for each in (first, second)] == held
+    held = [set(driver.board.streams) for driver in (first, second)]
+    assert [len(driver) for driver in held] == [MANY // 2, MANY // 2]
+    assert [kept(driver)[0] for driver in (first, second)] == held
     first.close()
     assert told(world) == 2 * MANY
 

@@ -23,7 +23,7 @@ def held(use_case, lag, tenant="acme"):
 
 
 def gates(rate, *streams):
-    return Gates(lambda each: {ACME: rate} if each in streams else {})
+    return Gates(lambda stream: {ACME: rate} if stream in streams else {})
 
 
 def records_of(made, streams, now_s):
@@ -89,10 +89,10 @@ def test_with_fewer_tokens_than_streams_everybody_has_a_turn():
     made = gates(GateRate(1.0, None, 1.0), *streams)
     served = set()
     for now_s in range(8):
-        for each, records in zip(streams, records_of(made, streams, float(now_s)), strict=True):
+        for stream, records in zip(streams, records_of(made, streams, float(now_s)), strict=True):
             if records:
-                served.add(each.stream.id)
-                made.passed(each, piece(each, records), float(now_s))
+                served.add(stream.stream.id)
+                made.passed(stream, piece(stream, records), float(now_s))
     assert len(served) == 4
 
 
@@ -150,8 +150,8 @@ def test_over_any_time_no_more_passes_than_burst_and_rate_allow(lags, rate, burs
         now_s += step_s
         allowed = records_of(made, streams, now_s)
         assert all(0 <= part <= lag for part, lag in zip(allowed, lags, strict=True))
-        for each, part in zip(streams, allowed, strict=True):
+        for stream, part in zip(streams, allowed, strict=True):
             if part:
-                made.passed(each, piece(each, part), now_s)
+                made.passed(stream, piece(stream, part), now_s)
                 taken += part
         assert taken <= max(1.0, rate * burst_s) + rate * now_s + 1e-6

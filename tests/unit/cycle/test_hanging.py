@@ -63,8 +63,8 @@ def hang(world):
         return made[-1]
 
     yield hanging
-    for each in made:
-        each.released.set()
+    for hung in made:
+        hung.released.set()
     if world.driver is not None:
         world.driver.close()
 

@@ -55,18 +55,18 @@ def until_it_counts_as_cut(world):
 def notes(world):
     return [
         (
-            each.slice.lane.partition,
-            each.slice.from_offset,
-            each.slice.until_offset,
-            each.error.code,
+            failure.slice.lane.partition,
+            failure.slice.from_offset,
+            failure.slice.until_offset,
+            failure.error.code,
         )
-        for each in world.store.failures.every(ACME)
-        if each.state is FailureState.SKIPPED
+        for failure in world.store.failures.every(ACME)
+        if failure.state is FailureState.SKIPPED
     ]
 
 
 def stream(world):
-    return next(each for each in world.store.registry.streams() if each.id == ACME)
+    return next(found for found in world.store.registry.streams() if found.id == ACME)
 
 
 def undisturbed(world):

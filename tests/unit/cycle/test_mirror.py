@@ -150,7 +150,7 @@ def test_a_use_case_in_trouble_is_told_once_tried_later_and_shown_whole(shown):
         turns(shown, seconds=TROUBLE_S)
     assert shown.mirror.shown["keep"] == {ACME: 17, BOLT: 3}
     told = [log for log in logs if "does not show" in log["event"]]
-    assert [(each["use_case"], each["log_level"]) for each in told] == [("keep", "warning")]
+    assert [(line["use_case"], line["log_level"]) for line in told] == [("keep", "warning")]
     turns(shown, seconds=TROUBLE_S)
 
 
@@ -162,7 +162,7 @@ def test_after_a_broker_that_is_down_the_others_are_not_even_tried(shown):
     assert len(news(shown)) >= 1
     shown.mirror.troubles.clear()
     turns(shown, seconds=TROUBLE_S)
-    assert {each[ACME] for each in shown.mirror.shown.values()} == {6}
+    assert {positions[ACME] for positions in shown.mirror.shown.values()} == {6}
 
 
 @pytest.mark.parametrize("streams", [1, 500])

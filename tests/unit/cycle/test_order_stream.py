@@ -226,7 +226,7 @@ def test_whatever_answers_when_effects_are_in_the_order_of_sending(strict, world
         if rng.random() < 0.05:
             world.start()
     case.log.between = lambda: None
-    for each in [lane for lane in case.log._lanes if lane.topic == TOPIC]:
-        back(case, each.partition)
+    for left in [lane for lane in case.log._lanes if lane.topic == TOPIC]:
+        back(case, left.partition)
     world.turns(80)
     assert list(dict.fromkeys(case.made)) == list(range(1, case.sent + 1))

@@ -32,8 +32,8 @@ def paces(world, *results, windows=3, known=True):
     made = Pacing()
     made.poll([], {}, 0.0)
     for number in range(windows):
-        for each in results:
-            made.add(result(use_case, *each), use_case, known=known)
+        for call in results:
+            made.add(result(use_case, *call), use_case, known=known)
             made.sample([use_case])
         made.poll([], {use_case.name: use_case}, float(number + 1))
     return {name: pace.rate_per_s for name, pace in made.paces.items()}
@@ -46,7 +46,7 @@ def test_waves_that_meet_their_target_set_no_pace(world):
 def test_waves_that_overrun_set_the_pace_of_their_use_case_and_their_sink(world):
     found = paces(world, (4.0, "abc"))
     assert set(found) == {GateId("use case", "keep"), GateId("sink", "ParquetFiles")}
-    assert all(each is not None for each in found.values())
+    assert all(rate is not None for rate in found.values())
 
 
 def test_a_bin_that_was_planned_for_longer_than_a_budget_is_no_overload(world):
@@ -59,17 +59,17 @@ def test_a_wrong_guess_is_no_overload(world):
 
 def test_a_sink_that_refuses_most_streams_is_asked_less(world):
     found = paces(world, (0.1, "abcdef", "abcde"))
-    assert all(each is not None for each in found.values())
+    assert all(rate is not None for rate in found.values())
 
 
 @pytest.mark.parametrize("seconds", [0.2, 4.0])
 def test_of_a_use_case_that_is_gone_no_pace_is_kept_once_it_is_lifted(world, seconds):
     one, two, made = world.make(), world.make(name="two"), Pacing()
     made.poll([], {}, 0.0)
-    both = {each.name: each for each in (one, two)}
+    both = {use_case.name: use_case for use_case in (one, two)}
     for now_s in range(1, 4):
-        for each in both.values():
-            made.add(result(each, seconds, "abc"), each, known=True)
+        for use_case in both.values():
+            made.add(result(use_case, seconds, "abc"), use_case, known=True)
         made.poll([], both, float(now_s))
     gone = GateId("use case", "two")
     made.poll([], {one.name: one}, 4.0)
@@ -108,7 +108,7 @@ def test_the_overload_of_one_sink_leaves_other_use_cases_alone(world):
     assert all(done == 50 for done in world.positions().values())
     assert GateId("sink", "Down") in world.driver.pacing.paces
     held = [row for row in world.driver.rows() if row.stream.use_case == "other"]
-    assert all(each.state == "retrying" for each in held)
+    assert all(lane.state == "retrying" for lane in held)
     tries = sum(wave.use_case == "other" for wave in world.engine.started)
     assert tries < 60, "a hot loop"
 

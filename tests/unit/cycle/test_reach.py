@@ -24,7 +24,7 @@ def down(world, monkeypatch, error=StoreUnavailable):
 
 
 def missing(world):
-    return {each.what: each.since_s for each in world.driver.missing}
+    return {server.what: server.since_s for server in world.driver.missing}
 
 
 def test_one_that_has_both_is_ready_and_lacks_nothing(world):

@@ -86,7 +86,7 @@ def test_a_tenant_that_is_suspended_after_a_kill_leaves_nobodys_records_twice(wo
     world.start()
     world.turns(10, 1.0)
     assert world.positions() == {("a", 0): 0, ("b", 0): 5}
-    assert all_of(written) == [each for each in EACH_ONCE if each[0] == "b"]
+    assert all_of(written) == [row for row in EACH_ONCE if row[0] == "b"]
     world.store.registry.set_tenant_state("a", State.ACTIVE)
     world.turns(10, 1.0)
     assert world.positions() == {("a", 0): 5, ("b", 0): 5}
@@ -100,7 +100,7 @@ def test_brokers_that_do_not_answer_after_a_kill_leave_nobodys_records_twice(wor
     world.turns(10, 1.0)
     world.log.set_leader("b.visits", 0, True)
     world.turns(40, 1.0)
-    assert all_of(written) == [each for each in EACH_ONCE if each[0] == "b"]
+    assert all_of(written) == [row for row in EACH_ONCE if row[0] == "b"]
     world.log.set_leader("a.visits", 0, True)
     world.turns(40, 1.0)
     assert all_of(written) == EACH_ONCE

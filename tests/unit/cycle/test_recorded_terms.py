@@ -29,7 +29,7 @@ def effects(world, tenant, folder="out"):
     """Offsets that the tenant's files have."""
     paths = sorted((world.folder / folder).rglob("*.parquet"))
     mine = [path for path in paths if f"tenant={tenant}" in path.parts]
-    return sorted(o for each in mine for o in pq.ParquetFile(each).read()["offset"].to_pylist())
+    return sorted(o for path in mine for o in pq.ParquetFile(path).read()["offset"].to_pylist())
 
 
 def deploy(world, handler=offsets, guarantee="exactly-once", **options):
@@ -189,7 +189,7 @@ def test_versions_that_nothing_needs_are_let_go(world):
         world.turns(1, 1.0)
     kept = [terms for _, terms in world.engine._works if terms is not None]
     # What a's record needs, and the last few.
-    assert {each.sink for each in kept} == {
+    assert {version_terms.sink for version_terms in kept} == {
         "ParquetFiles(folder='out')",
         *(f"ParquetFiles(folder='out-{number}')" for number in range(20 - SPARE_TERMS, 20)),
     }
@@ -211,7 +211,11 @@ def test_what_another_drivers_record_needs_is_kept(world):
     for number in range(10):
         deploy(world, sink=ParquetFiles(f"out-{number}"))
         world.turns(1, 1.0)
-    orders = {each.order for _, each in world.driver.versions._under if "'out'" in each.sink}
+    orders = {
+        version_terms.order
+        for _, version_terms in world.driver.versions._under
+        if "'out'" in version_terms.sink
+    }
     assert orders == {Order.LANE, Order.STREAM}
 
 
@@ -341,7 +345,7 @@ class Earlier:
 
     def pending_intents(self, driver=None):
         found = self._progress.pending_intents(driver)
-        return [replace(each, terms=self._of(each.terms)) for each in found]
+        return [replace(wave, terms=self._of(wave.terms)) for wave in found]
 
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])

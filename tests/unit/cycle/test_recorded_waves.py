@@ -71,7 +71,7 @@ def effects(world, tenant):
     """Offsets that the tenant's files have."""
     paths = sorted((world.folder / "out").rglob("*.parquet"))
     mine = [path for path in paths if f"tenant={tenant}" in path.parts]
-    return sorted(o for each in mine for o in pq.ParquetFile(each).read()["offset"].to_pylist())
+    return sorted(o for path in mine for o in pq.ParquetFile(path).read()["offset"].to_pylist())
 
 
 def values(table, _context):
@@ -81,7 +81,7 @@ def values(table, _context):
 def written(world, tenant):
     """Values that the tenant's files have."""
     paths = sorted((world.folder / "out" / f"tenant={tenant}").glob("*.parquet"))
-    return [each for path in paths for each in pq.ParquetFile(path).read()["value"].to_pylist()]
+    return [value for path in paths for value in pq.ParquetFile(path).read()["value"].to_pylist()]
 
 
 def serving(world, handler=offsets, tenants="abc", **options):

@@ -88,7 +88,7 @@ def rerun(world, first, last=None, share=0.2):
 
 
 def state(world, stream=RERUN):
-    return next(each for each in world.store.registry.streams() if each.id == stream).state
+    return next(found for found in world.store.registry.streams() if found.id == stream).state
 
 
 def test_a_range_is_read_again_to_the_same_effects_and_then_it_is_over(live):
@@ -110,7 +110,7 @@ def test_what_comes_meanwhile_is_the_live_streams_alone(live):
     live.turns()
     assert live.positions()["acme", 0] == 13
     assert live.positions("keep~1")["acme", 0] == 10
-    seen = [each for call in live.order for each in call]
+    seen = [offset for call in live.order for offset in call]
     assert seen.count(("acme", 11)) == 1
     assert state(live) is State.REMOVED
 
@@ -140,7 +140,7 @@ def test_a_rerun_has_less_weight_than_what_is_fresh(live):
     rerun(live, "earliest", share=0.2)
     live.engine.paused = True
     live.turns(2)
-    held, fresh = (live.driver.board.streams[each].view(0.0) for each in (RERUN, ACME))
+    held, fresh = (live.driver.board.streams[stream].view(0.0) for stream in (RERUN, ACME))
     assert held.weight / (held.weight + fresh.weight) == pytest.approx(0.2)
 
 

@@ -53,7 +53,9 @@ class TimedEngine:
         """There is one, and it is never called."""
 
     def start(self, wave):
-        receipts = [each for planned in wave.bins for each in self._run(planned, wave.budget_s)]
+        receipts = [
+            receipt for planned in wave.bins for receipt in self._run(planned, wave.budget_s)
+        ]
         seconds = OVERHEAD_S + sum(receipt.seconds for receipt in receipts)
         self._number += 1
         result = WaveResult(wave, tuple(receipts), seconds)

@@ -55,9 +55,9 @@ def test_the_two_tellings_of_the_points_agree(visits):
 
 
 def test_events_are_due_in_order_and_only_once():
-    assert [each.action for each in due(0.0, [])] == ["add"] * len([*TENANTS[1:], GUEST])
-    assert due(1.0, [each.name for each in EVENTS]) == []
-    assert [each.name for each in due(0.4, [each.name for each in due(0.0, [])])] == [
+    assert [event.action for event in due(0.0, [])] == ["add"] * len([*TENANTS[1:], GUEST])
+    assert due(1.0, [event.name for event in EVENTS]) == []
+    assert [event.name for event in due(0.4, [event.name for event in due(0.0, [])])] == [
         "late",
         "pause",
     ]
@@ -80,7 +80,7 @@ def right(visits, tmp_path_factory) -> Found:
     """What a faultless run leaves behind."""
     folder = tmp_path_factory.mktemp("warehouse")
     should = expected(visits, {})
-    ends = {lane: len(each) for lane, each in should.lanes.items()}
+    ends = {lane: len(places) for lane, places in should.lanes.items()}
     files = []
     for (tenant, partition), lane in sorted(should.lanes.items()):
         middle = len(lane) // 2

@@ -28,10 +28,10 @@ class Gateway:
         status, kept = self.troubles.pop(0) if self.troubles else (202, True)
         if kept:
             for line in body.split(b"\n"):
-                visit = next(each for each in VISITS if each.line == json.loads(line)["line"])
+                visit = next(known for known in VISITS if known.line == json.loads(line)["line"])
                 assert authorization == f"Bearer {KEYS[visit.tenant]}"
                 self.lines.append(visit.line)
-                lane = next(each for each in LANES if each == (visit.topic, visit.partition))
+                lane = next(own for own in LANES if own == (visit.topic, visit.partition))
                 self.lanes[lane] += 1
         return status
 
@@ -88,5 +88,5 @@ def test_every_visit_is_kept_once_and_in_order_whatever_is_answered(troubles, mo
     assert poster.error is None
     assert poster.left == 0
     for tenant in POSTED:
-        its = [each.line for each in VISITS if each.tenant == tenant]
+        its = [known.line for known in VISITS if known.tenant == tenant]
         assert [line for line in gateway.lines if line in its] == its

@@ -45,12 +45,12 @@ def test_a_driver_without_a_name_has_the_same_one_at_its_next_start():
 def test_only_what_changed_is_deployed(tmp_path, store):
     write(tmp_path)
     first = deploy(settings(), load(settings(), tmp_path), store.registry)
-    assert [each.use_case for each in first] == ["one", "two"]
+    assert [deployment.use_case for deployment in first] == ["one", "two"]
     assert deploy(settings(), load(settings(), tmp_path), store.registry) == []
     chosen = settings(use_cases={"two": {"priority": 5}})
-    assert [each.use_case for each in deploy(chosen, load(chosen, tmp_path), store.registry)] == [
-        "two"
-    ]
+    assert [
+        deployment.use_case for deployment in deploy(chosen, load(chosen, tmp_path), store.registry)
+    ] == ["two"]
 
 
 def test_what_the_yaml_file_says_undoes_nothing_that_is_deployed_meanwhile(
@@ -81,7 +81,9 @@ def test_a_rerun_that_ends_while_its_use_case_is_deployed_does_not_begin_again(
 def test_one_use_case_can_be_deployed_alone(tmp_path, store):
     write(tmp_path)
     module = load(settings(), tmp_path)
-    assert [each.use_case for each in deploy(settings(), module, store.registry, "two")] == ["two"]
+    assert [
+        deployment.use_case for deployment in deploy(settings(), module, store.registry, "two")
+    ] == ["two"]
     with pytest.raises(UnknownName, match="has no use case three; it has one, two"):
         deploy(settings(), module, store.registry, "three")
 
@@ -152,7 +154,7 @@ def test_a_helper_alone_makes_a_new_version(tmp_path, store):
     for answer in (1, 2):
         (tmp_path / "helper.py").write_text(f"x = {answer}\n")
         changed = deploy(settings(), load(settings(), tmp_path), store.registry)
-        assert [each.use_case for each in changed] == ["one", "two"]
+        assert [deployment.use_case for deployment in changed] == ["one", "two"]
         assert answers(store, tmp_path) == answer
 
 

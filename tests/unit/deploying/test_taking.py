@@ -129,7 +129,7 @@ def taken(made):
 
 
 def running(made):
-    return {name: each.digest for name, each in made.driver.deployed.items()}
+    return {name: deployment.digest for name, deployment in made.driver.deployed.items()}
 
 
 def said(store):
@@ -473,7 +473,7 @@ def test_while_an_import_hangs_nothing_is_forgotten(tmp_path, store, assembly, f
     assert imported() > 1
     late = list(assembly.taking._hanging)
     foreign.gone_on.set()
-    assert all(each.over.wait(MOST_S) for each in late)
+    assert all(taking.over.wait(MOST_S) for taking in late)
     taken(assembly)
     assert imported() == 1
 
@@ -628,7 +628,7 @@ def test_a_driver_starts_with_what_it_can_take(store, fresh, foreign, may_wait):
     assert set(running(fresh)) == {"two"}
     fresh.driver.turn()
     fresh.taking.poll()
-    assert {name: each.digest for name, each in said(store).items()} == {
+    assert {name: deployment.digest for name, deployment in said(store).items()} == {
         "one": None,
         "two": running(fresh)["two"],
     }

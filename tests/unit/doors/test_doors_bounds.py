@@ -27,7 +27,7 @@ def run(bounds, messages, *headers):
         sent.append(message)
 
     asyncio.run(bounds(scope_of(*headers), receive, send))
-    body = b"".join(each.get("body", b"") for each in sent)
+    body = b"".join(part.get("body", b"") for part in sent)
     return sent[0]["status"], dict(sent[0]["headers"]), body, left
 
 

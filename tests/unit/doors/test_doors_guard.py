@@ -47,9 +47,13 @@ def test_all_wrong_credentials_are_refused_with_the_same_words(guard, give, stor
     clock.now_s += 1.0
     wrong = [altered(text), revoked, expired, text.replace(text[3:11], "unknown0"), "", "x", "é"]
     answers = {
-        (each.status_code, each.detail) for w in wrong for each in [refusal(guard, bearer(w))]
+        (problem.status_code, problem.detail)
+        for w in wrong
+        for problem in [refusal(guard, bearer(w))]
     }
-    answers |= {(each.status_code, each.detail) for each in [refusal(guard, f"Basic {text}")]}
+    answers |= {
+        (problem.status_code, problem.detail) for problem in [refusal(guard, f"Basic {text}")]
+    }
     assert answers == {(401, "this credential is not known, or does not work any more")}
     assert refusal(guard, None).headers == {"WWW-Authenticate": "Bearer"}
 
@@ -99,8 +103,8 @@ def test_a_clock_that_is_set_back_does_not_revive_a_revoked_key(guard, give, sto
 def test_a_clock_that_is_set_back_does_not_lengthen_what_is_remembered(guard, give, keys, clock):
     text, _ = give(lives_s=2.0)
     forever, _ = give()
-    for each in (text, forever):
-        guard.caller(bearer(each))
+    for token in (text, forever):
+        guard.caller(bearer(token))
     clock.set_back(3600.0)
     clock.now_s += 2.0
     assert guard.known(bearer(text)) is None, "its time is over"
@@ -184,8 +188,8 @@ def test_of_many_that_show_a_key_one_looks_it_up_and_the_others_go_on(give, keys
 def test_an_address_that_guesses_has_to_wait_and_others_have_not(keys, give, clock):
     guard = Guard(keys, SECRET, clock=clock, steady=clock.steady, attempts=Attempts(per_minute=3))
     text, _ = give()
-    for each in range(3):
-        wrong = f"hr_guess{each:03}_" + "a" * 43
+    for number in range(3):
+        wrong = f"hr_guess{number:03}_" + "a" * 43
         assert refusal(guard, bearer(wrong), address="9.9.9.9").status_code == 401
     keys.looked_up.clear()
     waits = refusal(guard, bearer(wrong), address="9.9.9.9")

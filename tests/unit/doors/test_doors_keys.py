@@ -39,7 +39,7 @@ def test_what_is_no_key_has_no_prefix(text):
 
 def test_nothing_around_a_key_is_taken_for_it():
     text, _ = new_key(Role.OPERATOR, None, "", SECRET, 5.0)
-    assert [prefix_of(each) for each in (text + "\n", " " + text, text + "a")] == [None] * 3
+    assert [prefix_of(wrong) for wrong in (text + "\n", " " + text, text + "a")] == [None] * 3
 
 
 @pytest.mark.parametrize(

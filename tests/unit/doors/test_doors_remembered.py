@@ -7,7 +7,7 @@ def test_the_oldest_goes_when_there_are_too_many():
     remembered = Remembered(most=2)
     for at_s, name in enumerate("abac"):
         remembered.put(name, name.upper(), float(at_s))
-    assert [remembered.get(each) for each in "abc"] == [("A", 2.0), None, ("C", 3.0)]
+    assert [remembered.get(known) for known in "abc"] == [("A", 2.0), None, ("C", 3.0)]
     remembered.drop("a")
     remembered.drop("a")
     assert remembered.get("a") is None

@@ -40,7 +40,7 @@ def test_a_secret_is_made_once_and_for_its_owner(tmp_path):
     assert len(text.strip()) >= 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert made_secret_file(path).read_text() == text
-    assert [each.name for each in path.parent.iterdir()] == ["secret"]
+    assert [file.name for file in path.parent.iterdir()] == ["secret"]
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path):

@@ -34,7 +34,8 @@ def rsa_key():
 def jwk_of(key, kid, **more):
     kinds = {ec.EllipticCurvePrivateKey: jwt.algorithms.ECAlgorithm}
     kind = next(
-        (each for base, each in kinds.items() if isinstance(key, base)), jwt.algorithms.RSAAlgorithm
+        (algorithm for base, algorithm in kinds.items() if isinstance(key, base)),
+        jwt.algorithms.RSAAlgorithm,
     )
     return {**json.loads(kind.to_jwk(key.public_key())), "kid": kid, **more}
 

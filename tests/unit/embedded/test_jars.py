@@ -23,9 +23,9 @@ def mirror(tmp_path, monkeypatch):
 
     def retrieve(wanted, target, on_jar):
         delivered["times"] += 1
-        for each in wanted:
-            on_jar(str(each))
-            (target / each.file_name).write_bytes(delivered["content"])
+        for jar in wanted:
+            on_jar(str(jar))
+            (target / jar.file_name).write_bytes(delivered["content"])
 
     monkeypatch.setattr(module, "retrieve", retrieve)
     return delivered
@@ -76,6 +76,6 @@ def test_a_set_that_is_not_there_is_refused_with_those_that_are():
 
 @pytest.mark.parametrize("name", ROOTS)
 def test_every_set_has_a_lock_with_its_roots(name):
-    locked = {each.coordinates for each in read_lock(lock_path(name))}
+    locked = {jar.coordinates for jar in read_lock(lock_path(name))}
     assert locked >= set(ROOTS[name].jars)
     assert ROOTS[name].transitive or len(locked) == len(ROOTS[name].jars)

@@ -61,12 +61,12 @@ class World:
 
     def hold(self):
         """What must be true at any moment."""
-        running = {i for i, each in enumerate(self.state.drivers) if each.running}
+        running = {i for i, driver in enumerate(self.state.drivers) if driver.running}
         assert running == set(self.processes)
         assert sum(driver.rolled for driver in self.state.drivers) <= 1
         if self.state.rolling is not None and not self.state.stopping:
             # whoever is on the way out for the roll is the one that is being replaced
-            leaving = [i for i, each in enumerate(self.state.drivers) if each.rolled]
+            leaving = [i for i, driver in enumerate(self.state.drivers) if driver.rolled]
             assert leaving in ([], [self.state.rolling])
 
     def see(self, event):
@@ -76,13 +76,13 @@ class World:
         self.obey(actions)
 
     def exit(self, index, code=1, chance=1.0, error="it died"):
-        for each in (self.killed, self.draining):
-            each.discard(index)
+        for indices in (self.killed, self.draining):
+            indices.discard(index)
         del self.processes[index]
         self.see(Exited(index, code, error, chance))
 
     def lacks(self, index, *missing):
-        self.see(Lacks(index, tuple(Missing(each, 1.0) for each in missing)))
+        self.see(Lacks(index, tuple(Missing(server, 1.0) for server in missing)))
 
     def ready(self, *indices):
         for index in indices:

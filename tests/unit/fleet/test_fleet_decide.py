@@ -115,7 +115,7 @@ def test_one_that_is_without_its_servers_is_not_ready_and_is_left_alone():
     world.lacks(0, "store", "kafka")
     world.wait(10_000)
     assert world.phases() == ["waiting", "ready"]
-    assert [each.what for each in world.state.drivers[0].missing] == ["store", "kafka"]
+    assert [server.what for server in world.state.drivers[0].missing] == ["store", "kafka"]
     assert (world.killed, world.draining) == (set(), set())
     world.ready(0)
     assert world.phases() == ["ready", "ready"]
@@ -126,7 +126,7 @@ def test_one_that_starts_without_its_servers_says_so_and_is_starting_still():
     world = World(1)
     world.lacks(0, "kafka")
     assert world.phases() == ["starting"]
-    assert [each.what for each in world.state.drivers[0].missing] == ["kafka"]
+    assert [server.what for server in world.state.drivers[0].missing] == ["kafka"]
     world.exit(0)
     assert world.state.drivers[0].missing == ()
 

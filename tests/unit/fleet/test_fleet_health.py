@@ -84,68 +84,68 @@ def watched():
 
 
 def test_ready_is_told_once():
-    each = watched()
-    assert each.heard(None, None, 1) is None
-    assert each.heard(NOT_READY, 200, 2) is None
-    assert each.heard(READY, None, 3) == Ready(0)
-    assert each.heard(READY, None, 4) is None
+    driver = watched()
+    assert driver.heard(None, None, 1) is None
+    assert driver.heard(NOT_READY, 200, 2) is None
+    assert driver.heard(READY, None, 3) == Ready(0)
+    assert driver.heard(READY, None, 4) is None
 
 
 def test_what_a_driver_is_without_is_told_once_and_so_is_its_return():
-    each, store = watched(), Missing("store", 5.0)
-    assert each.heard(READY, None, 1) == Ready(0)
+    driver, store = watched(), Missing("store", 5.0)
+    assert driver.heard(READY, None, 1) == Ready(0)
     lacking = HealthAnswer(503, {"missing": [{"what": "store", "since_s": 5}]})
-    assert each.heard(lacking, 200, 2) == Lacks(0, (store,))
-    assert each.heard(lacking, 200, 3) is None
+    assert driver.heard(lacking, 200, 2) == Lacks(0, (store,))
+    assert driver.heard(lacking, 200, 3) is None
     both = [*lacking.facts["missing"], {"what": "kafka", "since_s": 9}]
-    found = each.heard(HealthAnswer(503, {"missing": both}), 200, 4)
+    found = driver.heard(HealthAnswer(503, {"missing": both}), 200, 4)
     assert found == Lacks(0, (store, Missing("kafka", 9.0)))
-    assert each.heard(READY, None, 5) == Ready(0)
-    assert each.heard(READY, None, 6) is None
+    assert driver.heard(READY, None, 5) == Ready(0)
+    assert driver.heard(READY, None, 6) is None
 
 
 def test_one_that_starts_says_what_it_is_without_and_is_ready_later():
-    each = watched()
+    driver = watched()
     lacking = HealthAnswer(503, {"missing": [{"what": "kafka", "since_s": 5}]})
-    assert each.heard(lacking, 200, 1) == Lacks(0, (Missing("kafka", 5.0),))
-    assert each.heard(NOT_READY, 200, 2) == Lacks(0, ())
-    assert each.heard(READY, None, 3) == Ready(0)
+    assert driver.heard(lacking, 200, 1) == Lacks(0, (Missing("kafka", 5.0),))
+    assert driver.heard(NOT_READY, 200, 2) == Lacks(0, ())
+    assert driver.heard(READY, None, 3) == Ready(0)
 
 
 @pytest.mark.parametrize("said", [None, 7, "store", [7], [{"what": "store"}], [{"since_s": "x"}]])
 def test_of_an_answer_that_cannot_be_understood_the_status_counts(said):
-    each = watched()
-    assert each.heard(READY, None, 1) == Ready(0)
-    assert each.heard(HealthAnswer(503, {"missing": said}), 200, 2) is None
+    driver = watched()
+    assert driver.heard(READY, None, 1) == Ready(0)
+    assert driver.heard(HealthAnswer(503, {"missing": said}), 200, 2) is None
 
 
 def test_one_whose_loop_hangs_is_unhealthy_when_it_says_so_several_times():
-    each = watched()
-    each.heard(READY, None, 1)
-    found = [each.heard(NOT_READY, 503, 1 + turn) for turn in range(1, TIMES + 1)]
+    driver = watched()
+    driver.heard(READY, None, 1)
+    found = [driver.heard(NOT_READY, 503, 1 + turn) for turn in range(1, TIMES + 1)]
     assert found[:-1] == [None] * (TIMES - 1)
     assert isinstance(found[-1], Unhealthy)
 
 
 def test_one_that_answers_again_in_between_is_healthy():
-    each = watched()
+    driver = watched()
     for turn in range(10):
-        assert each.heard(NOT_READY, 503, turn) is None
-        assert each.heard(NOT_READY, 503, turn) is None
-        assert each.heard(NOT_READY, 200, turn) is None
+        assert driver.heard(NOT_READY, 503, turn) is None
+        assert driver.heard(NOT_READY, 503, turn) is None
+        assert driver.heard(NOT_READY, 200, turn) is None
 
 
 def test_silence_is_forgiven_for_a_while():
-    each = watched()
-    each.heard(READY, None, 10)
+    driver = watched()
+    driver.heard(READY, None, 10)
     for second in range(11, 10 + int(SILENT_S)):
-        assert each.heard(None, None, second) is None
-    assert isinstance(each.heard(None, None, 10 + SILENT_S), Unhealthy)
+        assert driver.heard(None, None, second) is None
+    assert isinstance(driver.heard(None, None, 10 + SILENT_S), Unhealthy)
 
 
 def test_after_a_sleep_of_the_machine_one_missed_answer_is_no_death():
-    each = watched()
-    each.heard(READY, None, 10)
-    assert each.heard(None, None, 10_000) is None
-    assert each.heard(READY, None, 10_001) is None
-    assert each.heard(None, None, 20_000) is None
+    driver = watched()
+    driver.heard(READY, None, 10)
+    assert driver.heard(None, None, 10_000) is None
+    assert driver.heard(READY, None, 10_001) is None
+    assert driver.heard(None, None, 20_000) is None

@@ -240,7 +240,7 @@ async def test_the_same_key_stores_once_and_answers_the_same():
     assert "Idempotent-Replayed" not in first.headers
     assert other.status_code == 422
     assert single.status_code == 202
-    assert [dict(each.headers)["idempotency-key"] for _, each in records.stored] == [
+    assert [dict(record.headers)["idempotency-key"] for _, record in records.stored] == [
         b"k1/0",
         b"k1",
     ]
@@ -256,14 +256,14 @@ async def test_only_what_was_not_stored_is_sent_again():
         again = await client.post(VISITS, json=[1, 2, 3], headers=once)
     assert [item["status"] for item in first.json()["items"]] == [202, 503, 202]
     assert [item["offset"] for item in again.json()["items"]] == [0, 2, 1]
-    assert [each.value for _, each in records.stored] == [b"1", b"3", b"2"]
+    assert [record.value for _, record in records.stored] == [b"1", b"3", b"2"]
 
 
 ONCE = {"Idempotency-Key": "k1"}
 
 
 def values(records):
-    return [each.value for _, each in records.stored]
+    return [record.value for _, record in records.stored]
 
 
 @in_loop
@@ -363,7 +363,7 @@ async def test_what_met_a_missing_topic_is_stored_by_a_repeat_once_the_topic_is_
         again = await client.post(VISITS, json=[1, 2], headers=once)
     assert [item["status"] for item in first.json()["items"]] == [202, 404]
     assert [item["offset"] for item in again.json()["items"]] == [0, 1]
-    assert [each.value for _, each in records.stored] == [b"1", b"2"]
+    assert [record.value for _, record in records.stored] == [b"1", b"2"]
 
 
 @in_loop

@@ -17,7 +17,7 @@ def shown(text):
     for name, labels in re.findall(
         r"^(headrace_\w+?)(?:_bucket|_sum|_count)?(?:{(.*)})? ", text, re.MULTILINE
     ):
-        own = {each for each in re.findall(r"(\w+)=", labels) if each != "le"}
+        own = {label for label in re.findall(r"(\w+)=", labels) if label != "le"}
         found.setdefault(name, set()).update(own)
     return {name: own for name, own in found.items() if not name.endswith("_created")}
 

@@ -37,7 +37,7 @@ CALLERS = {
     "sender": (Role.SENDER, "acme"),
 }
 each_route = pytest.mark.parametrize(
-    ("method", "path"), ROUTES, ids=[" ".join(each) for each in ROUTES]
+    ("method", "path"), ROUTES, ids=[" ".join(route) for route in ROUTES]
 )
 
 
@@ -129,7 +129,7 @@ def test_whatever_tenant_a_request_names_events_are_the_callers(world, who, tena
 
 @pytest.mark.parametrize("name", ["..%2Fbolt.visits", "bolt.visits", "bolt", "nobody.visits"])
 def test_no_name_of_a_type_reaches_another_tenants_topic(world, name):
-    answers = [world.ask("POST", f"/v1/events/{each}", "sender") for each in (name, "nothing")]
+    answers = [world.ask("POST", f"/v1/events/{kind}", "sender") for kind in (name, "nothing")]
     assert [answer.status_code for answer in answers] == [404, 404]
     assert world.records.stored == []
 

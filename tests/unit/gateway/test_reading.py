@@ -39,9 +39,9 @@ def test_no_header_of_a_request_becomes_one_of_headraces_own():
     name = "headrace.redrive.use-case"
     cloud = {f"ce_{key}": CLOUD[key] for key in ("specversion", "id", "source", "type")}
     (plain,) = items(b"{}", **{name: "pages"}, traceparent=PARENT)
-    assert [each for each, _ in plain.headers] == ["traceparent"]
+    assert [kept for kept, _ in plain.headers] == ["traceparent"]
     (taken,) = items(b"{}", **cloud, **{name: "pages"})
-    assert not [each for each, _ in taken.headers if each.startswith("headrace")]
+    assert not [kept for kept, _ in taken.headers if kept.startswith("headrace")]
     with pytest.raises(RequestRefused, match="lower-case letters and digits"):
         items(b"{}", **cloud, **{f"ce_{name}": "pages"})
 
@@ -64,7 +64,7 @@ def outcomes(sent, kind=VISIT, limits=None):
 
 
 def cloud(**changes):
-    return {name: each for name, each in {**CLOUD, **changes}.items() if each is not ...}
+    return {name: value for name, value in {**CLOUD, **changes}.items() if value is not ...}
 
 
 def test_one_event_is_kept_byte_by_byte():
@@ -76,7 +76,7 @@ def test_one_event_is_kept_byte_by_byte():
 
 def test_a_line_is_kept_byte_by_byte_and_empty_lines_are_none():
     found = items(b'{"a": 1.10}\r\n\n{"a": 2}', "application/x-ndjson; charset=utf-8")
-    assert [each.value for each in found] == [b'{"a": 1.10}', b'{"a": 2}']
+    assert [event.value for event in found] == [b'{"a": 1.10}', b'{"a": 2}']
 
 
 def test_a_line_that_is_no_json_spoils_no_other():
@@ -108,16 +108,16 @@ def test_no_digit_of_a_long_number_is_lost(number, form):
 @given(st.lists(jsons, min_size=1, max_size=5))
 def test_what_is_sent_in_an_array_is_what_is_stored(values):
     found = outcomes(Request({"content-type": "application/json"}, json.dumps(values).encode()))
-    if any(isinstance(each, EventFault) for each in found):
+    if any(isinstance(event, EventFault) for event in found):
         # A number too large for a double is no JSON to some, and refused.
-        assert [each.kind for each in found] == ["bad-json"]
+        assert [event.kind for event in found] == ["bad-json"]
     else:
-        assert [json.loads(each.value) for each in found] == values
+        assert [json.loads(event.value) for event in found] == values
 
 
 @given(
     st.binary(max_size=80)
-    | st.lists(jsons, max_size=4).map(lambda each: json.dumps(each).encode()),
+    | st.lists(jsons, max_size=4).map(lambda values: json.dumps(values).encode()),
     st.sampled_from([*MEDIA_TYPES, "text/plain", "", "application/vnd.x+json"]),
     st.dictionaries(
         st.sampled_from(
@@ -141,8 +141,8 @@ def test_whatever_comes_is_an_event_or_a_fault(body, media, headers, key):
     sent = Request({**headers, "content-type": media}, body, key)
     found = outcomes(sent, KEYED, EventLimits(items=3, item_bytes=60, depth=3))
     assert found
-    for each in found:
-        assert isinstance(each, Event) or 400 <= each.status < 500
+    for event in found:
+        assert isinstance(event, Event) or 400 <= event.status < 500
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_empty_lines_are_not_counted():
     found = items(
         b"\n \n\r\n1\n\n\n\t2 \r\n\n", "application/x-ndjson", limits=EventLimits(items=2)
     )
-    assert [each.value for each in found] == [b"1", b"2"]
+    assert [event.value for event in found] == [b"1", b"2"]
 
 
 @pytest.mark.parametrize("number", [b"", b"12345678901234567"])

@@ -119,4 +119,4 @@ def test_streams_that_stand_still_all_the_same_are_found(store, fail):
     failure = fail()
     assert list(suspended(store.registry, [failure])) == []
     store.registry.set_stream_state(ACME, State.SUSPENDED)
-    assert [each.id for each in suspended(store.registry, [failure])] == [ACME]
+    assert [stream.id for stream in suspended(store.registry, [failure])] == [ACME]

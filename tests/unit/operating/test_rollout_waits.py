@@ -76,7 +76,7 @@ def test_all_that_live_are_waited_for_until_each_has_answered(store, time):
     time.happens[5] = lambda: says(store, "d2", second, "no column")
     found = waited(store)
     assert time.looks == 5
-    assert [(each.driver, each.stand) for each in found] == [
+    assert [(standing.driver, standing.stand) for standing in found] == [
         ("d1", Stand.RUNS),
         ("d2", Stand.REFUSED),
     ]
@@ -116,7 +116,7 @@ def test_what_was_not_changed_is_asked_for_again_and_the_rest_is_let_alone(store
         deployment.use_case: deployment.revision for deployment in store.registry.deployments()
     }
     found = asked_again(store.registry, ["score", "mail"], {"mail"})
-    after = {each.use_case: each.revision for each in found}
+    after = {deployment.use_case: deployment.revision for deployment in found}
     assert after["score"] > before["score"]
     assert after["mail"] == before["mail"]
 

@@ -138,7 +138,7 @@ class Play:
 
     def _start(self) -> bool:
         free = self.slots - len(self.flights)
-        views = {name: each.view(self.now_s) for name, each in self.streams.items()}
+        views = {name: handler.view(self.now_s) for name, handler in self.streams.items()}
         self.turn += 1
         whole = Snapshot(f"turn-{self.turn}", tuple(views.values()), free, self.limits)
         long_running = sum(long for _, _, long, _ in self.flights)
@@ -150,9 +150,9 @@ class Play:
         assert check(asked, made) == []
         for credit in made.credits:
             self.streams[credit.stream].credit_s = credit.credit_s
-        for number, each in enumerate(bin_ for wave in made.waves for bin_ in wave.bins):
-            self.was_long = is_long(each, views, asked.limits.express_s)
-            self._fly(each, number)
+        for number, bin_made in enumerate(bin_ for wave in made.waves for bin_ in wave.bins):
+            self.was_long = is_long(bin_made, views, asked.limits.express_s)
+            self._fly(bin_made, number)
         return bool(made.waves)
 
     def _fly(self, planned: Bin, number: int) -> None:
@@ -171,9 +171,9 @@ class Play:
                 records = min(CALL_RECORDS, piece.size - played.records)
                 left_s -= self._call(handler, [played], records)
         for name, together in merged.items():
-            self._call(self.streams[name], together, sum(each.slice.size for each in together))
-        end_s = self.now_s + OVERHEAD_S + sum(each.seconds for each in came_back)
-        names = {each.slice.lane.stream for each in came_back}
+            self._call(self.streams[name], together, sum(tried.slice.size for tried in together))
+        end_s = self.now_s + OVERHEAD_S + sum(tried.seconds for tried in came_back)
+        names = {tried.slice.lane.stream for tried in came_back}
         long = is_long(
             planned,
             {name: self.streams[name].view(self.now_s) for name in names},
@@ -190,19 +190,19 @@ class Play:
             return 2 * TIMEOUT_S
         if handler.most is not None:
             handler.most *= GROWTH
-        for each in together:
-            part = records if len(together) == 1 else each.slice.size
-            each.records += part
-            each.seconds += seconds * part / records
+        for tried in together:
+            part = records if len(together) == 1 else tried.slice.size
+            tried.records += part
+            tried.seconds += seconds * part / records
         return seconds
 
     def _end(self, until_s: float) -> None:
         while self.flights and self.flights[0][0] <= until_s:
             self.now_s, _, _, came_back = heappop(self.flights)
-            for each in came_back:
-                self._take(each)
+            for tried in came_back:
+                self._take(tried)
             for handler in self.streams.values():
-                lanes = [each for each in came_back if each.slice.lane.stream == handler.stream]
+                lanes = [tried for tried in came_back if tried.slice.lane.stream == handler.stream]
                 if lanes and handler.order is Order.STREAM:
                     records = sum(lane.records for lane in lanes) // len(lanes)
                     self._learn(handler, records, sum(lane.seconds for lane in lanes) / len(lanes))

@@ -109,8 +109,8 @@ class Loop:
         for credit in made.credits:
             self.tenants[credit.stream].credit_s = credit.credit_s
         self._count_waits({piece.lane.stream for wave in made.waves for piece in wave.slices})
-        for number, each in enumerate(bin_ for wave in made.waves for bin_ in wave.bins):
-            self._start(each, number)
+        for number, bin_made in enumerate(bin_ for wave in made.waves for bin_ in wave.bins):
+            self._start(bin_made, number)
         self.idle += self.slots - len(self.flights)
         self.turn += 1
         self._end()
@@ -118,7 +118,9 @@ class Loop:
 
     def used_since(self, before_s: dict[StreamId, float]) -> dict[StreamId, float]:
         """Real seconds of each tenant since a moment."""
-        return {name: each.used_s - before_s.get(name, 0.0) for name, each in self.tenants.items()}
+        return {
+            name: tenant.used_s - before_s.get(name, 0.0) for name, tenant in self.tenants.items()
+        }
 
     def used(self) -> dict[StreamId, float]:
         """Real seconds of each tenant so far."""
@@ -130,17 +132,17 @@ class Loop:
             sum(used_s.values()),
             sum(tenant.weight for tenant in self.tenants.values()),
         )
-        shares_s = {name: all_s * each.weight / weights for name, each in self.tenants.items()}
+        shares_s = {name: all_s * tenant.weight / weights for name, tenant in self.tenants.items()}
         return max(abs(used_s[name] / share_s - 1.0) for name, share_s in shares_s.items())
 
     def _count_waits(self, served: set[StreamId]) -> None:
         weights = sum(tenant.weight for tenant in self.tenants.values())
-        for name, each in self.tenants.items():
-            each.debt_s = max(-each.credit_s, each.debt_s if each.waited_turns else 0.0)
-            each.waited_turns = 0 if name in served else each.waited_turns + 1
-            behind = 1.0 + each.debt_s / self.limits.bin_budget_s
-            most_turns = 3.0 * (len(self.tenants) + weights / each.weight * behind)
-            self.worst_wait = max(self.worst_wait, each.waited_turns / most_turns)
+        for name, tenant in self.tenants.items():
+            tenant.debt_s = max(-tenant.credit_s, tenant.debt_s if tenant.waited_turns else 0.0)
+            tenant.waited_turns = 0 if name in served else tenant.waited_turns + 1
+            behind = 1.0 + tenant.debt_s / self.limits.bin_budget_s
+            most_turns = 3.0 * (len(self.tenants) + weights / tenant.weight * behind)
+            self.worst_wait = max(self.worst_wait, tenant.waited_turns / most_turns)
 
     def _start(self, planned: Bin, number: int) -> None:
         left_s, came_back = self.limits.bin_budget_s, []

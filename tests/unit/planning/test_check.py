@@ -38,7 +38,7 @@ def piece(tenant: str = "a", partition: int = 0, until: int = 105, **more: objec
 
 def full(*slices: Slice, predicted_s: float | None = None) -> Bin:
     price = {"d": 4.0}
-    found = sum(each.size * price.get(each.lane.tenant, 0.001) for each in slices)
+    found = sum(part.size * price.get(part.lane.tenant, 0.001) for part in slices)
     return Bin(slices, found if predicted_s is None else predicted_s)
 
 

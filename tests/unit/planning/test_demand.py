@@ -17,9 +17,9 @@ def test_lanes_get_the_same_unless_they_have_less(most: list[int], data: st.Data
     total = data.draw(st.integers(0, sum(most)))
     chosen = level(most, total)
     assert sum(chosen) == total
-    assert all(0 <= some <= each for some, each in zip(chosen, most, strict=True))
+    assert all(0 <= some <= limit for some, limit in zip(chosen, most, strict=True))
     if total >= len(most):
-        short = [some for some, each in zip(chosen, most, strict=True) if some < each]
+        short = [some for some, limit in zip(chosen, most, strict=True) if some < limit]
         assert not short or max(chosen) - min(short) <= 1
 
 
@@ -66,7 +66,7 @@ def test_a_slice_is_bounded_by_bytes_and_by_the_budget() -> None:
     big = stream("big", 9000, cost=cost(bytes_per_record=1e6))
     slow = stream("slow", 9000, cost=cost(0.01, slice_s=0.5))
     found = find_demands(snapshot(big, slow, slice_bytes=5 * 10**6))
-    assert [each.records for each in found] == [5, 50]
+    assert [demand.records for demand in found] == [5, 50]
 
 
 def test_a_merged_stream_is_bounded_by_the_bytes_of_all_its_lanes() -> None:

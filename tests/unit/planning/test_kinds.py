@@ -74,8 +74,8 @@ def test_without_time_for_quick_ones_nobody_is_quick() -> None:
 @QUICK
 def test_a_bin_is_of_one_group(asked: Snapshot) -> None:
     groups = {demand.view.id: demand.group for demand in find_demands(asked)}
-    for each in (bin_ for wave in valid_plan(asked).waves for bin_ in wave.bins):
-        assert len({groups[piece.lane.stream] for piece in each.slices}) == 1
+    for planned in (bin_ for wave in valid_plan(asked).waves for bin_ in wave.bins):
+        assert len({groups[piece.lane.stream] for piece in planned.slices}) == 1
 
 
 @given(asked=snapshots())

@@ -50,7 +50,7 @@ def best(sizes_ms: list[int]) -> int:
 
 
 def lengths(bins: list[list[Cut]]) -> list[float]:
-    return [sum(each.room_s for each in one) for one in bins]
+    return [sum(item.room_s for item in one) for one in bins]
 
 
 @given(sizes_ms=sizes)

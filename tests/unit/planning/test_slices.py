@@ -29,13 +29,13 @@ def test_cuts_hold_every_share_exactly_and_no_lane_twice(asked: Snapshot) -> Non
             most = {
                 lane.partition: some for lane, some in zip(demand.lanes, demand.most, strict=True)
             }
-            lanes = [lane.partition for each in cuts for lane in each.lanes]
-            taken = [count for each in cuts for count in each.records]
+            lanes = [lane.partition for piece in cuts for lane in piece.lanes]
+            taken = [count for piece in cuts for count in piece.records]
             counts_lanes = demand.whole and not demand.merged
             assert (len(lanes) if counts_lanes else sum(taken)) == share
             assert len(set(lanes)) == len(lanes)
             assert all(1 <= some <= most[lane] for lane, some in zip(lanes, taken, strict=True))
-            assert sum(each.seconds for each in cuts) <= demand.seconds_for(share) + 1e-6
+            assert sum(piece.seconds for piece in cuts) <= demand.seconds_for(share) + 1e-6
 
 
 def test_short_lanes_are_served_whole_and_few_long_ones_take_the_rest() -> None:

@@ -120,12 +120,12 @@ def swings(seen: list[float | None], capacity: float) -> int:
     """How often a rate turned round and went on by more than a tenth of the capacity."""
     going = [rate / capacity for rate in seen if rate is not None]
     turns, direction, extreme = 0, 0, going[0]
-    for each in going:
-        if direction * (each - extreme) > 0 or (direction == 0 and abs(each - extreme) > 0.1):
-            direction = direction or (1 if each > extreme else -1)
-            extreme = each
-        elif direction * (extreme - each) > 0.1:
-            turns, direction, extreme = turns + 1, -direction, each
+    for part in going:
+        if direction * (part - extreme) > 0 or (direction == 0 and abs(part - extreme) > 0.1):
+            direction = direction or (1 if part > extreme else -1)
+            extreme = part
+        elif direction * (extreme - part) > 0.1:
+            turns, direction, extreme = turns + 1, -direction, part
     return turns
 
 

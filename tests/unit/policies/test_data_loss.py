@@ -43,7 +43,7 @@ def test_every_lost_offset_is_missing_from_the_log_and_touches_the_position(posi
         return
     assert found.size > 0
     assert position in (found.from_offset, found.until_offset)
-    assert not any(start <= each < end for each in range(found.from_offset, found.until_offset))
+    assert not any(start <= offset < end for offset in range(found.from_offset, found.until_offset))
 
 
 @given(offsets, some.none() | offsets, some.none() | offsets)

@@ -88,7 +88,7 @@ def test_more_backlog_never_gives_fewer_slots(busy, less, more, slots):
 )
 def test_it_stays_between_its_limits(loads, least, spread):
     limits = SlotLimits(least, least + spread)
-    assert all(least <= each <= least + spread for each in run(loads, limits))
+    assert all(least <= slots <= least + spread for slots in run(loads, limits))
 
 
 @pytest.mark.parametrize(

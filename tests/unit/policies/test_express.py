@@ -68,7 +68,7 @@ def test_short_bins_in_flight_leave_room_for_a_long_one():
 )
 def test_slow_unknown_and_suspected_streams_never_take_the_express(unfit):
     made = with_express(snapshot(unfit, stream("quick", 9), free=1), 2, 1)
-    assert [each.id.tenant for each in made.streams] == ["quick"]
+    assert [stream_seen.id.tenant for stream_seen in made.streams] == ["quick"]
 
 
 @pytest.mark.parametrize(
@@ -99,14 +99,14 @@ def test_long_bins_never_take_all_slots_and_every_plan_keeps_the_rules(
     long_running = min(long_running, slots - 1)
     free = slots - long_running - min(short_running, slots - 1 - long_running)
     streams = [
-        stream(f"t{number}", each, samples=samples if number else 9)
-        for number, each in enumerate(backlogs)
+        stream(f"t{number}", backlog, samples=samples if number else 9)
+        for number, backlog in enumerate(backlogs)
     ]
     made = with_express(snapshot(*streams, free=free), slots, long_running)
     planned = plan(made)
     assert check(made, planned) == []
     bins = [bin_ for wave in planned.waves for bin_ in wave.bins]
     assert bins, "a slot is free and there is work that may have it"
-    views = {each.id: each for each in streams}
+    views = {stream_seen.id: stream_seen for stream_seen in streams}
     long = sum(is_long(bin_, views, LIMITS.express_s) for bin_ in bins)
     assert long_running + long <= max(1, slots - 1)

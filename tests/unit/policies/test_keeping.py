@@ -77,7 +77,7 @@ def test_what_is_over_never_holds_more_than_the_room(kept, size):
         room = room_for(failed(bytes(20 * size)), rows)
         left = [row for row in rows if row.id not in room.drop]
         assert not any(row.open for row in rows if row.id in room.drop)
-        over = [each for each in left if not each.open]
+        over = [failure for failure in left if not failure.open]
         if over:
             assert len(left) + 1 <= 5
-            assert sum(each.bytes for each in left) + bytes_of(room.failure) <= 1200
+            assert sum(failure.bytes for failure in left) + bytes_of(room.failure) <= 1200

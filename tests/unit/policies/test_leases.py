@@ -43,7 +43,7 @@ def test_who_does_not_count_is_dead_after_a_lease_of_looking():
     for _ in range(4):
         assert dead("me", seen, LEASE_S) == []
         seen = watched(seen, [peer("a")], 3.0)
-    assert [each.name for each in dead("me", seen, LEASE_S)] == ["a"]
+    assert [driver.name for driver in dead("me", seen, LEASE_S)] == ["a"]
 
 
 def test_a_restart_under_the_same_name_is_a_sign_of_life():
@@ -70,9 +70,9 @@ def test_a_use_case_is_shared_by_those_that_have_it():
     peers = [peer("a", use_cases=["score", "mail"]), peer("b", use_cases=["mail"])]
     holders = {**streams(4), **streams(4, use_case="mail")}
     taken = share("a", peers, holders).take
-    assert len([each for each in taken if each.use_case == "score"]) == 4
-    assert len([each for each in taken if each.use_case == "mail"]) == 2
-    assert {each.use_case for each in share("b", peers, holders).take} == {"mail"}
+    assert len([stream for stream in taken if stream.use_case == "score"]) == 4
+    assert len([stream for stream in taken if stream.use_case == "mail"]) == 2
+    assert {stream.use_case for stream in share("b", peers, holders).take} == {"mail"}
 
 
 @given(

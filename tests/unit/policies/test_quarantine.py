@@ -48,7 +48,7 @@ def steps(error, *, records=1, most=40, **chosen):
 @pytest.mark.parametrize("retries", [0, 1, 5])
 def test_a_handler_that_raises_is_retried_so_often_and_then_stops(retries):
     found = steps(RAISED, retries=retries)
-    assert [each.step for each in found] == [LaneStep.RETRY] * retries + [LaneStep.SUSPEND]
+    assert [verdict.step for verdict in found] == [LaneStep.RETRY] * retries + [LaneStep.SUSPEND]
     assert found[-1].history.attempts == retries + 1
 
 
@@ -74,7 +74,7 @@ def test_trouble_of_no_record_suspends_whatever_the_policy(policy):
 def test_no_record_no_dead_letter():
     error = replace(RAISED, offset=None)
     found = steps(error, bad_record=BadRecordPolicy.DEAD_LETTER, retries=0)
-    assert [each.step for each in found] == [LaneStep.SUSPEND]
+    assert [verdict.step for verdict in found] == [LaneStep.SUSPEND]
 
 
 @pytest.mark.parametrize("code", ["HandlerError", "WrongSchema"])
@@ -98,7 +98,7 @@ def test_records_that_are_bad_themselves_are_set_aside_however_many():
 def test_temporary_trouble_is_tried_for_ever_with_growing_waits():
     error = SliceError(temporary=True, code="SinkUnavailable", message="down")
     found = steps(error, records=1000)
-    assert all(each.step is LaneStep.RETRY and not each.apart for each in found)
+    assert all(verdict.step is LaneStep.RETRY and not verdict.apart for verdict in found)
     assert found[-1].history.attempts == 0
     assert found[0].wait_s < found[5].wait_s <= BACKOFF.most_s
 
@@ -117,9 +117,9 @@ def test_a_wait_of_nothing_is_no_hot_loop():
 def test_who_hurts_is_looked_at_more_closely_before_it_counts(code):
     error = SliceError(False, code, "gone")
     found = steps(error, records=1000, retries=2)
-    sizes = [each.most_records for each in found if each.step is LaneStep.RETRY]
+    sizes = [verdict.most_records for verdict in found if verdict.step is LaneStep.RETRY]
     assert sizes == [125, 15, 1, 1, 1, 1][: len(sizes)]
-    assert all(each.apart for each in found if each.step is LaneStep.RETRY)
+    assert all(verdict.apart for verdict in found if verdict.step is LaneStep.RETRY)
     assert found[-1].history.attempts == 3
 
 

@@ -85,7 +85,7 @@ def test_an_end_that_a_library_kept_for_itself_is_asked_for_again():
 
 
 def test_the_signals_mean_afterwards_what_they_did():
-    before = [signal.getsignal(each) for each in BOTH]
+    before = [signal.getsignal(number) for number in BOTH]
     with ending_on_signals():
         pass
-    assert [signal.getsignal(each) for each in BOTH] == before
+    assert [signal.getsignal(number) for number in BOTH] == before

@@ -81,7 +81,7 @@ def closed(monkeypatch):
     session = _SessionOf("local[2]")
 
     def noted(name, close):
-        return lambda each: (names.append(name), close(each))[1]
+        return lambda part: (names.append(name), close(part))[1]
 
     for kind in (SqlStore, KafkaLog, SparkEngine, KafkaDeadLetters, Driver, _SessionOf):
         method = "stop" if kind is _SessionOf else "close"

@@ -37,7 +37,7 @@ def test_what_a_note_quotes_is_shown_and_never_obeyed(sent):
     )
     shown = io.StringIO()
     Console(file=shown, width=200).print(table_of([row]))
-    kept = "".join(each if each.isprintable() else "?" for each in sent)
+    kept = "".join(character if character.isprintable() else "?" for character in sent)
     assert f"bad: {kept}" in shown.getvalue()
 
 

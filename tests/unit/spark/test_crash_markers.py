@@ -168,10 +168,10 @@ def test_only_what_we_made_is_swept(tmp_path, monkeypatch):
     link, note = marker.with_name(f"{'b' * 32}-over"), marker.with_name("notes.txt")
     link.symlink_to(target)
     note.write_text("somebody's")
-    for each in (marker, target, note):
-        os.utime(each, (1.0, 1.0))
+    for path in (marker, target, note):
+        os.utime(path, (1.0, 1.0))
     os.utime(link, (1.0, 1.0), follow_symlinks=False)
     monkeypatch.setattr(crash_markers, "_swept_at_s", float("-inf"))
     crash_markers_of("w2", "0", SLICES)
     assert not marker.exists()
-    assert all(os.path.lexists(each) for each in (target, link, note))
+    assert all(os.path.lexists(path) for path in (target, link, note))

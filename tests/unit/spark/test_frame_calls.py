@@ -44,15 +44,15 @@ def fails(_frame, _wave):
 
 
 def test_what_failed_counts_no_records_and_was_not_reached():
-    for each in handled(fails):
-        assert (each.reached, each.records, each.bytes, each.timestamps_s) == (0, 0, 0, ())
-        assert each.error.code == "HandlerError"
+    for told in handled(fails):
+        assert (told.reached, told.records, told.bytes, told.timestamps_s) == (0, 0, 0, ())
+        assert told.error.code == "HandlerError"
 
 
 def test_at_most_once_what_failed_is_moved_over_and_counts_no_records():
-    for each in handled(fails, True, True, guarantee="at-most-once"):
-        assert (each.reached, each.committed, each.error.code) == (10, True, "HandlerError")
-        assert (each.records, each.bytes, each.timestamps_s) == (0, 0, ())
+    for told in handled(fails, True, True, guarantee="at-most-once"):
+        assert (told.reached, told.committed, told.error.code) == (10, True, "HandlerError")
+        assert (told.records, told.bytes, told.timestamps_s) == (0, 0, ())
 
 
 def test_what_somebody_else_has_claimed_counts_no_records():
@@ -63,4 +63,4 @@ def test_what_somebody_else_has_claimed_counts_no_records():
 
 def test_a_failed_call_took_its_time_all_the_same():
     shared = with_share(handled(fails), READ, 4.0)
-    assert sum(each.seconds for each in shared) == pytest.approx(5.0)
+    assert sum(told.seconds for told in shared) == pytest.approx(5.0)

@@ -39,7 +39,7 @@ def test_a_time_that_spark_cannot_hold_becomes_the_nearest_that_it_can(far_ms):
     numbers = pa.record_batch({"id": [0]})
     read = list(ReadBin(work, (Bin((PIECE,), 1.0),), frozenset())([numbers]))
     told, receipts = read[:-1], read[-1]
-    stamps_us = [each.value for batch in told for each in batch["timestamp"]]
+    stamps_us = [stamp.value for batch in told for stamp in batch["timestamp"]]
     assert stamps_us[0] == 7_000
     assert stamps_us[1] == (1 if far_ms > 0 else -1) * 9_223_372_036_854_775_000
     assert pickle.loads(receipts["__receipt"][0].as_py()).reached == 2

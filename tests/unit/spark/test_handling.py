@@ -132,7 +132,7 @@ def test_temporary_trouble_blames_no_record():
         ("Wed, 21 Oct 2026 07:28:00 GMT", None),
         (timedelta(seconds=3), None),
     ]
-    + [(float(each), None) for each in ("nan", "inf", "-inf")],
+    + [(float(text), None) for text in ("nan", "inf", "-inf")],
 )
 def test_a_wait_is_told_as_a_number_or_not_at_all(asked, told):
     """As a header has it, say; a driver that reckoned with text would end."""

@@ -94,9 +94,9 @@ def sleeping():
         return begun[-1]
 
     yield begin
-    for each in begun:
-        each.kill()
-        each.wait()
+    for process in begun:
+        process.kill()
+        process.wait()
 
 
 def test_a_jvm_that_is_not_waited_for_is_ended(sleeping, monkeypatch):

@@ -134,7 +134,7 @@ def test_a_task_that_does_not_see_it_reads_claims_and_handles_nothing(
         assert (receipt.reached, receipt.committed) == (0, False)
     assert [bench.position(name) for name in ("acme", "bolt")] == [0, 0]
     bench.limits = {"sentinel": sentinel}
-    assert {each.error for each in bench.run(sink, handler=handler, guarantee=guarantee)} == {None}
+    assert {told.error for told in bench.run(sink, handler=handler, guarantee=guarantee)} == {None}
     assert sorted(handled) == ["acme", "bolt"]
 
 

@@ -88,7 +88,9 @@ def test_kafka_tells_unless_the_use_case_does():
     table = visits(3)
     by_kafka = sample_s(table, 32)
     assert by_kafka != sample_s(table, 32, json_time("/at"))
-    assert sample_s(table, 32, json_time("/at")) == [1_700_000_000.0 + each for each in range(3)]
+    assert sample_s(table, 32, json_time("/at")) == [
+        1_700_000_000.0 + second for second in range(3)
+    ]
 
 
 def test_only_the_records_that_are_sampled_are_asked():

@@ -29,7 +29,7 @@ def test_receipts_tell_when_records_happened_if_the_use_case_knows(bench):
 
     receipts = bench.run(ListSink(), event_time=at_noon)
     assert [set(receipt.timestamps_s) for receipt in receipts] == [{1_700_049_600.0}] * 2
-    assert all(1_700_049_600.0 not in each.timestamps_s for each in bench.run(ListSink()))
+    assert all(1_700_049_600.0 not in receipt.timestamps_s for receipt in bench.run(ListSink()))
 
 
 def test_at_most_once_moves_the_position_before_the_handler_runs(bench):
@@ -158,9 +158,9 @@ class SlowReader(NumbersReader):
         self._hands = hands
 
     def read(self, slices, batch_records):
-        for each in super().read(slices, batch_records):
+        for batch in super().read(slices, batch_records):
             self._hands.now_s += 5.0
-            yield each
+            yield batch
 
 
 def test_what_took_long_to_read_is_handled_and_not_thrown_away(bench, monkeypatch):

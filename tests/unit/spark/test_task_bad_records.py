@@ -149,7 +149,7 @@ def test_with_order_stream_at_most_once_claims_all_lanes_of_a_call_or_none(bench
     moved = Move(LaneId("keep", "acme", 1), 0, 3, bench.epochs[StreamId("keep", "acme")])
     assert bench.store.positions.advance([moved]) == [True]
     receipts = bench.run(sink, slices=slices, order="stream", guarantee="at-most-once")
-    assert {each[0] for each in sink.written} == {"bolt"}
+    assert {row[0] for row in sink.written} == {"bolt"}
     assert (bench.position("acme", 0), bench.position("acme", 1)) == (0, 3)
     assert all(receipt.superseded for receipt in receipts if receipt.slice.lane.tenant == "acme")
 

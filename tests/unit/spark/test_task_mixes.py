@@ -222,8 +222,8 @@ def check_lane(mix, receipt, done, failed):
         assert receipt.reached == len(fates), "an error was swallowed"
     if receipt.error is not None and receipt.error.offset is not None:
         assert fates[receipt.error.offset] != FINE, "an innocent record is blamed"
-    assert receipt.records == len([each for each in before if each in done])
-    letters = [each for each in mix.kept if each in before]
+    assert receipt.records == len([place for place in before if place in done])
+    letters = [place for place in mix.kept if place in before]
     assert receipt.dead_letters == len(letters)
     own = {offset / 1000 for _, offset in before}
     assert set(receipt.timestamps_s) <= own

@@ -49,7 +49,7 @@ def test_calls_run_at_once_up_to_the_most_and_the_rest_wait():
     third = threads.submit(lambda: threading.current_thread().name)
     assert not third.done()
     gate.set()
-    assert [each.result(10) for each in running] == [True, True]
+    assert [future.result(10) for future in running] == [True, True]
     assert third.result(10) in ("headrace-wave-1", "headrace-wave-2")
     assert threads.close(10)
 
@@ -72,7 +72,7 @@ def test_closing_waits_for_what_runs_and_ends_the_threads():
     done = [threads.submit(lambda: gate.wait(10)) for _ in range(3)]
     threading.Timer(0.05, gate.set).start()
     assert threads.close(10)
-    assert all(each.done() for each in done)
+    assert all(future.done() for future in done)
     for thread in threading.enumerate():
         if thread.name.startswith("headrace-wave-"):
             thread.join(10)

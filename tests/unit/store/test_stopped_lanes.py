@@ -39,7 +39,7 @@ def read(store):
         found["statements"].append(statement)
         for row in cursor.connection.execute(statement, parameters):
             found["rows"] += 1
-            found["bytes"] += sum(sys.getsizeof(each) for each in row)
+            found["bytes"] += sum(sys.getsizeof(value) for value in row)
 
     event.listen(store._database.engine, "after_cursor_execute", asked)
     return found

@@ -93,7 +93,7 @@ def test_looks_that_follow_each_other_at_once_are_no_trend():
 def test_each_stream_that_waits_for_a_decision_is_told_once_since_its_first_failure():
     failures = [failure(ACME, 0, 20.0), failure(BOLT, 0, 5.0), failure(ACME, 1, 10.0)]
     found = watch([], failures, 30.0).alerts
-    assert [(each.tenant, each.since_s) for each in found] == [("acme", 10.0), ("bolt", 5.0)]
+    assert [(alert.tenant, alert.since_s) for alert in found] == [("acme", 10.0), ("bolt", 5.0)]
     assert found[0].kind is AlertKind.QUARANTINED
     assert "2 lanes" in found[0].text
     assert "1 lane " in found[1].text
@@ -132,7 +132,7 @@ def test_what_was_removed_has_no_failure_to_decide_and_is_missed_by_nobody():
     silent = report(figures(ACME), figures(BOLT), at_s=0.0)
     failures = [failure(ACME, 0, 5.0), failure(BOLT, 0, 5.0)]
     found = watch([silent], failures, 40.0, states={ACME: State.REMOVED}).alerts
-    assert [(each.kind, each.tenant) for each in found] == [
+    assert [(alert.kind, alert.tenant) for alert in found] == [
         (AlertKind.DRIVER_LOST, None),
         (AlertKind.QUARANTINED, "bolt"),
     ]
@@ -149,4 +149,4 @@ def test_of_a_stream_that_changed_hands_the_newest_word_counts():
 def test_what_cannot_wait_comes_first():
     silent = report(figures(ACME), at_s=0.0)
     found = watch([silent], [failure(BOLT, 0, 5.0)], 40.0).alerts
-    assert [each.severity for each in found] == [Severity.CRITICAL, Severity.WARNING]
+    assert [alert.severity for alert in found] == [Severity.CRITICAL, Severity.WARNING]

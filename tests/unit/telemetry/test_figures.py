@@ -30,7 +30,9 @@ def figures(board):
 
 
 def look(figures, after_s):
-    return {each.stream: each for each in figures.describe(START_S + after_s, after_s)}
+    return {
+        described.stream: described for described in figures.describe(START_S + after_s, after_s)
+    }
 
 
 def test_of_many_streams_that_changed_so_many_are_described_at_a_time_and_all_in_turn(
@@ -105,7 +107,7 @@ def test_a_clock_that_is_set_back_makes_no_lag_younger(figures, board):
     figures.describe(START_S, 0.0)
     held.lanes[0].end = 9
     figures.describe(START_S + 2.0, 2.0)
-    found = {each.stream: each for each in figures.describe(START_S - 3600.0, 10.0)}
+    found = {described.stream: described for described in figures.describe(START_S - 3600.0, 10.0)}
     assert 8.0 <= found[name].lag_s <= 10.0
 
 

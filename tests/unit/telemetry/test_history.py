@@ -29,8 +29,8 @@ def test_only_whole_long_spans_are_old_and_none_is_fresh_for_much_longer(now_s):
 
 
 def test_points_become_one_for_each_stream_and_span():
-    points = [point_of(each, HOUR_S + 60 * n, 1.0) for n in range(20) for each in (BOLT, ACME)]
-    assert [(each.stream, each.from_s, each.records_out) for each in thinned(points)] == [
+    points = [point_of(stream, HOUR_S + 60 * n, 1.0) for n in range(20) for stream in (BOLT, ACME)]
+    assert [(point.stream, point.from_s, point.records_out) for point in thinned(points)] == [
         (ACME, HOUR_S, 10),
         (ACME, HOUR_S + 600, 10),
         (BOLT, HOUR_S, 10),

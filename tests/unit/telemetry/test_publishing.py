@@ -62,7 +62,7 @@ def report(world):
 
 
 def stream(world, name=ACME):
-    return next(each for each in report(world).streams if each.stream == name)
+    return next(figures for figures in report(world).streams if figures.stream == name)
 
 
 def test_a_stream_is_told_with_its_records_delays_and_lanes(world):

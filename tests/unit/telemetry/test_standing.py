@@ -40,7 +40,7 @@ def figures(world):
     looked = world.driver.publisher._figures.describe(
         world.clock.now_s(), world.clock.monotonic_s()
     )
-    return next(each for each in looked if each.stream == ACME)
+    return next(standing for standing in looked if standing.stream == ACME)
 
 
 def test_what_waits_after_trouble_says_why_and_when_it_is_tried_again(world, handler):

@@ -34,9 +34,9 @@ def result(wave, seconds=0.0, error=None, **changes):
 
 def ended(*waves, **options):
     line = Timeline()
-    for each in waves:
-        line.started(each, 100.0)
-        line.ended(result(each, **options), 105.0)
+    for begun in waves:
+        line.started(begun, 100.0)
+        line.ended(result(begun, **options), 105.0)
     return line.figures(106.0)
 
 
@@ -81,7 +81,7 @@ def test_tenants_with_the_most_records_are_named_first_and_the_others_counted():
 
 def test_a_recorded_wave_that_runs_again_is_told_each_time():
     again = wave("w", ("acme",))
-    assert [each.ended_at_s for each in ended(again, again)] == [105.0, 105.0]
+    assert [figures.ended_at_s for figures in ended(again, again)] == [105.0, 105.0]
 
 
 def test_the_newest_come_first_and_old_ones_are_dropped():
@@ -91,7 +91,7 @@ def test_the_newest_come_first_and_old_ones_are_dropped():
         line.ended(result(wave(f"w{number}", ("acme",))), 100.5 + number)
     last_s = 100.0 + MOST_WAVES + 49
     found = line.figures(last_s + 1)
-    assert [each.started_at_s for each in found] == [last_s - n for n in range(MOST_WAVES)]
+    assert [figures.started_at_s for figures in found] == [last_s - n for n in range(MOST_WAVES)]
     assert len(line.figures(last_s + SHOWN_S - 9)) == 10
     assert line.figures(last_s + SHOWN_S + 2) == ()
 
@@ -106,7 +106,7 @@ def test_no_two_bins_that_run_at_once_are_in_one_row_and_rows_are_used_again(ste
         else:
             running[name] = wave(name, *[("acme",)] * bins)
             line.started(running[name], 0.0)
-        most = max(most, sum(len(each.bins) for each in running.values()))
+        most = max(most, sum(len(begun.bins) for begun in running.values()))
         told = [figure for figure in line.figures(1.0) if figure.ended_at_s is None]
         rows = [bin_.slot for wave_ in told for bin_ in wave_.bins]
         assert len(set(rows)) == len(rows)

@@ -185,7 +185,7 @@ def posted(spans, headers, body):
             return await client.post("/v1/events/visit", json=body, headers=headers)
 
     answer = asyncio.run(play())
-    return [dict(each.headers).get("traceparent") for each in records.stored], answer
+    return [dict(record.headers).get("traceparent") for record in records.stored], answer
 
 
 def test_a_request_goes_on_with_its_senders_trace(told):

@@ -24,7 +24,7 @@ def test_a_slice_that_was_in_flight_counts_once_however_it_is_cut_the_second_tim
 
 
 def test_neighbouring_slices_are_each_one():
-    made = [each for at in range(5) for each in slice_of(2 * at, 2 * at + 2)]
+    made = [effect for at in range(5) for effect in slice_of(2 * at, 2 * at + 2)]
     assert slices_again(made + slice_of(0, 10)) == {LANE: 5}
 
 

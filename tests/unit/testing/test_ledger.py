@@ -20,7 +20,7 @@ def ledger():
 
 
 def clean(ledger):
-    return [Found(each.topic.partition(".")[0], each) for each in sorted(ledger.sent)]
+    return [Found(sent.topic.partition(".")[0], sent) for sent in sorted(ledger.sent)]
 
 
 def test_what_is_right_is_clean(ledger):

@@ -101,7 +101,7 @@ def test_a_foreign_record_is_found_wherever_it_went_wrong():
 
 def leaks_of(samples):
     """A checker that sees these (files, threads, MiB), one a second."""
-    checker = Leaks(look=lambda at: Usage(at, *(float(each) for each in samples[int(at)])))
+    checker = Leaks(look=lambda at: Usage(at, *(float(figure) for figure in samples[int(at)])))
     for number in range(len(samples)):
         checker.sample(float(number))
     return checker

@@ -105,9 +105,9 @@ def test_a_version_goes_a_week_after_the_last_store_has_another(shelf):
 
 def test_what_a_killed_process_has_left_goes_a_week_later(shelf):
     unmarked, half, used = code(1), shelf.folder / f".{'0' * 32}", code(2)
-    for each in (unmarked, used):
-        shelf.keep(each, "a")
-        shutil.rmtree(shelf.folder / each.digest / "deployed-by")
+    for version in (unmarked, used):
+        shelf.keep(version, "a")
+        shutil.rmtree(shelf.folder / version.digest / "deployed-by")
     half.mkdir()
     (shelf.folder / ".git").mkdir()
     shelf.sweep({used.digest}, "a")

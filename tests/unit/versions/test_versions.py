@@ -69,7 +69,7 @@ IMPORTS = {
 
 
 @pytest.mark.parametrize("lazily", [False, True], ids=["at its top", "when it runs"])
-@pytest.mark.parametrize("imports", [each for each in IMPORTS if "*" not in each])
+@pytest.mark.parametrize("imports", [text for text in IMPORTS if "*" not in text])
 def test_each_version_has_its_own_helper_on_driver_and_worker(tmp_path, imports, lazily):
     where = {"before": imports} if lazily else {"imports": imports}
     write(tmp_path / "use_cases.py", answer=IMPORTS[imports], **where)

@@ -24,20 +24,20 @@ SLICES = st.lists(
 
 @given(SLICES)
 def test_every_slice_is_read_once(slices):
-    read = [each for together in rounds_of(slices) for each in together]
+    read = [cut for together in rounds_of(slices) for cut in together]
     assert sorted(read, key=str) == sorted(slices, key=str)
 
 
 @given(SLICES)
 def test_no_round_has_two_slices_of_a_partition(slices):
     for together in rounds_of(slices):
-        assert len({(each.topic, each.lane.partition) for each in together}) == len(together)
+        assert len({(cut.topic, cut.lane.partition) for cut in together}) == len(together)
 
 
 @given(SLICES)
 def test_no_round_expects_more_than_fits_or_mixes_small_with_large(slices):
     for together in rounds_of(slices):
-        sizes = [each.size for each in together]
+        sizes = [cut.size for cut in together]
         assert len(sizes) == 1 or sum(sizes) <= 50_000
         assert len({size <= 100 for size in sizes}) == 1
 
@@ -48,7 +48,7 @@ def test_a_large_slice_is_alone():
 
 
 def test_small_slices_come_first_and_together():
-    small = [piece(f"t{each}", 0, 2) for each in range(1000)]
+    small = [piece(f"t{number}", 0, 2) for number in range(1000)]
     assert rounds_of([piece("a", 0, 5000), *small])[0] == small
 
 
@@ -79,7 +79,7 @@ class Message:
 
 def lane(*use_cases):
     read = LaneRead(piece("t", 0, len(use_cases)))
-    read.held = [Message(offset, each) for offset, each in enumerate(use_cases)]
+    read.held = [Message(offset, use_case) for offset, use_case in enumerate(use_cases)]
     return read
 
 

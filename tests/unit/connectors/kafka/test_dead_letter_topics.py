@@ -45,7 +45,7 @@ class Silent:
     """An admin client whose answers never come, in spite of its own time-out."""
 
     def describe_configs(self, asked, request_timeout):
-        return {each: Future() for each in asked}
+        return {topic: Future() for topic in asked}
 
     def create_partitions(self, asked, request_timeout):
         return {"t.dlq": Future()}

@@ -104,7 +104,7 @@ def test_what_a_try_that_failed_brought_is_not_taken_for_kept(answered):
 def test_of_the_letters_kept_the_last_are_remembered(answered, monkeypatch):
     monkeypatch.setattr(dead_letters, "_REMEMBERED", 3)
     letters = answered(None)
-    letters.keep([letter("t", each) for each in range(5)])
+    letters.keep([letter("t", offset) for offset in range(5)])
     assert [name[3] for name in letters._kept] == [2, 3, 4]
 
 

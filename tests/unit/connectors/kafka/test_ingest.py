@@ -215,7 +215,7 @@ def test_behind_a_full_queue_nothing_is_tried_so_that_order_holds(opened):
         producer.full_at = 1
         first, *rest = await line.store("t", records(b"a", b"b", b"c"))
         assert first == Stored(3, 0)
-        assert [type(each) for each in rest] == [SinkUnavailable] * 2
+        assert [type(error) for error in rest] == [SinkUnavailable] * 2
         assert line.under_way == 0
 
     asyncio.run(play())

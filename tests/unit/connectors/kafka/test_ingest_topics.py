@@ -118,7 +118,7 @@ def test_one_look_up_answers_all_who_ask_meanwhile(log):
         log.go.set()
         assert await first
         assert await asyncio.gather(*rest) == [False] * 50
-        assert [len(each) for each in log.asked] == [1, 5]
+        assert [len(question) for question in log.asked] == [1, 5]
 
     run(play)
 
@@ -128,7 +128,7 @@ def test_everybody_is_told_that_no_broker_answers_and_the_next_one_asks_again(lo
         log.down = True
         asked = [topics.is_there(name) for name in ("a.x", "a.x", "b.x")]
         found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(each) for each in found] == [BrokerUnavailable] * 3
+        assert [type(error) for error in found] == [BrokerUnavailable] * 3
         assert not await topics.broker_answers()
         log.down = False
         assert await topics.is_there("acme.visits")
@@ -155,7 +155,7 @@ def test_a_topic_that_cannot_be_made_is_told_to_those_alone_who_asked_for_it(log
         names = ("bad.visits", "acme.new", "acme.visits", "bad.visits")
         found = await asyncio.gather(*map(topics.is_there, names), return_exceptions=True)
         assert found[1:3] == [True, True]
-        assert [type(each) for each in (found[0], found[3])] == [ConfigError] * 2
+        assert [type(error) for error in (found[0], found[3])] == [ConfigError] * 2
 
     run(play, partitions=3)
 

@@ -53,7 +53,7 @@ def end(offset):
 
 
 def held(read):
-    return [each.offset() for each in read.held]
+    return [message.offset() for message in read.held]
 
 
 def test_a_record_before_the_end_leaves_the_slice_open():

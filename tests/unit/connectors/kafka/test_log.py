@@ -66,11 +66,13 @@ def test_what_had_no_answer_is_not_asked_for_in_every_turn(log):
     log._edges = FakeEdges({WELL: 7}, {})
     for _ in range(3):
         assert log.end_offsets([WELL, KILLED]) == {WELL: 7}
-    assert [each for each in log._edges.asked if len(each) == 3] == [({KILLED}, END, "carefully")]
+    assert [question for question in log._edges.asked if len(question) == 3] == [
+        ({KILLED}, END, "carefully")
+    ]
     # Something new is, at once; and so is everything where nothing else has an answer.
     log.end_offsets([WELL, KILLED, TopicPartition("cove.visits", 0)])
     log.end_offsets([KILLED])
-    assert len([each for each in log._edges.asked if len(each) == 3]) == 3
+    assert len([question for question in log._edges.asked if len(question) == 3]) == 3
 
 
 def test_brokers_that_are_away_take_no_answer_from_the_others(log):

@@ -23,7 +23,7 @@ class FakeAdmin:
 
     def create_topics(self, asked, request_timeout):
         self.timeouts.append(request_timeout)
-        futures = {each.topic: Future() for each in asked}
+        futures = {topic.topic: Future() for topic in asked}
         for name, future in futures.items():
             error = self.answers.get(name)
             if error is None:

@@ -40,12 +40,12 @@ class Cluster:
     def keep(self, *letters):
         rows = [
             Row(
-                each.error.raw_value,
-                each.error.raw_key,
-                tuple(headers_of(each, 10**6)),
-                each.error.timestamp_ms or 0,
+                kept.error.raw_value,
+                kept.error.raw_key,
+                tuple(headers_of(kept, 10**6)),
+                kept.error.timestamp_ms or 0,
             )
-            for each in letters
+            for kept in letters
         ]
         self.log.append(LETTERS, 0, rows)
 
@@ -201,4 +201,4 @@ def test_whatever_is_kept_limited_killed_or_forgotten_each_record_is_sent_once(s
                 made.lives = 1_000_000
             assert len(set(values(made.sent))) == len(made.sent)
         made.redrive()
-        assert sorted(values(made.sent)) == sorted(b"%d" % each for each in kept)
+        assert sorted(values(made.sent)) == sorted(b"%d" % number for number in kept)

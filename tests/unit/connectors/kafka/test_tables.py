@@ -35,7 +35,7 @@ class Message:
 
 
 def table(*headers):
-    return table_of([("t", 0, [Message(offset, each) for offset, each in enumerate(headers)])])
+    return table_of([("t", 0, [Message(offset, given) for offset, given in enumerate(headers)])])
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,12 @@ class FakeConsumer:
         return SimpleNamespace(topics=described)
 
     def offsets_for_times(self, asked, timeout):
-        lanes = [TopicPartition(each.topic, each.partition) for each in asked]
+        lanes = [TopicPartition(place.topic, place.partition) for place in asked]
         self.calls.append((lanes, timeout))
         for lane in lanes:
             if lane in self.raises:
                 raise KafkaException(KafkaError(self.raises[lane]))
-        return [self._answer(lane, each.offset) for lane, each in zip(lanes, asked, strict=True)]
+        return [self._answer(lane, place.offset) for lane, place in zip(lanes, asked, strict=True)]
 
     def _answer(self, lane, at):
         answer = KafkaPartition(*lane, self.offsets.get(lane, at))
@@ -107,7 +107,7 @@ def test_a_partition_with_an_error_has_no_offset(edges):
 
 
 def test_the_quick_way_ends_with_the_first_portion_that_nobody_answers(edges):
-    many = [TopicPartition("acme.visits", each) for each in range(2 * PORTION)]
+    many = [TopicPartition("acme.visits", partition) for partition in range(2 * PORTION)]
     edges._client.consumer.raises[many[0]] = KafkaError._TIMED_OUT
     assert edges.of(many, END) == {}
     assert asked_of(edges) == [many[:PORTION]]
@@ -162,7 +162,9 @@ def test_a_broker_that_does_not_say_where_partitions_are_is_not_the_only_one(edg
 
 
 def test_a_partition_that_is_refused_takes_no_answer_from_the_others(edges):
-    many = {TopicPartition("acme.visits", each): each for each in range(PORTION + 50)}
+    many = {
+        TopicPartition("acme.visits", partition): partition for partition in range(PORTION + 50)
+    }
     edges._client.consumer.offsets = dict(many)
     edges._client.consumer.leaders = dict.fromkeys(many, 1)
     refused = TopicPartition("acme.visits", 321)
@@ -173,7 +175,7 @@ def test_a_partition_that_is_refused_takes_no_answer_from_the_others(edges):
 
 
 def test_a_broker_that_refuses_everything_is_not_asked_for_each_partition(edges):
-    many = [TopicPartition("acme.visits", each) for each in range(PORTION)]
+    many = [TopicPartition("acme.visits", partition) for partition in range(PORTION)]
     edges._client.consumer.leaders = dict.fromkeys(many, 1)
     refused = dict.fromkeys(many, KafkaError.NOT_LEADER_FOR_PARTITION)
     edges._client.consumer.raises = refused
@@ -193,7 +195,7 @@ def test_few_topics_are_looked_up_by_name_and_many_at_once(edges):
     edges.of(ALL, END)
     assert edges._client.consumer.looks == []
     edges.carefully([ACME], END)
-    edges.carefully([TopicPartition(f"topic-{each}", 0) for each in range(9)], END)
+    edges.carefully([TopicPartition(f"topic-{number}", 0) for number in range(9)], END)
     assert [name for name, _ in edges._client.consumer.looks] == ["acme.visits", None]
 
 

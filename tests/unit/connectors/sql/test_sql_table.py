@@ -114,8 +114,8 @@ def test_a_bad_row_among_good_tenants_is_still_one_transaction(scores):
     effects = [_effect([(f"l{n}", n)], tenant=f"t{n}") for n in range(9)]
     effects[4] = _effect([("good", 1), (None, 1)], tenant="t4")
     outcomes = scores.write(effects)
-    assert [n for n, each in enumerate(outcomes) if each.error] == [4]
-    assert [n for n, each in enumerate(outcomes) if each.committed] == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert [n for n, told in enumerate(outcomes) if told.error] == [4]
+    assert [n for n, told in enumerate(outcomes) if told.committed] == [0, 1, 2, 3, 5, 6, 7, 8]
     assert outcomes[4].error.code == "SinkRefused"
     assert [lead for lead, _ in scores.rows()] == [f"l{n}" for n in range(9) if n != 4]
     assert scores.positions.transactions == before + 1
