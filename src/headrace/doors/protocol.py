@@ -10,6 +10,12 @@ reads, one for a write that makes no progress, a limit of connections, no readin
 wait, and a limit of how many of what was read at once do. All that are begun or wait are told when
 the connection is gone; uvicorn tells the newest alone.
 
+What stands behind a chunked body, its *trailers*, is no header of the request: uvicorn puts both in
+one list, and whoever is let in by a header that a proxy has checked would be let in by a trailer
+that it has passed on. They are left out, and what comes without a byte of a body is bounded like a
+header. Nobody here speaks another protocol, so a connection that was to be upgraded ends with its
+answer: what comes next on it would be lost.
+
 The clock of a header runs from the first moment a client may send it, which for a kept connection
 is its first byte: the quiet time before is uvicorn's keep-alive. Bodies that are read are bounded
 in ``bounds``.
@@ -95,6 +101,8 @@ class DoorProtocol(HttpToolsProtocol):
         self._write_timer: TimerHandle | None = None
         self._in_header = True
         self._header_bytes = 0
+        #: bytes behind the header since the last of a body
+        self._barren_bytes = 0
         self._is_too_long = False
         self._is_full = False
         #: what is answered now; uvicorn's ``cycle`` is what was read last
@@ -128,8 +136,11 @@ class DoorProtocol(HttpToolsProtocol):
             if self._header_timer is None:
                 self._await_header()
             self._header_bytes += len(data)
+        else:
+            self._barren_bytes += len(data)
         super().data_received(data)
-        if self._in_header and self._header_bytes > self.patience.header_bytes:
+        unbounded = self._header_bytes if self._in_header else self._barren_bytes
+        if unbounded > self.patience.header_bytes:
             self._is_too_long = True
             self.send_400_response("")
         self._await_anything()
@@ -142,15 +153,28 @@ class DoorProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._in_header = True
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the header, or of what stands behind the body."""
+        if self._in_header:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._barren_bytes = 0
+        super().on_body(body)
+
     def on_headers_complete(self) -> None:
         """The header is there, and in time."""
         self._in_header = False
+        self._barren_bytes = 0
         self._stop_header_clock()
         bytes_total = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if bytes_total > self.patience.header_bytes:
             self._is_too_long = True
             raise _HeaderTooLong
         super().on_headers_complete()
+        if self.parser.should_upgrade():
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         """The body is there: what comes next is a header."""
