@@ -130,17 +130,19 @@ class Tokens:
             return None
         caller = self._caller_of(claims)
         if caller.tenant is not None:
-            self._refuse_earlier(caller.tenant, claims.get("iat"))
+            self._refuse_earlier(text, caller.tenant, claims.get("iat"))
         self._remembered.put(token_name(text), (caller, float(claims["exp"])), self._steady())
         return caller
 
-    def _refuse_earlier(self, tenant: str, told: object) -> None:
+    def _refuse_earlier(self, text: str, tenant: str, told: object) -> None:
         since_s = self._added_again_s(tenant)
         if since_s is None:
             return
         # The issuer's clock may be ahead of ours, so who asks too early has to ask again.
         issued_s = float(told) if isinstance(told, int | float) else float("-inf")
         if issued_s - self._rules.leeway_s < since_s:
+            # Or whoever shows it while this look is repeated would be believed for minutes.
+            self._remembered.drop(token_name(text))
             raise unauthorized(
                 "the token was issued before this tenant was added, or does not say when; get a "
                 "new one"

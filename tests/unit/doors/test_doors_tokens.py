@@ -406,6 +406,8 @@ def test_a_token_that_was_let_in_is_refused_soon_after_its_tenant_is_another(
     assert guard.known(text) is None
     with pytest.raises(Problem, match="issued before"):
         guard.caller(text)
+    # Nor is it believed by those who come while it is looked up once more.
+    assert guard.known(text, within_s=USABLE_S) is None
 
 
 def test_while_the_store_does_not_answer_tokens_of_known_tenants_stay_good_for_a_while(
