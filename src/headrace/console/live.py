@@ -147,6 +147,7 @@ class Live:
         """
         given, loop = NOTHING, asyncio.get_running_loop()
         first: int | None = None
+        is_first = True
         check_at_s = loop.time() + CHECK_S
         if not self._fresh:
             # What is known is as old as the last client.
@@ -156,7 +157,8 @@ class Live:
             moved = self._moved
             if given != self._feed.number:
                 generation = self._feed.generation(tenant)
-                first = generation if first is None else first
+                # None of one that is gone already: whoever comes under its name is another.
+                first, is_first = generation if is_first else first, False
                 if generation not in (None, first):
                     return
                 events = self._feed.since(given, tenant)

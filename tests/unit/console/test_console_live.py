@@ -148,6 +148,23 @@ def test_a_view_shows_nothing_of_the_next_tenant_of_its_name(store, monkeypatch,
     played(store, play)
 
 
+def test_a_view_that_was_opened_while_the_tenant_was_gone_shows_nothing_of_the_next(
+    store, monkeypatch
+):
+    monkeypatch.setattr(module, "CHECK_S", 3600.0)
+    store.registry.set_tenant_state("acme", State.REMOVED)
+
+    async def play(live):
+        live.take_place("acme")
+        events = live.events("acme", fine)
+        shown = await next_with(events, b"event: tenants")
+        store.registry.add_tenant(Tenant("acme"))
+        shown += b"".join([event async for event in events])
+        assert b'"generation"' not in shown
+
+    played(store, play)
+
+
 def test_views_end_when_the_service_does(store):
     async def play(live):
         live.take_place(None)
