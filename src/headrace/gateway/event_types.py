@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 from jsonschema import SchemaError, ValidationError
 from jsonschema.protocols import Validator
-from jsonschema.validators import Draft202012Validator, validator_for
+from jsonschema.validators import Draft202012Validator, extend, validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
@@ -119,7 +119,7 @@ def compiled(schema: object, source: str) -> Validator:
     except SchemaError as exc:
         where = pointer_of(iter(exc.path)) or "the whole"
         raise ConfigError(f"{source} is no JSON Schema: {where}: {exc.message}") from exc
-    return kind(schema, registry=registry)
+    return extend(kind, {"uniqueItems": _unique})(schema, registry=registry)
 
 
 def _look_up(registry: Registry[Any], reference: str, source: str) -> None:
@@ -142,6 +142,26 @@ def _references(schema: object) -> Iterator[str]:
     elif isinstance(schema, list):
         for item in schema:
             yield from _references(item)
+
+
+def _unique(
+    _validator: Validator, wanted: object, value: object, _schema: object
+) -> Iterator[ValidationError]:
+    """``uniqueItems``; the library's compares each object with each, which may take a minute."""
+    if wanted is True and isinstance(value, list):
+        if len(set(map(_hashable, value))) < len(value):
+            yield ValidationError(f"{value!r} has non-unique elements")
+
+
+def _hashable(value: Any) -> Any:
+    """Equal for values that JSON Schema has for equal: 1 is 1.0, and not true."""
+    if isinstance(value, bool):
+        return (bool, value)
+    if isinstance(value, dict):
+        return (dict, frozenset((name, _hashable(inner)) for name, inner in value.items()))
+    if isinstance(value, list):
+        return (list, tuple(map(_hashable, value)))
+    return value
 
 
 def _told(error: ValidationError) -> tuple[str, str]:

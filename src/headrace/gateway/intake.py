@@ -39,7 +39,7 @@ from headrace.gateway.idempotency import (
     fingerprint_of,
 )
 from headrace.gateway.rates import Rates, RequestRoom
-from headrace.gateway.reading import read
+from headrace.gateway.readers import Readers
 
 log = structlog.get_logger(__name__)
 
@@ -122,6 +122,7 @@ class Intake:
         self._generation = generation
         self._records = records
         self._topics = topics
+        self._readers = Readers()
 
     def kind(self, name: str) -> EventType:
         """The type of this name; ``RequestRefused`` if there is none."""
@@ -144,7 +145,7 @@ class Intake:
             raise RequestRefused(EventFault(403, "no-tenant", "this credential names no tenant"))
         key = _idempotency_key(request)
         self._rules.rates.spend_bytes(tenant, len(request.body))
-        batch = read(request, kind, self._rules.limits)
+        batch = await self._readers.read(tenant, request, kind, self._rules.limits)
         self._rules.rates.spend_records(tenant, len(batch.items))
         topic = kind.topic_of(tenant)
         if not await self._topics.is_there(topic):

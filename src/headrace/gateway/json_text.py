@@ -41,12 +41,22 @@ def bad_json(exc: orjson.JSONDecodeError) -> EventFault:
 
 def faithful(text: bytes, value: Any) -> Any:
     """A parsed value that ``orjson.dumps`` writes with every number as it was in the text."""
-    if _LONG_NUMBER not in text.translate(_DIGITS):
+    if not has_long_number(text):
         return value
     try:
-        return json.loads(text, parse_int=orjson.Fragment, parse_float=orjson.Fragment)
+        return json.loads(text, parse_int=_as_written, parse_float=_as_written)
     except RecursionError as exc:
         raise RequestRefused(EventFault(422, "too-deep", _TOO_DEEP)) from exc
+
+
+def has_long_number(text: bytes) -> bool:
+    """Whether a number may be in a text that a double does not hold."""
+    return _LONG_NUMBER in text.translate(_DIGITS)
+
+
+def _as_written(number: str) -> orjson.Fragment:
+    # A function of Python, so that other threads get their turn in between.
+    return orjson.Fragment(number)
 
 
 def written(value: Any) -> bytes | EventFault:

@@ -46,3 +46,21 @@ def test_no_more_than_ten_errors_are_told():
 
 def test_a_type_says_where_its_events_go():
     assert EventType("visit", "visits").topic_of("acme") == "acme.visits"
+
+
+@pytest.mark.parametrize(
+    ("items", "fits"),
+    [
+        ([1, 1.0], False),
+        ([1, True], True),
+        ([0, False, None, "0", [], {}], True),
+        ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], False),
+        ([{"a": 1}, {"a": True}], True),
+        ([["a", 1], ["a", 1]], False),
+        ([{"a": number} for number in range(20_000)], True),
+        ([{"a": number} for number in range(20_000)] + [{"a": 0}], False),
+    ],
+)
+def test_unique_items_are_what_json_schema_has_for_them_however_many(items, fits):
+    kind = EventType("t", "t", validator=compiled({"uniqueItems": True}, "s.json"))
+    assert (kind.fault_of(items) is None) is fits

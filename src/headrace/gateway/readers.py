@@ -1,0 +1,87 @@
+"""Requests that take long to read do not hold up those of other tenants.
+
+A gateway answers everybody on one event loop. To read most requests takes less than a millisecond,
+but a body of ten megabytes that is all brackets, or long numbers, or is held against a schema takes
+seconds, and a tenant may send some each second. So what takes long by its looks is read in a thread,
+one request of a tenant at a time, and at most a few of all: Python's threads share a core, and what
+is short still has most of it.
+
+What it looks like is a guess from its length and what is in it. It need not be right, only tell
+milliseconds from seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from headrace.gateway.event_types import EventType
+from headrace.gateway.events import Batch, EventLimits, Request
+from headrace.gateway.json_text import has_long_number
+from headrace.gateway.reading import read
+
+#: what may take so long may do so in the loop
+SHORT_S = 0.005
+_THREADS = 2
+#: not worth a look
+_SMALL_BYTES = 1000
+_BYTE_S = 15e-9
+_BRACKET_S = 600e-9
+_BYTE_OF_LONG_NUMBERS_S = 75e-9
+_BYTE_OF_SCHEMA_S = 3e-6
+
+
+class Readers:
+    """Reads requests. For one event loop."""
+
+    def __init__(self, threads: int = _THREADS) -> None:
+        """Take how many requests that take long are read at once."""
+        self._threads = anyio.CapacityLimiter(threads)
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._waiting: Counter[str] = Counter()
+
+    async def read(
+        self, tenant: str, request: Request, kind: EventType, limits: EventLimits
+    ) -> Batch:
+        """The events of a request of a tenant, as ``reading.read`` has them.
+
+        Raises:
+            RequestRefused: the request as a whole cannot be taken.
+        """
+        if expected_s(request.body, kind) <= SHORT_S:
+            return read(request, kind, limits)
+        async with self._turn_of(tenant):
+            return await anyio.to_thread.run_sync(
+                read, request, kind, limits, limiter=self._threads
+            )
+
+    @asynccontextmanager
+    async def _turn_of(self, tenant: str) -> AsyncIterator[None]:
+        """One of a tenant waits for a thread, so that tenants take turns."""
+        turn = self._turns.setdefault(tenant, asyncio.Lock())
+        self._waiting[tenant] += 1
+        try:
+            async with turn:
+                yield
+        finally:
+            self._waiting[tenant] -= 1
+            if not self._waiting[tenant]:
+                del self._waiting[tenant], self._turns[tenant]
+
+
+def expected_s(body: bytes, kind: EventType) -> float:
+    """About how long it takes to read a body, on a core of its own."""
+    size = len(body)
+    if size <= _SMALL_BYTES:
+        return 0.0
+    brackets = body.count(b"[") + body.count(b"{")
+    spent_s = size * _BYTE_S + brackets * _BRACKET_S
+    if kind.validator is not None:
+        spent_s += size * _BYTE_OF_SCHEMA_S
+    if has_long_number(body):
+        spent_s += size * _BYTE_OF_LONG_NUMBERS_S
+    return spent_s

@@ -1,0 +1,85 @@
+"""Who sends what takes long to read holds up no other tenant."""
+
+import asyncio
+import threading
+
+import pytest
+from gateway_parts import TYPES, client_of, in_loop, parts
+
+from headrace.gateway import readers
+from headrace.gateway.readers import SHORT_S, expected_s
+from headrace.gateway.reading import read
+
+JSON = {"Content-Type": "application/json"}
+LONG = b'{"id": 1, "text": "' + b"a" * 9_000 + b'"}'
+
+
+def test_a_batch_as_most_are_is_read_at_once():
+    batch = b'{"lead": "ada", "page": "/prices", "at": 1795409105}\n' * 1000
+    assert expected_s(batch, TYPES["visit"]) < SHORT_S
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"[" + b"[]," * 300_000 + b"1]", "visit"),
+        (b"[1234567890123456789" + b",1" * 400_000 + b"]", "visit"),
+        (b'{"id": 1, "x": [' + b"1," * 20_000 + b"1]}", "form"),
+    ],
+    ids=["brackets", "long numbers", "a schema"],
+)
+def test_what_takes_long_is_known_by_its_looks(body, kind):
+    assert expected_s(body, TYPES[kind]) > 0.05
+
+
+class Held:
+    """``read``, which waits until it is let go, where it is not called on the event loop."""
+
+    def __init__(self, monkeypatch):
+        self.gate, self.begun = threading.Event(), []
+        monkeypatch.setattr(readers, "read", self)
+
+    def __call__(self, request, kind, limits):
+        if threading.current_thread() is not threading.main_thread():
+            self.begun.append(request.headers["x-partition-key"])
+            assert self.gate.wait(20)
+        return read(request, kind, limits)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    held = Held(monkeypatch)
+    yield held
+    held.gate.set()
+
+
+def test_others_are_answered_while_one_is_read_and_a_tenant_reads_one_at_a_time(held):
+    @in_loop
+    async def play():
+        rules, records, topics = parts()
+        topics.names |= {"bolt.forms", "slow.forms"}
+        async with client_of(rules, records, topics) as client:
+
+            def sent(tenant, name, body):
+                headers = {**JSON, "Authorization": f"sender {tenant}", "X-Partition-Key": name}
+                post = client.post("/v1/events/form", content=body, headers=headers)
+                return asyncio.create_task(post)
+
+            first = [sent("acme", "1", LONG), sent("acme", "2", LONG)]
+            await until(lambda: held.begun == ["1"])
+            assert (await sent("acme", "short", b'{"id": 1}')).status_code == 202
+            assert (await sent("slow", "short", b'{"id": 1}')).status_code == 202
+            others = sent("bolt", "3", LONG)
+            await until(lambda: held.begun == ["1", "3"])
+            held.gate.set()
+            answers = [await task for task in (*first, others)]
+        assert [answer.status_code for answer in answers] == [202] * 3
+        assert sorted(held.begun) == ["1", "2", "3"]
+
+    play()
+
+
+async def until(is_so):
+    async with asyncio.timeout(10):
+        while not is_so():
+            await asyncio.sleep(0.01)
