@@ -19,7 +19,7 @@ from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Slice, original
 from headrace.ports import DeadLetter, DeadLetters, Effect, Positions, SinkWriter, Written
-from headrace.process.crash_points import reached
+from headrace.process.crash_points import PlayedKill, reached
 from headrace.spark.crash_markers import CrashMarkers
 from headrace.spark.handling import Care, Handled, error_of, handle, name_record
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
@@ -219,7 +219,9 @@ class BinRun:
     def _write(self, effects: list[Effect]) -> Sequence[Written]:
         try:
             return self.writer.write(effects)
-        except Exception as error:
+        except PlayedKill:
+            raise
+        except BaseException as error:  # asyncio.CancelledError, say, or a panic of Rust
             passes = isinstance(error, Temporary)
             if len(effects) > 1 and not passes and all(effect.may_repeat for effect in effects):
                 # It is the trouble of one of them; the others may well be written.

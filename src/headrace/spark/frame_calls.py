@@ -22,6 +22,7 @@ from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.payload.event_times import EventTime
 from headrace.ports import Positions, SliceReader
+from headrace.process.crash_points import PlayedKill
 from headrace.spark.handling import error_of
 from headrace.spark.portions import by_slice
 from headrace.spark.tally import SAMPLES, sample_s
@@ -123,9 +124,9 @@ class FrameCalls:
             return None
         try:
             self.use_case.handler(frame.given, wave)
-        except KeyboardInterrupt:
+        except PlayedKill:
             raise
-        except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
+        except BaseException as error:  # signals go to another thread: this is the handler's own
             return error_of(error)
         return None
 

@@ -38,6 +38,7 @@ from headrace.errors import (
 )
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
+from headrace.process.crash_points import PlayedKill
 from headrace.spark.timeouts import CallOverdue, bounded
 from headrace.use_cases import SliceContext, UseCase
 from headrace.versions.quoting import traceback_of
@@ -130,9 +131,10 @@ class _Call:
             output = bounded(lambda: handler(records, context), self.care.patience_s)
         except CallOverdue:
             raise self._overdue() from None
-        except (Exception, KeyboardInterrupt):
+        except (Exception, PlayedKill):
             raise
-        except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exception
+        except BaseException as error:  # SystemExit, KeyboardInterrupt, a panic of Rust
+            # Nobody types Ctrl-C into a worker, which is in a process group of its own.
             raise HandlerError(words_of(error)) from error
         if not isinstance(output, pa.Table):
             what = "None, as without a return" if output is None else type(output).__name__

@@ -74,7 +74,7 @@ def loaded(pickled: bytes) -> Any:
     """
     try:
         return cloudpickle.loads(pickled)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         # Else a package that is installed meanwhile would not be seen.
         importlib.invalidate_caches()
         raise CodeNotLoaded(_why(error)) from error

@@ -43,6 +43,15 @@ def fails(_frame, _wave):
     raise ValueError("no")
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_what_is_no_exception_is_an_error_of_the_handler(kind):
+    def leaves(_frame, _wave):
+        raise kind("enough")
+
+    for each in handled(leaves):
+        assert each.error.message == f"{kind.__name__}: enough"
+
+
 def test_what_failed_counts_no_records_and_was_not_reached():
     for told in handled(fails):
         assert (told.reached, told.records, told.bytes, told.timestamps_s) == (0, 0, 0, ())

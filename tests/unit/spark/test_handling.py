@@ -1,5 +1,6 @@
 """Calling a handler, and finding the record it cannot take."""
 
+import asyncio
 from datetime import timedelta
 
 import pyarrow as pa
@@ -106,12 +107,23 @@ def test_a_bad_record_named_by_the_handler_needs_no_search():
     assert (done.rows, done.error.offset, done.error.code) == (3, 8, "BadRecord")
 
 
-def test_sys_exit_in_a_handler_is_an_error_like_any_other():
-    def leaves(_table, _context):
-        raise SystemExit(3)
+class Panic(BaseException):
+    """As Rust's code raises it in Python."""
 
-    done = handle(made(leaves), records([b"a", b"b"]), CONTEXT)
-    assert (done.rows, done.error.offset, done.error.temporary) == (0, 0, False)
+
+NO_EXCEPTIONS = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, Panic]
+
+
+@pytest.mark.parametrize("kind", NO_EXCEPTIONS)
+def test_what_is_no_exception_is_an_error_of_its_record_like_any_other(kind):
+    def leaves(table, _context):
+        if b"b" in table["value"].to_pylist():
+            raise kind("enough")
+        return table.select(["value"])
+
+    done = handle(made(leaves), records([b"a", b"b", b"c"]), CONTEXT)
+    assert (done.rows, done.error.offset, done.error.temporary) == (1, 1, False)
+    assert done.error.message == f"{kind.__name__}: enough"
 
 
 def test_temporary_trouble_blames_no_record():

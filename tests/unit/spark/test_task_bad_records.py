@@ -1,5 +1,7 @@
 """Bad records that a task sets aside, and sinks that refuse them."""
 
+import asyncio
+
 import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
@@ -159,13 +161,15 @@ class HastySink(ListSink):
 
     def write(self, effects):
         if any(effect.slices[0].lane.tenant == "acme" for effect in effects):
-            raise OverflowError("too large for a column")
+            raise self.kind("too large for a column")
         return super().write(effects)
 
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
-def test_a_sink_that_raises_for_one_tenants_rows_fails_nobody_else(bench, guarantee):
+@pytest.mark.parametrize("kind", [OverflowError, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_sink_that_raises_for_one_tenants_rows_fails_nobody_else(bench, guarantee, kind):
     sink = HastySink()
+    sink.kind = kind
     sink.exactly_once = "intent"
     receipts = by_tenant(bench.run(sink, guarantee=guarantee))
     assert receipts["bolt"].error is None

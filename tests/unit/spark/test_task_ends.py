@@ -6,6 +6,7 @@ import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
 from headrace.model.streams import LaneId, Slice, StreamId
+from headrace.process.crash_points import PlayedKill
 from headrace.spark.crash_markers import CrashMarkers
 
 
@@ -16,7 +17,7 @@ class DeadCrumbs(CrashMarkers):
         kept = bytes(self._map)
         try:
             return super().during(planned, call)
-        except KeyboardInterrupt:
+        except PlayedKill:
             number = self._number[planned].to_bytes(4, "little")
             kept = kept[: self._at] + number + kept[self._at + len(number) :]
             raise
@@ -77,11 +78,11 @@ def test_a_spent_budget_ends_a_group_between_two_portions(bench):
 def test_the_next_attempt_passes_over_the_slice_that_killed_the_worker(bench, tmp_path):
     def kills(table, context):
         if context.tenant == "acme":
-            raise KeyboardInterrupt  # the only thing that leaves a task as a kill would
+            raise PlayedKill
         return with_tenant(table, context)
 
     slices = bench.slices()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(PlayedKill):
         bench.run(ListSink(), handler=kills, markers=DeadCrumbs(tmp_path / "marker", slices))
     receipts = by_tenant(
         bench.run(ListSink(), handler=kills, markers=CrashMarkers(tmp_path / "marker", slices))
@@ -93,7 +94,7 @@ def test_the_next_attempt_passes_over_the_slice_that_killed_the_worker(bench, tm
 
 def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
     def kills(_table, _context):
-        raise KeyboardInterrupt
+        raise PlayedKill
 
     epoch = bench.epochs[StreamId("keep", "acme")]
     # Both go on, so nothing younger than the last record of either is taken: that of lane 1.
@@ -103,7 +104,7 @@ def test_with_order_stream_a_killer_is_named_on_its_own_lane(bench, tmp_path):
     )
     path = tmp_path / "marker"
     markers = DeadCrumbs(path, slices)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(PlayedKill):
         bench.run(ListSink(), handler=kills, slices=slices, order="stream", markers=markers)
     receipts = bench.run(
         ListSink(), handler=kills, slices=slices, order="stream", markers=CrashMarkers(path, slices)

@@ -147,7 +147,13 @@ def _raise(error):
 
 
 @pytest.mark.parametrize(
-    "error", [ImportError("libgeos.so.1"), AttributeError("no such class"), SystemExit(3)]
+    "error",
+    [
+        ImportError("libgeos.so.1"),
+        AttributeError("no such class"),
+        SystemExit(3),
+        KeyboardInterrupt("no"),
+    ],
 )
 def test_whatever_keeps_code_from_loading_is_told(error):
     with pytest.raises(CodeNotLoaded, match=f"{type(error).__name__}: {error}"):

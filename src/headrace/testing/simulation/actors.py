@@ -13,10 +13,11 @@ from typing import Any, Literal, Protocol
 from headrace.model.records import Move
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, TopicPartition
+from headrace.process.crash_points import PlayedKill
 from headrace.testing.simulation.odds import Odds
 
 
-class Killed(BaseException):
+class Killed(PlayedKill):
     """The process ends here; nothing of it runs on."""
 
 

@@ -24,11 +24,11 @@ KINDS = ("bad", "raises", "hangs", "sticks", "kills", "refused", "down")
 _LASTS_S = 10.0
 
 
-class WorkerDies(Killed, KeyboardInterrupt):
+class WorkerDies(Killed):
     """A handler takes its worker along: no handler of exceptions is asked."""
 
 
-class Stuck(Killed, KeyboardInterrupt):
+class Stuck(Killed):
     """A call that does not come back, and cannot be interrupted."""
 
 
