@@ -62,7 +62,7 @@ def neighbours_are_served(receipts):
     )
 
 
-@pytest.mark.parametrize("how", ["exit", "kill", "segfault"])
+@pytest.mark.parametrize("how", ["exit", "kill", "segfault", "close all files"])
 def test_a_handler_that_takes_its_process_with_it_is_found_in_the_next_attempt(engine, how):
     def handler(table, context, how=how):
         import ctypes
@@ -74,6 +74,9 @@ def test_a_handler_that_takes_its_process_with_it_is_found_in_the_next_attempt(e
                 os._exit(3)
             if how == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if how == "close all files":
+                os.closerange(3, 4096)
+                return table.select(["offset"])
             ctypes.string_at(0)
         return table.select(["offset"])
 
@@ -81,6 +84,23 @@ def test_a_handler_that_takes_its_process_with_it_is_found_in_the_next_attempt(e
     assert receipts["acme"].error.code == "WorkerKilled"
     assert receipts["acme"].reached == 0
     assert neighbours_are_served(receipts)
+
+
+def test_a_handler_that_forbids_to_open_files_does_so_for_itself_alone(engine):
+    def handler(table, context):
+        import resource
+
+        if context.tenant == "acme":
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        else:
+            open("/dev/null").close()
+        return table.select(["offset"])
+
+    for _ in range(2):
+        receipts = run(engine, handler)
+        assert receipts["acme"].error is None
+        assert neighbours_are_served(receipts)
 
 
 def test_two_killers_in_one_bin_are_both_found(engine):

@@ -141,7 +141,8 @@ class BinRun:
         error = error_of(
             WorkerKilled(
                 f"the Python worker died while use case {self.use_case.name} handled "
-                f"{portion.planned[0]}: a crash in native code, os._exit, or out of memory"
+                f"{portion.planned[0]}: a crash in native code, os._exit, out of memory, or all "
+                "files of the process closed"
             )
         )
         return error if row is None else name_record(error, portion.records, row)

@@ -11,6 +11,9 @@ Beside it stands the process that left it. A marker file that a task of a failed
 so tells the driver, if it is on the same machine, whose end it has to wait for
 (`spark/worker_ends.py`).
 
+A handler may also leave a process that is of no use, and return; such a worker is ended here while
+its marker stands (`vitals.py`).
+
 An attempt on another machine finds no marker; the driver then finds the culprit by dividing the
 wave (`policies/quarantine.py`).
 
@@ -38,6 +41,7 @@ import psutil
 
 from headrace.errors import TaskLost
 from headrace.model.streams import Slice
+from headrace.spark.vitals import Vitals
 
 _T = TypeVar("_T")
 
@@ -45,6 +49,8 @@ _NUMBER = struct.Struct("<i")
 #: of an attempt: the slice that it is at, and its process
 _LINE = struct.Struct("<ii")
 _NOWHERE = -1
+#: status of a worker that a handler has left useless
+_TAKEN_ALONG = 71
 #: what was left behind by jobs that never came back is swept after so long
 _KEEP_S = 3_600.0
 #: how the name of the file ends that says that a job is over
@@ -56,9 +62,16 @@ _OURS = re.compile(rf"[0-9a-f]{{32}}(\.[0-9a-f]{{32}}|{_OVER})")
 class CrashMarkers:
     """The markers of one bin, over all attempts of its task."""
 
-    def __init__(self, path: Path, slices: Sequence[Slice]) -> None:
-        """Read what earlier attempts left, and begin a new one."""
+    def __init__(self, path: Path, slices: Sequence[Slice], vitals: Vitals | None = None) -> None:
+        """Read what earlier attempts left, and begin a new one.
+
+        Args:
+            path: of the marker file.
+            slices: those of the bin.
+            vitals: what each call has to leave as it was, or the process ends; None is nothing.
+        """
         self._path = path
+        self._vitals = vitals
         self._number = {each: number for number, each in enumerate(slices)}
         died = {at for at, _ in _read(path)} - {_NOWHERE}
         with path.open("ab") as file:
@@ -74,7 +87,10 @@ class CrashMarkers:
         """Run ``call``; should the process die in it, ``planned`` is to blame."""
         _NUMBER.pack_into(self._map, self._at, self._number[planned])
         try:
-            return call()
+            done = call()
+            if self._vitals is not None and not self._vitals.are_there():
+                os._exit(_TAKEN_ALONG)
+            return done
         finally:
             _NUMBER.pack_into(self._map, self._at, _NOWHERE)
 
@@ -84,7 +100,9 @@ class CrashMarkers:
         self._path.unlink(missing_ok=True)
 
 
-def crash_markers_of(job: str, task: str, slices: Sequence[Slice]) -> CrashMarkers:
+def crash_markers_of(
+    job: str, task: str, slices: Sequence[Slice], vitals: Vitals | None = None
+) -> CrashMarkers:
     """The markers of a task of a job, by its name, which is the same for all of its attempts.
 
     Raises:
@@ -96,7 +114,7 @@ def crash_markers_of(job: str, task: str, slices: Sequence[Slice]) -> CrashMarke
     except OSError as error:
         raise TaskLost(str(error)) from error
     _sweep(folder)
-    made = CrashMarkers(folder / f"{_hashed(job)}.{_hashed(task)}", slices)
+    made = CrashMarkers(folder / f"{_hashed(job)}.{_hashed(task)}", slices, vitals)
     # Looked at after the file is there: either we see that it is over, or the driver sees us.
     if (folder / f"{_hashed(job)}{_OVER}").exists():
         made.close()

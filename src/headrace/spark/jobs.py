@@ -16,6 +16,7 @@ from headrace.model.waves import Wave
 from headrace.spark.crash_markers import crash_markers_of
 from headrace.spark.heap import Heap
 from headrace.spark.task import CACHE, Work, kept, run_bin
+from headrace.spark.vitals import vitals_now
 
 #: the heap of this process, a Python worker
 HEAP = Heap()
@@ -51,7 +52,8 @@ class TaskOf:
         planned = self.wave.bins[index]
         # The parent of all workers of an executor. Workers also die because their executor does,
         # which says nothing against a handler; then the next attempt has another parent.
-        markers = crash_markers_of(self.job, f"{os.getppid()}/{index}", planned.slices)
+        task = f"{os.getppid()}/{index}"
+        markers = crash_markers_of(self.job, task, planned.slices, vitals_now())
         with kept_small(self.needed):
             receipts = run_bin(
                 self.work, planned, self.wave.budget_s, markers=markers, wave_id=self.wave.id

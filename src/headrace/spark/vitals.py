@@ -1,0 +1,78 @@
+"""What a Python worker cannot live without, and a handler may take from it and then return.
+
+A library that makes itself at home closes all files of its process, the worker's connection to
+Spark among them; another one lowers how many may be open. The call itself goes well. The worker
+dies later, in the middle of a neighbour or with the receipts of the whole bin, and nothing names
+who it was. So after each call it is looked whether a file that nobody else has business with is
+still there, and whether no limit is lower than before. A lower one is raised again. Where
+something is gone for good the process ends at once, while its marker still names the slice
+(`crash_markers.py`).
+
+It finds what ranges of files close, and not a single one that is closed by its number.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import dataclass
+
+_LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+
+#: one for the process, and not for those that it forks: the file, and its process
+_file: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What there was before a handler was called."""
+
+    #: an open file, and what is behind it
+    file: int
+    behind: tuple[int, int]
+    #: what holds, by the number of the limit; how far that may be raised is the handler's affair
+    limits: dict[int, int]
+
+    def are_there(self) -> bool:
+        """Whether all of it is there, or could be set right."""
+        return _behind(self.file) == self.behind and all(map(self._is_kept, self.limits))
+
+    def _is_kept(self, number: int) -> bool:
+        before, (now, highest) = self.limits[number], resource.getrlimit(number)
+        if not _is_lower(now, before):
+            return True
+        try:
+            resource.setrlimit(number, (before, highest))
+        except (OSError, ValueError):
+            return False
+        return True
+
+
+def vitals_now() -> Vitals:
+    """What there is in this process now.
+
+    Raises:
+        OSError: it may open no file.
+    """
+    global _file  # noqa: PLW0603 - as files are the process's own
+    if _file is None or _file[1] != os.getpid():
+        kept, other = os.pipe()  # no other file has the same behind it
+        os.close(other)
+        _file = kept, os.getpid()
+    behind = _behind(_file[0])
+    assert behind is not None, "whoever closed it ended this process"
+    return Vitals(_file[0], behind, {number: resource.getrlimit(number)[0] for number in _LIMITS})
+
+
+def _behind(file: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_lower(limit: int, before: int) -> bool:
+    if resource.RLIM_INFINITY in (limit, before):
+        return limit != before == resource.RLIM_INFINITY
+    return limit < before
