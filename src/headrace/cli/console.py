@@ -24,6 +24,7 @@ from headrace.fleet.states import EXIT_CONFIG, EXIT_TEMPORARY
 from headrace.ports import Store
 from headrace.settings import Settings, read_settings
 from headrace.store import open_store
+from headrace.versions.paths import as_asked, folder_of_file
 
 out = Console()
 err = Console(stderr=True)
@@ -65,7 +66,7 @@ def settings_and_folder(config: Path) -> tuple[Settings, Path]:
     Raises:
         StoreUnavailable: `up` starts for the first time, and has no store yet.
     """
-    folder = config.resolve().parent
+    folder = folder_of_file(as_asked(config))
     settings = completed(read_settings(config), folder)
     if not settings.names_a_store() and holder(folder_of(folder)) is not None:
         raise StoreUnavailable(f"the store is not there yet\n{about_up(folder)}")

@@ -39,6 +39,7 @@ from headrace.fleet import state_file
 from headrace.fleet.state_file import DriverView, FleetView
 from headrace.fleet.states import EXIT_TEMPORARY, Phase, RestartRules
 from headrace.fleet.supervise import Wanted, supervise
+from headrace.versions.paths import as_asked
 
 app = typer.Typer(no_args_is_help=True, help="The drivers of a supervisor: how they are.")
 
@@ -90,7 +91,7 @@ def supervise_(  # noqa: PLR0913 - options of a command
         settings, folder = settings_and_folder(config)
         connections_of(settings, folder)
         base = name or driver_name(settings)
-        options = ["--config", str(config.resolve())]
+        options = ["--config", str(as_asked(config))]
         options += ["--log-level", log_level, "--log-format", log_format.value]
         if master is not None:
             options += ["--master", master]

@@ -44,6 +44,7 @@ from headrace.process.signals import ComingUp, ending_on_signals
 from headrace.running.assembly import Assembly, assembled, refuse_early
 from headrace.running.live import LiveTable
 from headrace.settings import Settings, read_settings
+from headrace.versions.paths import as_asked, folder_of_file
 
 
 class StoreKind(Enum):
@@ -111,7 +112,7 @@ def up(  # noqa: PLR0913 - options of a command
     """
     configure_logs(log_level, log_format)
     with shown_errors(), ending_on_signals() as coming_up, ExitStack() as stack:
-        settings, base = read_settings(config), config.resolve().parent
+        settings, base = read_settings(config), folder_of_file(as_asked(config))
         # First: what is refused early takes a while to be checked, and other commands look here.
         stack.enter_context(the_only_up(folder_of(base)))
         settings = _with_options(settings, master, name)

@@ -32,6 +32,7 @@ from headrace.model.waves import Terms
 from headrace.ports import Connections
 from headrace.versions import Code
 from headrace.versions.loading import origin_of
+from headrace.versions.paths import folder_of_file
 
 #: what Python and Headrace may take to start, besides the limit; machines are busy at times
 _START_S = 60.0
@@ -162,7 +163,7 @@ def _ended(status: int | None) -> str:
 
 def _where(check: Check, said: Sequence[str]) -> str:
     """The line that Python was at, by the words of its fault handler."""
-    files = {origin_of(module, check.path.parent) for module in check.code.modules}
+    files = {origin_of(module, folder_of_file(check.path)) for module in check.code.modules}
     frames = (_FRAME.search(line) for line in said if not line.startswith("{"))
     found = ((frame[1], frame[2]) for frame in frames if frame)
     at = next(((file, line) for file, line in found if file in files), None)

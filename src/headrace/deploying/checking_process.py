@@ -24,6 +24,7 @@ from headrace.store import SqlPositionsFactory
 from headrace.use_cases import UseCase
 from headrace.versions import load_code
 from headrace.versions.loading import line_in, nothing_imported, origin_of
+from headrace.versions.paths import folder_of_file
 
 
 def main() -> int:
@@ -95,7 +96,7 @@ def _prepare(use_case: UseCase, site: Site, check: Check, at: str) -> None:
     except HeadraceError as error:
         raise ConfigError(f"{at}: {error}") from error
     except BaseException as error:
-        files = [origin_of(module, check.path.parent) for module in check.code.modules]
+        files = [origin_of(module, folder_of_file(check.path)) for module in check.code.modules]
         line = line_in(error, files)
         where = f" ({line[0]}, line {line[1]})" if line else ""
         raise ConfigError(

@@ -100,7 +100,7 @@ class Source:
             return kept
         # Only the file that the YAML names: where the store points to says nothing for a file.
         place = find_module(self.module, self.folder)
-        if str(place.path) == deployment.module:
+        if deployment.module in (str(place.path), str(place.file)):
             code = read_code(place)
             if deployment.digest in (code.digest, code.main_digest):
                 return code

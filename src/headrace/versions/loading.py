@@ -25,6 +25,7 @@ from headrace.errors import ConfigError, text_of
 from headrace.use_cases import UseCase
 from headrace.versions.code import Code, LocalModule
 from headrace.versions.local_imports import parsed, with_private_names
+from headrace.versions.paths import folder_of_file
 
 _PREFIX = "headrace_version_"
 
@@ -48,7 +49,7 @@ def load_code(code: Code, path: Path) -> LoadedModule:
     Raises:
         ConfigError: it does not import, holds no use case, or two of the same name.
     """
-    prefix = make_importable(code, path.parent)
+    prefix = make_importable(code, folder_of_file(path))
     try:
         module = importlib.import_module(f"{prefix}.{code.main}")
     except KeyboardInterrupt:
@@ -102,7 +103,9 @@ def forget_all_but(needed: Collection[str]) -> None:
 
 def origin_of(module: LocalModule, folder: Path) -> str:
     """The file that a module was read from."""
-    return os.path.normpath(folder / module.file)
+    # A way up leads from where a link leads to.
+    base = os.path.realpath(folder) if module.file.startswith("..") else folder
+    return os.path.normpath(os.path.join(base, module.file))
 
 
 @contextmanager
@@ -186,7 +189,7 @@ def _forget(prefix: str) -> None:
 
 
 def _refusal(error: BaseException, code: Code, path: Path) -> str:
-    at = line_in(error, [origin_of(module, path.parent) for module in code.modules])
+    at = line_in(error, [origin_of(module, folder_of_file(path)) for module in code.modules])
     where = f"{at[0]}, line {at[1]}" if at else str(path)
     told = text_of(error).replace(f"{_PREFIX}{code.digest[:16]}.", "")
     if isinstance(error, ConfigError):

@@ -14,7 +14,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
@@ -23,6 +23,7 @@ from pathlib import Path
 from headrace.errors import ConfigError
 from headrace.versions.code import Code, LocalModule, parents
 from headrace.versions.local_imports import Import, imports_of, parsed
+from headrace.versions.paths import as_asked
 
 _INIT = "__init__.py"
 #: installed wherever a use case runs, and never part of one
@@ -33,12 +34,18 @@ _OURS = "headrace"
 class Place:
     """Where a module is, and where the local modules are that it imports."""
 
+    #: as it was asked for, by whatever links
     path: Path
     #: as imports say it
     name: str
     roots: tuple[Path, ...]
     #: it is installed: local is its own package alone
     installed: bool = False
+
+    @property
+    def file(self) -> Path:
+        """Where it lies now."""
+        return self.path.resolve()
 
     def local(self, name: str) -> Path | None:
         """The file of a local module; None if there is none of that name."""
@@ -65,12 +72,12 @@ def find_module(name: str, folder: Path) -> Place:
         ConfigError: there is no such file or module.
     """
     if name.endswith(".py"):
-        path = (folder / name).resolve()
+        path = as_asked(folder / name)
         if not path.is_file():
             raise ConfigError(f"module {name}: there is no file {path}")
         return _place(path, folder)
     if found := _file_of(name, folder):
-        return Place(found.resolve(), name, _roots(folder))
+        return Place(as_asked(found), name, _roots(folder))
     spec = _spec_of(name)
     if spec is None or spec.origin is None or not spec.has_location:
         there = f"./{name.replace('.', '/')}.py"
@@ -85,8 +92,8 @@ def find_module(name: str, folder: Path) -> Place:
 def places_of(name: str, folder: Path) -> frozenset[Path]:
     """Where a module is that ``find_module`` finds, or was when it did, if it is gone."""
     if name.endswith(".py"):
-        return frozenset([(folder / name).resolve()])
-    here = frozenset(file.resolve() for file in _files_of(name, folder))
+        return _by_all_names([folder / name])
+    here = _by_all_names(_files_of(name, folder))
     with suppress(ConfigError):
         return here | {find_module(name, folder).path}
     return here | {file for root in sys.path for file in _files_of(name, Path(root))}
@@ -99,13 +106,14 @@ def read_code(place: Place) -> Code:
         ConfigError: a source cannot be read or is no Python, or a local module cannot be had.
     """
     found: dict[str, LocalModule] = {}
-    waiting = {place.name: place.path, **dict(_with_parents(place.name, place))}
+    waiting = {place.name: place.file, **dict(_with_parents(place.name, place))}
+    folder = waiting[place.name].parent
     while waiting:
         name, path = waiting.popitem()
         found[name] = module = LocalModule(
             name,
             path.name == _INIT,
-            Path(os.path.relpath(path, place.path.parent)).as_posix(),
+            Path(os.path.relpath(path, folder)).as_posix(),
             _source(path),
         )
         for given in _imports(module, path):
@@ -144,7 +152,13 @@ def _with_parents(name: str, place: Place) -> Iterator[tuple[str, Path]]:
             yield said, file
 
 
-def _place(path: Path, folder: Path) -> Place:
+def _by_all_names(files: Iterable[Path]) -> frozenset[Path]:
+    """These files as they are asked for, and as an earlier Headrace named them: behind links."""
+    return frozenset(name for file in files for name in (as_asked(file), file.resolve()))
+
+
+def _place(asked: Path, folder: Path) -> Place:
+    path = asked.resolve()
     stem = path.stem if path.stem.isidentifier() else "use_cases"
     parts = [] if path.name == _INIT else [stem]
     root = path.parent
@@ -152,9 +166,9 @@ def _place(path: Path, folder: Path) -> Place:
         parts.insert(0, root.name)
         root = root.parent
     if parts[0] == _OURS:
-        return Place(path, stem, ())
+        return Place(asked, stem, ())
     beside = () if path.name == _INIT else (path.parent,)
-    return Place(path, ".".join(parts), _roots(*beside, root, folder))
+    return Place(asked, ".".join(parts), _roots(*beside, root, folder))
 
 
 def _roots(*folders: Path) -> tuple[Path, ...]:

@@ -167,6 +167,71 @@ def test_however_the_yaml_file_names_the_module_a_broken_one_stops_no_start(
         assert answers(store, tmp_path, module=module) == f"{module} in {file}"
 
 
+def swing(link, to):
+    """Let a link lead elsewhere."""
+    link.unlink(missing_ok=True)
+    link.symlink_to(to)
+
+
+BEHIND_LINKS = [
+    ("current/use_cases.py", "current", ""),
+    ("current.use_cases", "current", ""),
+    ("use_cases.py", "use_cases.py", "/use_cases.py"),
+]
+
+
+@pytest.mark.parametrize(("module", "link", "file"), BEHIND_LINKS)
+def test_what_was_deployed_by_a_link_runs_when_it_swings_to_a_broken_release(
+    tmp_path, store, capsys, module, link, file
+):
+    chosen = settings(module=module)
+    for number in (1, 2, 3):
+        write(tmp_path / f"release{number}", answer=f"helper() * {number}")
+        with (tmp_path / f"release{number}/use_cases.py").open("a") as source:
+            source.write(f"from {'current.' * ('.py' not in module)}rules import helper\n")
+        (tmp_path / f"release{number}/rules.py").write_text("def helper():\n    return 10\n")
+    swing(tmp_path / link, f"release1{file}")
+    begin(chosen, tmp_path, store)
+    (tmp_path / "release2/use_cases.py").write_text("raise SystemExit\n")
+    swing(tmp_path / link, f"release2{file}")
+    shutil.rmtree(tmp_path / "release1")
+    assert begin(chosen, tmp_path, store) == {"one", "two"}
+    assert answers(store, tmp_path, module=module) == 10
+    assert "what lies in the folder cannot be deployed" in capsys.readouterr().out
+    swing(tmp_path / link, f"release3{file}")
+    begin(chosen, tmp_path, store)
+    assert "another version lies in the folder" in capsys.readouterr().out
+    begin(chosen, tmp_path, store, anew=True)
+    assert answers(store, tmp_path, module=module) == 30
+
+
+def test_what_an_earlier_headrace_deployed_from_behind_a_link_is_known_by_that(tmp_path, store):
+    write(tmp_path / "release1", answer="1")
+    begin(settings(), (tmp_path / "release1").resolve(), store)
+    (tmp_path / "current").symlink_to("release1")
+    (tmp_path / "release1/use_cases.py").write_text("raise SystemExit\n")
+    assert begin(
+        settings(versions=str(tmp_path / "release1/.headrace/versions")),
+        tmp_path / "current",
+        store,
+    ) == {"one", "two"}
+
+
+def test_a_release_of_equal_sources_is_the_same_version(tmp_path, store, checks):
+    for number in (1, 2):
+        write(tmp_path / f"release{number}")
+        with (tmp_path / f"release{number}/use_cases.py").open("a") as source:
+            source.write("import rules\n")
+        (tmp_path / f"release{number}/rules.py").write_text("x = 1\n")
+    chosen = settings(module="current/use_cases.py")
+    swing(tmp_path / "current", "release1")
+    begin(chosen, tmp_path, store)
+    before = store.registry.deployments()
+    swing(tmp_path / "current", "release2")
+    begin(chosen, tmp_path, store, anew=True)
+    assert store.registry.deployments() == before
+
+
 def test_a_module_that_becomes_a_package_is_the_same_one(tmp_path, store):
     chosen = settings(module="flows.score")
     write(tmp_path, answer="1", file="flows/score.py")
