@@ -155,8 +155,9 @@ class BinRun:
         letters = [
             letter for letter in found if (letter.slice, letter.error.offset) not in self._kept
         ]
-        # Others wait in a shared bin; only a recorded wave has to come through as it is.
-        in_haste = self.care.shared and not self.use_case.intends
+        # Others wait in a shared bin, but not for what has to come through as it is: a recorded
+        # wave, and what was claimed, which is lost otherwise.
+        in_haste = self.care.shared and not (self.use_case.intends or self.use_case.claims)
         if in_haste and not all(self.dead_letters.ready(letter.slice.topic) for letter in letters):
             return error_of(HandlerSlow(f"{portion.planned[0]}: {_FIRST_LETTER}"))
         try:

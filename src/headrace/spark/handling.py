@@ -67,12 +67,13 @@ def care_for(use_case: UseCase, patience_s: float, *, shared: bool) -> Care:
 
     A record that the handler itself calls bad, or that the sink refuses, is bad at once. A handler
     that raised or hung may have met a server that was down, so what becomes of it is the driver's
-    decision. With at-most-once the position has moved already, and a second call could make a
-    second effect: nothing is set aside in the task.
+    decision. With at-most-once a sink that refuses is not asked again, which could make a second
+    effect; what the handler calls bad was given to no sink.
     """
-    if not use_case.claims and use_case.bad_record is BadRecordPolicy.DEAD_LETTER:
-        return Care(patience_s, shared, frozenset({"BadRecord", "SinkRefused"}))
-    return Care(patience_s, shared)
+    if use_case.bad_record is not BadRecordPolicy.DEAD_LETTER:
+        return Care(patience_s, shared)
+    refused = frozenset[str]() if use_case.claims else frozenset({"SinkRefused"})
+    return Care(patience_s, shared, refused | {"BadRecord"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ def _up_to_culprit(
     named = name_record(failure, records, bad)
     if isinstance(raised, BadRecord):
         named = replace(named, message=_refusal(raised, records, bad))
-    if bad == 0 or call.use_case.claims:
+    if bad == 0:
         return Handled(None, 0, named, bad)
     before = records.slice(0, bad)
     try:
@@ -218,7 +219,7 @@ def _row_to_blame(call: _Call, records: pa.Table, raised: Exception) -> int | No
     if told is not None:
         return min(max(told, 0), records.num_rows - 1)
     if call.use_case.claims:
-        # Its positions have moved already: a second call could make a second effect.
+        # What calls nothing bad may come through the next time, and there is none: not searched.
         return None
     return _culprit(call, records, raised)
 

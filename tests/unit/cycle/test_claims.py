@@ -137,6 +137,31 @@ def test_what_somebody_else_came_past_is_not_told(world, monkeypatch):
     assert told(world, "b") == [(0, 5, "TaskLost")]
 
 
+def but_the_third(table, context):
+    for row, offset in enumerate(table["offset"].to_pylist()):
+        if offset == 2:
+            raise context.bad_record(row, "no")
+    return pa.table({"offset": table["offset"]})
+
+
+@pytest.mark.parametrize("policy", ["dead-letter", "suspend", "fail"])
+def test_a_bad_record_costs_at_most_what_comes_behind_it(world, policy):
+    world.use_cases = [world.make(but_the_third, guarantee="at-most-once", bad_record=policy)]
+    world.deploy()
+    world.tenant("a", 5)
+    world.start()
+    world.turns(20, 1.0)
+    kept = world.store.failures.every()
+    letters = [letter.error.offset for letter in world.dead_letters.letters]
+    if policy == "dead-letter":
+        assert (kept, letters, world.row("a").dead_letters) == ([], [2], 1)
+        return
+    lost, stops = kept
+    assert (lost.slice.from_offset, lost.slice.until_offset) == (2, 5)
+    assert (stops.state, stops.error.offset, stops.error.raw_value) == (FailureState.OPEN, 2, b"x")
+    assert letters == []
+
+
 class Forgetful:
     """Failures of which the answers to one method are lost for a while."""
 

@@ -200,3 +200,53 @@ def test_an_error_whose_text_cannot_be_had_stops_its_lane_alone(bench, kind, tol
     assert (found["bolt"].reached, found["bolt"].error) == (10, None)
     assert found["acme"].error.message.endswith(told)
     assert found["acme"].error.offset == 0
+
+
+@pytest.mark.parametrize("policy", ["dead-letter", "suspend", "fail"])
+def test_at_most_once_a_bad_record_does_not_take_along_what_comes_before_it(bench, policy):
+    """Nothing of the call was written, so what the handler names can be left out in a second."""
+    sink, given = ListSink(), []
+
+    def picky(table, context):
+        given.append(context.tenant)
+        return refuses(b"3")(table, context)
+
+    options = {"guarantee": "at-most-once", "bad_record": policy}
+    receipt = by_tenant(bench.run(sink, handler=picky, **options))["acme"]
+    assert (receipt.reached, bench.position("acme"), given.count("bolt")) == (10, 10, 1)
+    letters = [letter.error.offset for letter in bench.dead_letters.letters]
+    before, behind = [b"0", b"1", b"2"], [b"4", b"5", b"6", b"7", b"8", b"9"]
+    if policy == "dead-letter":
+        assert of_acme(sink) == before + behind
+        assert (receipt.error, receipt.lost_from, receipt.dead_letters) == (None, None, 1)
+        assert letters == [3]
+    else:
+        assert of_acme(sink) == before
+        assert (receipt.error.offset, receipt.lost_from, letters) == (3, 3, [])
+
+
+def test_at_most_once_waits_for_dead_letters_also_beside_others(bench):
+    """There is no later try: what is not done in this one is lost."""
+    sink = ListSink()
+    bench.dead_letters.at_once = False
+    options = {"guarantee": "at-most-once", "bad_record": "dead-letter"}
+    receipts = by_tenant(bench.run(sink, handler=refuses(b"4"), **options))
+    assert (receipts["acme"].error, receipts["acme"].dead_letters) == (None, 1)
+    assert len(of_acme(sink)) == 9
+
+
+def test_at_most_once_loses_what_no_dead_letter_is_kept_of_and_tells_it(bench):
+    sink = ListSink()
+    bench.dead_letters.accidents = [BrokerUnavailable("down")]
+    options = {"guarantee": "at-most-once", "bad_record": "dead-letter"}
+    receipts = by_tenant(bench.run(sink, handler=refuses(b"4"), **options))
+    acme = receipts["acme"]
+    assert (acme.error.code, acme.lost_from, acme.reached) == ("BrokerUnavailable", 0, 10)
+    assert of_acme(sink) == []
+
+
+def test_at_most_once_a_table_that_the_sink_refuses_is_not_written_in_parts(bench):
+    sink = ListSink(refuses=b"7")
+    options = {"guarantee": "at-most-once", "bad_record": "dead-letter"}
+    acme = by_tenant(bench.run(sink, **options))["acme"]
+    assert (acme.error.code, acme.lost_from, of_acme(sink)) == ("SinkRefused", 0, [])
