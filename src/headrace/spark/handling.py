@@ -39,6 +39,7 @@ from headrace.errors import (
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
 from headrace.process.crash_points import PlayedKill
+from headrace.spark.own_tables import owned
 from headrace.spark.timeouts import CallOverdue, bounded
 from headrace.use_cases import SliceContext, UseCase
 from headrace.versions.quoting import traceback_of
@@ -126,6 +127,7 @@ class _Call:
         """Call the handler once.
 
         None is no answer: it is what a forgotten ``return`` gives, and would lose every record.
+        Another call may use the same memory, so the answer is copied.
         """
         handler, context = self.use_case.handler, self.context
         try:
@@ -143,7 +145,9 @@ class _Call:
                 f"use case {self.use_case.name} returned {what}; return a pyarrow.Table, "
                 "for nothing to write an empty one: pyarrow.table({})"
             )
-        return output if self.use_case.output is None else _as_declared(self.use_case, output)
+        return owned(
+            output if self.use_case.output is None else _as_declared(self.use_case, output)
+        )
 
     def _overdue(self) -> HeadraceError:
         who = f"use case {self.use_case.name} took over {self.care.patience_s:g} s for one call"

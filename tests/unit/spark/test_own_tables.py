@@ -1,0 +1,78 @@
+"""What a handler returned does not change any more, whatever it does with its memory."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from task_bench import ListSink
+
+from headrace.spark.handling import care_for, handle
+from headrace.spark.own_tables import owned
+from headrace.testing.records import records
+from headrace.use_cases import SliceContext, use_case
+
+
+class Reused:
+    """Handlers that compute in the same array each time."""
+
+    def __init__(self):
+        self.array = np.zeros(100, dtype="int64")
+
+    def tenants(self, table, context):
+        found = self.array[: table.num_rows]
+        found[:] = len(context.tenant) * 100 + ord(context.tenant[0])
+        return pa.table({"value": found})
+
+    def offsets(self, table, context):
+        for row, value in enumerate(table["value"].to_pylist()):
+            if value == b"bad":
+                raise context.bad_record(row, "no")
+        found = self.array[: table.num_rows]
+        found[:] = table["offset"].to_numpy()
+        return pa.table({"offset": found})
+
+
+def test_an_array_that_is_used_again_shows_no_tenant_what_was_computed_for_another(bench):
+    sink = ListSink()
+    bench.run(sink, handler=Reused().tenants)
+    found = {tenant: set(values) for tenant, *_, values in sink.written}
+    assert found == {"acme": {400 + ord("a")}, "bolt": {400 + ord("b")}}
+
+
+def test_an_array_that_is_used_again_for_what_follows_a_bad_record_doubles_nothing():
+    made = use_case(
+        topic="{tenant}.visits", sink=ListSink(), name="keep", bad_record="dead-letter"
+    )(Reused().offsets)
+    given = records([b"a", b"a", b"bad", b"a", b"a"])
+    care = care_for(made, 1.0, shared=False)
+    done = handle(made, given, SliceContext("keep", "acme", ()), care)
+    assert done.output["offset"].to_pylist() == [0, 1, 3, 4]
+
+
+COLUMNS = {
+    "numbers": pa.array([1, None, 3]),
+    "texts": pa.array(["a", None, "c" * 100]),
+    "lists": pa.array([[1], None, []]),
+    "dictionary": pa.array(["a", "b", "a"]).dictionary_encode(),
+    "maps": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+    "runs": pa.RunEndEncodedArray.from_arrays([2, 3], pa.array([7, 8])),
+    "views": pa.array(["a", None, "c" * 100], pa.string_view()),
+    "nothing": pa.nulls(3),
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+def test_a_copy_is_the_same_table(column):
+    schema = pa.schema([pa.field("x", column.type, metadata={"a": "b"})], metadata={"c": "d"})
+    table = pa.concat_tables([pa.table([column], schema), pa.table([column.slice(1)], schema)])
+    copy = owned(table)
+    assert copy.equals(table)
+    assert copy.schema.equals(schema, check_metadata=True)
+
+
+def test_a_few_rows_of_a_large_table_cost_no_more_than_these():
+    large = pa.table({"x": pa.array(range(100_000))})
+    assert owned(large.slice(7, 2)).get_total_buffer_size() < 1_000
+
+
+def test_a_table_without_columns_keeps_its_rows():
+    assert owned(pa.table({"x": [1, 2]}).select([])).num_rows == 2
