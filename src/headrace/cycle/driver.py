@@ -20,6 +20,7 @@ from headrace.board import NO_LIMIT, Board, HeldStream
 from headrace.cycle.accounts import Accounts
 from headrace.cycle.apply import Applier
 from headrace.cycle.beside import Threads, one_thread
+from headrace.cycle.capacity import Capacity
 from headrace.cycle.commit import Committed, Committer
 from headrace.cycle.dead_letters import PendingLetters
 from headrace.cycle.failing import Failing
@@ -29,11 +30,9 @@ from headrace.cycle.losses import Losses
 from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_overdue
-from headrace.cycle.pacing import Pacing
 from headrace.cycle.reach import Needed, Reach
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.replay import stopped
-from headrace.cycle.scaling import Scaling
 from headrace.cycle.versions import Versions
 from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
@@ -41,15 +40,9 @@ from headrace.model.records import Deployment
 from headrace.model.statistics import Missing
 from headrace.model.waves import Wave
 from headrace.planning import check, plan, quick_only
-from headrace.planning.demand import PROBES
 from headrace.planning.shares import CREDIT_BINS
 from headrace.policies.elasticity import SlotLimits
-from headrace.policies.express import (
-    is_long,
-    learned_overhead_s,
-    with_express,
-    worth_starting,
-)
+from headrace.policies.express import is_long, with_express
 from headrace.ports import (
     Clock,
     DeadLetters,
@@ -76,8 +69,6 @@ QUIET_S = 0.1
 BUSY_S = 0.5
 #: how long it waits before asking a broker or store again that did not answer
 TROUBLE_S = 1.0
-#: receipts after which what a stream costs is known so well that a wave can have overrun
-KNOWN = 3 * PROBES
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +113,6 @@ class Driver:
     _observed: bool = False
     _busy: bool = False
     _was_long: bool = False
-    #: what a bin costs its slot besides its work
-    _overhead_s: float = 0.0
     leases: Leases = field(init=False)
     observer: Observer = field(init=False)
     failing: Failing = field(init=False)
@@ -132,8 +121,7 @@ class Driver:
     applier: Applier = field(init=False)
     gates: Gates = field(init=False)
     accounts: Accounts = field(init=False)
-    pacing: Pacing = field(default_factory=Pacing)
-    scaling: Scaling | None = field(init=False)
+    capacity: Capacity = field(init=False)
     mirror: Mirror | None = field(init=False)
     publisher: Publisher | None = field(init=False)
     versions: Versions = field(init=False)
@@ -143,6 +131,7 @@ class Driver:
         """Wire the steps to the board."""
         store, clock = self.parts.store, self.parts.clock
         self.versions = Versions(self.parts.engine)
+        self.capacity = Capacity(self.parts.engine, self.board, self.versions, self.slot_limits)
         self.reach = Reach(clock)
         self.leases = Leases(store.membership, self.name, self.lease_s)
         losses = Losses(store.registry, store.progress, self.board, self.reporter, clock)
@@ -172,7 +161,6 @@ class Driver:
         self.gates = Gates(self._rates)
         most_credit_s = CREDIT_BINS * self.limits.bin_budget_s
         self.accounts = Accounts(self.board, self.gates, most_credit_s)
-        self.scaling = Scaling(self.slot_limits) if self.slot_limits else None
         self.mirror = Mirror(self.parts.mirror, self.board) if self.parts.mirror else None
         told, figures = self.parts.statistics, BoardFigures(self.board, self.reporter)
         self.publisher = Publisher(self.name, told, figures, clock) if told else None
@@ -196,9 +184,7 @@ class Driver:
     @property
     def slots(self) -> int:
         """Tasks that may be in flight at once."""
-        # A bin sent to an executor that is still to come would wait for it, with its lanes.
-        there = self.parts.engine.slots
-        return there if self.scaling is None else min(self.scaling.slots, there)
+        return self.capacity.slots
 
     def rows(self) -> list[StreamRow]:
         """Every stream as people see it."""
@@ -336,19 +322,7 @@ class Driver:
         else:
             self.reach.waits(Needed.KAFKA)
         self.reach.asks(Needed.STORE)
-        self._look_at_load(now_s)
-
-    def _look_at_load(self, now_s: float) -> None:
-        use_cases = {name: use_case for name, (use_case, _) in self.versions.newest.items()}
-        busy = [self.board.streams[name] for name in self.board.ready if name in self.board.streams]
-        flights = self.board.flights.values()
-        running = [self.versions.of(flight.wave).use_case for flight in flights]
-        self.pacing.sample(running)
-        self.pacing.poll(busy, use_cases, now_s)
-        if self.scaling is None:
-            return
-        if self.scaling.poll(busy, self.parts.engine.slots, self._overhead_s, now_s):
-            self.parts.engine.resize(self.scaling.slots)
+        self.capacity.look(now_s)
 
     def _start(self) -> None:
         now_s = self.parts.clock.monotonic_s()
@@ -407,34 +381,19 @@ class Driver:
         runnable = self.board.runnable(now_s)
         allowed = self.gates.allowances(runnable, now_s)
         views = tuple(held.view(now_s, allowed.get(held.stream.id, NO_LIMIT)) for held in runnable)
-        limits = worth_starting(self.limits, self._overhead_s)
+        limits = self.capacity.limits(self.limits)
         return Snapshot(f"{self.run_id}-{self._turn}", views, free_slots, limits)
 
     def _rates(self, held: HeldStream) -> dict[GateId, GateRate]:
         """The gates that a stream stands behind."""
-        use_case, _ = self.versions.newest[held.stream.id.use_case]
-        return own_rates(held) | self.pacing.rates(use_case)
+        return own_rates(held) | self.capacity.rates(held.stream.id.use_case)
 
     def _facts(self) -> Facts:
         """What is told of the driver itself."""
-        target = self.slots if self.scaling is None else self.scaling.slots
-        engine, newest = self.parts.engine, self.versions.newest.values()
-        paces = self.pacing.in_force([version.use_case for version in newest])
-        busy = self.board.busy_slots
-        return Facts(engine.slots, target, busy, engine.executors, engine.ui_url, paces)
+        engine, capacity, busy = self.parts.engine, self.capacity, self.board.busy_slots
+        wanted, paces = capacity.wanted_slots, capacity.paces
+        return Facts(engine.slots, wanted, busy, engine.executors, engine.ui_url, paces)
 
     def _returned(self, result: WaveResult) -> None:
         self.accounts.returned(result)
-        if result.error is not None:
-            return
-        streams = {piece.lane.stream for piece in result.wave.slices}
-        held_here = [
-            self.board.streams[stream] for stream in streams if stream in self.board.streams
-        ]
-        known = all(held.cost.samples >= KNOWN for held in held_here)
-        if len(result.wave.bins) == 1 and result.receipts:
-            work_s = sum(receipt.seconds for receipt in result.receipts)
-            self._overhead_s = learned_overhead_s(self._overhead_s, result.seconds, work_s)
-        self.pacing.add(result, self.versions.of(result.wave).use_case, known=known)
-        if self.scaling is not None:
-            self.scaling.add(result)
+        self.capacity.returned(result)

@@ -191,6 +191,7 @@ def test_a_spark_that_does_not_answer(world, beats, monkeypatch):
     world.start(threads=one_thread, lease_s=LEASE_S, slot_limits=limits)
     engine = SparkEngine(session, tools=None)
     object.__setattr__(world.driver.parts, "engine", engine)
+    world.driver.capacity.engine = engine
     engine._groups["w1"] = "w1 group"
     assert (engine.slots, engine.executors, engine.ui_url) == (1, 1, "")
     assert engine.began("w1") is None

@@ -106,7 +106,7 @@ def test_the_overload_of_one_sink_leaves_other_use_cases_alone(world):
     world.start()
     world.turns(60)
     assert all(done == 50 for done in world.positions().values())
-    assert GateId("sink", "Down") in world.driver.pacing.paces
+    assert GateId("sink", "Down") in world.driver.capacity.pacing.paces
     held = [row for row in world.driver.rows() if row.stream.use_case == "other"]
     assert all(lane.state == "retrying" for lane in held)
     tries = sum(wave.use_case == "other" for wave in world.engine.started)
