@@ -14,7 +14,6 @@ import queue
 import re
 import time
 import uuid
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -42,13 +41,14 @@ from headrace.ports import (
     ReaderFactory,
     WaveResult,
 )
-from headrace.spark.executors import known_slots, resize_executors
+from headrace.spark.executors import known_slots
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
 from headrace.spark.jobs import TaskOf, Warm
 from headrace.spark.polling import Spark, stages_of
 from headrace.spark.shared_folder import Sentinel
 from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
+from headrace.spark.slots import KNOWN_S, Slots
 from headrace.spark.task import Work
 from headrace.spark.wave_threads import WaveThreads
 from headrace.spark.worker_cache import not_installed
@@ -58,8 +58,6 @@ from headrace.use_cases import UseCase
 
 log = structlog.get_logger(__name__)
 
-#: how long what is known about executors stays true enough
-_KNOWN_S = 0.25
 #: longest wait for the tasks of a failed job to be gone; Spark kills a worker within 3 s
 _GONE_S = 15.0
 _LOOK_EVERY_S = 0.05
@@ -100,15 +98,8 @@ class SparkEngine:
     most_waves: int = 1_000
     #: longest wait at the end for what nobody can interrupt: a handler of DataFrames, and Spark
     close_s: float = _CLOSE_S
-    _slots: tuple[float, int] = (-_KNOWN_S, 1)
     #: when it was last asked whether Spark is there
-    _looked_at_s: float = -_KNOWN_S
-    #: slots whose workers were made to start; None before the first look
-    _warm: int | None = None
-    #: slots at the last look
-    _known: int = 1
-    _warming: list[Future[int]] = field(default_factory=list)
-    _resizing: Future[None] | None = None
+    _looked_at_s: float = -KNOWN_S
     #: the last version under each terms, and by None the last one of all
     _deployed: dict[tuple[str, Terms | None], _Deployed] = field(default_factory=dict)
     _done: queue.SimpleQueue[WaveResult] = field(default_factory=queue.SimpleQueue)
@@ -123,21 +114,18 @@ class SparkEngine:
     _token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _threads: WaveThreads = field(init=False)
     _spark: Spark = field(init=False)
+    _slots: Slots = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare for the threads that wait for jobs, and those that ask Spark."""
         self._threads = WaveThreads(self.most_waves)
         self._spark = Spark(self.session)
+        self._slots = Slots(self.session, self._spark, self._threads, self._warm_up)
 
     @property
     def slots(self) -> int:
         """Tasks that can run at the same time on the executors there are; at least 1."""
-        if self.fixed_slots is not None:
-            return self.fixed_slots
-        now_s = time.monotonic()
-        if now_s - self._slots[0] >= _KNOWN_S:
-            self._slots = (now_s, self._warmed(self._spark.slots.now()))
-        return self._slots[1]
+        return self._slots.now() if self.fixed_slots is None else self.fixed_slots
 
     @property
     def executors(self) -> int:
@@ -233,9 +221,7 @@ class SparkEngine:
 
     def resize(self, slots: int) -> None:
         """Ask for executors for ``slots`` tasks at once, and let others go when they are done."""
-        if self._resizing is None or self._resizing.done():
-            # A cluster manager that does not answer must not hold up the waves.
-            self._resizing = self._threads.submit(lambda: self._resize(slots))
+        self._slots.resize(slots)
 
     def close(self) -> None:
         """Cancel what runs and wait until it is dead; the session belongs to whoever made it.
@@ -256,7 +242,7 @@ class SparkEngine:
     def _refuse_if_stopped(self) -> None:
         """Every job of a context that has ended fails as if an executor was lost, for ever."""
         now_s = time.monotonic()
-        if now_s - self._looked_at_s < _KNOWN_S:
+        if now_s - self._looked_at_s < KNOWN_S:
             return
         self._looked_at_s = now_s
         why = self._spark.end.now()
@@ -272,24 +258,6 @@ class SparkEngine:
         if warehouse is None or not use_case.of_sink.needs_shared_folder:
             return None
         return Sentinel(warehouse, self._token)
-
-    def _warmed(self, known: int) -> int:
-        """As many of the ``known`` slots as bins may be sent to.
-
-        On an executor that has just come, a first bin would wait for Python to start, and the
-        lanes in it with their records. So new slots count when a first task was through there,
-        which is sent at once, to be there before any bin.
-        """
-        if self._warm is None:
-            self._warm = known
-        elif known > self._known:
-            self._warming.append(self._threads.submit(lambda: self._warm_up(known)))
-        self._known = known
-        # Asked once: one that ends between two looks would be in neither list.
-        done = {future for future in self._warming if future.done()}
-        self._warming = [future for future in self._warming if future not in done]
-        self._warm = min(known, max([self._warm, *(future.result() for future in done)]))
-        return self._warm
 
     def _needed(self) -> frozenset[str]:
         """Code that tasks may still ask for."""
@@ -317,15 +285,6 @@ class SparkEngine:
             # Waves start workers too, only later, and say what is wrong with them.
             log.warning("workers not warmed up", error=str(exc))
         return slots
-
-    def _resize(self, slots: int) -> None:
-        try:
-            gone = resize_executors(self.session, slots)
-        except (Py4JError, OSError) as exc:
-            log.warning("no executors asked for", slots=slots, error=str(exc))
-            return
-        if gone:
-            log.info("executors released", released=gone, slots=slots)
 
     def _run(self, wave: Wave, deployed: _Deployed, group: str, needed: frozenset[str]) -> None:
         started = time.monotonic()

@@ -13,6 +13,7 @@ from headrace.model.waves import Wave
 from headrace.ports import Connections
 from headrace.sinks import ParquetFiles
 from headrace.spark.engine import SparkEngine, TaskTools, _translated
+from headrace.spark.slots import Slots
 from headrace.spark.wave_threads import WaveThreads
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
@@ -59,12 +60,13 @@ def test_slots_count_also_where_workers_could_not_be_warmed_up(monkeypatch):
     """Waves meet the same, and say so; the turn that looks for slots does not end by it."""
     started = Started(monkeypatch)
     started.take(1)
-    started.engine._threads = WaveThreads(1)
     monkeypatch.setattr(SparkEngine, "_seed", lambda *_: Refused())
-    assert started.engine._warmed(1) == 1
-    started.engine._warmed(2)
-    assert started.engine._threads.close(10)
-    assert started.engine._warmed(2) == 2
+    threads = WaveThreads(1)
+    slots = Slots(None, None, threads, started.engine._warm_up)
+    assert slots.warmed(1) == 1
+    slots.warmed(2)
+    assert threads.close(10)
+    assert slots.warmed(2) == 2
 
 
 def test_a_session_that_a_handler_has_stopped_is_told_as_such():
