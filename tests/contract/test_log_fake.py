@@ -2,44 +2,54 @@
 
 import itertools
 
+import pytest
+
 from headrace.ports import Connections
-from headrace.testing.log_contract import SEAL_KEY, LogContract, ReaderContract
+from headrace.testing.log_contract import *  # noqa: F403 - the suites
+from headrace.testing.log_contract import SEAL_KEY
 from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory
 
 
-class InMemory:
+class FakeTopics:
     """How the suites write to a fake."""
 
-    def setup_method(self):
-        self.fake = MemoryLog()
+    def __init__(self):
+        self.log = MemoryLog()
         self._numbers = itertools.count()
 
-    def make_topic(self, partitions=1):
+    def make(self, partitions=1):
         name = f"topic-{next(self._numbers)}"
-        self.fake.create_topic(name, partitions)
+        self.log.create_topic(name, partitions)
         return name
 
     def write(self, topic, partition, rows):
-        self.fake.append(topic, partition, rows)
+        self.log.append(topic, partition, rows)
 
     def abort(self, topic, partition, records):
-        self.fake.append_gap(topic, partition, records + 1)
+        self.log.append_gap(topic, partition, records + 1)
 
     def expire(self, topic, partition, start):
-        self.fake.expire(topic, partition, start)
+        self.log.expire(topic, partition, start)
 
-    def delete_topic(self, topic):
-        self.fake.delete_topic(topic)
-
-
-class TestMemoryLog(InMemory, LogContract):
-    def make_log(self):
-        return self.fake
+    def delete(self, name):
+        self.log.delete_topic(name)
 
 
-class TestMemoryReader(InMemory, ReaderContract):
-    def factory(self):
-        return MemoryReaderFactory(self.fake)
+@pytest.fixture
+def topics():
+    return FakeTopics()
 
-    def connections(self):
-        return Connections(kafka={}, database_url="", seal_key=SEAL_KEY)
+
+@pytest.fixture
+def log(topics):
+    return topics.log
+
+
+@pytest.fixture
+def reader_factory(topics):
+    return MemoryReaderFactory(topics.log)
+
+
+@pytest.fixture
+def connections():
+    return Connections(kafka={}, database_url="", seal_key=SEAL_KEY)

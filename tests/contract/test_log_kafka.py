@@ -1,47 +1,35 @@
 """Real Kafka keeps the laws of a log and of a reader."""
 
+from contextlib import closing
+
 import pytest
 
 from headrace.connectors.kafka import KafkaLog, KafkaReaderFactory
 from headrace.connectors.kafka.rounds import FetchTimeouts
 from headrace.ports import Connections
 from headrace.testing.kafka_topics import KafkaTopics
-from headrace.testing.log_contract import SEAL_KEY, LogContract, ReaderContract
+from headrace.testing.log_contract import *  # noqa: F403 - the suites
+from headrace.testing.log_contract import SEAL_KEY
 
 pytestmark = pytest.mark.kafka
 
 
-class OnKafka:
-    """How the suites write to a real cluster."""
-
-    @pytest.fixture(autouse=True)
-    def _cluster(self, kafka):
-        self.topics = KafkaTopics(kafka.bootstrap_servers)
-
-    def make_topic(self, partitions=1):
-        return self.topics.make(partitions)
-
-    def write(self, topic, partition, rows):
-        self.topics.write(topic, partition, rows)
-
-    def abort(self, topic, partition, records):
-        self.topics.abort(topic, partition, records)
-
-    def expire(self, topic, partition, start):
-        self.topics.expire(topic, partition, start)
-
-    def delete_topic(self, topic):
-        self.topics.delete(topic)
+@pytest.fixture
+def topics(kafka):
+    return KafkaTopics(kafka.bootstrap_servers)
 
 
-class TestKafkaLog(OnKafka, LogContract):
-    def make_log(self):
-        return KafkaLog(self.topics.config)
+@pytest.fixture
+def log(topics):
+    with closing(KafkaLog(topics.config)) as opened:
+        yield opened
 
 
-class TestKafkaSliceReader(OnKafka, ReaderContract):
-    def factory(self):
-        return KafkaReaderFactory(FetchTimeouts(idle_s=5.0, look_s=0.2))
+@pytest.fixture
+def reader_factory():
+    return KafkaReaderFactory(FetchTimeouts(idle_s=5.0, look_s=0.2))
 
-    def connections(self):
-        return Connections(self.topics.config, database_url="", seal_key=SEAL_KEY)
+
+@pytest.fixture
+def connections(topics):
+    return Connections(topics.config, database_url="", seal_key=SEAL_KEY)

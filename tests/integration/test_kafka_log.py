@@ -10,7 +10,7 @@ from headrace.connectors.kafka.topics import unmakable_topics
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.ports import TopicPartition
 from headrace.testing.kafka_topics import until
-from headrace.testing.log_contract import numbered
+from headrace.testing.log_contract.rows import numbered
 
 pytestmark = pytest.mark.kafka
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}

@@ -22,7 +22,7 @@ from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.kafka_topics import KafkaTopics
-from headrace.testing.log_contract import numbered
+from headrace.testing.log_contract.rows import numbered
 from headrace.use_cases import use_case
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]

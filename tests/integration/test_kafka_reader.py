@@ -11,7 +11,7 @@ import pytest
 from headrace.connectors.kafka import KafkaSliceReader
 from headrace.connectors.kafka.rounds import FetchTimeouts
 from headrace.testing.kafka_topics import until
-from headrace.testing.log_contract import failure, numbered, piece, values
+from headrace.testing.log_contract.rows import failure, numbered, piece, values
 from headrace.testing.log_fake import Row
 
 pytestmark = pytest.mark.kafka
@@ -143,7 +143,7 @@ def test_refused_credentials_are_told_at_once(topics):
 FORKED = """
 import gc, os, sys
 from headrace.connectors.kafka import KafkaSliceReader
-from headrace.testing.log_contract import piece, values
+from headrace.testing.log_contract.rows import piece, values
 
 reader = KafkaSliceReader({"bootstrap.servers": sys.argv[1]})
 assert len(values(list(reader.read([piece(sys.argv[2], 0, 5)], 100)))) == 5

@@ -18,7 +18,7 @@ from headrace.ports import Connections, Effect, Site
 from headrace.ports import TopicPartition as Lane
 from headrace.sinks import KafkaTopic
 from headrace.testing.dead_letters_contract import letter
-from headrace.testing.log_contract import numbered, values
+from headrace.testing.log_contract.rows import numbered, values
 from headrace.testing.log_fake import Row
 
 pytestmark = pytest.mark.kafka

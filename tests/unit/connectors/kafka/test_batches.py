@@ -9,7 +9,7 @@ from headrace.connectors.kafka.lane_read import LaneRead
 from headrace.connectors.kafka.seals import Message as Sent
 from headrace.connectors.kafka.seals import sealed
 from headrace.ports import TopicPartition
-from headrace.testing.log_contract import piece
+from headrace.testing.log_contract.rows import piece
 
 KEY = b"of the store"
 SLICES = st.lists(

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connectors.kafka.rounds import FetchTimeouts, Round
-from headrace.testing.log_contract import piece
+from headrace.testing.log_contract.rows import piece
 
 CONFIG = {"bootstrap.servers": "broker:9092"}
 
