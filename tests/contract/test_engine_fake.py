@@ -2,27 +2,37 @@
 
 import signal
 
+import pytest
+
 from headrace.ports import Connections
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
-from headrace.testing.engine_contract import EngineContract, take, wave
+from headrace.testing.engine_contract import *  # noqa: F403 - the suites
+from headrace.testing.engine_contract.begun import take, wave
 from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.numbers_reader import NumbersReader
 
 
-class TestInProcessEngine(EngineContract):
-    def new_engine(self, folder):
-        url = f"sqlite:///{folder / 'store.db'}"
-        open_store(url).close()
-        connections = Connections({}, url, warehouse=str(folder / "files"))
-        return InProcessEngine(
-            connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters()
-        )
+@pytest.fixture
+def new_engine(tmp_path):
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    open_store(url).close()
+    connections = Connections({}, url, warehouse=str(tmp_path / "files"))
+    return lambda: InProcessEngine(
+        connections, NumbersReader(), SqlPositionsFactory(), MemoryDeadLetters()
+    )
 
-    def deadly(self, engine):
+
+@pytest.fixture
+def deadly():
+    def planned(engine):
         engine.accidents = ["before"]
         return lambda table, _context: table.select(["offset"])
 
+    return planned
+
+
+class TestFake:
     def test_an_accident_happens_to_the_next_wave_that_is_not_cancelled(self, engine):
         take(engine, lambda table, _context: table.select(["offset"]))
         engine.accidents = ["before"]

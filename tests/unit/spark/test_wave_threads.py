@@ -9,7 +9,7 @@ import time
 import pytest
 
 from headrace.spark.wave_threads import WaveThreads
-from headrace.testing.engine_contract import eventually
+from headrace.testing.engine_contract.begun import eventually
 
 
 def test_a_thread_that_is_free_is_used_again():
