@@ -33,6 +33,7 @@ from headrace.testing.ledger import Place
 from headrace.testing.simulation.frames import FrameHandler
 from headrace.testing.simulation.sinks import Notebook, Picky, Wrote, table_of
 from headrace.testing.simulation.topics import named
+from headrace.testing.simulation.touched import Touched
 from headrace.testing.simulation.troubles import GOOD, Stuck, WorkerDies, trouble_of
 from headrace.use_cases import SliceContext, UseCase, use_case
 
@@ -53,6 +54,7 @@ class Surroundings(Protocol):
     """What handlers and sinks ask of the world."""
 
     calm: bool
+    touched: Touched
 
     def sink_fails(self) -> bool:
         """Whether a write fails now."""
@@ -68,9 +70,6 @@ class Surroundings(Protocol):
 
     def wrote(self, slice_of: str, done: Wrote) -> None:
         """An effect was written."""
-
-    def touch(self, use_case: str, piece: Slice) -> None:
-        """A fault may have touched a slice."""
 
     def generation(self, lane: LaneId) -> int:
         """The generation that the slice was started in which runs now."""
@@ -251,7 +250,7 @@ class Deployed:
 
     def _touch(self, context: SliceContext) -> None:
         for piece in context.slices:
-            self.world.touch(piece.lane.use_case, piece)
+            self.world.touched.piece(piece.lane.use_case, piece)
 
 
 _RAISED: dict[str, Callable[[], BaseException]] = {

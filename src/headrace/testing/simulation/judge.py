@@ -225,7 +225,7 @@ class _Books:
         return skipped or place in self.aside
 
     def _touched(self, place: Place) -> bool:
-        return (self.use_case.name, bare(place)) in self.world.touched
+        return (self.use_case.name, bare(place)) in self.world.touched.places
 
     def _replaced(self) -> Iterator[Place]:
         """By intent, an effect that was written again differs only if its topic does."""

@@ -20,7 +20,7 @@ from headrace.errors import EngineStopped, Fenced, StoreUnavailable
 from headrace.model.plans import Limits
 from headrace.model.receipts import Receipt
 from headrace.model.records import Move
-from headrace.model.streams import LaneId, Slice, Tenant, Throttle
+from headrace.model.streams import LaneId, Tenant, Throttle
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, Store, TopicPartition, WaveResult
 from headrace.spark.task import WorkerClients
@@ -48,6 +48,7 @@ from headrace.testing.simulation.odds import Odds, draw
 from headrace.testing.simulation.rates import Rates
 from headrace.testing.simulation.sinks import Wrote
 from headrace.testing.simulation.topics import WorldTopics
+from headrace.testing.simulation.touched import Touched
 
 LEASE_S = 5.0
 #: driver asleep inside a driver asleep inside a task asleep
@@ -72,8 +73,7 @@ class World:
     lives: list[Life] = field(default_factory=list)
     #: what drivers do beside their turns, and did not begin yet
     jobs: list[Job] = field(default_factory=list)
-    #: use case and place of records that a fault may have touched, in whichever topic of a name
-    touched: set[tuple[str, Place]] = field(default_factory=set)
+    touched: Touched = field(default_factory=Touched)
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -195,7 +195,7 @@ class World:
             actor,
             lambda wave: self._launched(life, wave),
             self._returned,
-            self._touch,
+            self.touched.wave,
         )
         parts = DriverParts(
             cast("Store", StoreDoor(self.store, actor, self, "store")),
@@ -283,7 +283,7 @@ class World:
         if runnable:
             flight = self.rng.choice(runnable)
             self.say(f"run a bin of {flight.wave.id}")
-            self.cluster.run(flight, self._touch, calm=self.calm)
+            self.cluster.run(flight, self.touched.wave, calm=self.calm)
 
     def add_tenant(self) -> None:
         """A tenant with a topic."""
@@ -322,7 +322,7 @@ class World:
 
     def hurt_wave(self) -> None:
         """A fault may have touched any slice of the wave that runs now."""
-        self._touch(self.cluster.inside.wave)
+        self.touched.wave(self.cluster.inside.wave)
 
     def wrote(self, slice_of: str, done: Wrote) -> None:
         """An effect was written."""
@@ -331,11 +331,6 @@ class World:
             self.say(f"wrote {first.place} to {last.place.offset} for {first.tenant}")
         for effect in done:
             self.isolation.wrote(effect.found.tenant, slice_of, effect.found.place)
-
-    def touch(self, use_case: str, piece: Slice) -> None:
-        """A fault may have touched a slice."""
-        for offset in range(piece.from_offset, piece.until_offset):
-            self.touched.add((use_case, Place(piece.topic, piece.lane.partition, offset)))
 
     def _clients(self, actor: Actor, whole: WorkerClients) -> WorkerClients:
         return WorkerClients(
@@ -351,7 +346,7 @@ class World:
         now_s = self.clock.monotonic_s()
         self.rates.started(life.actor, wave, now_s, lambda name: _limit(tenants.get(name)))
         if life.replaced:
-            self._touch(wave)
+            self.touched.wave(wave)
         for piece in wave.slices:
             topic, now = topic_of(piece.lane.stream), self.generations.now(piece.lane)
             stopped_s = self.decisions.stopped.get(piece.lane.stream, life.turned_s)
@@ -379,13 +374,9 @@ class World:
 
     def _touch_all(self, life: Life) -> None:
         for flight in life.driver.board.flights.values():
-            self._touch(flight.wave)
+            self.touched.wave(flight.wave)
         for result in life.driver._results:
-            self._touch(result.wave)
-
-    def _touch(self, wave: Wave) -> None:
-        for piece in wave.slices:
-            self.touch(wave.use_case, piece)
+            self.touched.wave(result.wave)
 
 
 def _trouble(receipt: Receipt) -> str:

@@ -1,0 +1,30 @@
+"""Which records a fault may have touched: what happened to the others has no excuse.
+
+A handler that was killed may have been called twice, and a claim that was cut off may have lost a
+record. Where no fault was, neither may be seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.model.streams import Slice
+from headrace.model.waves import Wave
+from headrace.testing.ledger import Place
+
+
+@dataclass(eq=False, slots=True)
+class Touched:
+    """The book of use cases and places, in whichever topic of a name."""
+
+    places: set[tuple[str, Place]] = field(default_factory=set)
+
+    def piece(self, use_case: str, piece: Slice) -> None:
+        """A fault may have touched a slice."""
+        for offset in range(piece.from_offset, piece.until_offset):
+            self.places.add((use_case, Place(piece.topic, piece.lane.partition, offset)))
+
+    def wave(self, wave: Wave) -> None:
+        """A fault may have touched any slice of a wave."""
+        for piece in wave.slices:
+            self.piece(wave.use_case, piece)
