@@ -12,7 +12,7 @@ import pytest
 
 from headrace.board import Board, HeldStream, Lane
 from headrace.cycle import accounts, commit, driver, losses, replay, topics
-from headrace.cycle.dead_letters import KeptLetter, PendingLetters
+from headrace.cycle.dead_letters import LetterOutcome, PendingLetters
 from headrace.cycle.losses import Losses
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.reruns import Reruns
@@ -320,7 +320,7 @@ def test_dead_letters_that_are_not_kept_are_found(monkeypatch):
 def test_a_lane_that_goes_on_before_its_letter_is_kept_is_found(monkeypatch):
     def hasty(self):
         """Say of each letter that it is kept, when it is only handed over."""
-        found = [KeptLetter(waiting, None) for waiting in self._waiting.values()]
+        found = [LetterOutcome(waiting, None) for waiting in self._waiting.values()]
         for kept in found:
             self.thread.submit(self.dead_letters.keep, [kept.aside.letter])
         self._waiting.clear()

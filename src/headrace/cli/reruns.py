@@ -15,7 +15,7 @@ import typer
 from headrace.cli.amounts import stream_of
 from headrace.cli.asking import YesOption, agree, log_of, show_consequences
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, store_of
-from headrace.cycle.reruns import Range, begin, range_of
+from headrace.cycle.reruns import RerunRange, begin, range_of
 from headrace.errors import ConfigError
 from headrace.model.streams import RERUN_MARK, State, StreamId
 from headrace.operating.seeking import Seek, Shift
@@ -70,7 +70,7 @@ def rerun(  # noqa: PLR0913, PLR0917 - options of a command
             _begin(store, range_, share)
 
 
-def _begin(store: Store, wanted: Range, share: float) -> None:
+def _begin(store: Store, wanted: RerunRange, share: float) -> None:
     made = begin(store, wanted, share)
     out.print(
         f"begun as {made}; 'headrace streams list' shows it, and "
@@ -86,7 +86,7 @@ def _typed(what: str, first: str, until: str | None, share: float) -> list[str]:
     return [what, "--from", first, *more, *(["--share", f"{share:g}"] if share != _SHARE else [])]
 
 
-def _again(wanted: Range) -> Seek:
+def _again(wanted: RerunRange) -> Seek:
     """What comes of it: the same as of a seek from where it ends to where it begins."""
     shifts = {
         number: Shift(at=end, to=start, again=end - start, passed=0)
@@ -110,7 +110,7 @@ def _chosen(store: Store, what: str) -> list[StreamId]:
     return found
 
 
-def _tell(wanted: Range) -> None:
+def _tell(wanted: RerunRange) -> None:
     for number, (start, end) in wanted.lanes.items():
         out.print(
             f"{wanted.stream} partition {number}: offsets {start} to {end - 1}, "

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headrace.board import Board, HeldStream
-from headrace.cycle.gates import Fare, Gates
+from headrace.cycle.gates import Gates, Payment
 from headrace.model.receipts import Receipt
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Wave
@@ -34,7 +34,7 @@ class _Paid:
     """What one slice paid."""
 
     held: HeldStream
-    fare: Fare
+    payment: Payment
     predicted_s: float
 
 
@@ -68,7 +68,7 @@ class Accounts:
         receipts = {receipt.slice.begin: receipt for receipt in result.receipts}
         for begin, paid in self._paid.pop(result.wave.id, {}).items():
             receipt = receipts.get(begin)
-            paid.fare.give_back(1.0 if receipt is None else _undone(receipt, paid.held))
+            paid.payment.give_back(1.0 if receipt is None else _undone(receipt, paid.held))
             if receipt is not None and result.error is None:
                 self._settle(paid.held, paid.predicted_s, receipt.seconds)
             elif result.error is not None and paid.held.apart:

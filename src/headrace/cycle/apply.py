@@ -20,7 +20,7 @@ from headrace.board import Board, HeldStream
 from headrace.cycle.commit import Committed
 from headrace.cycle.failing import Failing, hurts
 from headrace.cycle.observe import Observer
-from headrace.cycle.recorded import RecordedWaves, Waiting
+from headrace.cycle.recorded import RecordedWaves, WaitingReplay
 from headrace.cycle.unfinished import runs_whole
 from headrace.errors import CodeNotLoaded
 from headrace.model.plans import Cost
@@ -77,7 +77,7 @@ class Applier:
         self.board.ended(result.wave)
         self.recorded.came_back(result.wave, done.to_replay)
         self.recorded.waiting += [
-            Waiting(self._due_s(wave, now_s), wave) for wave in done.to_replay
+            WaitingReplay(self._due_s(wave, now_s), wave) for wave in done.to_replay
         ]
         for receipt in result.receipts:
             held = self.board.streams.get(receipt.slice.lane.stream)
@@ -155,7 +155,7 @@ class Applier:
         self.board.ended(wave)
         if wave.intended:
             due_s = self.clock.monotonic_s() + self._wait_s(done, error)
-            self.recorded.waiting += [Waiting(due_s, part) for part in done.to_replay]
+            self.recorded.waiting += [WaitingReplay(due_s, part) for part in done.to_replay]
         elif not hurts(error):
             self.failing.lost(tuple(wave.slices), error)
         self.on_result(replace(done.result, receipts=self._found(wave)))

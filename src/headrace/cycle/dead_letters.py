@@ -36,7 +36,7 @@ _ROUND = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class PendingLetter:
     """A record that is to be set aside, and what its lane does then."""
 
     letter: DeadLetter
@@ -54,10 +54,10 @@ class Aside:
         return len(error.raw_key or b"") + len(error.raw_value or b"")
 
 
-class KeptLetter(NamedTuple):
+class LetterOutcome(NamedTuple):
     """What became of a letter."""
 
-    aside: Aside
+    aside: PendingLetter
     #: why it is not kept; None if it is
     error: HeadraceError | None
 
@@ -69,10 +69,10 @@ class PendingLetters:
     dead_letters: DeadLetters
     thread: Executor
     #: everything that is not answered yet, in the order it came
-    _waiting: dict[LaneId, Aside] = field(default_factory=dict)
+    _waiting: dict[LaneId, PendingLetter] = field(default_factory=dict)
     #: tenants whose last letter brokers did not take, longest ago first
     _troubled: dict[str, None] = field(default_factory=dict)
-    _running: Future[list[KeptLetter]] | None = None
+    _running: Future[list[LetterOutcome]] | None = None
     _closing: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -80,14 +80,14 @@ class PendingLetters:
         """Whether a letter waits, or is being kept."""
         return bool(self._waiting)
 
-    def take(self, aside: Aside) -> bool:
+    def take(self, aside: PendingLetter) -> bool:
         """Have a letter kept; False if there is no room, or its lane has one under way."""
         if aside.move.lane in self._waiting or not self._has_room(aside):
             return False
         self._waiting[aside.move.lane] = aside
         return True
 
-    def _has_room(self, aside: Aside) -> bool:
+    def _has_room(self, aside: PendingLetter) -> bool:
         """Whether its tenant may have one more wait."""
         taken = [aside.bytes for aside in self._waiting.values()]
         tenant = aside.move.lane.tenant
@@ -96,9 +96,9 @@ class PendingLetters:
             MOST_BYTES, sum(taken), sum(own), aside.bytes
         )
 
-    def poll(self) -> list[KeptLetter]:
+    def poll(self) -> list[LetterOutcome]:
         """What became of letters since the last look; what waits is begun. Never waits."""
-        found: list[KeptLetter] = []
+        found: list[LetterOutcome] = []
         while self._running is not None or self._waiting:
             if self._running is None:
                 self._running = self._begun()
@@ -111,7 +111,7 @@ class PendingLetters:
             found += came
         return found
 
-    def _heed(self, kept: KeptLetter) -> None:
+    def _heed(self, kept: LetterOutcome) -> None:
         """It waits no more; whether brokers took it decides when its tenant's next one is due."""
         lane = kept.aside.move.lane
         del self._waiting[lane]
@@ -119,10 +119,10 @@ class PendingLetters:
         if isinstance(kept.error, Temporary):
             self._troubled[lane.tenant] = None
 
-    def _begun(self) -> Future[list[KeptLetter]]:
+    def _begun(self) -> Future[list[LetterOutcome]]:
         turn = {tenant: number for number, tenant in enumerate(self._troubled)}
 
-        def due(each: Aside) -> tuple[int, int]:
+        def due(each: PendingLetter) -> tuple[int, int]:
             return turn.get(each.move.lane.tenant, -1), each.tries
 
         some = sorted(self._waiting.values(), key=due)[:_ROUND]
@@ -139,23 +139,23 @@ class PendingLetters:
 
 
 def _keep(
-    dead_letters: DeadLetters, some: Sequence[Aside], closing: threading.Event
-) -> list[KeptLetter]:
+    dead_letters: DeadLetters, some: Sequence[PendingLetter], closing: threading.Event
+) -> list[LetterOutcome]:
     """Keep letters one by one, as one that is refused says nothing of the others.
 
     After one that brokers did not take, the rest is left for another round.
     """
-    came: list[KeptLetter] = []
+    came: list[LetterOutcome] = []
     for aside in some:
         if closing.is_set():
             break
-        came.append(KeptLetter(aside, _trouble_with(aside, dead_letters)))
+        came.append(LetterOutcome(aside, _trouble_with(aside, dead_letters)))
         if isinstance(came[-1].error, Temporary):
             break
     return came
 
 
-def _trouble_with(aside: Aside, dead_letters: DeadLetters) -> HeadraceError | None:
+def _trouble_with(aside: PendingLetter, dead_letters: DeadLetters) -> HeadraceError | None:
     """Keep a letter; why it is not kept, if it is not.
 
     Whatever a client raises is its lane's trouble, and not the turn's, where all lanes would stop.

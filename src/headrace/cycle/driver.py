@@ -30,7 +30,7 @@ from headrace.cycle.losses import Losses
 from headrace.cycle.mirror import Mirror
 from headrace.cycle.observe import Observer
 from headrace.cycle.overdue import end_overdue
-from headrace.cycle.reach import Needed, Reach
+from headrace.cycle.reach import NeededServer, Reach
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.replay import stopped
 from headrace.cycle.versions import Versions
@@ -242,7 +242,7 @@ class Driver:
                 self._start()
             if self.mirror is not None:
                 self.mirror.poll(self.parts.clock.monotonic_s())
-            self.reach.answered(Needed.STORE)
+            self.reach.answered(NeededServer.STORE)
         except (BrokerUnavailable, StoreUnavailable, ConfigError) as trouble:
             if isinstance(trouble, ConfigError) and not self._observed:
                 raise
@@ -313,15 +313,15 @@ class Driver:
             flying = [flight.wave for flight in self.board.flights.values()]
             recorded = self.parts.store.progress.pending_intents()
             self.versions.keep([*flying, *recorded], self.board.streams)
-        self.reach.asks(Needed.KAFKA)
+        self.reach.asks(NeededServer.KAFKA)
         self.observer.topics(now_s)
         self._recovered = True
         if self.observer.ends(now_s):
-            self.reach.answered(Needed.KAFKA)
+            self.reach.answered(NeededServer.KAFKA)
             self._observed = True
         else:
-            self.reach.waits(Needed.KAFKA)
-        self.reach.asks(Needed.STORE)
+            self.reach.waits(NeededServer.KAFKA)
+        self.reach.asks(NeededServer.STORE)
         self.capacity.look(now_s)
 
     def _start(self) -> None:

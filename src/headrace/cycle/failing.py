@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from headrace.board import Board, HeldStream, Lane
-from headrace.cycle.dead_letters import Aside, KeptLetter, PendingLetters
+from headrace.cycle.dead_letters import LetterOutcome, PendingLetter, PendingLetters
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Deployment, Failure, Move
 from headrace.model.streams import LaneId, Slice
@@ -58,7 +58,7 @@ class Failing:
     #: lanes of the present result that were judged, should its commit have to be repeated
     _judged: set[LaneId] = field(default_factory=set)
     #: letters that came back, and whose lanes do not follow yet
-    _kept: list[KeptLetter] = field(default_factory=list)
+    _kept: list[LetterOutcome] = field(default_factory=list)
 
     def reload(self, driver: str) -> None:
         """Stop the lanes of this driver that have an open failure in the store, and no others."""
@@ -240,7 +240,7 @@ class Failing:
         assert error.offset is not None, "only a record that is named can be set aside"
         letter = DeadLetter(piece, error, verdict.history.attempts)
         move = Move(piece.lane, piece.from_offset, error.offset + 1, held.epoch)
-        if not self.letters.take(Aside(letter, move, lane.tries, verdict.history.letters)):
+        if not self.letters.take(PendingLetter(letter, move, lane.tries, verdict.history.letters)):
             self._try_again(letter, lane, "too many wait for brokers that do not take them")
             return
         lane.aside = error.offset
@@ -265,7 +265,7 @@ class Failing:
         """Whether a lane waits for its dead letter."""
         return self.letters.is_busy or bool(self._kept)
 
-    def _answered(self, aside: Aside, trouble: Exception | None) -> None:
+    def _answered(self, aside: PendingLetter, trouble: Exception | None) -> None:
         """A letter is kept, or it is not; where its lane began anew meanwhile that is all."""
         move, lane = aside.move, self._lane_of(aside)
         if trouble is not None:
@@ -287,14 +287,14 @@ class Failing:
         lane.tries = lane.attempts = 0
         lane.letters = aside.letters
 
-    def _lane_of(self, aside: Aside) -> Lane | None:
+    def _lane_of(self, aside: PendingLetter) -> Lane | None:
         """The lane of a letter, if it is still as it was when the letter was taken."""
         held = self.board.streams.get(aside.move.lane.stream)
         if held is None or held.epoch != aside.move.epoch:
             return None
         return held.lanes.get(aside.move.lane.partition)
 
-    def _count(self, aside: Aside, *, moved: bool) -> None:
+    def _count(self, aside: PendingLetter, *, moved: bool) -> None:
         piece, error = aside.letter.slice, aside.letter.error
         meter = self.reporter.meter(piece.lane.stream)
         # A letter whose lane does not go on comes again.

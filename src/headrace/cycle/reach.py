@@ -20,7 +20,7 @@ from headrace.ports import Clock
 MISSING_AFTER_S = 10.0
 
 
-class Needed(StrEnum):
+class NeededServer(StrEnum):
     """What a driver cannot work without."""
 
     STORE = "store"
@@ -38,25 +38,25 @@ class Reach:
     def __init__(self, clock: Clock) -> None:
         """Both are taken to be there."""
         self._clock = clock
-        self._asked = Needed.STORE
+        self._asked = NeededServer.STORE
         self._began = self._now()
         #: servers that did not answer when they were asked last, with the first time
-        self._silent: dict[Needed, _Moment] = {}
+        self._silent: dict[NeededServer, _Moment] = {}
 
     def begin(self) -> None:
         """A turn begins; it asks the store first."""
-        self._asked, self._began = Needed.STORE, self._now()
+        self._asked, self._began = NeededServer.STORE, self._now()
 
-    def asks(self, server: Needed) -> None:
+    def asks(self, server: NeededServer) -> None:
         """From here on the turn asks this one."""
         self._asked = server
 
-    def answered(self, *servers: Needed) -> None:
+    def answered(self, *servers: NeededServer) -> None:
         """All that was asked of these was answered."""
         for server in servers:
             self._silent.pop(server, None)
 
-    def waits(self, server: Needed) -> None:
+    def waits(self, server: NeededServer) -> None:
         """This one was asked, in this turn or before, and has not answered yet."""
         self._silent.setdefault(server, self._began)
 
@@ -64,11 +64,11 @@ class Reach:
         """The turn met this and goes no further."""
         server = self._asked
         if isinstance(trouble, StoreUnavailable):
-            server = Needed.STORE
+            server = NeededServer.STORE
         elif isinstance(trouble, BrokerUnavailable):
-            server = Needed.KAFKA
-        if server is Needed.KAFKA:
-            self.answered(Needed.STORE)  # it is asked first in each turn
+            server = NeededServer.KAFKA
+        if server is NeededServer.KAFKA:
+            self.answered(NeededServer.STORE)  # it is asked first in each turn
         self._silent.setdefault(server, self._began)
 
     @property

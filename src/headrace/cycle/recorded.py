@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 LOST_OFTEN = 4
 
 
-class Waiting(NamedTuple):
+class WaitingReplay(NamedTuple):
     """A recorded wave that is to run again."""
 
     #: of the steady clock; not before
@@ -47,7 +47,7 @@ class Waiting(NamedTuple):
     wave: Wave
 
 
-class Again(NamedTuple):
+class LostWave(NamedTuple):
     """What is left of a recorded wave whose job was lost."""
 
     waves: list[Wave]
@@ -65,7 +65,7 @@ class RecordedWaves:
     #: the name that they are written down in
     driver: str
     #: those that are to run again, in the order in which they are looked at
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[WaitingReplay] = field(default_factory=list)
     #: how often in a row their jobs were lost, by wave
     _times_lost: dict[str, int] = field(default_factory=dict)
     #: those that were tried before, of which nobody knows what that left
@@ -118,7 +118,7 @@ class RecordedWaves:
         for wave in pending:
             if wave.use_case not in use_cases or wave.id in self.board.flights:
                 continue
-            self.waiting.append(Waiting(due_s.get(wave.id, now_s), wave))
+            self.waiting.append(WaitingReplay(due_s.get(wave.id, now_s), wave))
             if wave.id not in due_s:
                 self._tried.add(wave.id)
                 log.info("recorded wave found; it runs again unchanged", **of_wave(wave))
@@ -146,7 +146,7 @@ class RecordedWaves:
         if wave.id not in [part.id for part in left]:
             self._tried.discard(wave.id)
 
-    def lost(self, wave: Wave, error: SliceError) -> Again:
+    def lost(self, wave: Wave, error: SliceError) -> LostWave:
         """A wave whose job was lost runs again as it was; in parts, if one of its streams kills it.
 
         An executor that dies blames nobody, though a stream may be what it dies of. So a wave that
@@ -157,7 +157,7 @@ class RecordedWaves:
         streams = {piece.lane.stream for piece in wave.slices}
         times = self._times_lost.get(wave.id, 0) + 1
         if error.code in HURTS_NEIGHBOURS and len(streams) > 1:
-            return Again(self._divide(wave, divided(streams, wave.id)), times=0)
+            return LostWave(self._divide(wave, divided(streams, wave.id)), times=0)
         # A handler of frames writes under the name of the wave, which parts do not have.
         apart = not wave.writes_by_id and len(streams) > 1
         if apart and times % LOST_OFTEN == 0:
@@ -166,7 +166,7 @@ class RecordedWaves:
             left = self._forget(wave)
         self._times_lost |= {part.id: times for part in left}
         self._tried |= {part.id for part in left}
-        return Again(left, times)
+        return LostWave(left, times)
 
     # running again
 
@@ -204,7 +204,7 @@ class RecordedWaves:
                 assert again is not None, "it is held back"
                 yield again
             left = self._left(wave, replay)
-            self.waiting[at : at + 1] = [Waiting(due_s, part) for part in left]
+            self.waiting[at : at + 1] = [WaitingReplay(due_s, part) for part in left]
             # What did not get less is not looked at again before the next turn.
             if any(len(list(part.slices)) >= len(list(wave.slices)) for part in left):
                 at += len(left)

@@ -40,7 +40,7 @@ _DONE = "the rerun has come to its end"
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class RerunRange:
     """What is to be read again."""
 
     stream: StreamId
@@ -55,7 +55,7 @@ class Range:
         return sum(end - start for start, end in self.lanes.values())
 
 
-def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | None) -> Range:
+def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | None) -> RerunRange:
     """What lies between two places and was read before.
 
     Args:
@@ -86,10 +86,10 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
     lanes = {number: each for number, each in sorted(found.items()) if each[0] < each[1]}
     if not lanes:
         raise ConfigError(f"stream {stream} has read nothing between these places")
-    return Range(stream, lanes, of.stream.topic_id)
+    return RerunRange(stream, lanes, of.stream.topic_id)
 
 
-def begin(store: Store, wanted: Range, share: float) -> StreamId:
+def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:
     """Let drivers read a range once more.
 
     Args:

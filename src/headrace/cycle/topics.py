@@ -55,7 +55,7 @@ class SeenTopic(NamedTuple):
     mark: tuple[object, ...]
 
 
-class Fresh(NamedTuple):
+class NewLanes(NamedTuple):
     """A stream with lanes that have no position yet."""
 
     seen: SeenTopic
@@ -229,7 +229,7 @@ class TopicKeeper:
         Partitions added later always start at their beginning, as in Spark.
         """
         fresh = [
-            Fresh(
+            NewLanes(
                 seen_topic,
                 [n for n in seen_topic.info.partitions if n not in seen_topic.held.lanes],
             )
@@ -297,7 +297,7 @@ def _topics(names: Collection[str], log: Log) -> dict[str, TopicInfo]:
     return log.topics(names)
 
 
-def _edges_of(fresh: Iterable[Fresh]) -> tuple[list[TopicPartition], list[TopicPartition]]:
+def _edges_of(fresh: Iterable[NewLanes]) -> tuple[list[TopicPartition], list[TopicPartition]]:
     """New lanes whose first offset is wanted, and those whose last."""
     first: list[TopicPartition] = []
     last: list[TopicPartition] = []

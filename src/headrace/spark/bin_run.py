@@ -21,7 +21,7 @@ from headrace.model.streams import Slice, original
 from headrace.ports import DeadLetter, DeadLetters, Effect, Positions, SinkWriter, Written
 from headrace.process.crash_points import PlayedKill, reached
 from headrace.spark.crash_markers import CrashMarkers
-from headrace.spark.handling import Care, Handled, error_of, handle, name_record
+from headrace.spark.handling import CallRules, Handled, error_of, handle, name_record
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
@@ -39,7 +39,7 @@ class BinRun:
     dead_letters: DeadLetters
     writer: SinkWriter
     tally: Tally
-    care: Care
+    rules: CallRules
     markers: CrashMarkers | None = None
     _begun: bool = False
     _kept: set[tuple[Slice, int | None]] = field(default_factory=set)
@@ -133,7 +133,7 @@ class BinRun:
         )
 
         def call() -> Handled:
-            return handle(use_case, portion.records, context, self.care)
+            return handle(use_case, portion.records, context, self.rules)
 
         return self.markers.during(first, call) if self.markers is not None else call()
 
@@ -157,7 +157,7 @@ class BinRun:
         ]
         # Others wait in a shared bin, but not for what has to come through as it is: a recorded
         # wave, and what was claimed, which is lost otherwise.
-        in_haste = self.care.shared and not (self.use_case.intends or self.use_case.claims)
+        in_haste = self.rules.shared and not (self.use_case.intends or self.use_case.claims)
         if in_haste and not all(self.dead_letters.ready(letter.slice.topic) for letter in letters):
             return error_of(HandlerSlow(f"{portion.planned[0]}: {_FIRST_LETTER}"))
         try:
@@ -209,7 +209,7 @@ class BinRun:
     def _refused(self, part: Portion, error: SliceError) -> None:
         """One record that the sink refuses: set aside, or the end of this slice."""
         named = name_record(error, part.records, 0)
-        if named.code not in self.care.set_aside:
+        if named.code not in self.rules.set_aside:
             self.tally.stop(part, named)
         elif (trouble := self._set_aside(part, [(0, named)])) is not None:
             self.tally.stop(part, trouble)

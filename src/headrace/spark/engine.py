@@ -44,8 +44,8 @@ from headrace.ports import (
 from headrace.spark.executors import known_slots
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
-from headrace.spark.jobs import TaskOf, Warm
-from headrace.spark.polling import Spark, stages_of
+from headrace.spark.jobs import BinTasks, WarmUp
+from headrace.spark.polling import PolledSpark, stages_of
 from headrace.spark.shared_folder import Sentinel
 from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
 from headrace.spark.slots import KNOWN_S, Slots
@@ -113,13 +113,13 @@ class SparkEngine:
     #: of this start: what workers have to see before they write files
     _token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _threads: WaveThreads = field(init=False)
-    _spark: Spark = field(init=False)
+    _spark: PolledSpark = field(init=False)
     _slots: Slots = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare for the threads that wait for jobs, and those that ask Spark."""
         self._threads = WaveThreads(self.most_waves)
-        self._spark = Spark(self.session)
+        self._spark = PolledSpark(self.session)
         self._slots = Slots(self.session, self._spark, self._threads, self._warm_up)
 
     @property
@@ -278,7 +278,7 @@ class SparkEngine:
         try:
             for work in works[:1]:
                 _keep_sentinel(work)
-                warm = self._seed(slots).mapPartitions(Warm(work, self._needed()))
+                warm = self._seed(slots).mapPartitions(WarmUp(work, self._needed()))
                 for trouble in sorted(set(warm.collect())):
                     log.error("executor cannot do all that is deployed", error=trouble)
         except (Py4JError, PySparkException, OSError, FolderNotShared) as exc:
@@ -315,9 +315,9 @@ class SparkEngine:
         if deployed.use_case.form == "wave":
             return FrameJob(self.session, deployed.use_case, deployed.work, needed).run(wave)
         _keep_sentinel(deployed.work)
-        return self._bins(TaskOf(deployed.work, wave, group, needed))
+        return self._bins(BinTasks(deployed.work, wave, group, needed))
 
-    def _bins(self, task: TaskOf) -> list[Receipt]:
+    def _bins(self, task: BinTasks) -> list[Receipt]:
         """Run the bins; those that met an executor without the shared folder run again, elsewhere.
 
         Nothing of such a bin was done. Spark cannot be told to pass that executor over, but it

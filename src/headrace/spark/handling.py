@@ -53,7 +53,7 @@ _LONGEST_WAIT_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Care:
+class CallRules:
     """How a handler is called, and what is done about records it cannot take."""
 
     patience_s: float = math.inf
@@ -63,8 +63,8 @@ class Care:
     set_aside: frozenset[str] = frozenset()
 
 
-def care_for(use_case: UseCase, patience_s: float, *, shared: bool) -> Care:
-    """The care a use case asks for.
+def call_rules(use_case: UseCase, patience_s: float, *, shared: bool) -> CallRules:
+    """The rules a use case asks for.
 
     A record that the handler itself calls bad, or that the sink refuses, is bad at once. A handler
     that raised or hung may have met a server that was down, so what becomes of it is the driver's
@@ -72,9 +72,9 @@ def care_for(use_case: UseCase, patience_s: float, *, shared: bool) -> Care:
     effect; what the handler calls bad was given to no sink.
     """
     if use_case.bad_record is not BadRecordPolicy.DEAD_LETTER:
-        return Care(patience_s, shared)
+        return CallRules(patience_s, shared)
     refused = frozenset[str]() if use_case.claims else frozenset({"SinkRefused"})
-    return Care(patience_s, shared, refused | {"BadRecord"})
+    return CallRules(patience_s, shared, refused | {"BadRecord"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,13 @@ class Handled:
 
 
 def handle(
-    use_case: UseCase, records: pa.Table, context: SliceContext, care: Care | None = None
+    use_case: UseCase, records: pa.Table, context: SliceContext, rules: CallRules | None = None
 ) -> Handled:
     """Run the handler; on failure keep the longest prefix that works and name the culprit.
 
     Records that may be set aside are, and the handler is called again on what follows them.
     """
-    call = _Call(use_case, context, care or Care())
+    call = _Call(use_case, context, rules or CallRules())
     outputs: list[pa.Table] = []
     aside: list[tuple[int, SliceError]] = []
     done = 0
@@ -108,7 +108,7 @@ def handle(
         outputs += [] if part.output is None else [part.output]
         done += part.rows
         error = part.error
-        if error is None or error.offset is None or error.code not in call.care.set_aside:
+        if error is None or error.offset is None or error.code not in call.rules.set_aside:
             blamed = None if part.blamed is None else done - part.rows + part.blamed
             return _joined(outputs, Handled(None, done, error, blamed, tuple(aside)))
         aside.append((done, error))
@@ -121,7 +121,7 @@ def handle(
 class _Call:
     use_case: UseCase
     context: SliceContext
-    care: Care
+    rules: CallRules
 
     def __call__(self, records: pa.Table) -> pa.Table:
         """Call the handler once.
@@ -131,7 +131,7 @@ class _Call:
         """
         handler, context = self.use_case.handler, self.context
         try:
-            output = bounded(lambda: handler(records, context), self.care.patience_s)
+            output = bounded(lambda: handler(records, context), self.rules.patience_s)
         except CallOverdue:
             raise self._overdue() from None
         except (Exception, PlayedKill):
@@ -150,8 +150,8 @@ class _Call:
         )
 
     def _overdue(self) -> HeadraceError:
-        who = f"use case {self.use_case.name} took over {self.care.patience_s:g} s for one call"
-        if self.care.shared:
+        who = f"use case {self.use_case.name} took over {self.rules.patience_s:g} s for one call"
+        if self.rules.shared:
             return HandlerSlow(f"{who}; it is tried again in a bin of its own")
         return HandlerHung(
             f"{who} and was ended; give what it waits for a time limit of its own, or raise "
@@ -242,8 +242,8 @@ def _culprit(call: _Call, records: pa.Table, raised: Exception) -> int | None:
     """The row after which every prefix fails; None if a hang cannot be pinned to one record."""
     if not isinstance(raised, HandlerHung):
         return _shortest_failing_prefix(call, records) - 1
-    patience_s = call.care.patience_s / _SEARCH_PART
-    search = replace(call, care=replace(call.care, patience_s=patience_s))
+    patience_s = call.rules.patience_s / _SEARCH_PART
+    search = replace(call, rules=replace(call.rules, patience_s=patience_s))
     bad = _shortest_failing_prefix(search, records) - 1
     # A busy machine can make any call slow: what the short patience suspects has its full time.
     if records.num_rows > 1 and _works(call, records.slice(bad, 1)):

@@ -37,7 +37,7 @@ def kept_small(needed: Collection[str]) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskOf:
+class BinTasks:
     """The function of a job: task ``index`` runs bin ``index``."""
 
     work: Work
@@ -63,7 +63,7 @@ class TaskOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Warm:
+class WarmUp:
     """The function of a job that only gets workers going, and tells what they lack."""
 
     work: Work

@@ -35,7 +35,7 @@ _MOMENT_S = 0.1
 class Polled(Generic[T]):
     """One question, asked again and again."""
 
-    def __init__(self, spark: Spark, ask: Callable[[], T], first: T) -> None:
+    def __init__(self, spark: PolledSpark, ask: Callable[[], T], first: T) -> None:
         """Ask nothing yet; ``first`` is known until there is an answer."""
         self._spark, self._ask, self._last = spark, ask, first
         self._asking: Future[T] | None = None
@@ -59,7 +59,7 @@ class Polled(Generic[T]):
         return self._last
 
 
-class Spark:
+class PolledSpark:
     """What a driver asks a session, and tells it, without waiting."""
 
     def __init__(self, session: SparkSession) -> None:

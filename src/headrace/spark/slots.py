@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.spark.executors import resize_executors
-from headrace.spark.polling import Spark
+from headrace.spark.polling import PolledSpark
 from headrace.spark.wave_threads import WaveThreads
 
 log = structlog.get_logger(__name__)
@@ -34,7 +34,7 @@ class Slots:
     """The slots of a session that bins may be sent to."""
 
     session: SparkSession
-    spark: Spark
+    spark: PolledSpark
     threads: WaveThreads
     #: starts a Python worker in so many slots, waits for it, and returns the number
     warm_up: Callable[[int], int]

@@ -46,7 +46,7 @@ from headrace.ports import (
 )
 from headrace.spark.bin_run import BinRun
 from headrace.spark.crash_markers import CrashMarkers
-from headrace.spark.handling import care_for, error_of
+from headrace.spark.handling import call_rules, error_of
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
 from headrace.spark.shared_folder import Sentinel
 from headrace.spark.tally import Tally
@@ -165,7 +165,7 @@ def run_bin(
         dead_letters=clients.dead_letters,
         writer=writer,
         tally=tally,
-        care=care_for(
+        rules=call_rules(
             use_case, work.call_limit_s(planned.predicted_s, shared=shared), shared=shared
         ),
         markers=markers,

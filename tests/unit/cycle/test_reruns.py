@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.connectors.outcomes import identity
-from headrace.cycle.reruns import Range, begin, range_of, renewed_by
+from headrace.cycle.reruns import RerunRange, begin, range_of, renewed_by
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import DataLossPolicy, State, StreamId, original
@@ -174,7 +174,9 @@ def test_a_range_reaches_no_further_than_the_stream_and_says_how_much_it_is(live
     live.turns(1)
     live.send("acme", 5)
     found = range_of(live.store, live.log, ACME, "2", "latest")
-    assert found == Range(ACME, {0: (2, 10), 1: (2, 4)}, live.store.registry.streams()[0].topic_id)
+    assert found == RerunRange(
+        ACME, {0: (2, 10), 1: (2, 4)}, live.store.registry.streams()[0].topic_id
+    )
     assert found.offsets == 10
 
 
@@ -213,7 +215,7 @@ def test_what_retention_takes_from_a_rerun_stops_it_alone(live):
 
 
 def test_what_retention_takes_where_a_rerun_has_nothing_to_read_does_not_stop_it(live):
-    begin(live.store, Range(ACME, {1: (0, 4)}), 0.2)
+    begin(live.store, RerunRange(ACME, {1: (0, 4)}), 0.2)
     take(live)
     live.engine.paused = True
     live.turns(2)  # by now it knows partition 0, of which it reads nothing

@@ -9,7 +9,7 @@ import pytest
 from headrace.errors import BadRecord, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.sinks import ParquetFiles
-from headrace.spark.handling import Care, handle
+from headrace.spark.handling import CallRules, handle
 from headrace.testing.records import records
 from headrace.use_cases import SliceContext, use_case
 
@@ -69,8 +69,8 @@ def test_nothing_from_one_call_and_something_from_the_next_fit_together():
         return pa.table({}) if values == [b"a"] else table.select(["value"])
 
     use_case = made(every_other, bad_record="dead-letter")
-    care = Care(set_aside=frozenset({"BadRecord"}))
-    done = handle(use_case, records([b"a", b"bad", b"b"]), CONTEXT, care)
+    rules = CallRules(set_aside=frozenset({"BadRecord"}))
+    done = handle(use_case, records([b"a", b"bad", b"b"]), CONTEXT, rules)
     assert (done.output["value"].to_pylist(), done.rows, done.error) == ([b"b"], 3, None)
 
 
@@ -275,8 +275,8 @@ def test_tables_of_two_calls_that_do_not_fit_together_are_a_wrong_answer():
         return pa.table({"count": pa.nulls(len(values), pa.string()).cast(kind)})
 
     use_case = made(fickle, bad_record="dead-letter")
-    care = Care(set_aside=frozenset({"BadRecord"}))
-    done = handle(use_case, records([b"a", b"bad", b"b"]), CONTEXT, care)
+    rules = CallRules(set_aside=frozenset({"BadRecord"}))
+    done = handle(use_case, records([b"a", b"bad", b"b"]), CONTEXT, rules)
     assert (done.output, done.rows) == (None, 0)
     assert done.error.code == "WrongSchema"
     assert "count" in done.error.message
@@ -322,8 +322,8 @@ def test_a_record_before_one_that_the_handler_calls_bad_is_found_too(earlier):
 
 def test_each_record_that_is_bad_in_its_own_way_is_set_aside():
     given = records([b"no time", b"a", b"no time", b"no page", b"b", b"no time"])
-    care = Care(set_aside=frozenset({"BadRecord"}))
-    done = handle(made(fault_by_fault), given, CONTEXT, care)
+    rules = CallRules(set_aside=frozenset({"BadRecord"}))
+    done = handle(made(fault_by_fault), given, CONTEXT, rules)
     assert (done.output["value"].to_pylist(), done.rows, done.error) == ([b"a", b"b"], 6, None)
     assert [row for row, _ in done.aside] == [0, 2, 3, 5]
 
@@ -338,8 +338,8 @@ def test_a_handler_that_looks_from_the_end_costs_a_search_for_each_bad_record():
             raise context.bad_record(len(values) - 1 - values[::-1].index(b"bad"), "no")
         return table.select(["value"])
 
-    care = Care(set_aside=frozenset({"BadRecord"}))
-    done = handle(made(backwards), records([b"a", b"bad"] * 32), CONTEXT, care)
+    rules = CallRules(set_aside=frozenset({"BadRecord"}))
+    done = handle(made(backwards), records([b"a", b"bad"] * 32), CONTEXT, rules)
     assert done.output["value"].to_pylist() == [b"a"] * 32
     assert [row for row, _ in done.aside] == list(range(1, 64, 2))
     assert len(calls) <= 32 * (6 + 5)

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from task_bench import ListSink
 
-from headrace.spark.handling import care_for, handle
+from headrace.spark.handling import call_rules, handle
 from headrace.spark.own_tables import owned
 from headrace.testing.records import records
 from headrace.use_cases import SliceContext, use_case
@@ -43,8 +43,8 @@ def test_an_array_that_is_used_again_for_what_follows_a_bad_record_doubles_nothi
         topic="{tenant}.visits", sink=ListSink(), name="keep", bad_record="dead-letter"
     )(Reused().offsets)
     given = records([b"a", b"a", b"bad", b"a", b"a"])
-    care = care_for(made, 1.0, shared=False)
-    done = handle(made, given, SliceContext("keep", "acme", ()), care)
+    rules = call_rules(made, 1.0, shared=False)
+    done = handle(made, given, SliceContext("keep", "acme", ()), rules)
     assert done.output["offset"].to_pylist() == [0, 1, 3, 4]
 
 
