@@ -1,0 +1,45 @@
+"""A sink that comes with Headrace is where CONTRIBUTING.md says that it has to be."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from headrace import sinks
+from headrace.operating import repeats
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "sinks.md").read_text()
+OURS = [name for name in sinks.__all__ if inspect.isclass(getattr(sinks, name))]
+SUITES = [path.read_text() for path in (ROOT / "tests" / "contract").glob("test_sink_*.py")]
+
+
+def test_there_are_sinks():
+    assert len(OURS) >= 4
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_page_of_sinks_has_a_row_and_a_section(name):
+    assert re.search(rf"^\| `{name}` \|", PAGE, re.MULTILINE)
+    assert re.search(rf"^## {name}$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_it_is_told_what_becomes_of_effects_that_are_made_again(name):
+    assert f"case {name}(" in inspect.getsource(repeats.repeated)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_it_is_held_to_the_laws_of_sinks(name):
+    assert any(
+        re.search(rf"^class Test{name}\(SinkContract\)", suite, re.MULTILINE) for suite in SUITES
+    )
+
+
+@pytest.mark.parametrize("room", sorted((ROOT / "src/headrace/connectors").glob("*/__init__.py")))
+def test_a_room_that_is_not_kafkas_imports_no_client_of_it(room):
+    laws = (ROOT / "pyproject.toml").read_text()
+    (law,) = [law for law in laws.split("[[tool.importlinter") if "the Kafka client only in" in law]
+    name = f"headrace.connectors.{room.parent.name}"
+    assert (f'"{name}"' in law) is (name != "headrace.connectors.kafka")
