@@ -14,6 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import settings
 
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
+from java_starts import start_sooner
+
+start_sooner()
 
 # How long an example takes tells what else the machine does, and no property is about that.
 settings.register_profile("untimed", deadline=None)
@@ -31,6 +34,8 @@ def pytest_collection_modifyitems(items):
         if known[item.nodeid] > 1:
             item._id = item.parent.id.child(item.name)
     known = Counter(item.nodeid for item in items)
+    # Short, and waiting for no process to start: beside the last service of the other worker.
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
     if twice := [name for name, times in known.items() if times > 1]:
         raise pytest.UsageError(f"tests have the same id, and xdist would run one of each: {twice}")
 

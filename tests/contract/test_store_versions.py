@@ -139,39 +139,63 @@ def test_a_store_of_every_version_can_be_used_at_once(database, store_url, versi
         assert len(store.keys.every()) == len(store.audit.changes()) == (0 if new else 2)
 
 
-UPGRADE = """
+UPGRADER = """
 import sys
 from headrace.store.database import open_database
 from headrace.store.migrations import upgrade
 
-database = open_database(sys.argv[1])
-print("ready", flush=True)
-sys.stdin.readline()
-upgrade(database, lambda step: print(step.version, flush=True))
-database.close()
+for url in sys.stdin:
+    database = open_database(url.strip())
+    print("ready", flush=True)
+    sys.stdin.readline()
+    upgrade(database, lambda step: print(step.version, flush=True))
+    database.close()
+    print("done", flush=True)
 """
 
 
-@pytest.mark.parametrize("version", [NOTHING, *VERSIONS[:-1]])
-def test_of_processes_that_upgrade_at_once_one_does_it(database, store_url, version):
-    if version != NOTHING:
-        fill(database, version)
-    processes = [
+@pytest.fixture(scope="module")
+def upgraders():
+    """Two processes for all tests, since each imports for a second what it upgrades with."""
+    made = [
         subprocess.Popen(
-            [sys.executable, "-c", UPGRADE, store_url],
+            [sys.executable, "-c", UPGRADER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         for _ in range(2)
     ]
-    for process in processes:
+    yield made
+    for process in made:
+        process.communicate()
+    assert [process.returncode for process in made] == [0, 0]
+
+
+def tell(process, line):
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+def steps_of(process):
+    """The versions that it went up to."""
+    found = []
+    while (line := process.stdout.readline().strip()) != "done":
+        assert line, "it died"
+        found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("version", [NOTHING, *VERSIONS[:-1]])
+def test_of_processes_that_upgrade_at_once_one_does_it(database, store_url, upgraders, version):
+    if version != NOTHING:
+        fill(database, version)
+    for process in upgraders:
+        tell(process, store_url)
         assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    said = [process.communicate()[0].split() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
+    for process in upgraders:
+        tell(process, "now")
+    said = [steps_of(process) for process in upgraders]
     assert sorted(said) == [
         [],
         VERSIONS[VERSIONS.index(version) + 1 :] if version in VERSIONS else VERSIONS,

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 
 from confluent_kafka import Producer
+from typed import typed
 
 from headrace.connectors.kafka import create_topics, producer_config
 from headrace.fleet import state_file
@@ -107,7 +108,9 @@ class Fleet:
         return said
 
     def headrace(self, *words):
-        return self.end(self.begin(*words))
+        done = typed(self.folder, *words)
+        assert done.returncode == 0, done.stdout + done.stderr + self.logs()
+        return done.stdout
 
     def supervise(self, drivers, *around):
         """Begin a supervisor; ``around`` is a command that takes the rest as one."""

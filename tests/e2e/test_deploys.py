@@ -6,7 +6,7 @@ import time
 
 import psycopg
 import pytest
-from test_run import Service, ended, told_by_up
+from service import Service, ended, told_by_up
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from test_run import Service
+from service import Service
 
 from headrace.connectors.kafka import create_topics, producer_config
 

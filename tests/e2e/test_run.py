@@ -1,145 +1,27 @@
 """A whole service by its command line: a YAML file, a use case, real Kafka, real Spark."""
 
 import contextlib
-import json
-import os
-import signal
-import sqlite3
-import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import psutil
-import psycopg
 import pyspark
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
+from service import Service, ended
 
 import headrace
-from headrace.connectors.kafka import create_topics, producer_config
-from headrace.model.statistics import Report
 from headrace.store import open_store
-from headrace.store.migrations import newest_version
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
-
-USE_CASES = """
-import pyarrow as pa
-import release
-from headrace import use_case
-from headrace.sinks import SqlTable
-
-@use_case(
-    topic="{{tenant}}.{topic}",
-    sink=SqlTable("seen", columns={{"tenant": "text", "value": "text", "version": "bigint"}}),
-    guarantee="exactly-once",
-)
-def keep(table, context):
-    values = [value.decode() for value in table["value"].to_pylist()]
-    rows = len(values)
-    return pa.table({{
-        "tenant": pa.array([context.tenant] * rows, pa.string()),
-        "value": pa.array(values, pa.string()),
-        "version": pa.array([release.VERSION] * rows, pa.int64()),
-    }})
-"""
-
-
-class Service:
-    """A folder with a YAML file, and the commands a person would type in it."""
-
-    def __init__(self, folder: Path, bootstrap_servers: str, topic: str) -> None:
-        self.folder, self.topic = folder, topic
-        self.config = {"bootstrap.servers": bootstrap_servers}
-        self.log = folder / "log"
-        self.write(version=1)
-        (folder / "headrace.yaml").write_text(
-            f"module: use_cases.py\n"
-            f"kafka:\n  bootstrap.servers: {bootstrap_servers}\n"
-            f"database_url: sqlite:///{folder}/store.db\n"
-            f"master: local[2]\n"
-        )
-
-    def write(self, version: int) -> None:
-        (self.folder / "use_cases.py").write_text(USE_CASES.format(topic=self.topic))
-        (self.folder / "release.py").write_text(f"VERSION = {version}\n")
-
-    def headrace(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "headrace", *words, "-c", "headrace.yaml"]
-        environment = {**os.environ, "COLUMNS": "300"}
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=environment,
-            check=False,
-        )
-
-    def run(self, *command: str) -> subprocess.Popen[bytes]:
-        words = command or (sys.executable, "-m", "headrace", "run", "-c", "headrace.yaml")
-        with self.log.open("ab") as output:
-            return subprocess.Popen(
-                words,
-                cwd=self.folder,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def send(self, tenant: str, *values: bytes) -> None:
-        create_topics(self.config, {f"{tenant}.{self.topic}": 1})
-        producer = Producer(producer_config(self.config))
-        for value in values:
-            producer.produce(f"{tenant}.{self.topic}", value)
-        assert producer.flush(30) == 0
-
-    def rows(self) -> list[tuple[str, str, int]]:
-        try:
-            connection = sqlite3.connect(f"file:{self.folder}/store.db?mode=ro", uri=True)
-            found = connection.execute("SELECT tenant, value, version FROM seen").fetchall()
-        except sqlite3.OperationalError:
-            return []
-        connection.close()
-        return found
-
-    def told(self, enough: Callable[[Report], bool]) -> Report:
-        """What the driver tells, as soon as it tells enough."""
-        deadline = time.monotonic() + 30
-        with closing(open_store(f"sqlite:///{self.folder}/store.db")) as store:
-            while True:
-                for report in store.statistics.reports():
-                    if enough(report):
-                        return report
-                assert time.monotonic() < deadline, store.statistics.reports()
-                time.sleep(0.1)
-
-    def log_lines(self) -> list[dict[str, object]]:
-        """The lines of the log that are JSON: Spark's are not."""
-        lines = self.log.read_text().splitlines()
-        return [json.loads(line) for line in lines if line.startswith('{"')]
-
-    def until(self, rows: int, timeout_s: float = 60.0) -> list[tuple[str, str, int]]:
-        deadline = time.monotonic() + timeout_s
-        while len(self.rows()) < rows:
-            assert time.monotonic() < deadline, f"{self.rows()}\n{self.log.read_text()}"
-            time.sleep(0.1)
-        return self.rows()
 
 
 @pytest.fixture
 def service(tmp_path, kafka):
     return Service(tmp_path, kafka.bootstrap_servers, f"t{time.time_ns()}")
-
-
-def ended(process: subprocess.Popen[bytes], service: Service) -> None:
-    os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(60) == 0, service.log.read_text()
 
 
 def it_tells_of_acme(service: Service) -> None:
@@ -166,8 +48,8 @@ SEEK_BACK = ("streams", "seek", "bolt", "keep", "--to", "earliest", "--yes")
 
 
 def test_the_life_of_a_service(service):
-    assert service.headrace("use-cases", "deploy").returncode == 0
-    assert service.headrace("tenants", "add", "acme").returncode == 0
+    assert service.in_a_shell("use-cases", "deploy").returncode == 0
+    assert service.in_a_shell("tenants", "add", "acme").returncode == 0
     service.send("acme", b"a", b"b")
     process = service.run()
     assert sorted(service.until(2)) == [("acme", "a", 1), ("acme", "b", 1)]
@@ -221,7 +103,7 @@ def test_the_life_of_a_service(service):
     counted = service.headrace("quarantine", "redrive", "acme/keep", "--dry-run").stdout
     assert f"to send back to acme.{service.topic}: 1" in counted
 
-    verified = service.headrace("verify")
+    verified = service.in_a_shell("verify")
     assert verified.returncode == 0, verified.stderr
     ended(process, service)
     values = sorted(value for _, value, _ in service.rows())
@@ -253,58 +135,6 @@ def test_through_plain_spark_submit(service):
     driver_of(process.pid).terminate()
     assert process.wait(60) == 0, service.log.read_text()
     assert "drained" in service.log.read_text()
-
-
-def told_by_up(service: Service, process: subprocess.Popen[bytes]) -> dict[str, str]:
-    """The addresses of the servers that `up` has started."""
-    addresses = service.folder / ".headrace" / "up" / "servers.json"
-    deadline = time.monotonic() + 60
-    while not addresses.exists() or not addresses.read_text().endswith("}\n"):
-        assert process.poll() is None, service.log.read_text()
-        assert time.monotonic() < deadline, service.log.read_text()
-        time.sleep(0.1)
-    return json.loads(addresses.read_text())
-
-
-def test_up_starts_what_the_yaml_file_does_not_name(tmp_path):
-    service = Service(tmp_path, "", "visits")
-    (tmp_path / "headrace.yaml").write_text(
-        f"module: use_cases.py\ndatabase_url: sqlite:///{tmp_path}/store.db\nmaster: local[2]\n"
-    )
-    process = service.run(sys.executable, "-m", "headrace", "up", "-c", "headrace.yaml")
-    service.config = {"bootstrap.servers": told_by_up(service, process)["bootstrap.servers"]}
-    service.headrace("use-cases", "deploy")
-    assert service.headrace("tenants", "add", "acme").returncode == 0
-    service.send("acme", b"a")
-    service.until(1)
-    assert "acme.visits" in service.headrace("streams", "list").stdout
-    assert service.headrace("verify").returncode == 0
-    ended(process, service)
-
-
-def test_up_keeps_positions_in_a_postgresql_if_asked_and_goes_on_with_it(open_folder):
-    folder = open_folder / "service"
-    folder.mkdir()
-    service = Service(folder, "", "visits")
-    (folder / "headrace.yaml").write_text("module: use_cases.py\nmaster: local[2]\n")
-    for words, value in ((("--store", "postgres"), b"a"), ((), b"b")):
-        process = service.run(sys.executable, "-m", "headrace", "up", "-c", "headrace.yaml", *words)
-        told = told_by_up(service, process)
-        service.config = {"bootstrap.servers": told["bootstrap.servers"]}
-        service.headrace("use-cases", "deploy")
-        service.headrace("tenants", "add", "acme")
-        service.send("acme", value)
-        deadline = time.monotonic() + 60
-        while value.decode() not in values_in(told["database_url"]):
-            assert time.monotonic() < deadline, service.log.read_text()
-            time.sleep(0.1)
-        found = values_in(told["database_url"])
-        shown = service.headrace("store", "version").stdout
-        assert shown.count(newest_version()) == 2
-        ended(process, service)
-        (folder / ".headrace" / "up" / "servers.json").unlink()
-    assert found == ["a", "b"]
-    assert "postgresql://" not in service.log.read_text()
 
 
 def test_a_range_is_read_again_beside_what_is_fresh_and_lag_tools_see_positions(service):
@@ -340,14 +170,6 @@ def committed(config, group):
     return {(lane.topic, lane.partition): lane.offset for lane in found if "acme" in lane.topic}
 
 
-def values_in(url: str) -> list[str]:
-    with psycopg.connect(url) as connection:
-        try:
-            return sorted(row[0] for row in connection.execute("SELECT value FROM seen"))
-        except psycopg.errors.UndefinedTable:
-            return []
-
-
 def test_a_broker_that_is_down_at_start_and_comes_later(tmp_path):
     from headrace.embedded import EmbeddedKafka  # noqa: PLC0415 - its own broker, stopped and started
     from headrace.embedded.addresses import free_ports  # noqa: PLC0415
@@ -377,7 +199,7 @@ def test_a_broker_that_is_down_at_start_and_comes_later(tmp_path):
     ],
 )
 def test_what_is_not_there_is_named(service, words, told, code):
-    done = service.headrace(*words)
+    done = service.in_a_shell(*words)
     assert done.returncode == code
     assert told in done.stderr
 
@@ -385,6 +207,6 @@ def test_what_is_not_there_is_named(service, words, told, code):
 def test_a_bad_yaml_file_is_refused_by_line_and_key(service):
     path = service.folder / "headrace.yaml"
     path.write_text(path.read_text() + "modul: x\n")
-    done = service.headrace("run")
+    done = service.in_a_shell("run")
     assert done.returncode == 2
     assert "line 6: modul: there is no such key" in done.stderr

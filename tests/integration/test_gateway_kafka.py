@@ -269,14 +269,16 @@ def test_the_python_of_the_docs_sends_events(gateway, new, monkeypatch):
     assert len(new()) == 2
 
 
-@pytest.fixture
-def own_kafka(tmp_path):
-    with EmbeddedKafka(tmp_path / "kafka", quick_start=True) as made:
+@pytest.fixture(scope="module")
+def own_kafka(tmp_path_factory):
+    """One that may be stopped, as long as it goes on and has taken a record when a test is over."""
+    with EmbeddedKafka(tmp_path_factory.mktemp("kafka"), quick_start=True) as made:
         yield made
 
 
 def own_gateway(tmp_path, kafka, **settings):
-    made = GatewayProcess(tmp_path / "gateway", kafka.bootstrap_servers, "own", settings=settings)
+    mark = uuid.uuid4().hex[:8]
+    made = GatewayProcess(tmp_path / "gateway", kafka.bootstrap_servers, mark, settings=settings)
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     create_topics(config, {made.topic("acme"): 1, made.topic("bolt"): 1})
     return made

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -29,6 +30,7 @@ NO_NAMES = {
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+@cache
 def text_of(page: Path) -> str:
     """What a page says beside its examples, or a file in its docstrings."""
     if page.suffix == ".md":

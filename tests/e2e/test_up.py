@@ -1,0 +1,61 @@
+"""``headrace up`` starts the servers that a YAML file does not name, and finds its data again."""
+
+import sys
+import time
+
+import psycopg
+import pytest
+from service import Service, ended, told_by_up
+
+from headrace.store.migrations import newest_version
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def test_up_starts_what_the_yaml_file_does_not_name(tmp_path):
+    service = Service(tmp_path, "", "visits")
+    (tmp_path / "headrace.yaml").write_text(
+        f"module: use_cases.py\ndatabase_url: sqlite:///{tmp_path}/store.db\nmaster: local[2]\n"
+    )
+    process = service.run(sys.executable, "-m", "headrace", "up", "-c", "headrace.yaml")
+    service.config = {"bootstrap.servers": told_by_up(service, process)["bootstrap.servers"]}
+    service.headrace("use-cases", "deploy")
+    assert service.headrace("tenants", "add", "acme").returncode == 0
+    service.send("acme", b"a")
+    service.until(1)
+    assert "acme.visits" in service.headrace("streams", "list").stdout
+    assert service.headrace("verify").returncode == 0
+    ended(process, service)
+
+
+def test_up_keeps_positions_in_a_postgresql_if_asked_and_goes_on_with_it(open_folder):
+    folder = open_folder / "service"
+    folder.mkdir()
+    service = Service(folder, "", "visits")
+    (folder / "headrace.yaml").write_text("module: use_cases.py\nmaster: local[2]\n")
+    for words, value in ((("--store", "postgres"), b"a"), ((), b"b")):
+        process = service.run(sys.executable, "-m", "headrace", "up", "-c", "headrace.yaml", *words)
+        told = told_by_up(service, process)
+        service.config = {"bootstrap.servers": told["bootstrap.servers"]}
+        service.headrace("use-cases", "deploy")
+        service.headrace("tenants", "add", "acme")
+        service.send("acme", value)
+        deadline = time.monotonic() + 60
+        while value.decode() not in values_in(told["database_url"]):
+            assert time.monotonic() < deadline, service.log.read_text()
+            time.sleep(0.1)
+        found = values_in(told["database_url"])
+        shown = service.headrace("store", "version").stdout
+        assert shown.count(newest_version()) == 2
+        ended(process, service)
+        (folder / ".headrace" / "up" / "servers.json").unlink()
+    assert found == ["a", "b"]
+    assert "postgresql://" not in service.log.read_text()
+
+
+def values_in(url: str) -> list[str]:
+    with psycopg.connect(url) as connection:
+        try:
+            return sorted(row[0] for row in connection.execute("SELECT value FROM seen"))
+        except psycopg.errors.UndefinedTable:
+            return []
