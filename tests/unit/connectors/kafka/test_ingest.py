@@ -225,7 +225,7 @@ def test_a_record_that_may_be_sent_again_is_gone_on_with_after_its_sender_was_an
     async def play():
         line, _ = opened(timeout_s=0.02)
         first = line.begin("t", records(b"a"))
-        await first.wait()
+        assert await first.fates == [Stored(3, 0)]
         patient = client(line, "patient")
         patient.silent = True
         sending = line.begin("t", records(b"b", b"c"))
