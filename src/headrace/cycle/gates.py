@@ -33,6 +33,8 @@ class GateId(NamedTuple):
 
     kind: str
     name: str
+    #: of the tenant that it is about: the next one of a name owes nothing
+    generation: int = 0
 
 
 class GateRate(NamedTuple):
@@ -46,15 +48,15 @@ class GateRate(NamedTuple):
 def own_rates(held: HeldStream) -> dict[GateId, GateRate]:
     """The gates that a stream brings with it: its tenant's throttle, and the rate of its lanes."""
     rates: dict[GateId, GateRate] = {}
-    throttle = held.tenant.throttle
+    throttle, generation = held.tenant.throttle, held.tenant.generation
     if throttle.records_per_s is not None or throttle.bytes_per_s is not None:
-        rates[GateId("tenant", held.tenant.name)] = GateRate(
+        rates[GateId("tenant", held.tenant.name, generation)] = GateRate(
             throttle.records_per_s, throttle.bytes_per_s, throttle.burst_s
         )
     per_lane = held.deployment.max_rate_per_lane
     if per_lane is not None:
         rate_per_s = per_lane * max(1, len(held.lanes))
-        rates[GateId("stream", str(held.stream.id))] = GateRate(rate_per_s, None, 1.0)
+        rates[GateId("stream", str(held.stream.id), generation)] = GateRate(rate_per_s, None, 1.0)
     return rates
 
 
