@@ -10,6 +10,7 @@ from rich.text import Text
 
 from headrace.cli.console import err, out
 from headrace.cli.failure_text import printable, when
+from headrace.model.records import Deployment
 from headrace.operating.rollout import Rollout, Standings, Stopped
 from headrace.policies.rollout import Stand, Standing
 
@@ -39,6 +40,13 @@ def show(row: Sequence[Standing]) -> None:
         _say(f"  {standing.driver} {told(standing)}")
     if all(standing.stand is Stand.SILENT for standing in row):
         _say("  no driver runs: the next one to start takes it")
+
+
+def show_newer(deployment: Deployment, newer: Deployment) -> None:
+    """A line that says that a deployment counts no more."""
+    version = newer.digest[:12]
+    what = "other settings" if newer.digest == deployment.digest else version
+    _say(f"  somebody else has deployed {what} after it, and the later one counts")
 
 
 def show_others(found: Standings) -> None:

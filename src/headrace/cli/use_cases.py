@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import typer
@@ -20,8 +21,16 @@ from headrace.cli.console import (
     settings_and_folder,
     store_of,
 )
-from headrace.cli.rollouts import is_done, row_of, show, show_others, show_stopped, waited
-from headrace.deploying.offer import check
+from headrace.cli.rollouts import (
+    is_done,
+    row_of,
+    show,
+    show_newer,
+    show_others,
+    show_stopped,
+    waited,
+)
+from headrace.deploying.offer import check, wanted
 from headrace.deploying.offer import deploy as deploy_into
 from headrace.errors import UnknownName
 from headrace.model.records import Deployment
@@ -31,6 +40,7 @@ from headrace.operating.rollout import (
     Standings,
     Stopped,
     asked_again,
+    overtaken,
     standings_now,
     stopped,
 )
@@ -130,8 +140,9 @@ def deploy(
 ) -> None:
     """Deploy the file's use cases as they are now, and wait until all running drivers run them.
 
-    Exits with 1 if a driver refuses one, which then goes on with the version before, or does not
-    answer in time. What is stopped by failures stays so: a deployment retries nothing.
+    Exits with 1 if a driver refuses one, which then goes on with the version before, does not
+    answer in time, or if somebody else deployed after it. What is stopped by failures stays so: a
+    deployment retries nothing.
 
     First a process of its own imports the module, packs the use cases and prepares their sinks,
     within `deploy_timeout` (60 s). If anything of that fails, nothing is deployed. A copy of the
@@ -142,22 +153,31 @@ def deploy(
     with store_of(config) as store:
         settings, folder = settings_and_folder(config)
         offer = check(settings, folder, only=name)
+        asked = {deployment.use_case: deployment for deployment in wanted(settings, offer, name)}
         changed = {
             deployment.use_case for deployment in deploy_into(settings, offer, store.registry, name)
         }
-        names = list(offer.use_cases) if name is None else [name]
-        deployments = asked_again(store.registry, names, names if no_wait else changed)
+        revisions = {
+            deployment.use_case: deployment.revision
+            for deployment in asked_again(store.registry, asked, asked if no_wait else changed)
+        }
+        deployments = [
+            replace(deployment, revision=revisions[name]) for name, deployment in asked.items()
+        ]
         found = (
             standings_now(store, deployments, time.time())
             if no_wait
             else waited(Rollout(store, deployments, settings.driver.lease), wait_s)
         )
-        deployed = [_deployed(store, deployment, changed, found) for deployment in deployments]
+        newer = overtaken(store.registry, deployments)
+        deployed = [
+            _deployed(store, deployment, changed, found, newer) for deployment in deployments
+        ]
     if as_json:
         print_json([use_case.row for use_case in deployed])
     else:
         _show(deployed)
-    if not no_wait and not is_done(found):
+    if not no_wait and (newer or not is_done(found)):
         raise typer.Exit(1)
 
 
@@ -168,25 +188,33 @@ class _Deployed(NamedTuple):
     changed: bool
     standings: Sequence[Standing]
     stopped: Stopped
+    #: what somebody else deployed after it
+    newer: Deployment | None
 
     @property
     def row(self) -> dict[str, object]:
         """It, for programs."""
-        more = {"changed": self.changed, "stopped": self.stopped._asdict()}
+        newer = None if self.newer is None else self.newer.digest
+        more = {"changed": self.changed, "stopped": self.stopped._asdict(), "newer": newer}
         return {**_row(self.deployment, self.standings), **more}
 
 
 def _deployed(
-    store: Store, deployment: Deployment, changed: Collection[str], found: Standings
+    store: Store,
+    deployment: Deployment,
+    changed: Collection[str],
+    found: Standings,
+    newer: Mapping[str, Deployment],
 ) -> _Deployed:
     name = deployment.use_case
-    return _Deployed(deployment, name in changed, found[name], stopped(store, name))
+    left = stopped(store, name)
+    return _Deployed(deployment, name in changed, found[name], left, newer.get(name))
 
 
 def _show(deployed: Sequence[_Deployed]) -> None:
     standings = [standing for use_case in deployed for standing in use_case.standings]
     same = all(standing.stand is Stand.RUNS for standing in standings)
-    if same and not any(use_case.changed for use_case in deployed):
+    if same and not any(use_case.changed or use_case.newer for use_case in deployed):
         drivers = sorted({standing.driver for standing in standings})
         runs = f", and runs on {', '.join(drivers)}" if drivers else "; no driver runs"
         out.print(f"nothing changed{runs}", markup=False, highlight=False, soft_wrap=True)
@@ -195,6 +223,8 @@ def _show(deployed: Sequence[_Deployed]) -> None:
             version = use_case.deployment.digest[:12]
             what = "deployed as" if use_case.changed else "is deployed already, as"
             out.print(f"{use_case.deployment.use_case} {what} {version}", highlight=False)
+            if use_case.newer is not None:
+                show_newer(use_case.deployment, use_case.newer)
             show(use_case.standings)
     for use_case in deployed:
         show_stopped(use_case.deployment.use_case, use_case.stopped)

@@ -14,7 +14,7 @@ a rerun up by the last one, which says where it ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -126,7 +126,30 @@ def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:
     store.registry.deploy(
         replace(made, until={number: end for number, (_, end) in wanted.lanes.items()})
     )
+    # Whoever deployed since the first look did not see that it has begun.
+    renew_reruns(store.registry, [stream.use_case])
     return rerun
+
+
+def renew_reruns(registry: Registry, names: Collection[str]) -> None:
+    """Let the reruns that go on of these use cases be of the version that is deployed now.
+
+    Others may deploy at the same time. Whoever was last with the use case looks at its reruns after
+    that, and looks again until all of them are as it is.
+    """
+    while True:
+        deployed = {deployment.use_case: deployment for deployment in registry.deployments()}
+        stale = [
+            (renewed, rerun)
+            for rerun in deployed.values()
+            if rerun.until and original(rerun.use_case) in deployed.keys() & set(names)
+            if (renewed := renewed_by(deployed[original(rerun.use_case)], rerun)) != rerun
+        ]
+        if not stale:
+            return
+        for renewed, rerun in stale:
+            # One that has ended by then is not to begin again.
+            registry.deploy(renewed, over=rerun)
 
 
 def renewed_by(deployment: Deployment, rerun: Deployment) -> Deployment:

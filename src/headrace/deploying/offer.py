@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from headrace.connectors.kafka import client_config
-from headrace.cycle.reruns import renewed_by
+from headrace.cycle.reruns import renew_reruns
 from headrace.deploying.checking import Check, Declared, checked
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Deployment
@@ -200,32 +200,46 @@ def deploy(
         UnknownName: ``only`` names a use case that the file does not have.
         ConfigError: no copy of the version can be kept.
     """
-    if only is not None and only not in offer.use_cases:
-        known = ", ".join(sorted(offer.use_cases))
-        raise UnknownName(f"{offer.path} has no use case {only}; it has {known}")
+    asked = wanted(settings, offer, only)
     before = registry.deployments()
     keep(settings, offer)
-    changed = []
-    for name in sorted(offer.use_cases) if only is None else [only]:
-        use_case = offer.use_cases[name]
-        wanted = Deployment(
-            use_case=name,
-            module=str(offer.path),
-            digest=offer.digest,
-            topic=use_case.topic,
-            order=use_case.terms.order,
-            bad_record=use_case.bad_record,
-            guarantee=use_case.terms.guarantee.value,
-            sink=use_case.terms.sink,
-            **_chosen(settings, name),
-        )
-        if wanted not in before:
-            _put(registry, wanted)
-            changed.append(wanted)
+    changed = [deployment for deployment in asked if deployment not in before]
+    for deployment in changed:
+        registry.deploy(deployment)
+    # Of what is unchanged too: who deployed it may have been killed before these.
+    renew_reruns(registry, [deployment.use_case for deployment in asked])
     offer.shelf.sweep(
         {deployment.digest for deployment in registry.deployments()}, _mark_of(settings)
     )
     return changed
+
+
+def wanted(settings: Settings, offer: Offer[Any], only: str | None = None) -> list[Deployment]:
+    """What is to be deployed, as the store is to have it.
+
+    Raises:
+        UnknownName: ``only`` names a use case that the file does not have.
+    """
+    if only is not None and only not in offer.use_cases:
+        known = ", ".join(sorted(offer.use_cases))
+        raise UnknownName(f"{offer.path} has no use case {only}; it has {known}")
+    names = sorted(offer.use_cases) if only is None else [only]
+    return [_deployment(settings, offer, name) for name in names]
+
+
+def _deployment(settings: Settings, offer: Offer[Any], name: str) -> Deployment:
+    use_case = offer.use_cases[name]
+    return Deployment(
+        use_case=name,
+        module=str(offer.path),
+        digest=offer.digest,
+        topic=use_case.topic,
+        order=use_case.terms.order,
+        bad_record=use_case.bad_record,
+        guarantee=use_case.terms.guarantee.value,
+        sink=use_case.terms.sink,
+        **_chosen(settings, name),
+    )
 
 
 def configure(settings: Settings, registry: Registry, names: Collection[str]) -> None:
@@ -270,19 +284,10 @@ def _configured(settings: Settings, registry: Registry, name: str) -> bool:
     """Whether it is now as the YAML file says, or not deployed at all."""
     for deployment in registry.deployments():
         if deployment.use_case == name:
-            wanted = replace(deployment, **_chosen(settings, name))
-            return wanted == deployment or _put(registry, wanted, over=deployment)
-    return True
-
-
-def _put(registry: Registry, wanted: Deployment, over: Deployment | None = None) -> bool:
-    """Deploy it and its reruns; ``over`` as the store has it."""
-    if not registry.deploy(wanted, over=over):
-        return False
-    for deployment in registry.deployments():
-        if deployment.until and original(deployment.use_case) == wanted.use_case:
-            # One that has ended by then is not to begin again.
-            registry.deploy(renewed_by(wanted, deployment), over=deployment)
+            now = replace(deployment, **_chosen(settings, name))
+            if now != deployment and not registry.deploy(now, over=deployment):
+                return False
+            renew_reruns(registry, [name])
     return True
 
 

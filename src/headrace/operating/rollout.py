@@ -107,6 +107,16 @@ def asked_again(
     return [deployment for deployment in registry.deployments() if deployment.use_case in names]
 
 
+def overtaken(registry: Registry, wanted: Collection[Deployment]) -> dict[str, Deployment]:
+    """What somebody else has deployed after these, by use case."""
+    ours = {deployment.use_case: deployment for deployment in wanted}
+    return {
+        deployment.use_case: deployment
+        for deployment in registry.deployments()
+        if deployment.use_case in ours and deployment != ours[deployment.use_case]
+    }
+
+
 def stopped(store: Store, use_case: str) -> Stopped:
     """What of a use case goes on only when somebody says so."""
     failures = store.failures.every(only_open=True, with_records=False)

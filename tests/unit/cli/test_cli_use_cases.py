@@ -4,12 +4,14 @@ import io
 import json
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from headrace.cli import running
 from headrace.cli.servers import folder_of
+from headrace.deploying.offer import deploy as deploy_into
 from headrace.embedded.folder_lock import holder
 from headrace.errors import ConfigError
 from headrace.model.records import Answer, FailureState
@@ -213,6 +215,38 @@ def test_a_deployment_says_what_stays_stopped(headrace, store, config, pages, fa
     assert "'headrace use-cases resume score' lets them go on" in told
 
 
+@pytest.fixture(params=["before", "after"])
+def at_once(pages, request):
+    """A file, and whether it is the other one that is later."""
+    return pages, request.param
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"digest": "cd34" * 16}, "cd34cd34cd34"), ({"priority": 7}, "other settings")],
+)
+def test_whoever_was_first_of_two_that_deploy_at_once_is_told(
+    headrace, store, monkeypatch, at_once, change, told
+):
+    pages, when = at_once
+    headrace("use-cases", "deploy")
+
+    def crossed(*given):
+        changed = deploy_into(*given) if when == "before" else []
+        (before,) = [one for one in store.registry.deployments() if one.use_case == "pages"]
+        store.registry.deploy(replace(before, **change))
+        return changed
+
+    monkeypatch.setattr("headrace.cli.use_cases.deploy_into", crossed)
+    pages(2 if when == "before" else 1)
+    result = headrace("use-cases", "deploy")
+    assert result.exit_code == 1
+    assert f"somebody else has deployed {told} after it" in result.output
+    assert "nothing changed" not in result.output
+    (row,) = json.loads(headrace("use-cases", "deploy", "--json").stdout)
+    assert row["newer"] not in (None, row["digest"]) or "priority" in change
+
+
 def test_programs_are_told_the_same(headrace, pages, drivers):
     drivers("d1", "no column")
     result = headrace("use-cases", "deploy", "--json")
@@ -221,6 +255,7 @@ def test_programs_are_told_the_same(headrace, pages, drivers):
     assert row["use_case"] == "pages"
     assert row["changed"]
     assert row["stopped"] == {"lanes": 0, "streams": 0}
+    assert row["newer"] is None
     (driver,) = row["drivers"]
     assert (driver["driver"], driver["stand"], driver["error"]) == ("d1", "refused", "no column")
     listed = json.loads(headrace("use-cases", "list", "--json").stdout)

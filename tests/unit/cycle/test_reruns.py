@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from two_use_cases import after_look
 
 from headrace.connectors.outcomes import identity
 from headrace.cycle.reruns import RerunRange, begin, range_of, renewed_by
@@ -127,6 +128,16 @@ def test_two_that_begin_at_the_same_time_have_names_of_their_own(live, monkeypat
         deployment.use_case: deployment.until for deployment in live.store.registry.deployments()
     }
     assert ends == {"keep": None, "keep~1": {0: 10, 1: 4}, "keep~2": {0: 10, 1: 4}}
+
+
+def test_a_version_that_is_deployed_while_a_rerun_begins_is_what_it_runs(live, monkeypatch):
+    newer = replace(live.store.registry.deployments()[0], digest="cd34" * 16)
+    wanted = range_of(live.store, live.log, ACME, "earliest", None)
+    after_look(monkeypatch, live.store, 1, lambda: live.store.registry.deploy(newer))
+    begin(live.store, wanted, 0.2)
+    (_, made) = live.store.registry.deployments()
+    assert (made.use_case, made.digest) == ("keep~1", newer.digest)
+    assert made.until == {0: 10, 1: 4}
 
 
 def test_a_rerun_ends_where_it_is_told(live):

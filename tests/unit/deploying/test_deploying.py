@@ -78,6 +78,41 @@ def test_a_rerun_that_ends_while_its_use_case_is_deployed_does_not_begin_again(
     assert deployment_of(store, "one~1").until == {}
 
 
+def with_rerun(folder, store):
+    """A use case that is deployed, and a rerun of it that goes on."""
+    write(folder, names=("one",), answer="1")
+    deploy(settings(), load(settings(), folder), store.registry)
+    store.registry.deploy(replace(deployment_of(store), use_case="one~1", until={0: 5}))
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_of_two_that_deploy_at_once_reruns_run_what_their_use_case_runs(
+    tmp_path, store, monkeypatch, number
+):
+    with_rerun(tmp_path, store)
+    offers = {}
+    for answer in "23":
+        write(tmp_path, names=("one",), answer=answer)
+        offers[answer] = load(settings(), tmp_path)
+
+    def other():
+        monkeypatch.undo()
+        deploy(settings(), offers["3"], store.registry)
+
+    after_look(monkeypatch, store, number, other)
+    deploy(settings(), offers["2"], store.registry)
+    assert deployment_of(store, "one~1").digest == deployment_of(store).digest
+
+
+def test_what_a_deploy_that_was_killed_has_left_out_the_next_one_does(tmp_path, store):
+    with_rerun(tmp_path, store)
+    write(tmp_path, names=("one",), answer="2")
+    offer = load(settings(), tmp_path)
+    store.registry.deploy(replace(deployment_of(store), digest=offer.digest))  # and then killed
+    assert deploy(settings(), offer, store.registry) == []
+    assert deployment_of(store, "one~1").digest == offer.digest
+
+
 def test_one_use_case_can_be_deployed_alone(tmp_path, store):
     write(tmp_path)
     module = load(settings(), tmp_path)
