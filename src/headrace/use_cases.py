@@ -217,7 +217,9 @@ def _event_time(given: Any, name: str) -> EventTime | None:
 def _check(made: UseCase) -> None:
     problem = None
     if not _NAME.fullmatch(made.name):
-        problem = "a name is lower-case letters, digits and dashes, starting with a letter"
+        problem = (
+            "a name is lower-case letters, digits and dashes, starting with a letter, 63 at most"
+        )
     elif "{tenant}" not in made.topic:
         problem = f"topic {made.topic!r} needs {{tenant}} in it: each tenant has a topic of its own"
     elif made.form not in ("slice", "wave"):

@@ -75,6 +75,7 @@ def find_module(name: str, folder: Path) -> Place:
         path = as_asked(folder / name)
         if not path.is_file():
             raise ConfigError(f"module {name}: there is no file {path}")
+        _refuse_name(path)
         return _place(path, folder)
     if found := _file_of(name, folder):
         return Place(as_asked(found), name, _roots(folder))
@@ -87,6 +88,26 @@ def find_module(name: str, folder: Path) -> Place:
         return Place(path, path.stem, ())
     up = name.count(".") + (path.name == _INIT)
     return Place(path, name, (path.parents[up],), installed=True)
+
+
+def _refuse_name(path: Path) -> None:
+    """Refuse a file that would go wrong later, for its name alone."""
+    if not _is_text(str(path)):
+        raise ConfigError(
+            f"module {str(path)!a}: its path is no UTF-8, so no store can keep it; rename it"
+        )
+    if path.name == f"{_OURS}.py":
+        raise ConfigError(
+            f"module {path}: a module named {_OURS} hides Headrace itself; give it another name"
+        )
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # of bytes that are no UTF-8
+        return False
+    return True
 
 
 def places_of(name: str, folder: Path) -> frozenset[Path]:

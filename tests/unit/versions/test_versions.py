@@ -1,6 +1,7 @@
 """A version is a module with all local ones that it imports; two of them share nothing."""
 
 import importlib
+import os
 import sys
 import threading
 
@@ -307,6 +308,27 @@ def test_a_path_is_relative_to_the_yaml_file(tmp_path):
     path = write(tmp_path / "use_cases.py")
     assert find_module("use_cases.py", tmp_path).path == path
     assert find_module("./use_cases.py", tmp_path).path == path
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("headrace.py", "hides Headrace itself"), (os.fsdecode(b"a\xff.py"), "is no UTF-8")],
+)
+def test_a_name_that_would_go_wrong_later_is_refused(tmp_path, name, told):
+    write(tmp_path / name)
+    with pytest.raises(ConfigError, match=told):
+        load(tmp_path, name)
+
+
+ODD_NAMES = ["my flows.py", "1.py", "späße.py", "class.py", f"{'a' * 251}.py", "../up.py", "~.py"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_an_odd_name_is_one_like_any_other(tmp_path, name):
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / name)
+    (made,) = load(tmp_path / "in", name).use_cases.values()
+    assert on_a_worker(made)
 
 
 def test_of_an_installed_module_its_own_package_alone_is_local(tmp_path, monkeypatch):
