@@ -118,6 +118,20 @@ def test_a_bad_record_of_what_was_recorded_becomes_what_it_was_to_become(world, 
     assert world.store.failures.every() == []
 
 
+def none_of_them(table, context):
+    raise context.bad_record(0, "no")
+
+
+def test_what_is_set_aside_in_the_end_is_not_in_a_file_of_the_lost_attempt_as_well(world, go_on):
+    """Its letter may be sent back, and would have its effect once more."""
+    recorded(world, bad_record="dead-letter")
+    deploy(world, handler=none_of_them, bad_record="dead-letter")
+    go_on(world)
+    letters = [letter.slice.lane.tenant for letter in world.dead_letters.letters]
+    assert (letters.count("a"), letters.count("b")) == (12, 12)
+    assert effects(world, "a") == effects(world, "b") == []
+
+
 def test_a_record_that_does_not_tell_of_bad_records_runs_as_its_use_case_is_now(world):
     recorded(world)
     world.engine.paused = False

@@ -20,8 +20,9 @@ Exactly-once holds when a slice that is run again reaches the same offsets, as t
 slices do. At-least-once may leave two files whose ranges overlap; readers can tell by their names.
 There is no fencing: a zombie can only write a file that is due, or was. A topic made again under
 the same name starts at offset 0 again; move the old files away before it is read. An empty table
-leaves no file. Small files are not merged here. Nor is it found out here whether executors share
-the warehouse: the engine does not let a worker begin that does not see the driver's.
+leaves no file; when a recorded slice comes to one, that of an earlier attempt goes. Small files
+are not merged here. Nor is it found out here whether executors share the warehouse: the engine does
+not let a worker begin that does not see the driver's.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class ParquetFiles:
         Raises:
             ConfigError: there is no warehouse.
         """
-        return ParquetWriter(self._root(site), self.schema)
+        return ParquetWriter(self._root(site), self.schema, replays=bool(site.wave_id))
 
     def _root(self, site: Site) -> Path:
         if site.connections.warehouse is None:
@@ -119,9 +120,11 @@ class ParquetFiles:
 class ParquetWriter:
     """Writes one file for each effect, and syncs each folder once for each call."""
 
-    def __init__(self, root: Path, schema: pa.Schema | None) -> None:
+    def __init__(self, root: Path, schema: pa.Schema | None, *, replays: bool) -> None:
+        """Take a folder and the columns of its files; ``replays``: an attempt may have been."""
         self._root = root
         self._schema = schema
+        self._replays = replays
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
@@ -130,7 +133,7 @@ class ParquetWriter:
         for index, effect in enumerate(effects):
             path = self._root / file_name(effect)
             try:
-                if self._write_file(effect, path):
+                if self._leave(effect, path):
                     folders.setdefault(path.parent, []).append(index)
             except HeadraceError as error:
                 outcomes[index] = failed(error)
@@ -148,12 +151,17 @@ class ParquetWriter:
     def close(self) -> None:
         """Nothing to give up: no file stays open."""
 
-    def _write_file(self, effect: Effect, path: Path) -> bool:
+    def _leave(self, effect: Effect, path: Path) -> bool:
+        """Let the file be there, or not if it would be empty; whether anything was done."""
+        if effect.output.num_columns:
+            self._check(effect.output.schema)
+        if effect.output.num_rows == 0:
+            return self._replays and _removed(path)
+        self._write_file(effect, path)
+        return True
+
+    def _write_file(self, effect: Effect, path: Path) -> None:
         table = effect.output
-        if table.num_columns:
-            self._check(table.schema)
-        if table.num_rows == 0:
-            return False
         unfinished = self._root / _UNFINISHED / f"{uuid.uuid4().hex}.parquet"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +177,6 @@ class ParquetWriter:
             raise WrongSchema(f"{path.parent}: Parquet cannot hold this table: {error}") from error
         except OSError as error:
             raise _translated(error, path) from error
-        return True
 
     def _check(self, found: pa.Schema) -> None:
         for name in found.names:
@@ -210,6 +217,17 @@ def _write_synced(table: pa.Table, path: Path) -> None:
         pq.write_table(table, file, compression="zstd")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _removed(path: Path) -> bool:
+    """Take away what an attempt of an earlier version left; whether there was anything."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _translated(error, path) from error
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

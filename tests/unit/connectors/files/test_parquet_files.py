@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -87,6 +88,22 @@ def test_an_empty_table_leaves_no_file(writer, tmp_path):
     outcomes = writer.write([_effect(pa.array([], pa.string()))])
     assert outcomes[0].error is None
     assert _files(tmp_path) == []
+
+
+@pytest.mark.parametrize("wave_id", ["recorded", ""])
+def test_a_replay_that_comes_to_nothing_takes_the_file_of_an_earlier_attempt_away(
+    writer, tmp_path, monkeypatch, wave_id
+):
+    """Another version may have been deployed between the two; the last one decides."""
+    writer.write([_effect(["a"]), _effect(["b"], tenant="bolt")])
+    synced = []
+    monkeypatch.setattr(parquet, "_sync_folder", synced.append)
+    again = ParquetFiles("visits").open(replace(_site(tmp_path), wave_id=wave_id))
+    for _ in range(2):
+        assert again.write([_effect(pa.array([], pa.string()))])[0].error is None
+    there = {path.parts[-2] for path in (tmp_path / "visits").rglob("*.parquet")}
+    assert there == ({"tenant=bolt"} if wave_id else {"tenant=bolt", "tenant=acme"})
+    assert synced.count(tmp_path / "visits/tenant=acme") == (1 if wave_id else 0)
 
 
 def test_readers_see_tenants_as_partitions_and_no_unfinished_file(writer, tmp_path):
