@@ -170,7 +170,7 @@ class Tally:
                 seconds=line.own_s + shared_s * (1 + line.records) / weight,
                 timestamps_s=tuple(_thin(line.timestamps_s, SAMPLES)),
                 # Of those beyond, the next slice tells: their records come again.
-                dead_letters=sum(offset < line.done for offset in line.aside),
+                dead_letters=sum(offset < line.reached for offset in line.aside),
                 traceparents=tuple(line.traceparents),
                 error=line.error,
             )

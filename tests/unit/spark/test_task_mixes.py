@@ -212,8 +212,10 @@ def check_lane(mix, receipt, done, failed):
     lane, fates = receipt.slice.lane.partition, mix.lanes[receipt.slice.lane.partition]
     before = [(lane, offset) for offset in range(receipt.reached)]
     undone = [place for place in before if place not in done]
+    told = receipt.reached if receipt.lost_from is None else receipt.lost_from
     if mix.guarantee == "at-most-once":
         assert receipt.error is not None or failed or not undone, "lost, and nobody is told"
+        assert all(offset >= told for _, offset in undone), "lost before what is told as lost"
     else:
         assert not undone, "passed over, and nowhere"
         beyond = {place for place in mix.sink.written if place[0] == lane} - set(before)
@@ -222,10 +224,10 @@ def check_lane(mix, receipt, done, failed):
         assert receipt.reached == len(fates), "an error was swallowed"
     if receipt.error is not None and receipt.error.offset is not None:
         assert fates[receipt.error.offset] != FINE, "an innocent record is blamed"
-    assert receipt.records == len([place for place in before if place in done])
+    assert receipt.records == len([place for place in before[:told] if place in done])
     letters = [place for place in mix.kept if place in before]
     assert receipt.dead_letters == len(letters)
-    own = {offset / 1000 for _, offset in before}
+    own = {offset / 1000 for _, offset in before[:told]}
     assert set(receipt.timestamps_s) <= own
     assert bool(receipt.timestamps_s) == bool(receipt.records) == bool(receipt.bytes)
 
