@@ -3,8 +3,8 @@
 To take a version of a use case is to import a file, to pickle what is in it, and to let its sink
 look at where it writes. All of that is code, or a server, of somebody else: it may raise anything,
 take long, or never come back, and a turn that waited for it would lose the leases of all tenants.
-So a thread does it, one deployment after the other, each within a time limit, and a turn only swaps
-in what is ready (`swap`). Until then the version before goes on.
+So a thread does it, one deployment after the other, each within a time limit, those first that were
+never tried; and a turn only swaps in what is ready (`swap`). Until then the version before goes on.
 
 What became of it the driver says in the store, where whoever deployed it waits for the answers. A
 table or a server that refused may be mended any moment, so that is tried again, with growing waits;
@@ -124,16 +124,22 @@ class Taking:
         Raises:
             StoreUnavailable: nothing was learned, or nobody was told.
         """
-        wanted = {
-            deployment.use_case: deployment
-            for deployment in self._deployments()
-            if only is None or deployment.use_case in only
-        }
-        self._welcome_late(wanted)
-        for deployment in wanted.values():
-            if self._is_due(deployment) and not self._stopped.is_set():
-                self._try(deployment)
-                self._tell(wanted.values())
+        tried: set[tuple[str, int]] = set()
+        while True:
+            wanted = self._wanted(only)
+            self._welcome_late(wanted)
+            due = [
+                deployment
+                for deployment in wanted.values()
+                if self._is_due(deployment) and _asked(deployment) not in tried
+            ]
+            if not due or self._stopped.is_set():
+                break
+            # What is new waits for one attempt at most, however many are tried again and again.
+            first = min(due, key=self._was_refused)
+            tried.add(_asked(first))
+            self._try(first)
+            self._tell(wanted.values())
         self._refused = {name: refused for name, refused in self._refused.items() if name in wanted}
         self._tell(wanted.values())
         if only is None:
@@ -154,6 +160,13 @@ class Taking:
         if not (may_wait and any(refused.again for refused in self._refused.values())):
             raise next(iter(self._refused.values())).error
         log.warning("no use case can run; what may pass is tried again")
+
+    def _wanted(self, only: Collection[str] | None) -> dict[str, Deployment]:
+        return {
+            deployment.use_case: deployment
+            for deployment in self._deployments()
+            if only is None or deployment.use_case in only
+        }
 
     def _deployments(self) -> list[Deployment]:
         # A rerun that is over, or not begun yet, is nobody's to run.
@@ -192,10 +205,14 @@ class Taking:
         if deployment in (runs, ready and ready.deployment):
             self._refused.pop(name, None)
             return False
-        refused = self._refused.get(name)
-        if refused is None or not refused.is_of(deployment):
+        if not self._was_refused(deployment):
             return True
-        return self.driver.parts.clock.monotonic_s() >= refused.again_at_s
+        return self.driver.parts.clock.monotonic_s() >= self._refused[name].again_at_s
+
+    def _was_refused(self, deployment: Deployment) -> bool:
+        """Whether it was tried in vain since it was deployed."""
+        refused = self._refused.get(deployment.use_case)
+        return refused is not None and refused.is_of(deployment)
 
     def _try(self, deployment: Deployment) -> None:
         for hanging in self._hanging:
@@ -297,3 +314,8 @@ class Taking:
         if runs is None:
             return None
         return Answer(self.driver.name, name, runs.revision, runs.digest, since_s)
+
+
+def _asked(deployment: Deployment) -> tuple[str, int]:
+    """What is the same as long as nobody deploys it again."""
+    return deployment.use_case, deployment.revision

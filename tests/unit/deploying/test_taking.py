@@ -313,6 +313,30 @@ def test_a_sink_that_hangs_is_told_in_time_and_the_others_are_taken(
     assert said(store)["one"].error is None
 
 
+def test_what_is_new_does_not_wait_for_all_that_is_tried_again(
+    tmp_path, store, assembly, foreign, clock, monkeypatch
+):
+    names = [f"a{number}" for number in range(9)]
+    foreign.acts["prepare"] = SinkUnavailable("no server, and each try takes long")
+    write(tmp_path, names=(*names, "one", "two"))
+    deployed(tmp_path, store, *names)
+    taken(assembly)
+    clock.move(60.0)
+    tried, attempt = [], type(assembly.taking)._try
+
+    def tries(taking, deployment):
+        tried.append(deployment.use_case)
+        if len(tried) == 3:
+            foreign.acts.clear()
+            deployed(tmp_path, store, "two")
+            foreign.acts["prepare"] = SinkUnavailable("no server")
+        attempt(taking, deployment)
+
+    monkeypatch.setattr(type(assembly.taking), "_try", tries)
+    assembly.taking.poll()
+    assert tried == ["a0", "a1", "a2", "two", *names[3:]], "each once"
+
+
 def test_what_hangs_is_not_waited_for_once_something_else_is_deployed(
     tmp_path, store, assembly, foreign
 ):
