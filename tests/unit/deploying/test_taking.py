@@ -390,6 +390,34 @@ def test_what_comes_back_late_is_dropped_if_something_else_is_wanted_by_then(
     assert running(assembly)["one"] == newest["one"].digest
 
 
+def test_a_driver_that_drains_takes_nothing_more_and_does_not_say_that_it_did(
+    tmp_path, store, assembly
+):
+    before, revisions, turns = running(assembly), set(), 0
+    store.registry.add_tenant(Tenant("acme"))
+    log = assembly.driver.parts.log
+    log.create_topic("acme.visits", 1)
+    log.append("acme.visits", 0, [Row(b"x")])
+    assembly.engine.paused, assembly.drain_timeout_s = True, 3600.0
+
+    def on_turn(driver):
+        nonlocal turns
+        turns += 1
+        if assembly.engine.started and not assembly._stop.is_set():
+            assembly.stop()
+            new_version(tmp_path, store)
+        revisions.update(answer.revision for answer in store.membership.answers())
+        # Its thread has looked by then.
+        assembly.engine.paused = not (assembly._stop.is_set() and assembly.taking._ready)
+        driver.parts.clock.move(0.1)
+
+    assert assembly.run(on_turn)
+    assert running(assembly) == before
+    newest = {deployment.revision for deployment in store.registry.deployments()}
+    assert not revisions & newest
+    assert store.membership.answers() == [], "whoever deployed does not wait for it"
+
+
 def test_a_driver_that_joins_again_says_again_what_it_runs(store, assembly):
     before = store.membership.answers()
     assembly.driver.leases._join(frozenset({"one"}), 0.0)
