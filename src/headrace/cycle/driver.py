@@ -138,15 +138,7 @@ class Driver:
         asking = self.threads("log")
         self.observer = Observer(store, self.board, self.leases, losses, self.parts.log, asking)
         letters = PendingLetters(self.parts.dead_letters, self.threads("letters"))
-        self.failing = Failing(
-            store.failures,
-            store.positions,
-            store.progress,
-            letters,
-            self.board,
-            self.reporter,
-            clock,
-        )
+        self.failing = Failing(store, letters, self.board, self.reporter, clock)
         self.recorded = RecordedWaves(store.progress, self.board, clock, self.name)
         self.committer = Committer(store, self.board, self.recorded, clock)
         self.applier = Applier(

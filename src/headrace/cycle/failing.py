@@ -32,7 +32,7 @@ from headrace.policies.quarantine import (
     judge,
 )
 from headrace.policies.retry import Backoff
-from headrace.ports import Clock, DeadLetter, Failures, Positions, Progress
+from headrace.ports import Clock, DeadLetter, Store
 from headrace.telemetry.log_fields import of_slice, of_wave
 from headrace.telemetry.report import Reporter
 
@@ -47,9 +47,7 @@ GROWTH = 4
 class Failing:
     """Does what is decided about failed slices and dead waves."""
 
-    failures: Failures
-    positions: Positions
-    progress: Progress
+    store: Store
     letters: PendingLetters
     board: Board
     reporter: Reporter
@@ -62,7 +60,7 @@ class Failing:
 
     def reload(self, driver: str) -> None:
         """Stop the lanes of this driver that have an open failure in the store, and no others."""
-        stopped = self.failures.stopped_lanes(driver)
+        stopped = self.store.failures.stopped_lanes(driver)
         lanes = {
             LaneId(*held.stream.id, partition): lane
             for held in self.board.streams.values()
@@ -87,7 +85,7 @@ class Failing:
         numbers = set(news)
         if not numbers:
             return {}
-        found = self.failures.every(only_open=True, with_records=False)
+        found = self.store.failures.every(only_open=True, with_records=False)
         return {
             failure.id: _told(failure.slice.lane.partition, failure.error)
             for failure in found
@@ -222,7 +220,7 @@ class Failing:
     def _stop(self, piece: Slice, error: SliceError, verdict: Verdict, lane: Lane) -> None:
         stop_use_case = verdict.step is LaneStep.FAIL
         failure = Failure(piece, error, self.clock.now_s(), verdict.history.attempts)
-        lane.failure = self.failures.keep(failure, stop_use_case=stop_use_case)
+        lane.failure = self.store.failures.keep(failure, stop_use_case=stop_use_case)
         self._remember(piece, error, verdict, lane)
         lane.suspect_until = None
         log.error(
@@ -274,10 +272,10 @@ class Failing:
                 lane.aside = None
                 self._try_again(aside.letter, lane, str(trouble))
             return
-        moved = move.to_offset > move.from_offset and all(self.positions.advance([move]))
+        moved = move.to_offset > move.from_offset and all(self.store.positions.advance([move]))
         if lane is not None and not moved:
             # Somebody else moved it, or the answer to our own move was lost.
-            self.board.fill(self.progress.load_positions([move.lane.stream]))
+            self.board.fill(self.store.progress.load_positions([move.lane.stream]))
         self._count(aside, moved=moved)
         if lane is None:
             return
