@@ -24,6 +24,8 @@ class Lane:
     short: Short | None = None
     #: its log ends before its recorded slice does, as far as was told
     behind: Short | None = None
+    #: where lanes are merged: records that the last call of them took of this one
+    taken: int = 0
     #: the wave that runs a slice of it
     wave: str | None = None
     #: after temporary trouble: not before this monotonic second
@@ -56,7 +58,8 @@ class Lane:
         if self.stop_before is not None and self.stop_before > self.position:
             end = min(end, self.stop_before)
         goes_on = (self.end < 0 and not self.gone) or self.end > end
-        return LaneView(partition, self.position, end, self.wave is not None, goes_on)
+        running = self.wave is not None
+        return LaneView(partition, self.position, end, running, goes_on, self.taken)
 
     @property
     def is_blind(self) -> bool:
@@ -71,7 +74,7 @@ class Lane:
     def restart(self, offset: int) -> None:
         """Stand elsewhere, with nothing known of what is there."""
         self.position, self.end, self.sure = offset, -1, -1
-        self.tries = self.attempts = self.letters = 0
+        self.tries = self.attempts = self.letters = self.taken = 0
         self.not_before_s = 0.0
         self.failure = self.aside = self.suspect_until = self.stop_before = None
         self.short = self.behind = None

@@ -17,12 +17,13 @@ slot, and who runs apart owes for all the time that it had it.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.gates import Gates, Payment
 from headrace.model.receipts import Receipt
-from headrace.model.streams import LaneId, Slice
+from headrace.model.streams import LaneId, Order, Slice
 from headrace.model.waves import Wave
 from headrace.planning.shares import most_debt_s
 from headrace.policies.fairness import settled
@@ -50,16 +51,18 @@ class Accounts:
 
     def planned(self, wave: Wave) -> None:
         """Undo that the plan took the seconds of a wave: it pays when it starts, if it does."""
+        slices = Counter(piece.lane.stream for piece in wave.slices)
         for piece in wave.slices:
             held = self.board.streams[piece.lane.stream]
-            held.credit_s += _predicted_s(held, piece)
+            held.credit_s += _predicted_s(held, piece, slices[piece.lane.stream])
 
     def started(self, wave: Wave, now_s: float) -> None:
         """Let the slices of a wave pay."""
         paid = self._paid[wave.id] = {}
+        slices = Counter(piece.lane.stream for piece in wave.slices)
         for piece in wave.slices:
             held = self.board.streams[piece.lane.stream]
-            predicted_s = _predicted_s(held, piece)
+            predicted_s = _predicted_s(held, piece, slices[piece.lane.stream])
             self._settle(held, 0.0, predicted_s)
             paid[piece.begin] = _Paid(held, self.gates.passed(held, piece, now_s), predicted_s)
 
@@ -81,8 +84,11 @@ class Accounts:
         held.credit_s = settled(held.credit_s, predicted_s, measured_s, most_s, most_owed_s)
 
 
-def _predicted_s(held: HeldStream, piece: Slice) -> float:
-    return held.cost.seconds_per_slice + piece.size * held.cost.seconds_per_record
+def _predicted_s(held: HeldStream, piece: Slice, slices: int) -> float:
+    """What a slice takes, of so many of its stream in a wave; merged lanes are one call."""
+    calls = 1 if held.deployment.order is Order.STREAM else slices
+    fixed_s = held.cost.seconds_per_slice * calls / slices
+    return fixed_s + piece.size * held.cost.seconds_per_record
 
 
 def _undone(receipt: Receipt, held: HeldStream) -> float:

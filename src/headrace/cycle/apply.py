@@ -23,7 +23,6 @@ from headrace.cycle.observe import Observer
 from headrace.cycle.recorded import RecordedWaves, WaitingReplay
 from headrace.cycle.unfinished import runs_whole
 from headrace.errors import CodeNotLoaded
-from headrace.model.plans import Cost
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import StreamId
 from headrace.model.waves import Wave
@@ -129,8 +128,8 @@ class Applier:
             elif receipt.records:
                 held.cost = learn(held.cost, receipt.records, receipt.bytes, receipt.seconds)
         for stream, receipts in merged.items():
-            held = self.board.streams[stream]
-            held.cost = _learn_merged(held.cost, receipts, held.deployment.handler_timeout_s)
+            if any(receipt.records for receipt in receipts):
+                _learn_merged(self.board.streams[stream], receipts)
 
     def _came_through(self, receipt: Receipt, held: HeldStream) -> None:
         lane = held.lanes.get(receipt.slice.lane.partition)
@@ -176,23 +175,22 @@ class Applier:
         )
 
 
-def _learn_merged(cost: Cost, receipts: Sequence[Receipt], timeout_s: float) -> Cost:
-    """Take lanes that were one call into the averages.
+def _learn_merged(held: HeldStream, receipts: Sequence[Receipt]) -> None:
+    """Take lanes that were one call into the averages, as one slice.
 
-    The seconds of a call are spread by records, so one lane says nothing of a fixed cost. And where
-    one lane had all the oldest records it seems to have the whole fixed cost, which a plan takes
-    for each lane. As a call of all of them came back it is no more than the handler's timeout, and
-    here it counts as half of that at most: else a plan had room for one record of each lane only,
-    and nothing would ever show that more of them take no longer.
+    The seconds of a call are spread by records, so one lane says nothing of a fixed cost.
     """
-    some = [receipt for receipt in receipts if receipt.records]
-    if not some:
-        return cost
-    records = round(sum(receipt.records for receipt in some) / len(some))
-    bytes_ = round(sum(receipt.bytes for receipt in some) / len(some))
-    learned = learn(cost, records, bytes_, sum(receipt.seconds for receipt in some) / len(some))
-    most_s = timeout_s / 2 / len(receipts)
-    return replace(learned, seconds_per_slice=min(learned.seconds_per_slice, most_s))
+    held.cost = learn(
+        held.cost,
+        sum(receipt.records for receipt in receipts),
+        sum(receipt.bytes for receipt in receipts),
+        sum(receipt.seconds for receipt in receipts),
+        planned=sum(receipt.slice.size for receipt in receipts),
+    )
+    for receipt in receipts:
+        lane = held.lanes.get(receipt.slice.lane.partition)
+        if lane is not None:
+            lane.taken = receipt.records
 
 
 def _as_of(position: int, receipt: Receipt, error: SliceError) -> Receipt | None:

@@ -80,12 +80,15 @@ class Scaling:
 
 
 def _backlog_s(held: HeldStream, now_s: float, most_s: float) -> float:
-    """Predicted task-seconds of what waits or runs; a lane uses one slot, so it counts as one."""
+    """Predicted task-seconds of what waits or runs; a lane, or merged ones, use one slot each."""
     if held.state is not State.ACTIVE or held.waits:
         return 0.0
     cost = held.cost
-    return sum(
-        min(most_s, cost.seconds_per_slice + lane.lag_records * cost.seconds_per_record)
+    lags = [
+        lane.lag_records
         for lane in held.lanes.values()
         if lane.lag_records and (lane.wave or not lane.held_back(now_s))
-    )
+    ]
+    if lags and held.merges:
+        lags = [sum(lags)]
+    return sum(min(most_s, cost.seconds_per_slice + lag * cost.seconds_per_record) for lag in lags)

@@ -18,6 +18,8 @@ class Contrast:
 
     #: the slice that came back last; 0 records: none yet
     records: int = 0
+    #: how many it was planned with, if more: of merged lanes what was too young is left
+    planned: int = 0
     seconds: float = 0.0
     #: how much is known: a pair of which one is twice as large weighs a half, older ones less
     weight: float = 0.0
@@ -27,6 +29,11 @@ class Contrast:
     log_records: float = 0.0
     log_width: float = 0.0
 
+    @property
+    def size(self) -> int:
+        """What the last slice might have had; as many as it had, where nothing else is said."""
+        return max(self.records, self.planned)
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -34,7 +41,7 @@ class Cost:
 
     seconds_per_record: float = 0.000_02
     bytes_per_record: float = 500.0
-    #: fixed seconds a slice costs however small it is
+    #: fixed seconds a slice costs however small it is; where lanes are merged, all of them together
     seconds_per_slice: float = 0.000_5
     #: standard deviation of the seconds of a slice over their prediction: 0 is steady
     spread: float = 1.0
@@ -60,6 +67,8 @@ class LaneView:
     in_flight: bool = False
     #: the log has more behind ``end``, or nobody knows that it has not
     goes_on: bool = False
+    #: where lanes are merged: records that the last call of them took of this one
+    taken: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ Properties, the first before the second
 1. *Valid.* Slices begin at the position, end at or before the log's end and hold at least one
    record. A lane is in one slice at most, and in none while it runs. A stream of order ``stream``
    runs alone, in one bin, with all its lanes that have records: one left out could hold the oldest
-   record. It waits while a lane goes on and nothing of it may be planned yet. Lanes are merged in
-   memory, so together they are held to ``slice_bytes``. No more bins than free slots; a wave is of
-   one use case.
+   record. It waits while a lane goes on and nothing of it may be planned yet. Its lanes are merged
+   in memory and are one call, so together they are held to ``slice_bytes`` and have one fixed
+   cost. No more bins than free slots; a wave is of one use case.
 2. *Throttles kept.* A stream takes at most its allowance. While anything is allowed the least it
    can take may pass (one record, for order ``stream`` one of each lane), and its bucket owes it.
 3. *Fair in task-seconds by weight, and work-conserving.* Records mislead: one tenant's may cost a
@@ -59,6 +59,11 @@ its own, times one more than the bins it is in debt).
 
 Inside a stream lanes need no credits: those with less than their part of the share are served
 whole, and which of the long ones begins moves on as they are done.
+
+Where lanes are merged, only the oldest records are taken of what was planned, and nobody knows here
+in which lanes they are. So one half of a share is divided alike, and the other half as the last
+call took. Alike alone would leave nearly all of it where one lane is older or longer than all
+others; by the last call alone a lane that begins to have the oldest would begin with nothing.
 
 Steps, and what holds after each
 --------------------------------

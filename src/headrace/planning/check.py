@@ -128,7 +128,7 @@ def _bin_faults(
             yield PlanFault(FaultKind.MIXED_WAVE, where)
         if any(_stream(piece) not in streams for piece in each.slices):
             continue
-        predicted_s = sum(_seconds(streams[_stream(piece)], piece) for piece in each.slices)
+        predicted_s = _predicted_s(streams, each)
         if abs(predicted_s - each.predicted_s) > TOLERANCE_S * max(1.0, predicted_s):
             yield PlanFault(FaultKind.WRONG_PREDICTION, where)
         over = predicted_s > snapshot.limits.bin_budget_s + TOLERANCE_S
@@ -136,10 +136,17 @@ def _bin_faults(
             yield PlanFault(FaultKind.OVER_BUDGET, f"{where}, {predicted_s:.3f} s")
 
 
-def _seconds(view: StreamView, piece: Slice) -> float:
-    cost = view.cost
-    records = piece.until_offset - piece.from_offset
-    return cost.seconds_per_slice + records * cost.seconds_per_record
+def _predicted_s(streams: dict[StreamId, StreamView], bin_: Bin) -> float:
+    """What its slices cost; those of a stream whose lanes are merged are one call."""
+    seconds, merged = 0.0, set()
+    for piece in bin_.slices:
+        view = streams[_stream(piece)]
+        seconds += (piece.until_offset - piece.from_offset) * view.cost.seconds_per_record
+        if view.id not in merged:
+            seconds += view.cost.seconds_per_slice
+        if view.order.merges_lanes:
+            merged.add(view.id)
+    return seconds
 
 
 def _may_be_over(limits: Limits, each: Bin, streams: dict[StreamId, StreamView]) -> bool:
@@ -155,11 +162,13 @@ def _may_be_over(limits: Limits, each: Bin, streams: dict[StreamId, StreamView])
     records = sum(piece.size for piece in each.slices)
     if records == lanes:
         return True
-    fixed_s = lanes * view.cost.seconds_per_slice
+    fixed_s, seen = view.cost.seconds_per_slice, view.cost.contrast
     seconds = fixed_s + records * view.cost.seconds_per_record
     half_s = (fixed_s + view.call_limit_s) / 2
     if seconds <= min(limits.fixed_times * fixed_s, half_s) + TOLERANCE_S:
         return True
+    if seen.size:
+        seconds = min(seconds, seen.seconds * records / seen.size)
     return records <= lanes * MOST_TRIED and seconds <= half_s + TOLERANCE_S
 
 
@@ -188,11 +197,13 @@ def _is_quick(limits: Limits, view: StreamView) -> bool | None:
     slow = first_s > SLOW_PART * limits.bin_budget_s
     if slow or not cost.samples:
         return False
-    waiting_s = 0.0
-    for lane in view.lanes:
-        if lane.end > lane.position and not lane.in_flight:
-            lag = lane.end - lane.position
-            waiting_s += cost.seconds_per_slice + lag * cost.seconds_per_record
+    lags = [
+        lane.end - lane.position
+        for lane in view.lanes
+        if lane.end > lane.position and not lane.in_flight
+    ]
+    calls = min(1, len(lags)) if view.order.merges_lanes else len(lags)
+    waiting_s = calls * cost.seconds_per_slice + sum(lags) * cost.seconds_per_record
     waiting_s *= max(1.0, cost.spread)
     if abs(waiting_s - limits.quick_s) <= TOLERANCE_S:
         return None

@@ -46,7 +46,7 @@ class Demand:
     records: int
     #: fewest records worth planning
     least: int
-    #: seconds a slice costs however small, and each record of it
+    #: seconds a slice costs however small (with order `stream` all together), and each record of it
     fixed_s: float
     record_s: float
     budget_s: float
@@ -58,11 +58,15 @@ class Demand:
     #: `stream` all together): `records` and `least` then count lanes, each with its `most`
     whole: bool = False
 
+    def fixed_for(self, lanes: int) -> float:
+        """Seconds that slices of so many lanes cost however small they are."""
+        return min(lanes, 1) * self.fixed_s if self.merged else lanes * self.fixed_s
+
     def seconds_for(self, records: int) -> float:
         """Predicted task-seconds of so many records over as many lanes as they reach."""
         if self.whole and not self.merged:
             return records * (self.fixed_s + sum(self.most) / len(self.most) * self.record_s)
-        return min(records, len(self.lanes)) * self.fixed_s + records * self.record_s
+        return self.fixed_for(min(records, len(self.lanes))) + records * self.record_s
 
     def room_for(self, records: int) -> float:
         """Seconds of bins they need: what is over the budget fills one bin, not more."""
@@ -80,9 +84,9 @@ class Demand:
             found = int(room_s / self.budget_s)
             return min(found, 1) * self.records if self.merged else min(found, self.records)
         if self.merged:
-            if lanes * one_s >= self.budget_s:
+            if self.fixed_s + lanes * self.record_s >= self.budget_s:
                 return self.least if room_s >= self.budget_s else 0
-            found = int((room_s - lanes * self.fixed_s) / self.record_s)
+            found = int((room_s - self.fixed_s) / self.record_s)
         elif one_s >= self.budget_s:
             found = int(room_s / self.budget_s)
         elif room_s >= lanes * one_s:
@@ -133,6 +137,29 @@ def level(most: Sequence[int], total: int, first: int = 0) -> list[int]:
     return chosen
 
 
+def by_pull(lanes: Sequence[LaneView], most: Sequence[int], total: int) -> list[int]:
+    """Divide `total` records over lanes that are merged: half alike, half as the last call took.
+
+    Of merged lanes the oldest records are taken, and what is younger than the end of a lane that
+    goes on is left. Where one lane has nearly all that is old, alike would be mostly in vain, and
+    by the last call alone a lane that begins to have them would begin with nothing.
+
+    On exit: each lane has one record at least, if `total` is that many, and at most its `most`.
+    """
+    pull = sum(lane.taken for lane in lanes)
+    if not pull or total <= len(lanes):
+        return level(most, total)
+    chosen = level(most, max(len(lanes), total // 2))
+    left = total - sum(chosen)
+    for number, lane in enumerate(lanes):
+        chosen[number] += min(most[number] - chosen[number], left * lane.taken // pull)
+    open_to = [number for number in range(len(lanes)) if chosen[number] < most[number]]
+    rooms = [most[number] - chosen[number] for number in open_to]
+    for number, more in zip(open_to, level(rooms, total - sum(chosen)), strict=True):
+        chosen[number] += more
+    return chosen
+
+
 def rotation(lanes: Iterable[LaneView], count: int, every: int = 1) -> int:
     """Which lane begins when not all can be served.
 
@@ -172,15 +199,22 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
     record_s = max(cost.seconds_per_record, EPSILON_S)
     merged = view.order.merges_lanes
     lags = [lane.end - lane.position for lane in lanes]
-    within_s = longest_s(view, limits, len(lanes) if merged else 1)
-    longest = max(1, min(limits.slice_records, _slice_records(view, limits, within_s, max(lags))))
-    most = [min(longest, lag) for lag in lags]
+    within_s = longest_s(view, limits)
+    # Merged lanes are one slice to their handler.
+    lag, fewest = (sum(lags), len(lags)) if merged else (max(lags), 1)
+    longest = max(fewest, _slice_records(view, limits, within_s, lag, fewest))
+    most = [min(longest, limits.slice_records, lag) for lag in lags]
     records = sum(most)
     # What waits, not what may be taken: a throttled flood is a flood.
-    backlog_s = len(lags) * fixed_s + sum(lags) * record_s
-    cap = max(_stream_records(view, limits, len(lanes), within_s), len(lanes) if merged else 1)
+    backlog_s = (1 if merged else len(lags)) * fixed_s + sum(lags) * record_s
+    cap = max(_stream_records(view, limits, len(lanes), within_s), fewest)
+    cap = min(cap, longest) if merged else cap
     if cap < records:
-        most, records = level(most, cap, rotation(lanes, len(lanes))), cap
+        if merged:
+            most = by_pull(lanes, most, cap)
+        else:
+            most = level(most, cap, rotation(lanes, len(lanes)))
+        records = cap
         if cap < len(lanes):
             lanes = [lane for lane, some in zip(lanes, most, strict=True) if some]
             most = [some for some in most if some]
@@ -188,9 +222,9 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
     begun = len(lanes) if merged else max(1, min(len(lanes), int(budget_s / one_s)))
     least = begun if merged else min(records, max(begun, _worth(begun * fixed_s, record_s, limits)))
     whole = False
-    if merged or fixed_s + longest * record_s > budget_s + EPSILON_S:
-        largest, slices = (records, len(lanes)) if merged else (max(most), 1)
-        whole = largest > slices and slices * fixed_s + largest * record_s > budget_s + EPSILON_S
+    if fixed_s + longest * record_s > budget_s + EPSILON_S:
+        largest = records if merged else max(most)
+        whole = largest > fewest and fixed_s + largest * record_s > budget_s + EPSILON_S
         if whole:
             records, least = (records, records) if merged else (len(lanes), 1)
     return Demand(
@@ -208,42 +242,46 @@ def _demand(view: StreamView, lanes: list[LaneView], limits: Limits) -> Demand |
     )
 
 
-def longest_s(view: StreamView, limits: Limits, lanes: int = 1) -> float:
-    """Seconds that a slice may take, or with order `stream` the slices of so many lanes.
+def longest_s(view: StreamView, limits: Limits) -> float:
+    """Seconds that a slice may take, or with order `stream` those of all lanes together.
 
     More than a budget only if it costs much however small, and then no more than half of the time
     by which one call counts as hanging.
     """
-    fixed_s = lanes * view.cost.seconds_per_slice
+    fixed_s = view.cost.seconds_per_slice
     worth_s = limits.fixed_times * fixed_s
     if worth_s <= limits.bin_budget_s:
         return limits.bin_budget_s
     return max(limits.bin_budget_s, min(worth_s, (fixed_s + view.call_limit_s) / 2))
 
 
-def _tried(view: StreamView, longest: int, lag: int, lanes: int = 1) -> int:
+def _tried(view: StreamView, longest: int, lag: int, fewest: int) -> int:
     """The longest slice, or another size where nobody knows what of its cost is fixed.
 
-    A smaller slice tells as much as a larger one, and hurts nobody. One of a few records can only
-    be made larger: by twice, more seldom, and where that is no hang. After one that was as large as
-    it would be itself, it would tell nothing.
+    A smaller slice tells as much as a larger one, and hurts nobody. One of a few records (of each
+    lane, if they are merged) can only be made larger: by twice, more seldom, and where that is no
+    hang. After one that was as large as it would be itself, it would tell nothing.
     """
     cost, last = view.cost, view.cost.contrast
+    longest = max(longest, fewest)
     if cost.samples < PROBES or lag <= longest or not last.records:
         return longest
-    if longest >= FEWER:
-        tells = last.weight < SURE and 2 * last.records > longest
-        return max(1, longest // SMALLER) if tells else longest
-    larger_s = lanes * (cost.seconds_per_slice + LARGER * longest * cost.seconds_per_record)
-    tells = last.weight < SURE_OF_FEW and last.records <= longest
-    return LARGER * longest if tells and larger_s <= view.call_limit_s / 2 else longest
+    if longest >= FEWER * fewest:
+        tells = last.weight < SURE and 2 * last.size > longest
+        return max(fewest, longest // SMALLER) if tells else longest
+    larger = LARGER * longest
+    larger_s = cost.seconds_per_slice + larger * cost.seconds_per_record
+    # Of merged lanes most records may be left, and those that are not look dear.
+    larger_s = min(larger_s, last.seconds * larger / last.size)
+    tells = last.weight < SURE_OF_FEW and last.size <= longest
+    return larger if tells and larger_s <= view.call_limit_s / 2 else longest
 
 
 def _no_longer(last: Contrast, within_s: float) -> int:
     """Most records after a slice that took too long, while the averages still follow slowly."""
     if last.weight >= 1.0 and last.growing < 0.5:
-        return last.records  # fewer would take as long
-    return max(1, last.records // FEWER, int(last.records * within_s / last.seconds))
+        return last.size  # fewer would take as long
+    return max(1, last.size // FEWER, int(last.size * within_s / last.seconds))
 
 
 def _worth(fixed_s: float, record_s: float, limits: Limits) -> int:
@@ -258,28 +296,25 @@ def _worth(fixed_s: float, record_s: float, limits: Limits) -> int:
     return int(min(worth_s, budget_s / LARGEST_LEAST - fixed_s) / record_s)
 
 
-def _slice_records(view: StreamView, limits: Limits, within_s: float, lag: int) -> int:
-    """Most records of one lane that one bin and one worker can take."""
+def _slice_records(view: StreamView, limits: Limits, within_s: float, lag: int, fewest: int) -> int:
+    """Most records of one lane, or of merged ones, that one bin and one worker can take."""
     cost, budget_s = view.cost, limits.bin_budget_s
     record_s = max(cost.seconds_per_record, EPSILON_S)
     fitting = max(1, int((budget_s - cost.seconds_per_slice + EPSILON_S) / record_s))
     if within_s > budget_s:
         seen = cost.contrast
-        largest = max(seen.records, math.exp(seen.log_records + seen.log_width / 2))
+        largest = max(seen.size, math.exp(seen.log_records + seen.log_width / 2))
         longer = int((within_s - cost.seconds_per_slice + EPSILON_S) / record_s)
         fitting = max(fitting, min(longer, int(SEEN_TIMES * largest)))
-    if lag > fitting and not view.order.merges_lanes:
-        fitting = _tried(view, fitting, lag)
+    if lag > fitting:
+        fitting = _tried(view, fitting, lag, fewest)
     if cost.bytes_per_record <= 0:
         return fitting
     return min(fitting, int(limits.slice_bytes / cost.bytes_per_record))
 
 
 def _stream_records(view: StreamView, limits: Limits, lanes: int, within_s: float) -> int:
-    """Most records of the whole stream: its throttle and the probe.
-
-    Where its lanes are merged, also what one bin has time for and what fits into memory at once.
-    """
+    """Most records of the whole stream: its throttle and the probe."""
     cost = view.cost
     caps = [limits.slice_records * lanes]
     if view.allowance_records is not None:
@@ -290,14 +325,6 @@ def _stream_records(view: StreamView, limits: Limits, lanes: int, within_s: floa
         # As TCP's slow start: a bad guess costs little, and a thousand newcomers are known soon.
         caps.append(limits.probe_records * 4**cost.samples)
     if cost.samples < 2 * PROBES and cost.contrast.seconds > within_s:
-        caps.append(lanes * _no_longer(cost.contrast, within_s))
-    if view.order.merges_lanes:
-        record_s = max(cost.seconds_per_record, EPSILON_S)
-        left_s = within_s - lanes * cost.seconds_per_slice
-        together = int((left_s + EPSILON_S) / record_s)
-        lag = max(lane.end - lane.position for lane in view.lanes)
-        tried = _tried(view, together // lanes, lag, lanes)
-        caps.append(together if tried == together // lanes else lanes * tried)
-        if cost.bytes_per_record > 0:
-            caps.append(int(limits.slice_bytes / cost.bytes_per_record))
+        calls = 1 if view.order.merges_lanes else lanes
+        caps.append(calls * _no_longer(cost.contrast, within_s))
     return min(caps)

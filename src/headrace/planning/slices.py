@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.plans import LaneView
 from headrace.model.streams import LaneId, Slice
-from headrace.planning.demand import Demand, level, rotation
+from headrace.planning.demand import Demand, by_pull, level, rotation
 from headrace.planning.kinds import EPSILON_S
 from headrace.planning.shares import Claim
 
@@ -67,7 +67,7 @@ def cut(claims: Iterable[Claim], keep_s: float, worth_s: float) -> list[Cut]:
         lanes, records = demand.lanes, demand.most
         if claim.records < demand.records:
             lanes, records = _part(demand, claim.records, worth_s)
-        seconds = len(lanes) * demand.fixed_s + claim.records * demand.record_s
+        seconds = demand.fixed_for(len(lanes)) + claim.records * demand.record_s
         if demand.merged or len(lanes) == 1 or seconds <= keep_s:
             cuts.append(Cut(demand, lanes, records, seconds))
         else:
@@ -87,11 +87,13 @@ def by_lane(piece: Cut) -> list[Cut]:
 def trimmed(piece: Cut, room_s: float) -> Cut | None:
     """As much of a cut as fits into the room, all its lanes kept; None if that is too little."""
     demand, lanes = piece.demand, len(piece.lanes)
-    count = int((room_s + EPSILON_S - lanes * demand.fixed_s) / demand.record_s)
+    fixed_s = demand.fixed_for(lanes)
+    count = int((room_s + EPSILON_S - fixed_s) / demand.record_s)
     if count < lanes:
         return None
-    records = level(piece.records, min(count, sum(piece.records)))
-    seconds = lanes * demand.fixed_s + sum(records) * demand.record_s
+    count = min(count, sum(piece.records))
+    records = by_pull(piece.lanes, piece.records, count)
+    seconds = fixed_s + sum(records) * demand.record_s
     return Cut(demand, piece.lanes, records, seconds)
 
 
@@ -108,7 +110,7 @@ def grow(piece: Cut, room_s: float, most_more: int) -> int:
     more = min(most_more, int((room_s + EPSILON_S) / demand.record_s), sum(most) - has)
     if more <= 0:
         return 0
-    piece.records = level(most, has + more)
+    piece.records = by_pull(piece.lanes, most, has + more)
     piece.seconds += more * demand.record_s
     piece.room_s = min(piece.seconds, demand.budget_s)
     return more
@@ -157,7 +159,7 @@ def _part(demand: Demand, total: int, worth_s: float) -> tuple[list[LaneView], l
     """Lanes, and records of each, for a share that is less than the stream could use."""
     lanes, most = demand.lanes, demand.most
     if demand.merged:
-        return lanes, level(most, total)
+        return lanes, by_pull(lanes, most, total)
     by_length = sorted(range(len(lanes)), key=most.__getitem__)
     left, short = total, 0
     while most[by_length[short]] * (len(lanes) - short) <= left:

@@ -71,7 +71,9 @@ _PRIOR = 0.5
 _LEEWAY, _LEAST_LEEWAY = 0.3, 0.1
 
 
-def learn(cost: Cost, records: int, bytes_: int, seconds: float) -> Cost:
+def learn(
+    cost: Cost, records: int, bytes_: int, seconds: float, planned: int | None = None
+) -> Cost:
     """Take one receipt into the averages.
 
     The error is cut to a fifth and to five times the prediction. So one receipt at most doubles or
@@ -83,6 +85,7 @@ def learn(cost: Cost, records: int, bytes_: int, seconds: float) -> Cost:
         records: records of the slice; 0 (a slice of gaps) teaches the fixed seconds only.
         bytes_: bytes of keys and values of these records.
         seconds: task-seconds it took. Not finite or negative is a broken clock and ignored.
+        planned: how many records it might have had, if not the same.
 
     Returns:
         New averages, always positive and finite, ``spread`` between 0 and 4.
@@ -98,7 +101,7 @@ def learn(cost: Cost, records: int, bytes_: int, seconds: float) -> Cost:
     surprise = fixed**2 * in_slice + growing**2 * in_record + _NOISE
     gain_slice, gain_record = fixed * in_slice / surprise, growing * in_record / surprise
     most = _FIRST_STEP if cost.samples < 4 else _STEP
-    contrast = _compared(cost.contrast, records, seconds)
+    contrast = _compared(cost.contrast, records, seconds, records if planned is None else planned)
     slice_step, record_step = _divided(cost, contrast)
     slice_step += _bounded(gain_slice * error, most)
     record_step += _bounded(gain_record * error, most)
@@ -115,12 +118,12 @@ def learn(cost: Cost, records: int, bytes_: int, seconds: float) -> Cost:
     )
 
 
-def _compared(contrast: Contrast, records: int, seconds: float) -> Contrast:
+def _compared(contrast: Contrast, records: int, seconds: float, planned: int) -> Contrast:
     """Compare a slice with the one before it, if they differ in size."""
     if not records or not seconds:
         return contrast
     weight = contrast.weight * _KEPT
-    kept = replace(contrast, records=records, seconds=seconds, weight=weight)
+    kept = replace(contrast, records=records, planned=planned, seconds=seconds, weight=weight)
     larger = math.log(records / contrast.records) if contrast.records else 0.0
     if abs(larger) < _LEAST_PAIR:
         return kept

@@ -204,8 +204,9 @@ class Play:
             for handler in self.streams.values():
                 lanes = [tried for tried in came_back if tried.slice.lane.stream == handler.stream]
                 if lanes and handler.order is Order.STREAM:
-                    records = sum(lane.records for lane in lanes) // len(lanes)
-                    self._learn(handler, records, sum(lane.seconds for lane in lanes) / len(lanes))
+                    records = sum(lane.records for lane in lanes)
+                    planned = sum(lane.slice.size for lane in lanes)
+                    self._learn(handler, records, sum(lane.seconds for lane in lanes), planned)
             if len(self.flights) < self.slots:
                 return
         self.now_s = max(self.now_s, until_s)
@@ -228,8 +229,11 @@ class Play:
         if handler.order is not Order.STREAM:
             self._learn(handler, played.records, played.seconds)
 
-    def _learn(self, handler: Handler, records: int, seconds: float) -> None:
-        handler.cost = learn(handler.cost, records, records * RECORD_BYTES, seconds)
+    def _learn(
+        self, handler: Handler, records: int, seconds: float, planned: int | None = None
+    ) -> None:
+        bytes_ = records * RECORD_BYTES
+        handler.cost = learn(handler.cost, records, bytes_, seconds, planned)
 
 
 def play(*handlers: Handler, slots: int = 2, until_s: float = 120.0) -> Play:

@@ -35,7 +35,10 @@ def test_cuts_hold_every_share_exactly_and_no_lane_twice(asked: Snapshot) -> Non
             assert (len(lanes) if counts_lanes else sum(taken)) == share
             assert len(set(lanes)) == len(lanes)
             assert all(1 <= some <= most[lane] for lane, some in zip(lanes, taken, strict=True))
-            assert sum(piece.seconds for piece in cuts) <= demand.seconds_for(share) + 1e-6
+            # A share of lanes that are taken whole is predicted by their mean, and some are longer.
+            longer = max(most.values()) - sum(most.values()) / len(most) if counts_lanes else 0
+            predicted_s = demand.seconds_for(share) + share * longer * demand.record_s
+            assert sum(piece.seconds for piece in cuts) <= predicted_s + 1e-6
 
 
 def test_short_lanes_are_served_whole_and_few_long_ones_take_the_rest() -> None:
