@@ -1,14 +1,15 @@
 """What a Python worker cannot live without, and a handler may take from it and then return.
 
 A library that makes itself at home closes all files of its process, the worker's connection to
-Spark among them; another one lowers how many may be open. The call itself goes well. The worker
-dies later, in the middle of a neighbour or with the receipts of the whole bin, and nothing names
-who it was. So after each call it is looked whether a file that nobody else has business with is
-still there, and whether no limit is lower than before. A lower one is raised again. Where
-something is gone for good the process ends at once, while its marker still names the slice
-(`crash_markers.py`).
+Spark among them; another one lowers how many may be open, or how much memory there is. The call
+itself goes well. The worker dies later, in the middle of a neighbour or with the receipts of the
+whole bin, and nothing names who it was. So after each call it is looked whether a file that nobody
+else has business with is still there, and whether no limit is lower than before. A lower one is
+raised again. Where something is gone for good the process ends at once, while its marker still
+names the slice (`crash_markers.py`).
 
-It finds what ranges of files close, and not a single one that is closed by its number.
+It finds what ranges of files close, and not a single one that is closed by its number; and of
+limits those of open files and of memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import os
 import resource
 from dataclasses import dataclass
 
-_LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+#: those that a handler may have reason to set; each look costs a call of the system
+_LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
 
 #: one for the process, and not for those that it forks: the file, and its process
 _file: tuple[int, int] | None = None
