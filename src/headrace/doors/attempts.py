@@ -39,7 +39,7 @@ class Attempts:
 
     def check(self, address: str, prefix: str) -> None:
         """Raise the 429 ``Problem`` if this address has to wait."""
-        network = _network(address)
+        network = network_of(address)
         if (
             self._minute.count(network) >= self._most
             or self._minute.count((network, prefix)) >= self._most_of_one_key
@@ -49,13 +49,14 @@ class Attempts:
 
     def failed(self, address: str, prefix: str, *, is_guess: bool = True) -> None:
         """Count a wrong credential, or one that has ended, which only counts for itself."""
-        network = _network(address)
+        network = network_of(address)
         self._minute.add((network, prefix))
         if is_guess:
             self._minute.add(network)
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """What an address counts as: itself, or for IPv6 its network."""
     try:
         parsed = ip_address(address)
     except ValueError:

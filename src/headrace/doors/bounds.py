@@ -3,8 +3,8 @@
 A stranger must not be able to fill memory or to hold a place for ever. So a body is refused by its
 announced length before a byte of it is read, and again while it comes, since a chunked one
 announces nothing; it has to be there by a deadline; and beyond a number of requests the next one
-is told to come again. What concerns the connection (slow headers, readers that do not read) is in
-``protocol``.
+is told to come again, of which everybody has a part (``places``). What concerns the connection
+(slow headers, readers that do not read) is in ``protocol``.
 
 Whatever an application does with a body that was refused half-way, the answer is this one.
 """
@@ -17,6 +17,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headrace.doors.places import PLACE, Place, Places
 from headrace.doors.problems import Problem
 
 #: how long a client that was refused may go on sending
@@ -48,14 +49,13 @@ class Bounds:
         self._app = app
         self._max_body_bytes = max_body_bytes
         self._body_deadline_s = body_deadline_s
-        self._most_requests = most_requests
-        self._running = 0
+        self._places = Places(most_requests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif self._running >= self._most_requests:
+        elif self._places.are_taken:
             busy = "as many requests as may run at once do; try again"
             headers = {"Retry-After": "1", "Connection": "close"}
             problem = Problem(503, "unavailable", busy, headers=headers)
@@ -63,18 +63,26 @@ class Bounds:
         elif _announced_bytes(scope) > self._max_body_bytes:
             await _refuse(self._too_large(), scope, receive, send)
         else:
-            self._running += 1
+            client = scope.get("client")
+            place = self._places.take(client[0] if client else "")
             try:
-                await self._bounded(scope, receive, send)
+                refusal = await self._bounded(place, {**scope, PLACE: place}, receive, send)
             finally:
-                self._running -= 1
+                place.leave()
+            if refusal is not None:
+                await _refuse(refusal, scope, receive, send)
 
-    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = _Body(receive, self._max_body_bytes, self._body_deadline_s, self._too_large())
+    async def _bounded(
+        self, place: Place, scope: Scope, receive: Receive, send: Send
+    ) -> Problem | None:
+        """Have it answered; the refusal that is still to be said, if it is one."""
+        body = _Body(receive, self._max_body_bytes, self._body_deadline_s, self._too_large(), place)
         has_begun = False
 
         async def answer(message: Message) -> None:
             nonlocal has_begun
+            if not has_begun and body.refusal is None:
+                body.refusal = place.waits()
             if body.refusal is None or has_begun:
                 has_begun = True
                 await send(message)
@@ -86,8 +94,7 @@ class Bounds:
         except Exception:
             if body.refusal is None:
                 raise
-        if body.refusal is not None and not has_begun:
-            await _refuse(body.refusal, scope, receive, send)
+        return None if has_begun else body.refusal
 
     def _too_large(self) -> Problem:
         # The rest of the body would be taken for the next request, so the connection ends.
@@ -104,9 +111,15 @@ class _Body:
     """Reads a body for an application, up to its limits."""
 
     def __init__(
-        self, receive: Receive, max_bytes: int, deadline_s: float, too_large: Problem
+        self,
+        receive: Receive,
+        max_bytes: int,
+        deadline_s: float,
+        too_large: Problem,
+        place: Place,
     ) -> None:
         self.refusal: Problem | None = None
+        self._place = place
         self._receive = receive
         self._max_bytes = max_bytes
         self._deadline_s = deadline_s
@@ -119,6 +132,9 @@ class _Body:
         if self._is_whole:
             # From here on it is only about whether the client is still there.
             return await self._receive()
+        full = self._place.waits()
+        if full is not None:
+            raise self._refuse(full)
         loop = asyncio.get_running_loop()
         if self._ends_at_s is None:
             self._ends_at_s = loop.time() + self._deadline_s

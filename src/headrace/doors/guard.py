@@ -30,6 +30,7 @@ from headrace.doors.key_ring import (
 )
 from headrace.doors.keys import digest_of, is_prefix, prefix_of
 from headrace.doors.names import Names
+from headrace.doors.places import let_in
 from headrace.doors.problems import Problem
 from headrace.doors.renewals import Renewals
 from headrace.doors.tokens import TokenRules, Tokens, token_name
@@ -93,7 +94,7 @@ class Guard:
         Raises:
             Problem: 401 nobody that is known; 403 a page of another site made the browser send it;
                 429 too many wrong credentials came from there; 503 too many credentials that were
-                not shown before are looked up.
+                not shown before are looked up, or the tenant has its part of the places.
         """
         authorization = request.headers.get("authorization")
         cookie = request.cookies.get(SESSION_COOKIE) if authorization is None else None
@@ -103,7 +104,7 @@ class Guard:
                 if _is_from_a_page(request):
                     # Browsers show a certificate whatever page asked, like a cookie.
                     _refuse_forged(request)
-                request.state.caller = certified
+                let_in(request, certified)
                 return certified
         if cookie is not None:
             _refuse_forged(request)
@@ -111,7 +112,7 @@ class Guard:
         if caller is None:
             address = request.client.host if request.client else ""
             caller = await self._looked_up(authorization, cookie, address)
-        request.state.caller = caller
+        let_in(request, caller)
         return caller
 
     async def _looked_up(

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import structlog
 from fastapi import Request
 
+from headrace.doors.places import let_in
 from headrace.doors.problems import Problem
 from headrace.errors import ConfigError
 from headrace.model.credentials import Caller, Role
@@ -55,7 +56,7 @@ class OpenGuard:
             if tenant is None:
                 raise Problem(400, "bad-request", f"name the tenant in the header {TENANT_HEADER}")
             caller = Caller("anybody", Role.SENDER, tenant)
-        request.state.caller = caller
+        let_in(request, caller)
         return caller
 
 

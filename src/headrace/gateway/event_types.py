@@ -119,7 +119,8 @@ def compiled(schema: object, source: str) -> Validator:
     except SchemaError as exc:
         where = pointer_of(iter(exc.path)) or "the whole"
         raise ConfigError(f"{source} is no JSON Schema: {where}: {exc.message}") from exc
-    return extend(kind, {"uniqueItems": _unique})(schema, registry=registry)
+    made: type[Validator] = extend(kind, {"uniqueItems": _unique})  # type: ignore[no-untyped-call]
+    return made(schema, registry=registry)
 
 
 def _look_up(registry: Registry[Any], reference: str, source: str) -> None:
@@ -145,12 +146,12 @@ def _references(schema: object) -> Iterator[str]:
 
 
 def _unique(
-    _validator: Validator, wanted: object, value: object, _schema: object
+    _validator: Validator, wanted: object, value: Any, _schema: object
 ) -> Iterator[ValidationError]:
     """``uniqueItems``; the library's compares each object with each, which may take a minute."""
-    if wanted is True and isinstance(value, list):
-        if len(set(map(_hashable, value))) < len(value):
-            yield ValidationError(f"{value!r} has non-unique elements")
+    is_asked = wanted is True and isinstance(value, list)
+    if is_asked and len(set(map(_hashable, value))) < len(value):
+        yield ValidationError(f"{value!r} has non-unique elements")
 
 
 def _hashable(value: Any) -> Any:
