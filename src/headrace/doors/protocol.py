@@ -37,6 +37,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from headrace.doors.crowds import Crowd
 from headrace.doors.problems import Problem
 
 
@@ -54,7 +55,7 @@ class ClientTimeouts:
     rest_s: float = 5.0
     #: until an answer that is ready is taken, at least a buffer of it
     write_s: float = 30.0
-    #: connections at once; those beyond are closed unheard
+    #: connections at once; beyond that somebody gives way (``crowds``)
     most_connections: int = 2000
     #: requests of one connection that wait for answers; the connection ends with the last of them
     most_waiting: int = 100
@@ -90,8 +91,9 @@ class _Flow(FlowControl):
 class DoorProtocol(HttpToolsProtocol):
     """uvicorn's protocol on httptools, with deadlines."""
 
-    #: set by ``with_patience``
+    #: set by ``with_patience``, the second one anew for each server
     patience = ClientTimeouts()
+    crowd: Crowd[DoorProtocol] = Crowd(patience.most_connections)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Take what uvicorn gives."""
@@ -112,13 +114,29 @@ class DoorProtocol(HttpToolsProtocol):
         """Begin to wait for a header, unless there are too many connections."""
         super().connection_made(transport)
         self.flow = _Flow(transport, self.pipeline)
-        if len(self.connections) > self.patience.most_connections:
-            transport.abort()
-            return
-        self._await_header()
+        leaving = self.crowd.enter(self._address, self)
+        if leaving is not None:
+            leaving.give_way()
+        if leaving is not self:
+            self._await_header()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being answered."""
+        return not self._is_answering
+
+    def give_way(self) -> None:
+        """End at once, for somebody else's sake."""
+        self.crowd.leave(self._address, self)
+        self.transport.abort()
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all clocks."""
+        self.crowd.leave(self._address, self)
         self._stop_header_clock()
         self._stop_rest_clock()
         self._stop_write_clock()
@@ -284,4 +302,5 @@ class DoorProtocol(HttpToolsProtocol):
 
 def with_patience(patience: ClientTimeouts) -> type[DoorProtocol]:
     """The protocol with these limits, to be given to uvicorn."""
-    return type("PatientProtocol", (DoorProtocol,), {"patience": patience})
+    crowd: Crowd[DoorProtocol] = Crowd(patience.most_connections)
+    return type("PatientProtocol", (DoorProtocol,), {"patience": patience, "crowd": crowd})
