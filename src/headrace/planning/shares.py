@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
 from headrace.model.plans import Snapshot
@@ -141,11 +142,19 @@ def apportion(
     Nobody gets more than its `most`; ties go to the first in `have`.
     """
     slots = dict(have)
+    open_to = [
+        (-claims[name] / (count + 1), order, name)
+        for order, (name, count) in enumerate(have.items())
+        if count < most[name]
+    ]
+    heapify(open_to)
     for _ in range(spare):
-        open_to = [name for name in slots if slots[name] < most[name]]
         if not open_to:
             break
-        slots[max(open_to, key=lambda name: claims[name] / (slots[name] + 1))] += 1
+        _, order, name = heappop(open_to)
+        slots[name] += 1
+        if slots[name] < most[name]:
+            heappush(open_to, (-claims[name] / (slots[name] + 1), order, name))
     return slots
 
 

@@ -176,3 +176,25 @@ def test_thousands_of_tiny_streams_take_turns() -> None:
         seen |= {name for name, seconds in seconds_of(asked, made).items() if seconds}
         asked = refilled(finished(asked, made), 10**6)
     assert len(seen) == 300
+
+
+@given(
+    groups=st.lists(
+        st.tuples(st.integers(0, 3), st.floats(0, 9), st.integers(0, 5)), min_size=1, max_size=6
+    ),
+    spare=st.integers(0, 12),
+)
+@QUICK
+def test_spare_slots_go_one_by_one_to_the_largest_claim(
+    groups: list[tuple[int, float, int]], spare: int
+) -> None:
+    """Against the plain loop; with a thousand use cases on a thousand slots that took a second."""
+    have = {number: count for number, (count, _, _) in enumerate(groups)}
+    claims = {number: claim for number, (_, claim, _) in enumerate(groups)}
+    most = {number: upto for number, (_, _, upto) in enumerate(groups)}
+    wanted = dict(have)
+    for _ in range(spare):
+        open_to = [name for name in wanted if wanted[name] < most[name]]
+        if open_to:
+            wanted[max(open_to, key=lambda name: claims[name] / (wanted[name] + 1))] += 1
+    assert apportion(have, spare, claims, most) == wanted
