@@ -9,7 +9,9 @@ beginning to the next is a *generation*, and the books are balanced generation b
 A slice belongs to the generation it was started in. One that was started late, from where its lane
 was before it was sent elsewhere, belongs to the generation that was there: each decision gives the
 stream a new epoch, by which a slice tells whether whoever planned it knew of that. So a lane that
-is sent to where it stands has two generations there.
+is sent to where it stands has two generations there. A driver may read the epoch before a decision
+and the position after it: such a slice begins where its lane is now, under an epoch that is over.
+Its move is refused, and its effects are of the generation whose records it was given.
 
 It is told of decisions and of moves at the moment the store has them, and asks the store nothing.
 """
@@ -88,8 +90,16 @@ class Generations:
         for generation in reversed(self.of(piece.lane)):
             if generation.epoch <= piece.epoch and piece.from_offset in generation.stands:
                 return generation.number
+        now = self.now(piece.lane)
+        if self.is_late(piece) and now is not None and piece.from_offset in now.stands:
+            return now.number
         self.found.append(f"{piece} begins where its lane never was")
         return 0
+
+    def is_late(self, piece: Slice) -> bool:
+        """Whether its lane was sent elsewhere since its epoch was read; its move is refused."""
+        now = self.now(piece.lane)
+        return now is not None and piece.epoch < now.epoch
 
     def moved(self, move: Move) -> None:
         """A slice moved its lane."""
