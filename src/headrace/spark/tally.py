@@ -27,8 +27,8 @@ from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import Slice
 from headrace.payload.event_times import EventTime
 from headrace.ports import DeadLetter, Written
+from headrace.spark.lane_parts import fractions_of, spread, tables_of
 from headrace.spark.portions import Portion
-from headrace.spark.shares import fractions_of, spread, tables_of
 from headrace.telemetry.tracing import MOST_LINKS
 
 log = structlog.get_logger(__name__)
