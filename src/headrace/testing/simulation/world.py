@@ -362,7 +362,7 @@ class World:
 
     def _start(self, wave: Wave) -> Mapping[LaneId, int]:
         for piece in filter(self.generations.is_late, wave.slices):
-            self.touch(wave.use_case, piece)
+            self.touched.piece(wave.use_case, piece)
         return {piece.lane: self.generations.of_slice(piece) for piece in wave.slices}
 
     def _returned(self, result: WaveResult) -> None:
