@@ -7,7 +7,7 @@ from headrace.model.receipts import Receipt
 
 def test_the_fixed_cost_of_merged_lanes_is_known_and_their_slices_grow():
     """Of each lane alone seconds would be in proportion to its records, whatever a call costs."""
-    timed = Timed({"calls": (2.0, 0.0001)}, lanes=2, order="stream", lag=200_000, steady=("calls",))
+    timed = Timed({"calls": (2.0, 0.0001)}, lanes=2, order="stream", lag=600_000, steady=("calls",))
     timed.run(60.0)
     since_s = timed.clock.steady_s
     timed.run(60.0)
@@ -30,4 +30,4 @@ def test_lanes_whose_calls_seem_to_take_longer_than_they_may_get_more_than_a_rec
     timed.run(60.0)
     since_s = timed.clock.steady_s
     timed.run(60.0)
-    assert timed.done("calls", since_s) / 60.0 > 30
+    assert timed.done("calls", since_s) / 60.0 > 1_000
