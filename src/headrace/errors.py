@@ -32,6 +32,7 @@ every foreign exception is translated into one of them at the door of the room t
         ├── BadRecord              a use case refused one record
         ├── WrongSchema            a handler returned what its sink cannot take
         ├── SinkRefused            the sink refused the data itself
+        ├── TargetMissing          what a sink writes to is not there
         └── VerifyError            a check of results found a difference
 
 Our own broken invariants raise ``AssertionError`` and are never caught to go on.
@@ -197,6 +198,10 @@ class WrongSchema(Permanent):
 
 class SinkRefused(Permanent):
     """The sink refused the data itself."""
+
+
+class TargetMissing(Permanent):
+    """What a sink writes to for a tenant is not there; no record is to blame."""
 
 
 class VerifyError(Permanent):

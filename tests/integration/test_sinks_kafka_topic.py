@@ -7,7 +7,7 @@ import uuid
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from headrace.connectors.kafka.sink_messages import SLICE_HEADER
 from headrace.model.streams import LaneId, Slice
@@ -95,5 +95,21 @@ def test_a_missing_topic_delays_and_hurts_nobody_else(kafka, topics):
     table = pa.table({"value": ["a"]})
     effects = [_effect(table, "nobody"), _effect(table, "acme")]
     outcomes = _write(kafka, topics, effects)
-    assert [outcome.error and outcome.error.code for outcome in outcomes] == ["SinkRefused", None]
+    assert [outcome.error and outcome.error.code for outcome in outcomes] == ["TargetMissing", None]
     assert len(_read(kafka, topics.format(tenant="acme"))) == 1
+
+
+def test_a_missing_topic_is_made_as_the_sink_says(kafka):
+    mark = uuid.uuid4().hex
+    sink = KafkaTopic(f"{mark}-{{tenant}}", partitions=_PARTITIONS, retention="12h")
+    properties = {"bootstrap.servers": kafka.bootstrap_servers}
+    writer = sink.open(Site(Connections(properties, ""), positions=None))
+    effects = [_effect(pa.table({"value": ["a"]}), tenant) for tenant in ("acme", "bolt")]
+    assert [outcome.error for outcome in writer.write(effects)] == [None, None]
+    assert [message.value() for message in _read(kafka, f"{mark}-acme")] == [b"a"]
+    admin = AdminClient(properties)
+    asked = ConfigResource(ConfigResource.Type.TOPIC, f"{mark}-bolt")
+    (told,) = admin.describe_configs([asked]).values()
+    assert told.result(30)["retention.ms"].value == "43200000"
+    for gone in admin.delete_topics([f"{mark}-acme", f"{mark}-bolt"]).values():
+        gone.result(30)

@@ -33,6 +33,7 @@ _PLACES = {
     "streams": "streams:app",
     "quarantine": "quarantine:app",
     "use-cases": "use_cases:app",
+    "topics": "topics:app",
     "keys": "keys:app",
     "fleet": "fleet:app",
     "store": "store:app",

@@ -5,12 +5,13 @@ Each takes effect within one planning turn of a running driver, and survives a r
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from headrace.cli.amounts import duration, size
+from headrace.cli.amounts import counted, duration, size
 from headrace.cli.asking import YesOption, ask_again, ask_removal
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, print_table, store_of
 from headrace.errors import ConfigError
@@ -117,12 +118,25 @@ def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
     with store_of(config) as store:
         store.registry.set_tenant_state(name, State.ACTIVE)
         out.print(f"tenant {name} is active")
+        failures = store.failures.every(only_open=True, with_records=False)
+        stopped = Counter(failure.slice.lane.stream for failure in failures)
         for stream in store.registry.streams():
-            if stream.id.tenant == name and stream.state is State.SUSPENDED:
+            if stream.id.tenant != name or stream.state is State.REMOVED:
+                continue
+            more = f"'headrace streams resume {name} {stream.id.use_case}'"
+            if stream.state is State.SUSPENDED:
                 why = f" ({stream.reason})" if stream.reason else ""
-                more = f"'headrace streams resume {name} {stream.id.use_case}'"
                 line = f"its stream {stream.id} stays suspended{why}: {more} lets it go on"
                 out.print(line, markup=False, highlight=False, soft_wrap=True)
+            elif lanes := stopped[stream.id]:
+                stays = "stays" if lanes == 1 else "stay"
+                line = f"{counted(lanes, 'lane')} of its stream {stream.id} {stays} stopped"
+                out.print(
+                    f"{line} at a failure: {more} retries what failed",
+                    markup=False,
+                    highlight=False,
+                    soft_wrap=True,
+                )
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, NamedTuple
@@ -34,7 +35,7 @@ from headrace.deploying.offer import check, wanted
 from headrace.deploying.offer import deploy as deploy_into
 from headrace.errors import UnknownName
 from headrace.model.records import Deployment
-from headrace.model.streams import State, Stopper
+from headrace.model.streams import State, Stopper, StreamId
 from headrace.operating.rollout import (
     Rollout,
     Standings,
@@ -106,23 +107,41 @@ def resume(
     name: Annotated[str, typer.Argument(help="The use case.", show_default=False)],
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Go on with all streams of a use case that a failure suspended; what failed is retried.
+    """Go on with streams and lanes of a use case that failures stopped; what failed is retried.
 
-    With `bad_record="fail"` one bad record stops the use case for all tenants, and this undoes it.
-    Streams that somebody suspended by hand stay suspended.
+    One thing often stops lanes of many tenants, such as a bug or a topic that is missing; and with
+    `bad_record="fail"` one bad record stops the use case for all. This undoes both. Streams that
+    somebody suspended by hand stay suspended, and what failed in them is not retried.
 
     Example: `headrace use-cases resume score`
     """
     with store_of(config) as store:
         if name not in {deployment.use_case for deployment in store.registry.deployments()}:
             raise UnknownName(f"there is no use case {name}; 'headrace use-cases list' shows them")
-        count = 0
+        failed = _with_open_failures(store)
+        count, by_hand = 0, []
         for stream in store.registry.streams():
-            if stream.id.use_case == name and Stopper.FAILURE in stream.stopped_by:
+            stopped_by_failure = Stopper.FAILURE in stream.stopped_by or stream.id in failed
+            if stream.id.use_case != name or not stopped_by_failure:
+                continue
+            # Who had stopped its stream by hand besides has to resume it too.
+            if stream.stopped_by - {Stopper.FAILURE}:
+                by_hand.append(stream.id)
+            else:
+                count += 1
+            if Stopper.FAILURE in stream.stopped_by or not stream.stopped_by:
                 store.registry.set_stream_state(stream.id, State.ACTIVE, by=Stopper.FAILURE)
-                # Who had stopped its stream by hand besides has to resume it too.
-                count += stream.stopped_by == {Stopper.FAILURE}
         out.print(f"streams of {name} resumed: {count}", highlight=False)
+        for stream_id in by_hand:
+            more = f"'headrace streams resume {stream_id.tenant} {name}'"
+            line = f"stream {stream_id} was suspended by hand: {more} lets it go on"
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _with_open_failures(store: Store) -> dict[StreamId, int]:
+    """How many lanes of each stream stopped at a failure."""
+    failures = store.failures.every(only_open=True, with_records=False)
+    return Counter(failure.slice.lane.stream for failure in failures)
 
 
 @app.command()

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from headrace.errors import HandlerSlow, HeadraceError, Temporary, WorkerKilled
+from headrace.errors import HandlerSlow, HeadraceError, TargetMissing, Temporary, WorkerKilled
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Slice, original
@@ -175,6 +175,8 @@ class BinRun:
         """Whether halving is allowed: not after a claim, not for effects of a fixed identity."""
         if written.error is None or written.error.temporary:
             return False
+        if written.error.code == TargetMissing.__name__:
+            return False  # it is missing for every record
         fixed = self.use_case.claims or self.use_case.intends
         return not fixed and len(portion.slices) == 1 and portion.records.num_rows > 0
 

@@ -24,7 +24,10 @@ from headrace.policies.retry import Backoff
 BACKOFF = Backoff(first_s=0.2, most_s=30.0)
 RAISED = SliceError(temporary=False, code="HandlerError", message="no", offset=7)
 CODES = sorted(
-    RETRIED | ABOUT_RECORDS | HURTS_NEIGHBOURS | {"OffsetOutOfRange", "TopicMissing", "TaskLost"}
+    RETRIED
+    | ABOUT_RECORDS
+    | HURTS_NEIGHBOURS
+    | {"OffsetOutOfRange", "TopicMissing", "TargetMissing", "TaskLost"}
 )
 
 

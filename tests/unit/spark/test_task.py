@@ -3,10 +3,11 @@
 import cloudpickle
 from task_bench import LOG_END, TENANTS, VISITS, ListSink, by_tenant, with_tenant
 
-from headrace.errors import StoreUnavailable
+from headrace.errors import StoreUnavailable, TargetMissing
 from headrace.model.streams import LaneId, StreamId
 from headrace.model.waves import Bin
-from headrace.ports import Connections, Site
+from headrace.ports import Connections, Site, Written
+from headrace.spark.handling import error_of
 from headrace.spark.task import Work, kept, run_bin
 from headrace.store import SqlPositions, SqlPositionsFactory
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -127,6 +128,26 @@ def test_a_sink_that_refuses_one_record_stops_exactly_at_it(bench):
     )
     written = [value for tenant, *_, values in sink.written if tenant == "acme" for value in values]
     assert written == [b"%d" % number for number in range(7)]
+
+
+class NoTopic(ListSink):
+    """Nothing that it would write to is there; counts how often it was asked."""
+
+    asked = 0
+
+    def write(self, effects):
+        self.asked += 1
+        return [Written(error=error_of(TargetMissing("no topic"))) for _ in effects]
+
+
+def test_where_the_target_is_missing_no_record_is_searched_for_or_blamed(bench):
+    sink = NoTopic()
+    receipts = bench.run(sink, bad_record="dead-letter")
+    assert sink.asked == 1
+    assert [(receipt.error.code, receipt.error.offset) for receipt in receipts] == [
+        ("TargetMissing", None)
+    ] * 2
+    assert bench.dead_letters.letters == []
 
 
 def test_a_sink_that_is_down_is_temporary_and_moves_nothing(bench):

@@ -19,14 +19,18 @@ sent in the order of the effects and of their rows, and one key has one partitio
 An effect is checked before any of it is sent: its schema, the client's ``message.max.bytes``, and
 whether its topics are there. What the broker refuses after that (a smaller limit, a right that is
 missing) is found out message by message, so without transactions the other messages of that effect
-may be in the topic. Topics are not made here.
+may be in the topic.
+
+A topic that is missing is made if the sink says its ``partitions``: at a deploy if it is one for
+all tenants, else by the task that first writes to it, never by a turn of the driver. Else, or where
+brokers refuse that, its tenant's lanes stop, and what stopped them names the commands that mend it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from confluent_kafka import KafkaError
@@ -34,9 +38,10 @@ from confluent_kafka import KafkaError
 from headrace.connectors.kafka.clients import BROKEN
 from headrace.connectors.kafka.config import once_config, sink_config
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
-from headrace.connectors.kafka.sink_line import TopicProducer
+from headrace.connectors.kafka.sink_line import MakeTopics, TopicProducer
 from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, sendable, translated
 from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
+from headrace.connectors.kafka.topic_shapes import TopicMaker, TopicShape
 from headrace.connectors.outcomes import failed
 from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable
 from headrace.ports import Effect, SinkWriter, Site, Written
@@ -47,19 +52,33 @@ class KafkaTopic:
     """A topic in the cluster that the records come from.
 
     Args:
-        topic: name of the topic; ``{tenant}`` in it becomes the tenant. It must be there.
+        topic: name of the topic; ``{tenant}`` in it becomes the tenant.
         transactional: do exactly-once, by Kafka transactions, where the use case asks for it. Needs
             the rights WRITE and DESCRIBE on transactional ids that begin with ``headrace.``, and
             READ on groups that begin with ``headrace.tx.``.
+        partitions: make a topic that is missing, with so many. None: it must be there.
+        replication: copies of each partition of such a topic; None: the brokers' default.
+        retention: how long it keeps messages, as ``7d``, ``12h``, ``30m`` or ``forever``; None:
+            the brokers' default.
 
     Raises:
-        ConfigError: the name has braces other than ``{tenant}``.
+        ConfigError: the name has braces other than ``{tenant}``, or no topic is made so.
     """
 
     topic: str
     transactional: bool = False
+    # How a topic is made says nothing about where effects go, so it may change at any time.
+    partitions: int | None = field(default=None, repr=False)
+    replication: int | None = field(default=None, repr=False)
+    retention: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.partitions is None and (self.replication, self.retention) != (None, None):
+            raise ConfigError(
+                f"topic {self.topic!r}: replication and retention are those of a topic that is "
+                "made; say partitions too"
+            )
+        _ = self.shape
         rest = self.topic.replace("{tenant}", "")
         if not self.topic or "{" in rest or "}" in rest:
             raise ConfigError(f"topic {self.topic!r}: only {{tenant}} may stand in braces")
@@ -69,21 +88,41 @@ class KafkaTopic:
         """Only by transactions; else a reader that drops repeats by ``headrace.slice`` can."""
         return "intent" if self.transactional else None
 
+    @property
+    def shape(self) -> TopicShape:
+        """How its topics are made, if they are."""
+        return TopicShape(self.partitions, self.replication, self.retention)
+
     def prepare(self, site: Site) -> None:
-        """Do nothing: topics are made by whoever decides on their partitions."""
+        """Make the topic, if it is one for all tenants and may be made.
+
+        Raises:
+            ConfigError: brokers refuse it.
+            SinkUnavailable: no broker answers.
+        """
+        make = self._maker(site)
+        if make is not None and "{tenant}" not in self.topic:
+            for error in make([self.topic]).values():
+                raise error
 
     def open(self, site: Site) -> SinkWriter:
         """Open the writer of a bin; its producer is shared with other bins of the worker."""
         if self.transactional and site.fence:
-            return KafkaTransactionWriter(self.topic, site)
-        return KafkaTopicWriter(self.topic, dict(site.connections.kafka))
+            return KafkaTransactionWriter(self.topic, site, self._maker(site))
+        return KafkaTopicWriter(self.topic, dict(site.connections.kafka), self._maker(site))
+
+    def _maker(self, site: Site) -> TopicMaker | None:
+        return None if self.partitions is None else TopicMaker(site.connections.kafka, self.shape)
 
 
 class KafkaTopicWriter:
     """Sends the messages of effects and waits until each is acknowledged."""
 
-    def __init__(self, topic: str, properties: dict[str, str]) -> None:
+    def __init__(
+        self, topic: str, properties: dict[str, str], make: MakeTopics | None = None
+    ) -> None:
         self._topic = topic
+        self._make = make
         self._properties = properties
         self._most_bytes = int(properties.get("message.max.bytes", MAX_BYTES_DEFAULT))
 
@@ -92,7 +131,7 @@ class KafkaTopicWriter:
         line = _line(self._properties, once=not all(effect.may_repeat for effect in effects))
         ready, errors = sendable(effects, self._topic, self._most_bytes)
         try:
-            line.learn(ready.values(), self._topic)
+            line.learn(ready.values(), self._topic, self._make)
         except SinkUnavailable as error:
             errors.update(dict.fromkeys(ready, error))
             ready = {}

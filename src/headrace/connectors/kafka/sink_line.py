@@ -10,20 +10,30 @@ Transactions are not here (`sink_transactions.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.connectors.kafka.clients import NotTaken, opened, put
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
-from headrace.connectors.kafka.sink_messages import messages, own_topic, topics_of, translated
-from headrace.errors import SinkRefused, SinkUnavailable
+from headrace.connectors.kafka.sink_messages import (
+    messages,
+    misdirected,
+    own_topic,
+    topics_of,
+    translated,
+)
+from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable
 from headrace.ports import Effect
 
 _METADATA_WAIT_S = 10.0
 #: within a bin's time budget, since a missing topic delays whoever is sent with it
 _NEW_TOPIC_WAIT_S = 0.5
+#: brokers have said that it is made, so it will be known
+_MADE_TOPIC_WAIT_S = 5.0
+#: makes topics; returns why, for each that cannot be made
+MakeTopics = Callable[[Collection[str]], dict[str, HeadraceError]]
 #: told of a message that did not arrive, and of its topic
 OnError = Callable[[KafkaError, str], None]
 
@@ -42,39 +52,56 @@ class TopicProducer:
     def __init__(self, settings: Mapping[str, str], **heard: Any) -> None:
         self.producer = opened(Producer, settings, **heard)
         self.topics: set[str] = set()
+        #: topics that could not be made when they were needed last
+        self.unmade: dict[str, HeadraceError] = {}
 
-    def learn(self, effects: Iterable[Effect], pattern: str) -> None:
+    def learn(
+        self, effects: Iterable[Effect], pattern: str, make: MakeTopics | None = None
+    ) -> None:
         """Ask for all topics at once, if one that these effects go to is not known yet.
 
-        A topic just made is not known to every broker at once, so it is asked for again, shortly:
-        all other tenants wait with it.
+        Those of tenants are made, if wanted, in one request; never one that a row names, which may
+        be anything. A topic just made is not known to every broker at once, so it is asked for
+        again, shortly: all other tenants wait with it.
 
         Raises:
             SinkUnavailable: no broker answers.
         """
-        wanted = {
-            name for effect in effects for name in topics_of(effect, own_topic(effect, pattern))
-        }
-        give_up_s = time.monotonic() + _NEW_TOPIC_WAIT_S
-        while not self.topics.issuperset(wanted):
-            try:
-                self.topics = set(self.producer.list_topics(timeout=_METADATA_WAIT_S).topics)
-            except KafkaException as exc:
-                raise SinkUnavailable(f"Kafka: no broker answers: {exc.args[0].str()}") from exc
-            if time.monotonic() > give_up_s:
-                return
-            if not self.topics.issuperset(wanted):
-                self.producer.poll(0.05)
+        owns = [(effect, own_topic(effect, pattern)) for effect in effects]
+        wanted = {name for effect, own in owns for name in topics_of(effect, own)}
+        if self.topics.issuperset(wanted):
+            return
+        self._look()
+        missing = (wanted & {own for _, own in owns}) - self.topics
+        wait_s = _NEW_TOPIC_WAIT_S
+        if make is not None and missing:
+            self.unmade = make(missing)
+            if missing - self.unmade.keys():
+                wait_s = _MADE_TOPIC_WAIT_S
+            wanted -= self.unmade.keys()
+        give_up_s = time.monotonic() + wait_s
+        while not self.topics.issuperset(wanted) and time.monotonic() <= give_up_s:
+            self.producer.poll(0.05)
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self.topics = set(self.producer.list_topics(timeout=_METADATA_WAIT_S).topics)
+        except KafkaException as exc:
+            raise SinkUnavailable(f"Kafka: no broker answers: {exc.args[0].str()}") from exc
 
     def demand(self, effect: Effect, pattern: str) -> None:
         """See that all topics of an effect are there, as far as is known.
 
         Raises:
-            SinkRefused: one is not.
+            TargetMissing: the tenant's own is not.
+            SinkRefused: one that a row names is not.
+            SinkUnavailable: it is to be made, and no broker answered.
         """
-        for topic in sorted(topics_of(effect, own_topic(effect, pattern))):
+        own = own_topic(effect, pattern)
+        for topic in sorted(topics_of(effect, own)):
             if topic not in self.topics:
-                raise SinkRefused(f"topic {topic}: it is not there; make it, then resume")
+                raise misdirected(effect, topic, own, self.unmade.get(topic))
 
     def send(self, effect: Effect, pattern: str, on_error: OnError) -> None:
         """Queue all messages of an effect; waits while the queue is full.

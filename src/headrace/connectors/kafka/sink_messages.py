@@ -17,7 +17,14 @@ from confluent_kafka import KafkaError
 from headrace.connectors.columns import check_columns
 from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, kind_of
 from headrace.connectors.outcomes import identity
-from headrace.errors import HeadraceError, SinkRefused, SinkUnavailable
+from headrace.errors import (
+    HeadraceError,
+    Permanent,
+    SinkRefused,
+    SinkUnavailable,
+    TargetMissing,
+)
+from headrace.model.streams import original
 from headrace.ports import REDRIVE_HEADERS, Effect
 
 #: header that names the effect a message belongs to
@@ -89,6 +96,28 @@ def topics_of(effect: Effect, own: str) -> set[str]:
     if "topic" not in effect.output.schema.names:
         return {own}
     return {name or own for name in effect.output.column("topic").unique().to_pylist()}
+
+
+def misdirected(effect: Effect, topic: str, own: str, why: HeadraceError | None) -> HeadraceError:
+    """What is said of an effect whose topic is not there, with the commands that mend it.
+
+    Args:
+        effect: what was to be written.
+        topic: the one that is missing.
+        own: the sink's own for the effect's tenant.
+        why: what brokers said when it was to be made; None if that was not wanted.
+    """
+    if why is not None and not isinstance(why, Permanent):
+        return why
+    lane = effect.slices[0].lane
+    resume = f"'headrace streams resume {lane.tenant} {lane.use_case}' goes on"
+    if topic != own:
+        return SinkRefused(
+            f"topic {topic}: it is not there, and a row names it; make it, and then {resume}"
+        )
+    told = "it is not there" if why is None else f"it is not there ({why})"
+    make = f"'headrace topics create {original(lane.use_case)} --tenant {lane.tenant}' makes it"
+    return TargetMissing(f"topic {topic}: {told}; {make}, and then {resume}")
 
 
 def messages(effect: Effect, own: str) -> Iterator[tuple[str, Any, dict[str, Any]]]:

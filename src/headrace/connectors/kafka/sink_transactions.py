@@ -37,7 +37,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headrace.connectors.kafka.clients import settled
 from headrace.connectors.kafka.config import transaction_config
-from headrace.connectors.kafka.sink_line import OnError
+from headrace.connectors.kafka.sink_line import MakeTopics, OnError
 from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, sendable, translated
 from headrace.connectors.kafka.sink_transaction_line import (
     OutcomeLost,
@@ -63,8 +63,9 @@ Outcomes = dict[int, Written]
 class KafkaTransactionWriter:
     """Writes effects group by group, each in a transaction with its offsets."""
 
-    def __init__(self, topic: str, site: Site) -> None:
+    def __init__(self, topic: str, site: Site, make: MakeTopics | None = None) -> None:
         self._topic = topic
+        self._make = make
         self._wave_id, self._fence = site.wave_id, site.fence
         self._positions = site.positions
         self._properties = dict(site.connections.kafka)
@@ -146,13 +147,13 @@ class KafkaTransactionWriter:
     def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
         outcomes: Outcomes = {}
         try:
-            line.sender.learn(effects.values(), self._topic)
+            line.sender.learn(effects.values(), self._topic, self._make)
         except SinkUnavailable as error:
             return dict.fromkeys(effects, failed(error))
         for index, effect in effects.items():
             try:
                 line.sender.demand(effect, self._topic)
-            except SinkRefused as error:
+            except HeadraceError as error:
                 outcomes[index] = failed(error)
         return outcomes
 

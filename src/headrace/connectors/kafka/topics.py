@@ -1,9 +1,9 @@
-"""Making topics: for dead letters, for the demo, for tests, and for whoever tries Headrace.
+"""Making topics: for dead letters, sinks, the demo, tests, and for whoever tries Headrace.
 
-The topics of tenants are their owner's matter, and a driver waits for them. Topics come and go with
-tenants, and whoever makes a thousand of them may be killed in between. So making is repeatable: a
-topic that is there is left as it is. Deleting topics and changing their partitions is not done
-here: both need a decision about positions.
+The topics that tenants send to are their owner's matter, and a driver waits for them. Topics come
+and go with tenants, and whoever makes a thousand of them may be killed in between. So making is
+repeatable: a topic that is there is left as it is. Deleting topics and changing their partitions is
+not done here: both need a decision about positions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ def create_topics(
 
 
 def unmakable_topics(
-    config: Mapping[str, str], partitions: Mapping[str, int], timeout_s: float
+    config: Mapping[str, str],
+    partitions: Mapping[str, int],
+    timeout_s: float,
+    *,
+    replicas: int = -1,
+    topic_config: Mapping[str, str] | None = None,
 ) -> dict[str, HeadraceError]:
     """Make the topics that are not there yet; return why, for each that cannot be made.
 
@@ -61,7 +66,7 @@ def unmakable_topics(
     """
     return {
         name: _translated(name, error, config)
-        for name, error in _answers(config, partitions, -1, {}, timeout_s)
+        for name, error in _answers(config, partitions, replicas, topic_config or {}, timeout_s)
         if error is not None and kind_of(error) is not ErrorKind.EXISTS
     }
 

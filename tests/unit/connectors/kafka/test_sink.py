@@ -13,7 +13,7 @@ from headrace.connectors.kafka import sink, sink_line, sink_messages
 from headrace.connectors.kafka.sink_messages import SLICE_HEADER
 from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Site
+from headrace.ports import Connections, Effect, Site, facts_of
 from headrace.sinks import KafkaTopic
 
 #: librdkafka's own broker inside the client: it has no topics, and nothing leaves the process
@@ -80,14 +80,42 @@ def test_a_message_too_large_is_named_by_its_row_before_anything_is_sent():
 def test_a_null_value_is_a_message_too():
     table = pa.table({"key": [b"k"], "value": pa.nulls(1)})
     error = _writer().write([_effect(table)])[0].error
-    assert error.message == "topic acme.scores: it is not there; make it, then resume"
+    assert error.message == (
+        "topic acme.scores: it is not there; 'headrace topics create score --tenant acme' makes "
+        "it, and then 'headrace streams resume acme score' goes on"
+    )
+
+
+def test_of_a_topic_that_a_row_names_the_record_is_to_blame():
+    error = _writer().write([_effect(pa.table({"value": ["a"], "topic": ["nowhere"]}))])[0].error
+    assert error.code == "SinkRefused"
+    assert "a row names it; make it, and then 'headrace streams resume acme score'" in error.message
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"partitions": 0}, "partitions 0"),
+        ({"partitions": 1, "replication": -1}, "replication -1"),
+        ({"partitions": 1, "retention": "a week"}, "7d, 12h, 30m or forever"),
+        ({"retention": "7d"}, "say partitions too"),
+    ],
+)
+def test_a_topic_that_cannot_be_made_so_is_refused_when_it_is_named(words, told):
+    with pytest.raises(ConfigError, match=told):
+        KafkaTopic("{tenant}.scores", **words)
+
+
+def test_how_a_topic_is_made_says_nothing_of_where_effects_go():
+    plain, made = KafkaTopic("t"), KafkaTopic("t", partitions=3, retention="forever")
+    assert facts_of(plain) == facts_of(made)
 
 
 def test_a_missing_topic_is_a_refusal_of_its_own_tenant():
     outcomes = _writer().write(
         [_effect(pa.table({"value": ["a"]})), _effect(pa.table({"value": ["a"]}).slice(1), "bolt")]
     )
-    assert outcomes[0].error.code == "SinkRefused"
+    assert outcomes[0].error.code == "TargetMissing"
     assert outcomes[1].error is None
 
 

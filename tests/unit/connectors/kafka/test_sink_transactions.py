@@ -105,9 +105,9 @@ class FakeSender(TopicProducer):
 
     def __init__(self, producer):
         self.producer = producer
-        self.topics = {"acme.scores", "bolt.scores", "cern.scores"}
+        self.topics, self.unmade = {"acme.scores", "bolt.scores", "cern.scores"}, {}
 
-    def learn(self, effects, pattern):
+    def learn(self, effects, pattern, make=None):
         pass
 
 
@@ -301,7 +301,7 @@ def test_a_value_that_is_no_utf8_is_a_refusal_of_its_own_effect(broker, write):
 
 
 def test_a_missing_topic_is_a_refusal_of_its_own_effect(broker, write):
-    assert write(effect("nobody", "x"), effect("acme", "a")) == ["SinkRefused", None]
+    assert write(effect("nobody", "x"), effect("acme", "a")) == ["TargetMissing", None]
 
 
 def test_an_effect_without_rows_needs_no_transaction(broker, write):

@@ -1,0 +1,186 @@
+"""`headrace topics`: the topics that tenants of a use case read and write."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    out,
+    print_json,
+    print_table,
+    settings_and_folder,
+    store_of,
+)
+from headrace.connectors.kafka.topic_shapes import TopicShape
+from headrace.deploying.offer import connections_of, load
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.streams import Stream
+from headrace.operating.topics import TopicOutcome, made, wanted_topics
+from headrace.ports import Store
+from headrace.use_cases import UseCase
+
+app = typer.Typer(no_args_is_help=True, help="Topics of tenants: make those that are missing.")
+
+
+@app.callback()
+def _topics() -> None:
+    pass
+
+
+@app.command()
+def create(  # noqa: PLR0913 - options of a command
+    use_case: Annotated[
+        str | None, typer.Argument(help="Only those of this use case.", show_default=False)
+    ] = None,
+    *,
+    tenant: Annotated[
+        list[str] | None,
+        typer.Option(help="Only those of this tenant; may be said again.", show_default=False),
+    ] = None,
+    inputs: Annotated[
+        bool, typer.Option("--inputs", help="Also the topics that are read.")
+    ] = False,
+    partitions: Annotated[
+        int | None, typer.Option(help="Of each new topic; none: as the sink or the broker says.")
+    ] = None,
+    replication: Annotated[
+        int | None, typer.Option(help="Copies of each partition; none: as sink or broker say.")
+    ] = None,
+    retention: Annotated[
+        str | None,
+        typer.Option(help="7d, 12h, 30m or forever; none: as the sink or the broker says."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look, make nothing.")] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Make the topics that use cases write to for their tenants; one that is there is left alone.
+
+    A use case writes to topics if its sink is a KafkaTopic; `--inputs` adds those that it reads,
+    which otherwise are their senders' to make. Exits with 1 if one cannot be made.
+
+    Example: `headrace topics create book --tenant acme`, or `headrace topics create --dry-run`
+    """
+    with store_of(config) as store:
+        said = TopicShape(partitions, replication, retention)
+        settings, folder = settings_and_folder(config)
+        use_cases = _chosen(load(settings, folder).use_cases.values(), use_case)
+        streams = store.registry.streams()
+        _refuse_strangers(tenant or (), use_cases, streams)
+        wanted = wanted_topics(use_cases, streams, said, inputs=inputs, tenants=tenant or ())
+        found = made(connections_of(settings, folder).kafka, wanted, dry_run=dry_run)
+        if not found and not as_json:
+            raise ConfigError(_nothing_wanted(use_cases, inputs=inputs))
+        stopped = _stopped(store, {each.name for each in use_cases})
+    if as_json:
+        print_json([_row(outcome, dry_run=dry_run) for outcome in found])
+    else:
+        _show(found, dry_run=dry_run)
+        if not dry_run:
+            _tell_resumes(stopped, config)
+    if any(outcome.error for outcome in found):
+        raise typer.Exit(1)
+
+
+def _chosen(known: Collection[UseCase], name: str | None) -> list[UseCase]:
+    chosen = [use_case for use_case in known if name in (None, use_case.name)]
+    if not chosen:
+        names = ", ".join(sorted(use_case.name for use_case in known))
+        raise UnknownName(f"there is no use case {name} in the file; it has {names}")
+    return chosen
+
+
+def _refuse_strangers(
+    tenants: Collection[str], use_cases: Collection[UseCase], streams: Collection[Stream]
+) -> None:
+    """A name that is mistyped makes no topic."""
+    names = {use_case.name for use_case in use_cases}
+    known = {stream.id.tenant for stream in streams if stream.id.use_case in names}
+    for tenant in tenants:
+        if tenant not in known:
+            raise UnknownName(
+                f"tenant {tenant} has no stream of {', '.join(sorted(names))}: "
+                f"'headrace tenants add {tenant}' adds a tenant, and before the first deployment "
+                "'headrace use-cases deploy' makes streams"
+            )
+
+
+def _stopped(store: Store, names: Collection[str]) -> list[str]:
+    """Use cases that have a lane which stopped for want of a topic."""
+    failures = store.failures.every(only_open=True, with_records=False)
+    return sorted(
+        {
+            failure.slice.lane.use_case
+            for failure in failures
+            if failure.error.code == "TargetMissing" and failure.slice.lane.use_case in names
+        }
+    )
+
+
+def _state(outcome: TopicOutcome, *, dry_run: bool) -> str:
+    if outcome.was_there:
+        return "there already"
+    if outcome.error:
+        return "not made"
+    return "would be made" if dry_run else "made"
+
+
+def _row(outcome: TopicOutcome, *, dry_run: bool) -> dict[str, Any]:
+    wanted = outcome.wanted
+    return {
+        "topic": wanted.topic,
+        "use_case": wanted.use_case,
+        "tenant": wanted.tenant,
+        "output": wanted.is_output,
+        "state": _state(outcome, dry_run=dry_run),
+        "partitions": wanted.shape.partitions,
+        "replication": wanted.shape.replication,
+        "retention": wanted.shape.retention,
+        "error": outcome.error,
+    }
+
+
+def _show(found: Sequence[TopicOutcome], *, dry_run: bool) -> None:
+    table = Table("topic", "use case", "tenant", "", "state", "note", box=None)
+    for outcome in found:
+        wanted = outcome.wanted
+        table.add_row(
+            Text(wanted.topic),
+            wanted.use_case,
+            wanted.tenant or "all",
+            "written" if wanted.is_output else "read",
+            _state(outcome, dry_run=dry_run),
+            Text(outcome.error or ""),
+        )
+    print_table(table)
+
+
+def _nothing_wanted(use_cases: Sequence[UseCase], *, inputs: bool) -> str:
+    names = ", ".join(sorted(use_case.name for use_case in use_cases))
+    if inputs:
+        return f"{names}: no tenant has a stream of it; 'headrace tenants add NAME' adds one"
+    return (
+        f"{names}: no sink writes to a topic of a tenant that is there; the topics that are read "
+        "are made with --inputs"
+    )
+
+
+def _tell_resumes(stopped: Sequence[str], config: Path) -> None:
+    more = () if config == DEFAULT_CONFIG else ("--config", str(config))
+    for name in stopped:
+        words = shlex.join(["headrace", "use-cases", "resume", name, *more])
+        _say(f"streams of {name} stopped for want of a topic; this lets all of them go on: {words}")
+
+
+def _say(line: str) -> None:
+    out.print(line, markup=False, highlight=False, soft_wrap=True)

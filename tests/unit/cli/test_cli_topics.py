@@ -1,0 +1,141 @@
+"""Topics are made for all tenants with one command, and it says which one lets them go on."""
+
+import json
+
+import pytest
+
+from headrace.connectors.kafka import topic_shapes
+from headrace.errors import ConfigError
+from headrace.model.streams import State, StreamId
+from headrace.operating import topics as operating_topics
+
+SOURCE = """\
+from headrace import use_case
+from headrace.sinks import KafkaTopic, ParquetFiles
+
+@use_case(topic="{tenant}.visits", sink=KafkaTopic("{tenant}.scores", partitions=3))
+def score(table, context):
+    return table
+
+@use_case(topic="{tenant}.visits", sink=ParquetFiles("p"))
+def keep(table, context):
+    return table
+"""
+
+
+class Kafka:
+    """Which topics there are."""
+
+    def __init__(self):
+        self.there, self.refused, self.asked = {"bolt.scores"}, {}, []
+
+    def __call__(self, _config):
+        return self
+
+    def topics(self, names):
+        return {name: None for name in names if name in self.there}
+
+    def close(self):
+        pass
+
+    def make(self, config, partitions, timeout_s, *, replicas, topic_config):
+        self.asked.append((dict(partitions), replicas, topic_config))
+        self.there |= partitions.keys() - self.refused.keys()
+        return {name: self.refused[name] for name in partitions if name in self.refused}
+
+
+@pytest.fixture
+def kafka(monkeypatch, config):
+    (config.parent / "use_cases.py").write_text(SOURCE)
+    made = Kafka()
+    monkeypatch.setattr(operating_topics, "KafkaLog", made)
+    monkeypatch.setattr(topic_shapes, "unmakable_topics", made.make)
+    return made
+
+
+def rows(result):
+    return {line.split()[0]: line.split()[4:] for line in result.output.splitlines()[1:] if line}
+
+
+def test_missing_topics_of_all_tenants_are_made_and_nothing_else_is_touched(headrace, kafka):
+    result = headrace("topics", "create")
+    assert result.exit_code == 0, result.output
+    assert kafka.asked == [({"acme.scores": 3}, -1, {})]
+    assert rows(result)["acme.scores"] == ["made"]
+    assert rows(result)["bolt.scores"] == ["there", "already"]
+    again = headrace("topics", "create", "score")
+    assert rows(again)["acme.scores"] == ["there", "already"]
+    assert len(kafka.asked) == 1
+
+
+def test_a_dry_run_makes_nothing(headrace, kafka):
+    result = headrace("topics", "create", "--dry-run", "--json")
+    assert [
+        (row["topic"], row["state"], row["partitions"]) for row in json.loads(result.output)
+    ] == [
+        ("acme.scores", "would be made", 3),
+        ("bolt.scores", "there already", 3),
+    ]
+    assert kafka.asked == []
+
+
+def test_what_is_typed_counts_over_what_the_sink_says(headrace, kafka):
+    words = ("--partitions", "6", "--replication", "2", "--retention", "7d", "--tenant", "acme")
+    assert headrace("topics", "create", "score", *words).exit_code == 0
+    assert kafka.asked == [({"acme.scores": 6}, 2, {"retention.ms": "604800000"})]
+
+
+def test_topics_that_are_read_are_made_if_asked(headrace, kafka):
+    result = headrace("topics", "create", "score", "--inputs", "--tenant", "acme")
+    assert rows(result).keys() == {"acme.scores", "acme.visits"}
+    assert kafka.there >= {"acme.visits"}
+
+
+def test_one_that_is_refused_hides_no_other(headrace, kafka):
+    kafka.there.clear()
+    kafka.refused["acme.scores"] = ConfigError("topic acme.scores cannot be made: denied")
+    result = headrace("topics", "create", "score")
+    assert result.exit_code == 1
+    assert rows(result)["bolt.scores"] == ["made"]
+    assert "cannot be made: denied" in result.output
+
+
+def test_streams_that_stopped_for_want_of_a_topic_are_told_with_the_command(headrace, kafka, fail):
+    fail(code="TargetMissing", message="topic acme.scores: it is not there")
+    result = headrace("topics", "create", "score")
+    assert "headrace use-cases resume score --config" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("nothing",), "no use case nothing in the file; it has keep, score"),
+        (("keep",), "--inputs"),
+        (("score", "--tenant", "acmee"), "'headrace tenants add acmee'"),
+        (("score", "--retention", "long"), "7d, 12h, 30m or forever"),
+    ],
+)
+def test_what_cannot_be_made_says_what_to_type(headrace, kafka, words, told):
+    result = headrace("topics", "create", *words)
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.split())
+    assert kafka.asked == []
+
+
+def test_a_use_case_resumes_lanes_that_stopped_of_all_its_tenants(headrace, store, fail):
+    numbers = [fail("acme"), fail("bolt")]
+    store.registry.set_stream_state(StreamId("score", "bolt"), State.SUSPENDED, reason="for now")
+    told = headrace("use-cases", "resume", "score").output
+    assert "streams of score resumed: 1" in told
+    assert "'headrace streams resume bolt score'" in told
+    assert [store.failures.one(number).state.value for number in numbers] == ["retried", "open"]
+    reasons = {stream.id.tenant: stream.reason for stream in store.registry.streams()}
+    assert reasons["bolt"] == "for now"
+
+
+def test_a_tenant_that_is_resumed_says_which_lanes_stay_stopped_and_what_helps(headrace, fail):
+    fail("acme")
+    fail("acme", partition=1)
+    told = headrace("tenants", "resume", "acme").output
+    assert "2 lanes of its stream acme/score stay stopped at a failure" in told
+    assert "'headrace streams resume acme score' retries what failed" in told
