@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,6 +25,7 @@ from headrace.fleet.states import EXIT_CONFIG, EXIT_TEMPORARY
 from headrace.ports import Store
 from headrace.settings import Settings, read_settings
 from headrace.store import open_store
+from headrace.telemetry.log_fields import WORKER_LOGS
 from headrace.versions.paths import as_asked, folder_of_file
 
 out = Console()
@@ -144,6 +146,8 @@ def configure_logs(level: str = "INFO", form: LogFormat = LogFormat.AUTO) -> Non
     """Logs to stderr, for every command in the same way; fields: `telemetry/log_fields.py`."""
     pretty = sys.stderr.isatty() if form is LogFormat.AUTO else form is LogFormat.PRETTY
     colours = sys.stderr.isatty()
+    # Workers on this machine are children of it, and their handlers' lines stand between its own.
+    os.environ[WORKER_LOGS] = f"{'pretty' if pretty else 'json'} {level.upper()}"
     shape = (
         # A traceback that shows variables would show keys.
         structlog.dev.ConsoleRenderer(

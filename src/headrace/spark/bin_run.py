@@ -21,6 +21,7 @@ from headrace.model.streams import Slice, original
 from headrace.ports import DeadLetter, DeadLetters, Effect, Positions, SinkWriter, Written
 from headrace.process.crash_points import PlayedKill, reached
 from headrace.spark.crash_markers import CrashMarkers
+from headrace.spark.handler_output import OUTPUT
 from headrace.spark.handling import CallRules, Handled, error_of, handle, name_record
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.tally import Tally
@@ -133,7 +134,10 @@ class BinRun:
         )
 
         def call() -> Handled:
-            return handle(use_case, portion.records, context, self.rules)
+            return OUTPUT.during(
+                portion.slices,
+                lambda: handle(use_case, portion.records, context, self.rules),
+            )
 
         return self.markers.during(first, call) if self.markers is not None else call()
 

@@ -14,6 +14,7 @@ from headrace.errors import CodeNotLoaded, FolderNotShared
 from headrace.model.receipts import Receipt
 from headrace.model.waves import Wave
 from headrace.spark.crash_markers import crash_markers_of
+from headrace.spark.handler_output import OUTPUT
 from headrace.spark.heap import Heap
 from headrace.spark.task import CACHE, Work, kept, run_bin
 from headrace.spark.vitals import vitals_now
@@ -26,9 +27,13 @@ HEAP = Heap()
 def kept_small(needed: Collection[str]) -> Iterator[None]:
     """Around all that a task does in a Python worker: nothing stays that nobody needs.
 
+    What handlers write is told with whose records it is about (`handler_output.py`).
+
     Args:
         needed: digests of the code that tasks may still ask for.
     """
+    # Before anything is loaded: modules may ask for the logger, or keep sys.stdout.
+    OUTPUT.install()
     CACHE.drop_all_but(needed)
     yield
     # A task that raises ends its worker, and all of its heap.

@@ -13,6 +13,10 @@ from __future__ import annotations
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Wave
 
+#: environment variable by which a driver tells workers on its machine how its log looks, and from
+#: which level on: ``json INFO``
+WORKER_LOGS = "HEADRACE_WORKER_LOGS"
+
 #: name -> what it says
 FIELDS = {
     # what a line is about
@@ -25,6 +29,7 @@ FIELDS = {
     "topic": "a Kafka topic",
     "offset": "offset of the record that a slice stopped at",
     "failure": "number of the open failure, as 'headrace quarantine show' takes it",
+    "logger": "of a handler's own line: its logger, or stdout or stderr",
     # what happened
     "error": "what went wrong, in one line",
     "why": "the reason for what was done",
