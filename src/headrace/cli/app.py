@@ -21,7 +21,9 @@ from typer.main import get_group
 _PLACES = {
     "demo": "running:demo",
     "run": "running:run",
-    "up": "running:up",
+    "up": "up:up",
+    "down": "down:down",
+    "reset": "down:reset",
     "console": "console_server:console",
     "supervise": "fleet:supervise_",
     "roll": "fleet:roll",

@@ -100,7 +100,7 @@ def _about_up(config: Path) -> str | None:
     """None where the YAML file names all servers, so that none is `up`'s."""
     settings = read_settings(config)
     named = "bootstrap.servers" in settings.kafka and settings.names_a_store()
-    return None if named else about_up(config.resolve().parent)
+    return None if named else about_up(folder_of_file(as_asked(config)))
 
 
 def print_table(table: Table) -> None:

@@ -39,6 +39,7 @@ from headrace.fleet import state_file
 from headrace.fleet.state_file import DriverView, FleetView
 from headrace.fleet.states import EXIT_TEMPORARY, Phase, RestartRules
 from headrace.fleet.supervise import Wanted, supervise
+from headrace.settings import Settings
 from headrace.versions.paths import as_asked
 
 app = typer.Typer(no_args_is_help=True, help="The drivers of a supervisor: how they are.")
@@ -90,25 +91,62 @@ def supervise_(  # noqa: PLR0913 - options of a command
     with shown_errors():
         settings, folder = settings_and_folder(config)
         connections_of(settings, folder)
-        base = name or driver_name(settings)
-        options = ["--config", str(as_asked(config))]
-        options += ["--log-level", log_level, "--log-format", log_format.value]
-        if master is not None:
-            options += ["--master", master]
         wanted = Wanted(
-            base,
+            name or driver_name(settings),
             drivers,
-            _command(options),
-            _folder_of(config, state),
-            RestartRules(drain_s=settings.driver.drain_timeout + _CLOSE_S),
+            _command(_options(config, log_level, log_format, master)),
+            folder_of(config, state),
+            _rules(settings),
             health_port,
             health_host,
             console,
         )
-        clean = supervise(wanted)
-        err.print("all drivers have ended" if clean else _worst(_folder_of(config, state)))
-        if not clean:
+        if not _kept_running(wanted):
             raise typer.Exit(1)
+
+
+def supervised(  # noqa: PLR0913, PLR0917 - what was typed
+    config: Path,
+    settings: Settings,
+    drivers: int,
+    log_level: str,
+    log_format: LogFormat,
+    master: str | None,
+    name: str | None,
+) -> bool:
+    """Keep drivers running in processes of their own until asked to end; whether all ended well.
+
+    Args:
+        config: the YAML file; the servers that it does not name are those of `up`.
+        settings: what stands in it.
+        drivers: how many.
+        log_level: theirs.
+        log_format: theirs.
+        master: theirs, over the YAML file.
+        name: what they are called, with a number behind it.
+
+    Raises:
+        ServerError: another supervisor has the folder.
+    """
+    command = _command(_options(config, log_level, log_format, master))
+    base = name or driver_name(settings)
+    return _kept_running(Wanted(base, drivers, command, folder_of(config, None), _rules(settings)))
+
+
+def _options(config: Path, log_level: str, log_format: LogFormat, master: str | None) -> list[str]:
+    options = ["--config", str(as_asked(config))]
+    options += ["--log-level", log_level, "--log-format", log_format.value]
+    return options if master is None else [*options, "--master", master]
+
+
+def _rules(settings: Settings) -> RestartRules:
+    return RestartRules(drain_s=settings.driver.drain_timeout + _CLOSE_S)
+
+
+def _kept_running(wanted: Wanted) -> bool:
+    clean = supervise(wanted)
+    err.print("all drivers have ended" if clean else _worst(wanted.folder))
+    return clean
 
 
 def roll(
@@ -124,7 +162,7 @@ def roll(
     Example: `headrace roll`
     """
     with shown_errors():
-        folder = _folder_of(config, state)
+        folder = folder_of(config, state)
         before = _living(folder)
         os.kill(before.pid, signal.SIGHUP)
         if not wait:
@@ -149,7 +187,7 @@ def status(
     Example: `headrace fleet status`
     """
     with shown_errors():
-        folder = _folder_of(config, state)
+        folder = folder_of(config, state)
         view, lives = state_file.read(folder), state_file.lives(folder)
         if view is None:
             raise ConfigError(_where(f"no supervisor has ever used {folder}"))
@@ -217,7 +255,8 @@ def _command(options: Sequence[str]) -> Callable[[str, int], list[str]]:
     return lambda name, port: [*start, "--name", name, "--health-port", str(port)]
 
 
-def _folder_of(config: Path, state: Path | None) -> Path:
+def folder_of(config: Path, state: Path | None) -> Path:
+    """Where a supervisor keeps its state and its drivers' logs."""
     return state or config.resolve().parent / ".headrace" / "fleet" / config.stem
 
 

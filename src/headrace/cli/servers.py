@@ -3,8 +3,7 @@
 `up` starts servers on free ports, and nobody should have to copy ports into a file. So it leaves
 the addresses beside the YAML file, in `.headrace/up`, and every command that reads the YAML file
 takes from there what the file does not name. What the file names always wins. The secret of the
-doors is found the same way. The next `up` takes the same ports, where nobody else has them
-meanwhile: a gateway that was left running finds its servers again.
+doors is found the same way. The next `up` takes the same ports (`kept_ports.py`).
 """
 
 from __future__ import annotations
@@ -13,11 +12,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from headrace.embedded.addresses import refuse_taken_port
 from headrace.embedded.folder_lock import FolderLock, holder
 from headrace.errors import ConfigError, ServerError
 from headrace.settings import Settings
@@ -57,7 +54,7 @@ def _refuse_second_up(folder: Path) -> None:
     if (process := holder(folder)) is not None:
         raise ServerError(
             f"'headrace up' runs here already (process {process}, {folder}): other commands find "
-            "it, in a second terminal; to start it anew, end it there with Ctrl-C first"
+            "it, in a second terminal; to start it anew, end it with 'headrace down' first"
         )
 
 
@@ -67,20 +64,8 @@ def about_up(base: Path) -> str | None:
     if holder(folder) is not None:
         return "'headrace up' runs here and may still be starting: try again in a moment"
     if (folder / _FILE).is_file():
-        return "'headrace up' does not run here now: start it, and try again"
+        return "'headrace up' does not run here now: type 'headrace up', and try again"
     return None
-
-
-def port_before(folder: Path, name: str) -> int | None:
-    """The port that `up` had for a server the last time; None for a free one."""
-    try:
-        address: str = json.loads((folder / _FILE).read_text("utf-8"))[name]
-        port = urlsplit(address if "//" in address else f"//{address}").port
-        if port is not None:
-            refuse_taken_port(port, name)
-    except (OSError, ValueError, KeyError, ServerError):
-        return None
-    return port
 
 
 def completed(settings: Settings, base: Path) -> Settings:

@@ -33,6 +33,7 @@ from starlette.types import ASGIApp
 
 from headrace.doors.protocol import ClientTimeouts, with_patience
 from headrace.doors.seldom import calm_server_log
+from headrace.embedded.addresses import taken_by
 from headrace.errors import ConfigError, ServerError
 
 log = structlog.get_logger(__name__)
@@ -224,7 +225,8 @@ def _bound(listening: Listening) -> socket.socket:
         listener.bind(address)
     except OSError as exc:
         listener.close()
-        why = "somebody listens there already" if exc.errno == errno.EADDRINUSE else str(exc)
+        taken = exc.errno == errno.EADDRINUSE
+        why = f"{taken_by(listening.port)} listens there already" if taken else str(exc)
         raise ConfigError(f"{where}: {why}; choose another port or address") from exc
     return listener
 

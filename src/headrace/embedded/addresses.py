@@ -1,17 +1,28 @@
 """Ports on this machine.
 
 An embedded server listens on 127.0.0.1 only: it has no password, so nobody else may reach it. It
-takes a free port unless one is asked for, and then a taken port must be a clear error instead of
-a server that dies with a page of log.
+takes a free port unless one is asked for, and then a taken port must be a clear error, which names
+who has it, instead of a server that dies with a page of log.
+
+A port that is to be the same for days is none of those that the kernel gives to whoever connects
+somewhere: one of these is taken sooner or later by a browser.
 """
 
 from __future__ import annotations
 
+import hashlib
 import socket
+from collections.abc import Collection
+from contextlib import suppress
 
-from headrace.errors import ServerError
+import psutil
+
+from headrace.errors import ServerError, plain
 
 HOST = "127.0.0.1"
+#: below what Linux and macOS give to clients
+_FIRST_LASTING, _LAST_LASTING = 20_000, 32_000
+_WORDS_SHOWN = 100
 
 
 def free_ports(count: int) -> list[int]:
@@ -46,6 +57,43 @@ def refuse_taken_port(port: int, server: str) -> None:
                 f"{server} cannot listen on {HOST}:{port} ({exc}); "
                 "choose another port, or none to get a free one"
             ) from exc
+
+
+def lasting_port(seed: str, avoided: Collection[int] = ()) -> int:
+    """A port that nobody listens on, for a server that is to keep it; the same seed begins alike.
+
+    Raises:
+        ServerError: all of them are taken.
+    """
+    count = _LAST_LASTING - _FIRST_LASTING
+    begin = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4]) % count
+    for step in range(count):
+        port = _FIRST_LASTING + (begin + step) % count
+        if port not in avoided and is_free(port):
+            return port
+    raise ServerError(f"no port between {_FIRST_LASTING} and {_LAST_LASTING} is free")
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on ``port`` now."""
+    try:
+        refuse_taken_port(port, "a server")
+    except ServerError:
+        return False
+    return True
+
+
+def taken_by(port: int) -> str:
+    """Who listens on a port, as far as we may know: a process and its command."""
+    with suppress(psutil.Error, OSError):
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                for found in process.net_connections("tcp"):
+                    if found.status == psutil.CONN_LISTEN and found.laddr.port == port:
+                        words = plain(" ".join(process.cmdline()) or process.name())
+                        shown = words[:_WORDS_SHOWN] + ("…" if len(words) > _WORDS_SHOWN else "")
+                        return f"process {process.pid} ({shown})"
+    return "a process that is not ours to see"
 
 
 def answers(port: int) -> bool:

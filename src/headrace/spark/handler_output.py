@@ -148,7 +148,7 @@ class _Stream(io.TextIOBase):
         return self._real.buffer
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]
+    def encoding(self) -> str:
         """As whoever asks the real one is told."""
         return self._real.encoding
 

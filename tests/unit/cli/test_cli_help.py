@@ -19,7 +19,7 @@ COMMANDS = [
 
 
 def test_there_are_groups_to_look_at():
-    groups = {"fleet", "keys", "quarantine", "store", "streams", "tenants", "use-cases"}
+    groups = {"fleet", "keys", "quarantine", "store", "streams", "tenants", "topics", "use-cases"}
     assert {name for name, _ in COMMANDS} == groups
 
 

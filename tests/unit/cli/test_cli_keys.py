@@ -5,8 +5,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from headrace.cli.running import _with_servers
+from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.servers import completed, folder_of, remember
+from headrace.cli.up import with_servers
 from headrace.doors.guard import Guard
 from headrace.doors.problems import Problem
 from headrace.doors.secret import secret_of
@@ -111,10 +112,11 @@ def test_without_a_secret_a_key_is_not_made_and_with_that_of_up_it_is(
 def test_up_makes_a_secret_unless_one_is_named_and_the_other_commands_find_it(config, monkeypatch):
     config.write_text(f"{config.read_text()}smtp_url: smtp://127.0.0.1:1\n")
     settings, folder = read_settings(config), folder_of(config.parent)
+    ports = KeptPorts(folder)
     with ExitStack() as stack:
-        assert not _with_servers(settings, folder, None, stack).doors.secret_file
+        assert not with_servers(settings, folder, None, stack, ports).doors.secret_file
         monkeypatch.delenv("HEADRACE_SECRET")
-        started = _with_servers(settings, folder, None, stack)
+        started = with_servers(settings, folder, None, stack, ports)
     assert started.doors.secret_file == folder / "secret"
     assert secret_of(completed(settings, config.parent)) == secret_of(started)
 

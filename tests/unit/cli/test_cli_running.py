@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli import running
+from headrace.cli import up as up_command
 from headrace.cli.app import app
 
 
@@ -33,7 +34,8 @@ def test_a_signal_while_spark_comes_up_closes_what_there_is(command, tmp_path, m
             closed.append("the store")
 
     monkeypatch.setattr(running, "assembled", assembled)
-    monkeypatch.setattr(running, "_with_servers", lambda settings, *_: settings)
+    monkeypatch.setattr(up_command, "assembled", assembled)
+    monkeypatch.setattr(up_command, "with_servers", lambda settings, *_: settings)
     (tmp_path / "use_cases.py").write_text("")
     config = tmp_path / "headrace.yaml"
     config.write_text(
@@ -41,6 +43,6 @@ def test_a_signal_while_spark_comes_up_closes_what_there_is(command, tmp_path, m
         "kafka:\n  bootstrap.servers: 127.0.0.1:1\n"
         f"database_url: sqlite:///{tmp_path}/store.db\n"
     )
-    monkeypatch.setattr(running, "refuse_early", lambda *_: None)
+    monkeypatch.setattr(up_command, "refuse_early", lambda *_: None)
     done = CliRunner().invoke(app, [*command, "-c", str(config)])
     assert (done.exit_code, closed) == (0, ["the store"]), done.output

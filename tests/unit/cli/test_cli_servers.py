@@ -1,17 +1,18 @@
 """Commands find the servers that `up` started, and what the YAML file names wins."""
 
 import os
-import socket
 import stat
 from contextlib import ExitStack
 
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli import running, verifying
+from headrace.cli import up as up_command
+from headrace.cli import verifying
 from headrace.cli.app import app
-from headrace.cli.running import StoreKind
-from headrace.cli.servers import completed, folder_of, port_before, remember
+from headrace.cli.kept_ports import KeptPorts
+from headrace.cli.servers import completed, folder_of, remember
+from headrace.cli.up import StoreKind
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import BrokerUnavailable, ConfigError
 from headrace.settings import Settings
@@ -67,25 +68,6 @@ def test_the_addresses_are_for_their_owner_only_and_a_broken_file_says_what_to_d
         completed(settings(), tmp_path)
 
 
-def test_up_takes_the_ports_of_the_last_time_unless_somebody_has_them(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        kafka, store = f"127.0.0.1:{port}", f"postgresql://me:secret@127.0.0.1:{port}/headrace"
-        remember(tmp_path, {"bootstrap.servers": kafka, "database_url": store})
-        assert port_before(tmp_path, "bootstrap.servers") is None
-    assert port_before(tmp_path, "bootstrap.servers") == port
-    assert port_before(tmp_path, "database_url") == port
-
-
-def test_without_a_last_time_up_takes_free_ports(tmp_path):
-    assert port_before(tmp_path, "bootstrap.servers") is None
-    remember(tmp_path, {"database_url": "sqlite:///headrace.db"})
-    assert port_before(tmp_path, "bootstrap.servers") is None
-    assert port_before(tmp_path, "database_url") is None
-    (tmp_path / "servers.json").write_text("{half")
-    assert port_before(tmp_path, "database_url") is None
-
-
 def headrace(folder, *words):
     return CliRunner().invoke(app, [*words, "--config", str(folder / "headrace.yaml")])
 
@@ -111,7 +93,10 @@ def test_while_up_is_stopped_a_command_that_needs_it_says_so_and_what_to_do(yaml
     remember(folder_of(yaml), {"bootstrap.servers": "127.0.0.1:1", "database_url": store})
     told = headrace(yaml, "verify")
     assert told.exit_code == 75
-    assert "no Kafka broker answers\n'headrace up' does not run here now: start it" in told.output
+    assert (
+        "no Kafka broker answers\n'headrace up' does not run here now: type 'headrace up'"
+        in told.output
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,11 +158,11 @@ class Started:
 @pytest.mark.parametrize("name", ["[/x]", "[red]", "a " * 90])
 def test_where_servers_keep_their_data_is_told_as_it_is(tmp_path, monkeypatch, capsys, name, kind):
     for server in ("Kafka", "Smtp", "Postgres"):
-        monkeypatch.setattr(running, f"Embedded{server}", Started)
+        monkeypatch.setattr(up_command, f"Embedded{server}", Started)
     folder = tmp_path / name
     folder.mkdir(parents=True)
     with ExitStack() as stack:
-        running._with_servers(Settings(module="m.py"), folder, kind, stack)
+        up_command.with_servers(Settings(module="m.py"), folder, kind, stack, KeptPorts(folder))
     told = capsys.readouterr().err
     kept = "headrace.db" if kind is StoreKind.SQLITE else "postgres"
     for place in ("mail", kept):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from headrace.cli import running
+from headrace.cli import up as up_command
 from headrace.cli.servers import folder_of
 from headrace.deploying.offer import deploy as deploy_into
 from headrace.embedded.folder_lock import holder
@@ -310,7 +310,7 @@ def test_up_is_known_while_it_checks_what_it_is_to_run(headrace, config, monkeyp
         found.append(holder(folder_of(folder)))
         raise ConfigError("seen enough")
 
-    monkeypatch.setattr(running, "refuse_early", check)
+    monkeypatch.setattr(up_command, "refuse_early", check)
     assert headrace("up").exit_code == 2
     assert found == [os.getpid()]
 
