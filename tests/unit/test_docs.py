@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 
 from headrace import SliceContext
 from headrace.cli.app import app
+from headrace.cli.init import text_of
 from headrace.cli.servers import folder_of, remember
+from headrace.cycle.failing import BACKOFF
+from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice
 from headrace.settings import read_settings
 from headrace.settings.doors import DoorsSettings
@@ -89,6 +92,31 @@ def test_the_guides_tests_pass_beside_its_use_case(tmp_path):
     assert "2 passed" in done.stdout
 
 
+def test_the_guide_shows_the_files_that_init_makes():
+    for name, words in (
+        ("use_cases.py", "def pages"),
+        ("test_use_cases.py", "import pytest"),
+        ("send.py", "# send.py"),
+    ):
+        assert text_of(name) == guides(words)
+    assert text_of("headrace.yaml") == blocks(ROOT / "docs" / "guide.md", "yaml")[0]
+
+
+def test_retries_take_as_long_as_the_guide_says():
+    told = (ROOT / "docs" / "guide.md").read_text()
+    most_s = [sum(BACKOFF.wait_s(tries, 1.0) for tries in range(count)) for count in (3, 10, 20)]
+    assert most_s[0] == pytest.approx(1.4)
+    assert most_s[1] < 120
+    assert most_s[2] < 420
+    assert Deployment("a", "a.py", "0", "{tenant}.a").retries == 3
+    for words in (
+        "at most 0.2 s",
+        "less than 1.4 s",
+        "10 take less than 2\nminutes, 20 less than 7",
+    ):
+        assert words in told
+
+
 def test_every_python_example_of_the_guide_is_run_by_a_test_here():
     ran = ("def pages", "import pytest", "def report", "def archive", "# send.py")
     assert {guides(words) for words in ran} == set(blocks(ROOT / "docs" / "guide.md", "python"))
@@ -114,23 +142,22 @@ def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
             made["servers"] = config["bootstrap.servers"]
 
         def produce(self, topic, value):
-            assert topic in made["topics"]
+            made["topic"] = topic
             sent.append(value.encode())
 
         def flush(self):
             made["flushed"] = len(sent)
 
     monkeypatch.setattr("confluent_kafka.Producer", Producer)
-    monkeypatch.setattr(
-        "headrace.connectors.kafka.create_topics", lambda _, topics: made.update(topics=topics)
-    )
+    monkeypatch.setattr(sys, "argv", ["send.py"])
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.jsonl").write_text(text_of("visits.jsonl"))
     remember(folder_of(tmp_path), {"bootstrap.servers": "127.0.0.1:1"})
     exec(guides("# send.py"), {})
     names = {}
     exec(guides("def pages"), names)
     written = names["pages"](records(sent), SliceContext("pages", "acme", ()))
-    assert made == {"servers": "127.0.0.1:1", "topics": {"acme.visits": 1}, "flushed": 3}
+    assert made == {"servers": "127.0.0.1:1", "topic": "acme.visits", "flushed": 3}
     assert written["page"].to_pylist() == ["/", "/prices", "/"]
 
 

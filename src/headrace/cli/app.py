@@ -19,6 +19,7 @@ from typer.main import get_group
 
 #: word -> module and name of its function, or of the group of its commands; in the order of help
 _PLACES = {
+    "init": "init:init",
     "demo": "running:demo",
     "run": "running:run",
     "up": "up:up",
@@ -76,8 +77,8 @@ app = typer.Typer(
     help="""Many customers' Kafka topics on one Spark: in order, in near real time, none can hurt
 another.
 
-Start with `headrace demo`. For your own use case, write a Python file with a function under
-`@use_case(...)`, name it in `headrace.yaml`, and type `headrace up`.
+Start with `headrace demo`. For your own use case, `headrace init FOLDER` makes a folder that runs
+as it is: change its `use_cases.py`, and type `headrace up` there.
 """,
 )
 

@@ -117,6 +117,15 @@ def handle(
             return _joined(outputs, Handled(None, done, aside=tuple(aside)))
 
 
+def called(use_case: UseCase, records: pa.Table, context: SliceContext) -> pa.Table:
+    """What one call of the handler gives, without looking for a culprit; raises what it raises.
+
+    Raises:
+        WrongSchema: it is no table, or not the one that ``output`` declares.
+    """
+    return _Call(use_case, context, Care())(records)
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     use_case: UseCase

@@ -37,6 +37,8 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate
 
+import pyarrow as pa
+
 from headrace.connectors.columns import check_columns
 from headrace.connectors.email.server import (
     InDoubt,
@@ -89,6 +91,17 @@ class Email:
             ConfigError: it is missing or wrong.
         """
         parse_smtp_url(site.connections.smtp_url)
+
+    def check(self, output: pa.Table) -> None:
+        """See that every row of a handler's table can be a mail.
+
+        Raises:
+            WrongSchema: the message names the column.
+            SinkRefused: a row lacks something, or has a line break where none may be.
+        """
+        check_columns(output.schema, _COLUMNS, "e-mail")
+        for row, fields in enumerate(output.select(list(_COLUMNS)).to_pylist()):
+            _check_row(row, fields)
 
     def open(self, site: Site) -> EmailWriter:
         """Open the writer of a bin; the first write connects.

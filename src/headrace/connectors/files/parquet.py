@@ -103,6 +103,14 @@ class ParquetFiles:
         except OSError as error:
             raise _translated(error, unfinished) from error
 
+    def check(self, output: pa.Table) -> None:
+        """See that a handler's table has the columns.
+
+        Raises:
+            WrongSchema: the message names the column.
+        """
+        _check(output.schema, self.schema, self.folder)
+
     def open(self, site: Site) -> ParquetWriter:
         """Open the writer of a bin; touches nothing yet.
 
@@ -154,7 +162,7 @@ class ParquetWriter:
     def _leave(self, effect: Effect, path: Path) -> bool:
         """Let the file be there, or not if it would be empty; whether anything was done."""
         if effect.output.num_columns:
-            self._check(effect.output.schema)
+            _check(effect.output.schema, self._schema, self._root)
         if effect.output.num_rows == 0:
             return self._replays and _removed(path)
         self._write_file(effect, path)
@@ -178,19 +186,20 @@ class ParquetWriter:
         except OSError as error:
             raise _translated(error, path) from error
 
-    def _check(self, found: pa.Schema) -> None:
-        for name in found.names:
-            if found.names.count(name) > 1:
-                raise WrongSchema(f"{self._root}: the table returned has column {name!r} twice")
-        if self._schema is None or found.equals(self._schema):
-            return
-        for name in [*self._schema.names, *found.names]:
-            expected = self._schema.field(name).type if name in self._schema.names else "no column"
-            actual = found.field(name).type if name in found.names else "no column"
-            if expected != actual:
-                raise WrongSchema(f"{self._root}: column {name!r} must be {expected}, is {actual}")
-        expected_order = ", ".join(self._schema.names)
-        raise WrongSchema(f"{self._root}: columns must come in the order {expected_order}")
+
+def _check(found: pa.Schema, wanted: pa.Schema | None, where: object) -> None:
+    for name in found.names:
+        if found.names.count(name) > 1:
+            raise WrongSchema(f"{where}: the table returned has column {name!r} twice")
+    if wanted is None or found.equals(wanted):
+        return
+    for name in [*wanted.names, *found.names]:
+        expected = wanted.field(name).type if name in wanted.names else "no column"
+        actual = found.field(name).type if name in found.names else "no column"
+        if expected != actual:
+            raise WrongSchema(f"{where}: column {name!r} must be {expected}, is {actual}")
+    expected_order = ", ".join(wanted.names)
+    raise WrongSchema(f"{where}: columns must come in the order {expected_order}")
 
 
 def file_name(effect: Effect) -> PurePosixPath:

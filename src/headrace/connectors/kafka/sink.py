@@ -33,13 +33,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from headrace.connectors.kafka.clients import BROKEN
 from headrace.connectors.kafka.config import once_config, sink_config
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
 from headrace.connectors.kafka.sink_line import MakeTopics, TopicProducer
-from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, sendable, translated
+from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, check, sendable, translated
 from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
 from headrace.connectors.kafka.topic_shapes import TopicMaker, TopicShape
 from headrace.connectors.outcomes import failed
@@ -104,6 +105,15 @@ class KafkaTopic:
         if make is not None and "{tenant}" not in self.topic:
             for error in make([self.topic]).values():
                 raise error
+
+    def check(self, output: pa.Table) -> None:
+        """See that every row of a handler's table can be a message.
+
+        Raises:
+            WrongSchema: the message names the column.
+            SinkRefused: a message is too large.
+        """
+        check(output, self.topic, MAX_BYTES_DEFAULT)
 
     def open(self, site: Site) -> SinkWriter:
         """Open the writer of a bin; its producer is shared with other bins of the worker."""

@@ -119,6 +119,14 @@ class SqlTable:
                 "or name another table"
             )
 
+    def check(self, output: pa.Table) -> None:
+        """See that a handler's table has the columns.
+
+        Raises:
+            WrongSchema: the message names the column.
+        """
+        check_columns(output.schema, self.columns, self._where)
+
     def open(self, site: Site) -> SqlTableWriter:
         """Open the writer of a bin; contacts nobody yet."""
         return SqlTableWriter(self, in_sql(site.positions))

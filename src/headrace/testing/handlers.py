@@ -1,0 +1,76 @@
+"""Calling a use case in a test, as an executor calls it.
+
+A handler is a function, and a test can call it. But what it returns has to suit its sink, and a
+column with a wrong name is otherwise found out at the first record in production. So here a handler
+is given records as the reader gives them, and what it returns is held against what the use case
+declares and what its sink takes. Plain pytest will do; nothing is started and nothing is written.
+
+A handler of form ``wave`` gets a DataFrame, and that needs a Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.errors import ConfigError
+from headrace.model.streams import LaneId, Slice
+from headrace.spark.handling import called
+from headrace.testing.records import records
+from headrace.use_cases import SliceContext, UseCase
+
+#: what stands for the value of a record: bytes as they are, text, or what becomes JSON
+Value = bytes | str | Mapping[str, Any] | Sequence[Any] | None
+
+
+def handled(
+    use_case: UseCase,
+    values: Sequence[Value],
+    *,
+    tenant: str = "acme",
+    options: Mapping[str, str] | None = None,
+    keys: Sequence[bytes | None] | None = None,
+    timestamps_ms: Sequence[int] | None = None,
+) -> pa.Table:
+    """What a use case makes of some records of a tenant, held against its sink.
+
+    Args:
+        use_case: the function under ``@use_case``.
+        values: of the records: bytes, text, or what is written as JSON, such as a dict.
+        tenant: whose records they are.
+        options: those of the YAML file.
+        keys: of the records; none: null.
+        timestamps_ms: of the records; none: their offsets, which begin at 0.
+
+    Raises:
+        BadRecord: the handler refuses a record; whatever else it raises is raised as well.
+        WrongSchema: what it returns is not what the use case declares, or what its sink takes.
+        SinkRefused: its sink would refuse a row.
+        ConfigError: it is of form ``wave``.
+    """
+    if use_case.form != "slice":
+        raise ConfigError(f"use case {use_case.name} is of form wave: call it with a DataFrame")
+    topic = use_case.topic.format(tenant=tenant)
+    given = records(
+        [_bytes_of(value) for value in values],
+        topic=topic,
+        timestamps_ms=timestamps_ms,
+        keys=keys,
+    )
+    piece = Slice(LaneId(use_case.name, tenant, 0), topic, 0, len(values), 1)
+    context = SliceContext(use_case.name, tenant, (piece,), dict(options or {}))
+    output = called(use_case, given, context)
+    # A sink of users may have no such look; an empty table writes nothing, whatever its columns.
+    check = getattr(use_case.sink, "check", None)
+    if check is not None and (output.num_rows or output.num_columns):
+        check(output)
+    return output
+
+
+def _bytes_of(value: Value) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return (value if isinstance(value, str) else json.dumps(value)).encode()

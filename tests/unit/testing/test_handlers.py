@@ -1,0 +1,110 @@
+"""A test of a use case finds what would else stop its first lane in production."""
+
+import pyarrow as pa
+import pytest
+
+from headrace import BadRecord, use_case
+from headrace.errors import ConfigError, SinkRefused, WrongSchema
+from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
+from headrace.testing.handlers import handled
+
+SINKS = {
+    "sql": SqlTable("pages", columns={"page": "text"}),
+    "parquet": ParquetFiles("pages", schema=pa.schema([("page", pa.string())])),
+}
+
+
+def returning(sink, **columns):
+    @use_case(topic="{tenant}.visits", sink=sink, name="pages")
+    def pages(visits, context):
+        return pa.table(columns)
+
+    return pages
+
+
+def test_records_are_as_the_reader_gives_them():
+    seen = {}
+
+    @use_case(topic="{tenant}.visits", sink=KafkaTopic("t"))
+    def look(visits, context):
+        seen.update(visits.to_pydict(), tenant=context.tenant, options=context.options)
+        seen["slices"] = [str(piece) for piece in context.slices]
+        return pa.table({})
+
+    values = [{"page": "/"}, '"text"', b"\xff", None]
+    handled(look, values, tenant="bolt", options={"a": "1"})
+    assert seen["value"] == [b'{"page": "/"}', b'"text"', b"\xff", None]
+    assert seen["topic"] == ["bolt.visits"] * 4
+    assert seen["offset"] == [0, 1, 2, 3]
+    assert (seen["tenant"], seen["options"]) == ("bolt", {"a": "1"})
+    assert seen["slices"] == ["bolt.visits[0] 0..4"]
+
+
+@pytest.mark.parametrize("sink", SINKS.values(), ids=SINKS)
+def test_a_column_that_the_sink_does_not_take_is_found(sink):
+    assert handled(returning(sink, page=["/"]), [b"x"]).num_rows == 1
+    for columns in ({"pages": ["/"]}, {"page": [1]}, {"page": ["/"], "more": [1]}):
+        with pytest.raises(WrongSchema, match="page"):
+            handled(returning(sink, **columns), [b"x"])
+
+
+def test_a_message_and_a_mail_are_looked_at_row_by_row():
+    with pytest.raises(SinkRefused, match="row 1"):
+        handled(returning(KafkaTopic("t"), value=["a", "x" * 2_000_000]), [b"x"])
+    mail = {"to": ["a@example.org"], "subject": ["s"], "body": ["b"], "id": ["1"]}
+    assert handled(returning(Email("me@example.org"), **mail), [b"x"]).num_rows == 1
+    with pytest.raises(SinkRefused, match="line break"):
+        handled(returning(Email("me@example.org"), **{**mail, "subject": ["a\nb"]}), [b"x"])
+
+
+def test_an_empty_table_is_right_for_any_sink():
+    assert handled(returning(SINKS["sql"]), [b"x"]).num_rows == 0
+
+
+def test_a_forgotten_return_is_found():
+    @use_case(topic="{tenant}.visits", sink=SINKS["sql"])
+    def forgets(visits, context):
+        pass
+
+    with pytest.raises(WrongSchema, match="without a return"):
+        handled(forgets, [b"x"])
+
+
+def test_what_the_use_case_declares_counts_too():
+    declared = pa.schema([("page", pa.string())])
+
+    @use_case(topic="{tenant}.visits", sink=KafkaTopic("t"), output=declared)
+    def pages(visits, context):
+        return pa.table({"value": ["a"]})
+
+    with pytest.raises(WrongSchema, match="no column page"):
+        handled(pages, [b"x"])
+
+
+def test_a_refused_record_and_an_error_of_the_handler_are_raised_as_they_are():
+    @use_case(topic="{tenant}.visits", sink=SINKS["sql"])
+    def picky(visits, context):
+        if visits["value"][0].as_py() == b"bad":
+            raise context.bad_record(0, "no page")
+        raise KeyError("page")
+
+    with pytest.raises(BadRecord, match="no page"):
+        handled(picky, [b"bad"])
+    with pytest.raises(KeyError):
+        handled(picky, [b"x"])
+
+
+def test_a_sink_of_users_without_a_look_takes_what_comes():
+    class Mine:
+        exactly_once = None
+
+    assert handled(returning(Mine(), anything=[1]), [b"x"]).num_rows == 1
+
+
+def test_a_dataframe_handler_is_told_to_be_called_otherwise():
+    @use_case(topic="{tenant}.visits", form="wave")
+    def report(frame, wave):
+        pass
+
+    with pytest.raises(ConfigError, match="form wave"):
+        handled(report, [b"x"])
