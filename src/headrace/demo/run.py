@@ -24,9 +24,10 @@ from headrace.demo.feeder import Feeder
 from headrace.demo.guest import GuestBook
 from headrace.demo.poster import Poster
 from headrace.demo.report import Check, checks, collect
-from headrace.demo.scenario import EVENTS, Journal, apply, due, opening
+from headrace.demo.scenario import EVENTS, HELD, Journal, apply, due, opening
 from headrace.demo.staying import stay
 from headrace.demo.troubles import run_troubles
+from headrace.demo.typical import TypicalDelays, listen
 from headrace.demo.visits import GUEST, PARTITIONS, TENANTS, read_visits
 from headrace.embedded import EmbeddedKafka, EmbeddedSmtp
 from headrace.embedded.addresses import free_ports
@@ -80,7 +81,8 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         console.print("starting Spark ...")
         with assembled(settings, folder, "headrace demo") as made:
             kill = _broker_killer(kafka, options, journal, console)
-            ended = _drive(made, settings, options, (journal, console, kill))
+            typical = TypicalDelays()
+            ended = _drive(made, settings, options, (journal, console, kill, typical))
             if not ended:
                 console.print("stopped; the same command goes on from here")
                 return []
@@ -89,6 +91,7 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
             log.close()
         result = checks(list(read_visits()), found)
         show(result, console, time.monotonic() - began_s)
+        console.print(f"  {typical.told}", style="dim", highlight=False, soft_wrap=True)
         if not all(check.passed for check in result):
             raise VerifyError("the demo's results are not what the visits say they must be")
         journal.verified = True
@@ -169,11 +172,12 @@ def _drive(
     made: Assembly,
     settings: Settings,
     options: DemoOptions,
-    told: tuple[Journal, Console, _OnShare],
+    told: tuple[Journal, Console, _OnShare, TypicalDelays],
 ) -> bool:
     """Turn the driver until everything sent is done; False if somebody stopped it first."""
-    journal, console, on_share = told
+    journal, console, on_share, typical = told
     ended = held_up = False
+    listen(made.driver, lambda result: typical.add(result, time.time()))
 
     def on_turn(driver: Driver) -> None:
         nonlocal ended, held_up
@@ -204,7 +208,7 @@ def _drive(
         )
         feeder.start()
         try:
-            with stopping_on_signals(made.stop), LiveTable(made.driver, console) as live:
+            with stopping_on_signals(made.stop), LiveTable(made.driver, console, held=HELD) as live:
                 live.note(at.invitation)
                 guest = GuestBook(made, live.note)
                 made.run(on_turn)

@@ -28,6 +28,13 @@ REMOVED = "files"
 SUSPENDED = "blog"
 
 
+#: whose visits the demo makes wait, and how; their delays say nothing of the others
+HELD = {
+    SUSPENDED: "the demo suspends it for a while, on purpose: its visits wait",
+    LATE: "the demo adds it late, on purpose: its first visits wait",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing an operator does."""

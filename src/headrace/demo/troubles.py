@@ -21,6 +21,7 @@ from headrace.cycle.driver import Driver
 from headrace.demo import doors
 from headrace.demo.orders import CALM_S, QUIET, TROUBLE, Order, OrderFeeder, orders
 from headrace.demo.report import Check
+from headrace.demo.typical import listen
 from headrace.model.records import Failure
 from headrace.model.statistics import ShownState
 from headrace.model.streams import Tenant
@@ -118,7 +119,7 @@ def _drive(made: Assembly, settings: Settings, console: Console) -> Delays | Non
     driver = made.driver
     feeder = OrderFeeder(settings.kafka)
     delays = Delays()
-    _listen(driver, delays)
+    listen(driver, delays.add)
     give_up_s = time.monotonic() + MOST_S
     ended = told = False
 
@@ -150,16 +151,6 @@ def _drive(made: Assembly, settings: Settings, console: Console) -> Delays | Non
 def _begun(driver: Driver) -> bool:
     """Every quiet tenant's first order has arrived."""
     return sum(row.records_total for row in driver.rows()) >= len(QUIET)
-
-
-def _listen(driver: Driver, delays: Delays) -> None:
-    inner = driver.applier.on_result
-
-    def on_result(result: WaveResult) -> None:
-        inner(result)
-        delays.add(result)
-
-    driver.applier.on_result = on_result
 
 
 def _settled(driver: Driver) -> bool:

@@ -7,6 +7,9 @@ stays readable.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import median_high
 from types import TracebackType
 
 from rich.console import Console
@@ -36,8 +39,22 @@ _COLOURS = {
 class LiveTable:
     """Shows a driver's streams."""
 
-    def __init__(self, driver: Driver, console: Console | None = None, title: str = "") -> None:
-        """Show ``driver`` on ``console`` (stderr without one)."""
+    def __init__(
+        self,
+        driver: Driver,
+        console: Console | None = None,
+        title: str = "",
+        held: Mapping[str, str] | None = None,
+    ) -> None:
+        """Show ``driver`` on ``console`` (stderr without one).
+
+        Args:
+            driver: whose streams.
+            console: where.
+            title: of the table.
+            held: tenants whose delay says nothing, since somebody made them wait, and how.
+        """
+        self._held = held or {}
         self._driver = driver
         self._console = console or Console(stderr=True)
         self._title = title
@@ -59,7 +76,7 @@ class LiveTable:
     ) -> None:
         """Draw once more and leave the last table standing."""
         if self._live is not None:
-            self._live.update(table_of(self._driver.rows(), self._title), refresh=True)
+            self._live.update(table_of(self._rows(), self._title), refresh=True)
             self._live.stop()
 
     def note(self, text: str) -> None:
@@ -72,13 +89,19 @@ class LiveTable:
         now_s = time.monotonic()
         if now_s < self._next_s:
             return
-        rows = self._driver.rows()
+        rows = self._rows()
         if self._live is not None:
             self._live.update(table_of(rows, self._title), refresh=True)
             self._next_s = now_s + REFRESH_S
         else:
-            self._console.print(line_of(rows), highlight=False, soft_wrap=True)
+            self._console.print(line_of(rows, self._held), highlight=False, soft_wrap=True)
             self._next_s = now_s + LINE_S
+
+    def _rows(self) -> list[StreamRow]:
+        return [
+            replace(row, note=row.note or self._held.get(row.stream.tenant, ""))
+            for row in self._driver.rows()
+        ]
 
 
 def table_of(rows: list[StreamRow], title: str = "") -> Table:
@@ -112,13 +135,17 @@ def table_of(rows: list[StreamRow], title: str = "") -> Table:
     return table
 
 
-def line_of(rows: list[StreamRow]) -> str:
-    """All streams in one line."""
+def line_of(rows: list[StreamRow], held: Mapping[str, str] | None = None) -> str:
+    """All streams in one line; what is said of delays leaves out tenants that somebody ``held``."""
     states: dict[str, int] = {}
     for row in rows:
         states[row.state] = states.get(row.state, 0) + 1
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    worst = max((row.p99_s for row in rows if row.p99_s is not None), default=None)
+    left_out = {row.stream.tenant for row in rows} & (held or {}).keys()
+    delays = [
+        row.p99_s for row in rows if row.p99_s is not None and row.stream.tenant not in left_out
+    ]
+    typical, worst = (median_high(delays), max(delays)) if delays else (None, None)
     lag = sum(row.lag_records for row in rows)
     done = sum(row.records_total for row in rows)
     rate = sum(row.rate_per_s for row in rows)
@@ -127,7 +154,8 @@ def line_of(rows: list[StreamRow]) -> str:
     streams = "1 stream" if len(rows) == 1 else f"{len(rows)} streams"
     return (
         f"{streams} ({told}): lag {lag}, done {done}, {rate:.0f}/s, "
-        f"worst p99 delay of the last minute {_seconds(worst)}"
+        f"p99 delay of the last minute: typical {_seconds(typical)}, worst {_seconds(worst)}"
+        + (f"; without {', '.join(sorted(left_out))}, held on purpose" if left_out else "")
     )
 
 

@@ -12,8 +12,12 @@ from headrace.telemetry.report import StreamRow
 
 
 def rows(count):
-    given = {"state": "active", "p99_s": 0.2, "lag_records": 3, "records_total": 7}
-    return [SimpleNamespace(rate_per_s=1.0, **given)] * count
+    return [row("acme")] * count
+
+
+def row(tenant, p99_s=0.2):
+    given = {"state": "active", "p99_s": p99_s, "lag_records": 3, "records_total": 7}
+    return SimpleNamespace(stream=StreamId("score", tenant), rate_per_s=1.0, **given)
 
 
 @pytest.mark.parametrize(("count", "told"), [(1, "1 stream (1 active)"), (2, "2 streams (2 ")])
@@ -22,7 +26,21 @@ def test_one_stream_is_one_stream(count, told):
 
 
 def test_a_delay_says_over_which_time_it_is():
-    assert line_of(rows(1)).endswith("worst p99 delay of the last minute 200 ms")
+    told = line_of([row("a", 0.1), row("b", 0.2), row("c", 9.0), row("d", None)])
+    assert told.endswith("p99 delay of the last minute: typical 200 ms, worst 9.0 s")
+
+
+def test_who_was_made_to_wait_is_named_and_does_not_count_as_the_worst():
+    told = line_of([row("acme"), row("blog", 8.6)], {"blog": "suspended", "files": "removed"})
+    assert told.endswith("typical 200 ms, worst 200 ms; without blog, held on purpose")
+    driver = SimpleNamespace(
+        rows=lambda: [
+            StreamRow(StreamId("score", name), "active", 1, 0, 0.0, None, 8.6, "", 0, note)
+            for name, note in (("blog", ""), ("shop", ""), ("wiki", "a real note"))
+        ]
+    )
+    shown = LiveTable(driver, Console(file=io.StringIO()), held={"blog": "why", "wiki": "why"})
+    assert [row.note for row in shown._rows()] == ["why", "", "a real note"]
 
 
 def test_without_streams_it_says_how_to_get_some():
