@@ -208,6 +208,31 @@ class VerifyError(Permanent):
     """A check of results found a difference."""
 
 
+def no_tenant(name: str) -> UnknownName:
+    """Nobody added it; every part that looks for one says the same."""
+    return UnknownName(f"there is no tenant {name}; 'headrace tenants add {name}' adds it")
+
+
+def no_use_case(name: str) -> UnknownName:
+    """Nobody deployed it."""
+    return UnknownName(
+        f"there is no use case {name}; 'headrace use-cases deploy {name}' deploys it from the file"
+    )
+
+
+def tenant_removed(name: str) -> ConfigError:
+    """It is not there any more."""
+    return ConfigError(f"tenant {name} was removed; 'headrace tenants add {name}' starts it afresh")
+
+
+def stream_removed(tenant: str, use_case: str) -> ConfigError:
+    """It is not there any more."""
+    return ConfigError(
+        f"stream {tenant}/{use_case} was removed; 'headrace streams add {tenant} {use_case}' "
+        "starts it afresh"
+    )
+
+
 #: characters of a text that goes into receipts, the log, and rows of the store
 _MOST_CHARACTERS = 20_000
 

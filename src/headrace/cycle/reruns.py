@@ -22,7 +22,7 @@ import structlog
 
 from headrace.board import Board
 from headrace.cycle.lags import seek_target, stream_log
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, no_use_case
 from headrace.model.records import Deployment
 from headrace.model.streams import (
     RERUN_MARK,
@@ -104,7 +104,7 @@ def begin(store: Store, wanted: RerunRange, share: float) -> StreamId:
     stream = wanted.stream
     deployments = {deployment.use_case: deployment for deployment in store.registry.deployments()}
     if stream.use_case not in deployments:
-        raise UnknownName(f"there is no use case {stream.use_case}; deploy it first")
+        raise no_use_case(stream.use_case)
     made = replace(
         deployments[stream.use_case],
         all_tenants=False,

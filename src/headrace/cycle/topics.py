@@ -32,7 +32,7 @@ from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.records import LaneStart
-from headrace.model.streams import State, StreamId
+from headrace.model.streams import State, StreamId, original
 from headrace.ports import Log, Progress, TopicInfo, TopicPartition
 from headrace.telemetry.log_fields import of_stream
 
@@ -202,7 +202,10 @@ class TopicKeeper:
                 log.warning(
                     "topic is not there; waiting for it", **of_stream(stream.id), topic=stream.topic
                 )
-            self._wait(held, f"topic {stream.topic} is not there yet")
+            name = stream.id
+            use_case = original(name.use_case)
+            make = f"headrace topics create {use_case} --inputs --tenant {name.tenant}"
+            self._wait(held, f"topic {stream.topic} is not there yet; '{make}' makes it")
             return False
         if stream.topic_id not in (None, info.topic_id):
             held.looked_at = _FIRST_A_LOOK

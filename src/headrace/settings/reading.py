@@ -27,7 +27,10 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Se
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as exc:
-        what = "write it ('module: use_cases.py' is enough), or name yours with --config"
+        what = (
+            "'headrace init' makes one with all that belongs to it; or write it ('module: "
+            "use_cases.py' is enough), or name yours with --config"
+        )
         raise ConfigError(f"there is no {path}: {what}") from exc
     except OSError as exc:
         raise ConfigError(f"{path}: {exc.strerror}") from exc

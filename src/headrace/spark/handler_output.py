@@ -143,12 +143,12 @@ class _Stream(io.TextIOBase):
         self._begun = ""
 
     @property
-    def buffer(self) -> Any:  # type: ignore[override]
+    def buffer(self) -> Any:
         """For whoever writes bytes, which pass as they are."""
         return self._real.buffer
 
     @property
-    def encoding(self) -> str:
+    def encoding(self) -> str:  # type: ignore[override]
         """As whoever asks the real one is told."""
         return self._real.encoding
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, or_, select, update
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, UnknownName, no_tenant, tenant_removed
 from headrace.model.credentials import Key, Role
 from headrace.model.streams import State
 from headrace.store.database import Database
@@ -87,9 +87,9 @@ def _check_tenant(connection: Connection, tenant: str) -> None:
     asked = select(tenants.c.state).where(tenants.c.name == tenant).with_for_update()
     state = connection.scalar(asked)
     if state is None:
-        raise UnknownName(f"there is no tenant {tenant}; add it first")
+        raise no_tenant(tenant)
     if state == State.REMOVED:
-        raise ConfigError(f"tenant {tenant} was removed; add it again before you give it a key")
+        raise tenant_removed(tenant)
 
 
 def _check_known(connection: Connection, prefix: str) -> None:

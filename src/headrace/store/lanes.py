@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
-from headrace.errors import ConfigError
+from headrace.errors import stream_removed
 from headrace.model.records import LaneStart
 from headrace.model.streams import LaneId, Position, State, StreamId
 from headrace.store import stops, streams
@@ -57,7 +57,7 @@ def seek(
     """
     row = streams.locked(connection, stream)
     if row.state == State.REMOVED:
-        raise ConfigError(f"stream {stream} was removed; add it again before you seek")
+        raise stream_removed(stream.tenant, stream.use_case)
     epoch = streams.turn_to(connection, row, stream, topic_id)
     stops.release(connection, stream, set(offsets))
     have = _partitions(connection, stream)

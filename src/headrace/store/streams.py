@@ -12,7 +12,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from headrace.errors import ConfigError, UnknownName, plain
+from headrace.errors import (
+    ConfigError,
+    UnknownName,
+    no_tenant,
+    no_use_case,
+    plain,
+    stream_removed,
+    tenant_removed,
+)
 from headrace.model.streams import State, Stopper, Stream, StreamId
 from headrace.policies.stops import Status, changed
 from headrace.store import intents, stoppers, stops
@@ -47,11 +55,11 @@ def add(connection: Connection, stream: StreamId) -> None:
         select(deployments.c.topic).where(deployments.c.use_case == stream.use_case)
     )
     if tenant is None:
-        raise UnknownName(f"there is no tenant {stream.tenant}; add it first")
+        raise no_tenant(stream.tenant)
     if template is None:
-        raise UnknownName(f"there is no use case {stream.use_case}; deploy it first")
+        raise no_use_case(stream.use_case)
     if tenant == State.REMOVED:
-        raise ConfigError(f"tenant {stream.tenant} was removed; add the tenant again first")
+        raise tenant_removed(stream.tenant)
     known = connection.execute(select(streams.c.state).where(of(streams, stream))).first()
     if known is not None and known.state != State.REMOVED:
         raise ConfigError(f"stream {stream} is there already, {known.state}")
@@ -129,7 +137,7 @@ def set_state(
     """Suspend, resume or remove; a resumed stream has no reason and no open failure."""
     row = locked(connection, stream)
     if row.state == State.REMOVED and state is not State.REMOVED:
-        raise ConfigError(f"stream {stream} was removed; add it again to start it afresh")
+        raise stream_removed(stream.tenant, stream.use_case)
     before = Status(State(row.state), row.reason, stoppers.read(row.stopped_by))
     told = None if reason is None else one_line(reason)
     change = changed(before, state, told, by, f"stream {stream}")

@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, UnknownName, no_tenant, tenant_removed
 from headrace.model.streams import State, Stopper, StreamId, Tenant, Throttle
 from headrace.policies.stops import resumed, stopped
 from headrace.store import keys, stoppers, stops, streams
@@ -159,11 +159,11 @@ def _refuse_removed(connection: Connection, name: str) -> None:
 
 
 def _unknown(name: str) -> UnknownName:
-    return UnknownName(f"there is no tenant {name}; add it first")
+    return no_tenant(name)
 
 
 def _removed(name: str) -> ConfigError:
-    return ConfigError(f"tenant {name} was removed; add it again to start it afresh")
+    return tenant_removed(name)
 
 
 def check(tenant: Tenant) -> None:

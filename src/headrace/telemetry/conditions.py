@@ -57,7 +57,10 @@ def condition(
     if told is not None and now_s - told.at_s <= LOST_AFTER_S:
         return _as_told(tenant, told.figures, stopped)
     if stream.holder is None:
-        why = f"no driver holds it; start one that runs the use case {stream.id.use_case}"
+        why = (
+            f"no driver holds it; start one that runs the use case {stream.id.use_case}, with "
+            "'headrace up' or 'headrace run'"
+        )
         return Condition(ShownState.NOT_HELD, _joined(why, stopped))
     return Condition(ShownState.UNKNOWN, _joined(_silent(stream.holder, told, now_s), stopped))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, UnknownName, no_tenant, tenant_removed
 from headrace.model.credentials import Change, Key
 from headrace.model.streams import State
 from headrace.testing.memory_store.data import Data
@@ -22,9 +22,9 @@ class MemoryKeys:
             if key.tenant is not None:
                 tenant = self._data.tenants.get(key.tenant)
                 if tenant is None:
-                    raise UnknownName(f"there is no tenant {key.tenant}; add it first")
+                    raise no_tenant(key.tenant)
                 if tenant.state is State.REMOVED:
-                    raise ConfigError(f"tenant {key.tenant} was removed; add it again first")
+                    raise tenant_removed(key.tenant)
             if key.prefix in self._data.keys:
                 raise ConfigError(f"there is a key {key.prefix} already; make another one")
             self._data.keys[key.prefix] = key

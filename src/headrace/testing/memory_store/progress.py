@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from headrace.errors import ConfigError
+from headrace.errors import stream_removed
 from headrace.model.records import Failure, LaneStart, Move
 from headrace.model.streams import Position, Slice, State, StreamId
 from headrace.model.waves import Wave
@@ -57,7 +57,7 @@ class MemoryProgress:
         """Set positions, whatever they were, and the topic's id, or none."""
         known = self.data.stream(stream)
         if known.state is State.REMOVED:
-            raise ConfigError(f"stream {stream} was removed; add it again before you seek")
+            raise stream_removed(stream.tenant, stream.use_case)
         self.data.changed()
         self._turn_to(stream, topic_id, known.epoch + 1)
         self.data.failures.release(stream, set(offsets))

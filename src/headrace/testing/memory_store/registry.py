@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, no_tenant, no_use_case, stream_removed, tenant_removed
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
 from headrace.policies.stops import Status, changed
@@ -103,11 +103,11 @@ class MemoryRegistry:
         deployment = self.data.deployments.get(stream.use_case)
         known = self.data.streams.get(stream)
         if tenant is None:
-            raise UnknownName(f"there is no tenant {stream.tenant}; add it first")
+            raise no_tenant(stream.tenant)
         if deployment is None:
-            raise UnknownName(f"there is no use case {stream.use_case}; deploy it first")
+            raise no_use_case(stream.use_case)
         if tenant.state is State.REMOVED:
-            raise ConfigError(f"tenant {stream.tenant} was removed; add the tenant again first")
+            raise tenant_removed(stream.tenant)
         if known is not None and known.state is not State.REMOVED:
             raise ConfigError(f"stream {stream} is there already, {known.state}")
         self.data.changed()
@@ -125,7 +125,7 @@ class MemoryRegistry:
         """Suspend, resume or remove one stream; to resume also retries what failed."""
         known = self.data.stream(stream)
         if known.state is State.REMOVED and state is not State.REMOVED:
-            raise ConfigError(f"stream {stream} was removed; add it again to start it afresh")
+            raise stream_removed(stream.tenant, stream.use_case)
         told = None if reason is None else one_line(reason)
         before = Status(known.state, known.reason, known.stopped_by)
         change = changed(before, state, told, by, f"stream {stream}")
@@ -167,9 +167,9 @@ class MemoryRegistry:
     def _set_tenant(self, name: str, *, removed_too: bool = False, **values: Any) -> None:
         known = self.data.tenants.get(name)
         if known is None:
-            raise UnknownName(f"there is no tenant {name}; add it first")
+            raise no_tenant(name)
         if known.state is State.REMOVED and not removed_too:
-            raise ConfigError(f"tenant {name} was removed; add it again to start it afresh")
+            raise tenant_removed(name)
         self.data.changed()
         self.data.tenants[name] = replace(known, **values)
 

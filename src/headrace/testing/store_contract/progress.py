@@ -94,7 +94,7 @@ class TestProgress:
     def test_a_removed_stream_cannot_be_sought(self, store: Store) -> None:
         started(store, 7)
         store.registry.set_stream_state(ACME, State.REMOVED)
-        with pytest.raises(ConfigError, match="add it again"):
+        with pytest.raises(ConfigError, match="starts it afresh"):
             store.progress.seek(ACME, {0: 0})
 
     def test_lanes_go_on_behind_what_is_lost_and_a_note_stays_that_stops_nothing(

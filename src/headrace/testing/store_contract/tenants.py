@@ -149,11 +149,11 @@ class TestTenants:
         started(store, 0)
         store.registry.set_tenant_state("acme", State.REMOVED)
         for state in (State.ACTIVE, State.SUSPENDED):
-            with pytest.raises(ConfigError, match="add it again"):
+            with pytest.raises(ConfigError, match="starts it afresh"):
                 store.registry.set_tenant_state("acme", state)
-            with pytest.raises(ConfigError, match="add it again"):
+            with pytest.raises(ConfigError, match="starts it afresh"):
                 store.registry.set_stream_state(ACME, state)
-        with pytest.raises(ConfigError, match="add the tenant again"):
+        with pytest.raises(ConfigError, match="starts it afresh"):
             store.registry.add_stream(ACME)
 
     def test_a_tenant_added_again_starts_afresh(self, store: Store) -> None:
