@@ -22,7 +22,6 @@ from headrace.errors import ServerError, plain
 HOST = "127.0.0.1"
 #: below what Linux and macOS give to clients
 _FIRST_LASTING, _LAST_LASTING = 20_000, 32_000
-_WORDS_SHOWN = 100
 
 
 def free_ports(count: int) -> list[int]:
@@ -84,15 +83,17 @@ def is_free(port: int) -> bool:
 
 
 def taken_by(port: int) -> str:
-    """Who listens on a port, as far as we may know: a process and its command."""
+    """Who listens on a port, as far as we may know: a process, and where it was started.
+
+    Not its command line: passwords stand there.
+    """
     with suppress(psutil.Error, OSError):
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
                 for found in process.net_connections("tcp"):
                     if found.status == psutil.CONN_LISTEN and found.laddr.port == port:
-                        words = plain(" ".join(process.cmdline()) or process.name())
-                        shown = words[:_WORDS_SHOWN] + ("…" if len(words) > _WORDS_SHOWN else "")
-                        return f"process {process.pid} ({shown})"
+                        where = plain(f"{process.name()} in {process.cwd()}")
+                        return f"process {process.pid} ({where})"
     return "a process that is not ours to see"
 
 

@@ -51,6 +51,7 @@ def test_a_taken_port_is_told_with_who_has_it_and_what_to_do(tmp_path):
         f"port {port}, kept for the Kafka of this folder, is taken by process {os.getpid()} ("
         in (str(told.value))
     )
+    assert f" in {os.getcwd()})" in str(told.value)
     assert "'headrace up --new-ports'" in str(told.value)
     assert KeptPorts(tmp_path).take("Kafka") == port
 
