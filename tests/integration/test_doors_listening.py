@@ -1,6 +1,7 @@
 """Where a door listens, and under which certificate."""
 
 import json
+import os
 import ssl
 
 import httpx
@@ -90,7 +91,10 @@ def test_tls_files_that_cannot_be_used_are_named(tls, tmp_path):
 def test_an_address_that_is_taken_or_not_ours_is_named():
     with serving(made(), Listening("127.0.0.1", 0)) as url:
         port = httpx.URL(url).port
-        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: somebody listens there already"):
+        with pytest.raises(
+            ConfigError,
+            match=rf"127.0.0.1:{port}: process {os.getpid()} \(.* listens there already",
+        ):
             serve(made(), Listening("127.0.0.1", port))
     with pytest.raises(ConfigError, match=r"192\.0\.2\.1:1"):
         serve(made(), Listening("192.0.2.1", 1))

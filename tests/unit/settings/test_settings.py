@@ -133,7 +133,7 @@ def test_every_fault_is_told_at_once(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"there is no .*none\.yaml: write it .* --config"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: 'headrace init' .* write it .* --config"):
         read_settings(tmp_path / "none.yaml")
 
 
