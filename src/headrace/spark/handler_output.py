@@ -57,7 +57,8 @@ class HandlerOutput:
         self._send = send or _to_stderr
         self._clock = clock
         self._lock = threading.RLock()
-        self._about: Mapping[str, str] | None = None
+        #: of the call that is under way; most calls say nothing, so fields are made when one does
+        self._slices: tuple[Slice, ...] = ()
         self._lines = self._left_out = 0
         self._tokens, self._at_s = MOST_LINES_AT_ONCE, clock()
         self._pretty, self._least = shape_of(os.environ)
@@ -79,7 +80,7 @@ class HandlerOutput:
         """Run a call; what it writes meanwhile is about these slices."""
         if not self._streams:
             return call()
-        self._about, self._lines, self._left_out = about(slices), 0, 0
+        self._slices, self._lines, self._left_out = slices, 0, 0
         try:
             return call()
         finally:
@@ -88,12 +89,12 @@ class HandlerOutput:
             if self._left_out:
                 told = f"{self._left_out} more lines of this call are left out"
                 self._write(told, "headrace", logging.WARNING)
-            self._about = None
+            self._slices = ()
 
     @property
     def is_of_a_call(self) -> bool:
         """Whether a handler speaks now."""
-        return self._about is not None
+        return bool(self._slices)
 
     def line(self, text: str, logger: str, level: int) -> None:
         """Say one line of the handler that is called now, within bounds."""
@@ -117,7 +118,7 @@ class HandlerOutput:
 
     def _write(self, text: str, logger: str, level: int) -> None:
         row = {
-            **(self._about or {}),
+            **about(self._slices),
             "logger": logger,
             "event": shortened(text, MOST_CHARACTERS_OF_A_LINE),
             "level": logging.getLevelName(level).lower(),

@@ -143,8 +143,10 @@ def test_whoever_asks_the_store_is_told_of_a_topic_that_is_missing(world, handle
     world.driver.close()
     assert (how(world).state, how(world).reason) == (
         "waiting",
-        "topic acme.visits is not there yet; "
-        "'headrace topics create keep --inputs --tenant acme' makes it",
+        (
+            "topic acme.visits is not there yet; "
+            "'headrace topics create keep --inputs --tenant acme' makes it"
+        ),
     )
     world.clock.move(60.0)
     assert how(world).state == "unknown"
