@@ -123,7 +123,7 @@ def called(use_case: UseCase, records: pa.Table, context: SliceContext) -> pa.Ta
     Raises:
         WrongSchema: it is no table, or not the one that ``output`` declares.
     """
-    return _Call(use_case, context, Care())(records)
+    return _Call(use_case, context, CallRules())(records)
 
 
 @dataclass(frozen=True, slots=True)
