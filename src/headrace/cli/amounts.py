@@ -8,6 +8,7 @@ tables and errors show it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
@@ -26,16 +27,31 @@ def duration(text: str) -> float:
     return _above_zero(seconds_of, text)
 
 
-def stream_of(text: str) -> StreamId:
-    """A stream from ``tenant/use-case``.
+#: how a stream is typed, and shown, everywhere
+StreamName = Annotated[
+    str,
+    typer.Argument(
+        metavar="TENANT/USE-CASE", help="The stream, such as acme/score.", show_default=False
+    ),
+]
+#: of who types the two as words of their own
+UseCaseApart = Annotated[str | None, typer.Argument(hidden=True)]
+
+
+def stream_of(text: str, use_case: str | None = None) -> StreamId:
+    """A stream from ``tenant/use-case``, or from the two apart.
 
     Raises:
         ConfigError: it is not written so.
     """
-    tenant, slash, use_case = text.partition("/")
-    if not (tenant and slash and use_case) or "/" in use_case:
-        raise ConfigError(f"{text!r} is no stream; write TENANT/USE-CASE, such as acme/score")
-    return StreamId(use_case, tenant)
+    whole = text if use_case is None else f"{text}/{use_case}"
+    tenant, slash, name = whole.partition("/")
+    if not (tenant and slash and name) or "/" in name:
+        raise ConfigError(
+            f"{whole!r} is no stream; write TENANT/USE-CASE, such as acme/score; "
+            "'headrace streams list' shows them"
+        )
+    return StreamId(name, tenant)
 
 
 def counted(amount: int, noun: str) -> str:

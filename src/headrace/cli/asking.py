@@ -133,7 +133,7 @@ def ask_removal(store: Store, tenant: str, config: Path, *command: str) -> None:
     """
     try:
         with closing(log_of(config)) as log:
-            rows = lags(store, log, tenant)
+            rows = lags(store, log, lambda stream, _: stream.id.tenant == tenant)
     except Temporary:
         unread = None
     else:

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -106,6 +106,14 @@ def _about_up(config: Path) -> str | None:
 def print_table(table: Table) -> None:
     """Print rows: cut to a terminal's width, but each whole and in one line for a pipe."""
     (out if out.is_terminal else Console(width=_PIPE_COLUMNS)).print(table)
+
+
+def print_list(table: Table, values: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
+    """Print a list: a table for people, or the same and more for a program."""
+    if as_json:
+        print_json(values)
+    else:
+        print_table(table)
 
 
 def print_json(values: object) -> None:

@@ -18,14 +18,16 @@ from headrace.cli.amounts import duration
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
+    JsonOption,
     err,
     out,
-    print_table,
+    print_list,
     settings_and_folder,
     shown_errors,
     store_of,
 )
 from headrace.cli.failure_text import printable
+from headrace.console.rows import key_row
 from headrace.doors.keys import new_key, rotate
 from headrace.doors.secret import secret_of
 from headrace.model.credentials import Key, Role
@@ -81,6 +83,7 @@ def create(
 @app.command("list")
 def list_(
     tenant: Annotated[str | None, typer.Option(help="Those of one tenant.")] = None,
+    as_json: JsonOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Show every key, but for the key itself; those that do not work any more too.
@@ -90,7 +93,8 @@ def list_(
     with store_of(config) as store:
         now_s = time.time()
         table = Table("prefix", "role", "tenant", "label", "created", "state", box=None)
-        for key in store.keys.every(tenant):
+        found = store.keys.every(tenant)
+        for key in found:
             table.add_row(
                 key.prefix,
                 key.role.value,
@@ -99,7 +103,8 @@ def list_(
                 _time(key.created_at_s),
                 _state(key, now_s),
             )
-        print_table(table)
+        values = [{**key_row(key), "works": key.works(now_s)} for key in found]
+        print_list(table, values, as_json=as_json)
 
 
 @app.command("rotate")

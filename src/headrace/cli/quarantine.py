@@ -22,15 +22,17 @@ from headrace.cli.asking import YesOption, confirm
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
+    JsonOption,
     err,
     out,
-    print_table,
+    print_list,
     settings_and_folder,
     store_of,
 )
 from headrace.cli.failure_text import in_one_line, paragraphs, when
 from headrace.connectors.kafka.dead_letters import KafkaDeadLettersFactory
 from headrace.connectors.kafka.redrive import redrive as send_back
+from headrace.console.rows import failure_row
 from headrace.deploying.offer import connections_of, with_seal_key
 from headrace.errors import ConfigError
 from headrace.model.records import Failure, FailureState
@@ -69,6 +71,7 @@ def list_(
     every: Annotated[
         bool, typer.Option("--all", help="Also those that were retried or skipped.")
     ] = False,
+    as_json: JsonOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Show the failures that stop a lane, oldest first.
@@ -78,11 +81,17 @@ def list_(
     with store_of(config) as store:
         wanted = None if stream is None else stream_of(stream)
         found = store.failures.every(wanted, only_open=not every, with_records=False)
-        if not found:
+        if not (found or as_json):
             out.print("no lane is stopped by a failure" if not every else "nothing ever failed")
             return
         generations = {tenant.name: tenant.generation for tenant in store.registry.tenants()}
-        print_table(_table(found, generations if every else None))
+        table = _table(found, generations if every else None)
+        values = [
+            {"stream": str(lane.stream), **failure_row(failure, generations[lane.tenant])}
+            for failure in found
+            if (lane := failure.slice.lane)
+        ]
+        print_list(table, values, as_json=as_json)
 
 
 def _table(found: Sequence[Failure], generations: Mapping[str, int] | None) -> Table:
@@ -277,10 +286,9 @@ def _each(chosen: Sequence[Failure], do: Callable[[Failure], None]) -> None:
 def _tell_suspended(registry: Registry, chosen: Sequence[Failure]) -> None:
     for stream in suspended(registry, chosen):
         why = f" ({stream.reason})" if stream.reason else ""
-        tenant, use_case = stream.id.tenant, stream.id.use_case
         _say(
             f"stream {stream.id} is suspended all the same{why}: "
-            f"headrace streams resume {tenant} {use_case}"
+            f"headrace streams resume {stream.id}"
         )
 
 

@@ -50,7 +50,7 @@ def rerun(  # noqa: PLR0913, PLR0917 - options of a command
 
     Effects are made again: what adds or appends does so twice, and only what is keyed by record,
     such as an upsert by partition and offset, is as before. It is a stream of its own, which
-    `headrace streams list` shows as removed once it is over.
+    `headrace streams list` shows until it is over, and with `--all` afterwards.
 
     Example: `headrace rerun acme/pages --from 2026-05-17T10:05:00+00:00 --dry-run`
     """
@@ -74,7 +74,7 @@ def _begin(store: Store, wanted: RerunRange, share: float) -> None:
     made = begin(store, wanted, share)
     out.print(
         f"begun as {made}; 'headrace streams list' shows it, and "
-        f"'headrace streams remove {made.tenant} {made.use_case}' ends it",
+        f"'headrace streams remove {made}' ends it",
         highlight=False,
         soft_wrap=True,
     )

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from headrace.cli.amounts import counted, duration, size
 from headrace.cli.asking import YesOption, ask_again, ask_removal
-from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, out, print_table, store_of
+from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, JsonOption, out, print_list, store_of
+from headrace.console.rows import changeable
 from headrace.errors import ConfigError
 from headrace.model.streams import State, StreamId, Tenant, Throttle
 
@@ -45,14 +46,23 @@ Burst = Annotated[
 
 
 @app.command("list")
-def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
+def list_(
+    every: Annotated[bool, typer.Option("--all", help="Also those that were removed.")] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
     """Show every tenant with its state, weight and throttle.
 
     Example: `headrace tenants list`
     """
     with store_of(config) as store:
+        found = [
+            tenant
+            for tenant in store.registry.tenants()
+            if every or tenant.state is not State.REMOVED
+        ]
         table = Table("tenant", "state", "weight", "records/s", "bytes/s", "burst", box=None)
-        for tenant in store.registry.tenants():
+        for tenant in found:
             table.add_row(
                 tenant.name,
                 tenant.state.value,
@@ -61,7 +71,7 @@ def list_(config: ConfigOption = DEFAULT_CONFIG) -> None:
                 _limit(tenant.throttle.bytes_per_s),
                 "-" if tenant.throttle == Throttle() else f"{tenant.throttle.burst_s:g} s",
             )
-        print_table(table)
+        print_list(table, [changeable(tenant) for tenant in found], as_json=as_json)
 
 
 @app.command()
@@ -123,7 +133,7 @@ def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
         for stream in store.registry.streams():
             if stream.id.tenant != name or stream.state is State.REMOVED:
                 continue
-            more = f"'headrace streams resume {name} {stream.id.use_case}'"
+            more = f"'headrace streams resume {stream.id}'"
             if stream.state is State.SUSPENDED:
                 why = f" ({stream.reason})" if stream.reason else ""
                 line = f"its stream {stream.id} stays suspended{why}: {more} lets it go on"

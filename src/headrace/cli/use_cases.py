@@ -18,7 +18,7 @@ from headrace.cli.console import (
     JsonOption,
     out,
     print_json,
-    print_table,
+    print_list,
     settings_and_folder,
     store_of,
 )
@@ -36,6 +36,7 @@ from headrace.deploying.offer import deploy as deploy_into
 from headrace.errors import UnknownName
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, StreamId
+from headrace.operating.over import reruns_over
 from headrace.operating.rollout import (
     Rollout,
     Standings,
@@ -54,23 +55,29 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_(as_json: JsonOption = False, config: ConfigOption = DEFAULT_CONFIG) -> None:
+def list_(
+    every: Annotated[bool, typer.Option("--all", help="Also reruns that are over.")] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
     """Show what is deployed, with the version of each, and which drivers run it.
 
     Example: `headrace use-cases list`
     """
     with store_of(config) as store:
         deployments = store.registry.deployments()
+        if not every:
+            over = reruns_over(deployments, store.registry.streams())
+            deployments = [known for known in deployments if known.use_case not in over]
         found = standings_now(store, deployments, time.time())
-        if as_json:
-            print_json([_row(deployment, found[deployment.use_case]) for deployment in deployments])
-            return
+        values = [_row(deployment, found[deployment.use_case]) for deployment in deployments]
         words = ("use case", "topic", "order", "guarantee", "sink", "priority", "version")
         table = Table(*words, "runs on", "module", box=None)
         for deployment in deployments:
             table.add_row(*map(Text, _cells(deployment, found[deployment.use_case])))
-        print_table(table)
-        show_others(found)
+        print_list(table, values, as_json=as_json)
+        if not as_json:
+            show_others(found)
 
 
 def _cells(deployment: Deployment, found: Sequence[Standing]) -> tuple[str, ...]:

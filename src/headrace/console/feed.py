@@ -74,7 +74,7 @@ class Feed:
         }
         self._tenants.take(here, self.number)
         self._waves.take({wave["wave"]: wave for wave in snapshot.wave_rows}, self.number)
-        self._use_cases.take(snapshot.use_case_rows, self.number)
+        self._use_cases.take(snapshot.use_case_rows_in_use, self.number)
         if snapshot.alert_rows != self._alerts:
             self._alerts, self._alerts_changed = snapshot.alert_rows, self.number
         self._summary = snapshot.summary

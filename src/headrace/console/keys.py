@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from fastapi import APIRouter, Request, Response
 
 from headrace.console.access import GuardedRoute
-from headrace.console.answers import PageAsked, Row, answer
+from headrace.console.answers import PageAsked, answer
 from headrace.console.desk import AtDesk
 from headrace.console.problems import not_there, refusals
 from headrace.console.requests import KeyAsked, Prefix, RotateRequest
+from headrace.console.rows import key_row
 from headrace.console.shapes import KeyRow, Listed, NewKey
 from headrace.doors.keys import new_key, rotate
 from headrace.errors import ConfigError
@@ -33,7 +34,7 @@ def list_keys(
             if after is None or (key.created_at_s, key.prefix) > after:
                 yield key
 
-    return paging.page(wanted(), lambda each: [float(each.created_at_s), each.prefix], _row)
+    return paging.page(wanted(), lambda each: [float(each.created_at_s), each.prefix], key_row)
 
 
 @router.post(
@@ -91,22 +92,10 @@ def revoke_key(request: Request, desk: AtDesk, prefix: Prefix) -> Response:
 def _made(request: Request, text: str, key: Key) -> Response:
     # The audit log has to tell which of the keys this one is.
     request.state.noted = {"prefix": key.prefix}
-    return answer({"key": text, **_row(key)}, 201)
+    return answer({"key": text, **key_row(key)}, 201)
 
 
 def _known(key: Key | None, prefix: str) -> Key:
     if key is None:
         raise not_there("key", prefix)
     return key
-
-
-def _row(key: Key) -> Row:
-    return {
-        "prefix": key.prefix,
-        "role": key.role.value,
-        "tenant": key.tenant,
-        "label": key.label,
-        "created_at_s": key.created_at_s,
-        "expires_at_s": key.expires_at_s,
-        "revoked_at_s": key.revoked_at_s,
-    }

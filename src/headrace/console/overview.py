@@ -28,11 +28,13 @@ def show_summary(desk: AtDesk) -> Response:
 def list_use_cases(
     desk: AtDesk,
     paging: PageAsked,
+    every: Annotated[bool, Query(alias="all", description="Also reruns that are over.")] = False,
 ) -> Response:
     """Use cases by name, with the figures of all drivers together."""
     after = paging.after(str)
-    found = desk.watcher.view().use_case_rows.items()
-    wanted = (row for name, row in found if after is None or name > after[0])
+    snapshot = desk.watcher.view()
+    found = snapshot.use_case_rows if every else snapshot.use_case_rows_in_use
+    wanted = (row for name, row in found.items() if after is None or name > after[0])
     return paging.page(wanted, lambda row: [row["use_case"]], lambda row: row)
 
 

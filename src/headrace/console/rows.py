@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from headrace.model.credentials import Key
 from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import (
     BinFigures,
@@ -278,6 +279,19 @@ def _data(raw: bytes | None) -> Values:
     except UnicodeDecodeError:
         text = None
     return {"text": text, "base64": base64.b64encode(raw).decode()}
+
+
+def key_row(key: Key) -> Values:
+    """A key without what opens the door."""
+    return {
+        "prefix": key.prefix,
+        "role": key.role.value,
+        "tenant": key.tenant,
+        "label": key.label,
+        "created_at_s": key.created_at_s,
+        "expires_at_s": key.expires_at_s,
+        "revoked_at_s": key.revoked_at_s,
+    }
 
 
 def plain(value: Any) -> Values:

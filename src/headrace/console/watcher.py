@@ -25,6 +25,7 @@ from headrace.console.rows import Values
 from headrace.model.records import Deployment, Failure
 from headrace.model.statistics import Report, StreamFigures, UseCaseFigures
 from headrace.model.streams import State, Stream, StreamId, Tenant
+from headrace.operating.over import reruns_over
 from headrace.ports import Clock, Store
 from headrace.telemetry.alerts import AlertState, watch
 from headrace.telemetry.conditions import condition
@@ -133,6 +134,12 @@ class StoreView:
             deployment.use_case: rows.use_case_row(deployment, figures[deployment.use_case])
             for deployment in self.deployments
         }
+
+    @cached_property
+    def use_case_rows_in_use(self) -> dict[str, Values]:
+        """The same without reruns that are over."""
+        over = reruns_over(self.deployments, self.streams)
+        return {name: row for name, row in self.use_case_rows.items() if name not in over}
 
     @cached_property
     def wave_rows(self) -> tuple[Values, ...]:

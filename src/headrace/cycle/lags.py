@@ -6,7 +6,7 @@ The driver does not need these, so they are asked only when a person asks.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -65,10 +65,21 @@ class StreamLag:
         return found
 
 
-def lags(store: Store, log: Log, tenant: str | None = None) -> list[StreamLag]:
-    """Every stream, or those of one tenant, with what Kafka says of its topic now."""
-    states = {tenant.name: tenant.state for tenant in store.registry.tenants()}
-    streams = [stream for stream in store.registry.streams() if tenant in (None, stream.id.tenant)]
+def lags(
+    store: Store, log: Log, wanted: Callable[[Stream, State], bool] = lambda stream, state: True
+) -> list[StreamLag]:
+    """Streams with what Kafka says of their topics now.
+
+    Args:
+        store: knows the streams.
+        log: is asked about the topics of those that are wanted, and of no others.
+        wanted: whether a stream is, in the state that it and its tenant are in together.
+    """
+    found = store.registry.streams()
+    # After the streams: somebody may just now be added.
+    tenants = {tenant.name: tenant.state for tenant in store.registry.tenants()}
+    states = {stream.id: _effective(tenants[stream.id.tenant], stream.state) for stream in found}
+    streams = [stream for stream in found if wanted(stream, states[stream.id])]
     known = log.topics({stream.topic for stream in streams})
     asked = [
         TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions
@@ -83,7 +94,7 @@ def lags(store: Store, log: Log, tenant: str | None = None) -> list[StreamLag]:
     return [
         StreamLag(
             stream=stream,
-            state=_effective(states[stream.id.tenant], stream.state),
+            state=states[stream.id],
             positions=positions.get(stream.id, {}),
             ends=_of_topic(ends, stream.topic),
             starts=_of_topic(starts, stream.topic),

@@ -143,7 +143,7 @@ class Versions:
         return (
             f"what was recorded of it under {was} can not run under {now}: deploy "
             f"{stream.use_case} again as it was{back} until this is done, or give it up: "
-            f"'headrace streams seek {stream.tenant} {stream.use_case} --to' another place"
+            f"'headrace streams seek {stream} --to' another place"
         )
 
     def _adapt(self, name: str, terms: Terms) -> None:

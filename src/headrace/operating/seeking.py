@@ -161,10 +161,9 @@ def _shift(at: int | None, to: int, of: StreamLog, partition: int) -> Shift:
 
 def _check_not_rerun(stream: Stream, topic: TopicInfo) -> None:
     if RERUN_MARK in stream.id.use_case and stream.topic_id not in (None, topic.topic_id):
-        tenant, use_case = stream.id.tenant, stream.id.use_case
         raise ConfigError(
             f"topic {stream.topic} was deleted and made again, and the end of rerun {stream.id} is "
-            f"an offset of the old one: headrace streams remove {tenant} {use_case}, and begin "
+            f"an offset of the old one: headrace streams remove {stream.id}, and begin "
             "another rerun if you want one"
         )
 

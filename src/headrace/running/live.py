@@ -107,8 +107,7 @@ class LiveTable:
 def table_of(rows: list[StreamRow], title: str = "") -> Table:
     """The rows as a table, largest lag first when there are too many to show."""
     table = Table(title=title or None, box=None, pad_edge=False)
-    table.add_column("tenant")
-    table.add_column("use case")
+    table.add_column("stream")
     table.add_column("state")
     for name in ("lag", "done", "rate/s", "p50", "p99"):
         table.add_column(name, justify="right")
@@ -119,8 +118,7 @@ def table_of(rows: list[StreamRow], title: str = "") -> Table:
         shown = sorted(rows, key=lambda each: -each.lag_records)[:MOST_ROWS]
     for shown_row in sorted(shown, key=lambda row: (row.stream.tenant, row.stream.use_case)):
         table.add_row(
-            shown_row.stream.tenant,
-            shown_row.stream.use_case,
+            str(shown_row.stream),
             f"[{_colour(shown_row.state)}]{shown_row.state}",
             str(shown_row.lag_records),
             str(shown_row.records_total),

@@ -1,5 +1,6 @@
 """Keys made at the terminal open doors, are shown once, and end when they are to."""
 
+import json
 import re
 from contextlib import ExitStack
 
@@ -50,6 +51,26 @@ def test_a_key_opens_the_door_and_is_in_no_list(made, headrace, store):
     assert text not in listed
     assert re.search(rf"{text[3:11]} +sender +acme +shop .* works", listed)
     assert text[3:11] not in headrace("keys", "list", "--tenant", "bolt").output
+
+
+def test_keys_are_listed_for_programs_in_the_words_of_the_api(made, headrace, store):
+    text = made("create", "--role", "sender", "--tenant", "acme", "--label", "shop")
+    listed = headrace("keys", "list", "--json").output
+    (row,) = json.loads(listed)
+    assert text not in listed
+    (key,) = store.keys.every()
+    assert row == {
+        "prefix": text[3:11],
+        "role": "sender",
+        "tenant": "acme",
+        "label": "shop",
+        "created_at_s": key.created_at_s,
+        "expires_at_s": None,
+        "revoked_at_s": None,
+        "works": True,
+    }
+    headrace("keys", "revoke", row["prefix"])
+    assert json.loads(headrace("keys", "list", "--json").output)[0]["works"] is False
 
 
 def test_a_key_works_as_long_as_it_was_made_for(made, headrace, store):

@@ -1,5 +1,7 @@
 """What operators see of failures, and that each decision does what it says."""
 
+import json
+
 import pytest
 
 from headrace.cli import asking, quarantine
@@ -228,7 +230,7 @@ def test_retry_says_when_the_stream_is_suspended_all_the_same(headrace, fail, st
     number = fail(stop_use_case=True)
     shown = headrace("quarantine", "retry", str(number)).output
     assert "acme/score is suspended all the same (use case stopped by acme/score" in shown
-    assert "headrace streams resume acme score" in shown
+    assert "headrace streams resume acme/score" in shown
     assert "bolt" not in shown
 
 
@@ -419,3 +421,27 @@ def test_nothing_is_sent_back_to_a_removed_stream(headrace, redriven, store):
     assert result.exit_code == 2
     assert "was removed" in result.output
     assert redriven == []
+
+
+# --- for programs -----------------------------------------------------------------------------
+
+
+def test_failures_are_listed_for_programs_in_the_words_of_the_api(headrace, fail, store):
+    assert json.loads(headrace("quarantine", "list", "--json").output) == []
+    number = fail()
+    (row,) = json.loads(headrace("quarantine", "list", "--json").output)
+    assert (row["id"], row["stream"], row["state"], row["offset"]) == (
+        number,
+        "acme/score",
+        "open",
+        3,
+    )
+    assert (row["code"], row["message"], row["earlier_tenant"]) == (
+        "HandlerError",
+        "no JSON",
+        False,
+    )
+    store.failures.retry(number)
+    assert json.loads(headrace("quarantine", "list", "--json").output) == []
+    (over,) = json.loads(headrace("quarantine", "list", "--all", "--json").output)
+    assert over["state"] == "retried"

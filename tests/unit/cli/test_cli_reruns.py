@@ -34,7 +34,7 @@ def test_a_dry_run_counts_and_begins_nothing(headrace, store):
 def test_a_rerun_is_begun_where_it_was_told_and_ends_where_the_stream_stood(headrace, store):
     told = headrace("rerun", "acme/score", "--from", "1", "--share", "0.5", "--yes")
     assert told.exit_code == 0, told.output
-    assert "headrace streams remove acme score~1" in told.output
+    assert "headrace streams remove acme/score~1" in told.output
     _, made = store.registry.deployments()
     assert (made.use_case, made.until, made.share) == ("score~1", {0: 3, 1: 3}, 1.0)
     at = {position.lane: position.next_offset for position in store.progress.load_positions()}
@@ -115,7 +115,7 @@ def test_what_cannot_be_rerun_is_told_and_nothing_begins(headrace, store, words,
 
 
 def lags_of(headrace):
-    rows = json.loads(headrace("streams", "list", "--json").output)
+    rows = json.loads(headrace("streams", "list", "--all", "--json").output)
     return {(row["tenant"], row["use_case"]): row["lag_records"] for row in rows}
 
 
@@ -138,3 +138,19 @@ def test_the_lag_of_a_rerun_is_to_its_end_and_nothing_when_it_is_over(headrace, 
     log.append("acme.visits", 0, [Row(b"x")] * 5)
     assert lags_of(headrace)["acme", "score~1"] == 0
     assert lags_of(headrace)["acme", "score"] == 19
+
+
+def test_a_rerun_that_is_over_leaves_the_lists_until_it_is_asked_for(headrace):
+    assert headrace("rerun", "acme/score", "--from", "1", "--yes").exit_code == 0
+
+    def listed(what, name, *words):
+        return [row[name] for row in json.loads(headrace(what, "list", "--json", *words).output)]
+
+    assert listed("use-cases", "use_case") == ["score", "score~1"]
+    headrace("streams", "remove", "acme/score~1")
+    assert listed("use-cases", "use_case") == ["score"]
+    assert listed("streams", "stream") == ["acme/score", "bolt/score"]
+    assert "score~1" not in headrace("use-cases", "list").output
+    assert listed("use-cases", "use_case", "--all") == ["score", "score~1"]
+    assert "acme/score~1" in listed("streams", "stream", "--all")
+    assert "score~1" in headrace("use-cases", "list", "--all").output

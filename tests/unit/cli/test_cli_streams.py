@@ -15,7 +15,7 @@ from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.statistics_contract import report_of
 
 ACME, BOLT = StreamId("score", "acme"), StreamId("score", "bolt")
-SEEK = ("streams", "seek", "acme", "score", "--to")
+SEEK = ("streams", "seek", "acme/score", "--to")
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def listed(headrace):
     """Each tenant's line."""
     result = headrace("streams", "list")
     assert result.exit_code == 0, result.output
-    return {line.split()[0]: line for line in result.output.splitlines()}
+    return {line.split()[0].partition("/")[0]: line for line in result.output.splitlines()}
 
 
 def values(headrace):
@@ -166,7 +166,7 @@ def test_to_resume_a_tenant_names_its_streams_that_stay_suspended(headrace, fail
     fail(stop_use_case=True)
     said = headrace("tenants", "resume", "acme").output
     assert "its stream acme/score stays suspended (use case stopped by acme/score" in said
-    assert "'headrace streams resume acme score' lets it go on" in said
+    assert "'headrace streams resume acme/score' lets it go on" in said
     assert "bolt" not in said
 
 
@@ -207,7 +207,7 @@ def test_where_nobody_can_be_asked_nothing_is_sought_and_the_command_is_told(
 ):
     result = headrace(*SEEK, "latest")
     assert result.exit_code == 2
-    said = f"headrace streams seek acme score --to latest --config {config} --yes"
+    said = f"headrace streams seek acme/score --to latest --config {config} --yes"
     assert said in result.output
     assert "no effect is made of up to 12 records of acme/score" in result.output
     assert offsets(store) == {0: 3, 1: 3}
@@ -249,7 +249,7 @@ def test_what_it_means_for_the_sink_is_said_where_the_use_case_is_known(headrace
 @pytest.mark.usefixtures("visits")
 @pytest.mark.parametrize("what", ["tenants", "streams"])
 def test_to_add_what_was_removed_counts_what_is_read_again_and_asks(headrace, store, what):
-    words = ("acme",) if what == "tenants" else ("acme", "score")
+    words = ("acme",) if what == "tenants" else ("acme/score",)
     agreed = ("--yes",) if what == "tenants" else ()
     assert headrace(what, "remove", *words, *agreed).exit_code == 0
     result = headrace(what, "add", *words)
@@ -312,3 +312,94 @@ def test_where_nobody_can_be_asked_a_tenant_is_removed_with_yes_only(headrace, l
 def test_a_topic_is_shown_as_it_is(headrace, store):
     store.registry.deploy(Deployment("keep", "keep.py", "ab12", "[/x].{tenant}"))
     assert "[/x].acme" in headrace("streams", "list").output
+
+
+# --- how a stream is named --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("typed", [("acme/score",), ("acme", "score")])
+@pytest.mark.parametrize("what", ["suspend", "resume", "remove"])
+def test_a_stream_is_typed_as_it_is_shown_or_in_two_words(headrace, what, typed):
+    result = headrace("streams", what, *typed)
+    assert result.exit_code == 0, result.output
+    assert "stream acme/score is" in result.output
+
+
+@pytest.mark.parametrize("typed", [("acme/score",), ("acme", "score")])
+@pytest.mark.usefixtures("visits")
+def test_a_stream_is_sought_and_added_again_by_either_way_to_name_it(headrace, typed):
+    result = headrace("streams", "seek", *typed, "--to", "latest", "--yes")
+    assert "stream acme/score reads next at" in result.output
+    headrace("streams", "remove", *typed)
+    assert "stream acme/score added" in headrace("streams", "add", *typed, "--yes").output
+
+
+@pytest.mark.parametrize("what", ["suspend", "resume", "remove", "add"])
+@pytest.mark.parametrize("typed", [("acme",), ("acme/score", "score"), ("/score",), ("a/b/c",)])
+def test_what_is_no_stream_is_told_how_to_write_one(headrace, what, typed):
+    result = headrace("streams", what, *typed)
+    assert result.exit_code == 2
+    assert "write TENANT/USE-CASE, such as acme/score" in result.output
+
+
+# --- which streams are listed -----------------------------------------------------------------
+
+
+def names(headrace, *words):
+    result = headrace("streams", "list", *words, "--json")
+    assert result.exit_code == 0, result.output
+    return [row["stream"] for row in json.loads(result.output)]
+
+
+def test_streams_are_listed_by_tenant_by_use_case_and_by_state(headrace, store, fail, tell):
+    store.registry.deploy(Deployment("keep", "keep.py", "ab12", "{tenant}.visits"))
+    headrace("streams", "suspend", "bolt/keep")
+    fail()
+    tell(state="suspended 1/2")
+    assert names(headrace) == ["acme/keep", "bolt/keep", "acme/score", "bolt/score"]
+    assert names(headrace, "--tenant", "acme") == ["acme/keep", "acme/score"]
+    assert names(headrace, "--use-case", "score") == ["acme/score", "bolt/score"]
+    assert names(headrace, "--tenant", "acme", "--use-case", "keep") == ["acme/keep"]
+    assert names(headrace, "--state", "suspended") == ["bolt/keep", "acme/score"]
+    assert names(headrace, "--state", "not-held") == names(headrace, "--state", "Not held")
+    assert names(headrace, "--state", "not-held", "--state", "active") == [
+        "acme/keep",
+        "bolt/score",
+    ]
+    assert "acme/keep" in headrace("streams", "list").output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--tenant", "amce"), "there is no tenant amce; 'headrace tenants list --all'"),
+        (("--use-case", "scroe"), "there is no use case scroe; 'headrace use-cases list --all'"),
+        (("--state", "stopped"), "--state stopped: a stream is shown as active, throttled"),
+    ],
+)
+def test_a_filter_that_names_nothing_is_no_empty_list(headrace, words, told):
+    result = headrace("streams", "list", *words)
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_removed_streams_leave_the_list_until_they_are_asked_for(headrace, suspended):
+    headrace("streams", "remove", "acme/score")
+    if suspended:
+        headrace("tenants", "suspend", "acme")
+    assert names(headrace) == ["bolt/score"]
+    assert names(headrace, "--all") == ["acme/score", "bolt/score"]
+    assert names(headrace, "--state", "removed") == ["acme/score"]
+    headrace("tenants", "remove", "bolt", "--yes")
+    assert names(headrace) == []
+    assert "acme" not in headrace("streams", "list").output
+
+
+def test_of_streams_that_are_not_asked_for_kafka_is_asked_nothing(headrace, log, monkeypatch):
+    asked = []
+    monkeypatch.setattr(log, "topics", lambda names: asked.extend(names) or {})
+    names(headrace, "--tenant", "bolt")
+    headrace("streams", "remove", "acme/score")
+    names(headrace)
+    assert asked == ["bolt.visits", "bolt.visits"]

@@ -1,5 +1,7 @@
 """Throttles are typed in the words of the YAML file."""
 
+import json
+
 import pytest
 
 from headrace.model.streams import Throttle
@@ -67,3 +69,31 @@ def test_a_limit_of_nothing_names_what_stops_a_tenant(headrace):
     result = headrace("tenants", "throttle", "acme", "--records", "0")
     assert result.exit_code == 2
     assert "to stop a tenant suspend it" in " ".join(result.output.split())
+
+
+# --- the list ---------------------------------------------------------------------------------
+
+
+def test_tenants_are_listed_for_programs_in_the_words_of_the_api(headrace):
+    headrace("tenants", "throttle", "acme", "--records", "5")
+    headrace("tenants", "suspend", "bolt")
+    acme, bolt = json.loads(headrace("tenants", "list", "--json").output)
+    assert acme == {
+        "name": "acme",
+        "state": "active",
+        "stopped_by": [],
+        "generation": 0,
+        "weight": 1.0,
+        "throttle": {"records_per_s": 5.0, "bytes_per_s": None, "burst_s": 1.0},
+    }
+    assert (bolt["state"], bolt["stopped_by"]) == ("suspended", ["operator"])
+
+
+def test_a_removed_tenant_leaves_the_list_until_it_is_asked_for(headrace):
+    headrace("tenants", "remove", "acme", "--yes")
+    assert "acme" not in headrace("tenants", "list").output
+    assert [row["name"] for row in json.loads(headrace("tenants", "list", "--json").output)] == [
+        "bolt"
+    ]
+    assert "removed" in headrace("tenants", "list", "--all").output
+    assert len(json.loads(headrace("tenants", "list", "--all", "--json").output)) == 2

@@ -9,7 +9,8 @@ from headrace.console.history import SparkKeeper
 from headrace.console.static import read_pages
 from headrace.errors import StoreUnavailable
 from headrace.model.statistics import Point
-from headrace.model.streams import StreamId
+from headrace.model.records import Deployment
+from headrace.model.streams import State, StreamId
 from headrace.testing.memory_store import MemoryStore
 
 
@@ -30,6 +31,23 @@ def test_use_cases_are_shown_with_figures_of_all_drivers(api, store, clock):
     assert shown["figures"]["records_per_s"] == 10.0
     assert api.get("/v1/use-cases/score").json() == shown
     assert api.get("/v1/use-cases/none").status_code == 404
+
+
+def test_a_rerun_that_is_over_leaves_the_list_until_it_is_asked_for(api, store):
+    store.registry.deploy(
+        Deployment(
+            "score~1", "score.py", "ab12", "{tenant}.visits", all_tenants=False, until={0: 3}
+        )
+    )
+    rerun = StreamId("score~1", "acme")
+    store.registry.add_stream(rerun)
+    names = [item["use_case"] for item in api.items("/v1/use-cases")]
+    assert names == ["score", "score~1"]
+    store.registry.set_stream_state(rerun, State.REMOVED)
+    api.app.state.desk.watcher.changed()
+    assert [item["use_case"] for item in api.items("/v1/use-cases")] == ["score"]
+    assert [item["use_case"] for item in api.items("/v1/use-cases?all=true")] == names
+    assert api.get("/v1/use-cases/score~1").status_code == 200
 
 
 def test_waves_come_in_pages_newest_first_and_by_use_case(api, store, clock):

@@ -258,7 +258,7 @@ def test_a_rerun_is_not_sought_into_a_topic_in_which_its_end_means_nothing(live)
     stream = rerun(live, "earliest")
     live.log.delete_topic("acme.visits")
     live.log.create_topic("acme.visits", 2)
-    with pytest.raises(ConfigError, match="headrace streams remove acme keep~1, and begin another"):
+    with pytest.raises(ConfigError, match="headrace streams remove acme/keep~1, and begin another"):
         seek(live.store, live.log, stream, "earliest")
 
 

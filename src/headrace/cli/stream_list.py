@@ -1,0 +1,151 @@
+"""`headrace streams list`: every stream, what it does and why, and how far it is.
+
+Of ten thousand streams an operator wants to see those of one customer, or those in trouble. What
+is over (a stream that was removed, by itself or with its tenant, and a rerun that came to its end)
+is shown to who asks for it, since a list that only grows hides what runs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.failure_text import printable, when
+from headrace.cycle.lags import StreamLag, lags
+from headrace.errors import ConfigError, UnknownName
+from headrace.model.records import Failure
+from headrace.model.streams import State, Stream, StreamId
+from headrace.ports import Log, Registry, Store
+from headrace.telemetry.conditions import NOT_HELD, UNKNOWN, Condition, condition
+from headrace.telemetry.newest_reports import newest
+
+#: what a stream may be shown as
+STATES = (
+    *("active", "throttled", "retrying", "waiting", "suspended"),
+    *(NOT_HELD, UNKNOWN, State.REMOVED.value),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which streams are to be shown."""
+
+    tenant: str | None = None
+    use_case: str | None = None
+    #: of ``STATES``; none: any
+    states: Collection[str] = ()
+    #: also those that were removed
+    removed_too: bool = False
+
+    def is_named(self, stream: Stream, state: State) -> bool:
+        """Whether it may be one of them, before it is known how it stands."""
+        of_tenant = self.tenant in (None, stream.id.tenant)
+        of_use_case = self.use_case in (None, stream.id.use_case)
+        removed_too = self.removed_too or State.REMOVED.value in self.states
+        return (
+            of_tenant
+            and of_use_case
+            and (removed_too or State.REMOVED not in {state, stream.state})
+        )
+
+    def fits(self, how: Condition) -> bool:
+        """Whether it is one of them, as it stands; ``suspended 1/4`` is suspended."""
+        return not self.states or any(
+            how.state == state or how.state.startswith(f"{state} ") for state in self.states
+        )
+
+
+def wanted(
+    registry: Registry,
+    tenant: str | None,
+    use_case: str | None,
+    states: Collection[str],
+    every: bool,
+) -> Wanted:
+    """What somebody asked for, once it is sure that there is such a thing.
+
+    Raises:
+        UnknownName: nobody added this tenant or use case: a slip would look like an empty list.
+        ConfigError: a stream is never shown in such a state.
+    """
+    if tenant is not None and tenant not in {known.name for known in registry.tenants()}:
+        raise UnknownName(f"there is no tenant {tenant}; 'headrace tenants list --all' shows them")
+    if use_case is not None and use_case not in {
+        known.use_case for known in registry.deployments()
+    }:
+        raise UnknownName(
+            f"there is no use case {use_case}; 'headrace use-cases list --all' shows them"
+        )
+    # One that has to be quoted in a shell may be typed with a dash.
+    asked = [state.replace("-", " ").lower() for state in states]
+    for typed, state in zip(states, asked, strict=True):
+        if state not in STATES:
+            raise ConfigError(f"--state {typed}: a stream is shown as {', '.join(STATES)}")
+    return Wanted(tenant, use_case, asked, every)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One stream, as it is shown."""
+
+    of: StreamLag
+    how: Condition
+    #: when a driver told of it last
+    told_at_s: float | None
+
+    def row(self) -> tuple[str | Text, ...]:
+        """Its cells, for people."""
+        stream, how, offsets = self.of.stream, self.how, sorted(self.of.positions.items())
+        lag = "-" if self.of.lag_records is None else str(self.of.lag_records)
+        positions = ", ".join(f"{number}:{offset}" for number, offset in offsets)
+        note = printable(" ".join(how.reason.split()))
+        if how.retry_at_s is not None:
+            note = f"next try {when(how.retry_at_s, zone=False)}: {note}"
+        named = (str(stream.id), Text(printable(stream.topic)))
+        return (*named, how.state, lag, positions or "none yet", Text(note))
+
+    def values(self) -> dict[str, Any]:
+        """The same and more, for programs."""
+        stream = self.of.stream
+        return {
+            "stream": str(stream.id),
+            "tenant": stream.id.tenant,
+            "use_case": stream.id.use_case,
+            "topic": stream.topic,
+            "state": self.how.state,
+            "reason": self.how.reason,
+            "retry_at_s": self.how.retry_at_s,
+            "holder": stream.holder,
+            "told_at_s": self.told_at_s,
+            "lag_records": self.of.lag_records,
+            "positions": {str(number): at for number, at in sorted(self.of.positions.items())},
+        }
+
+
+def table_of(rows: Collection[Listed]) -> Table:
+    """The rows as a table."""
+    table = Table("stream", "topic", "state", "lag", "positions", "note", box=None)
+    for row in rows:
+        table.add_row(*row.row())
+    return table
+
+
+def listed(store: Store, log: Log, asked: Wanted, now_s: float) -> Iterator[Listed]:
+    """Each stream that is asked for; of others Kafka is asked nothing."""
+    told, stopped = newest(store.statistics.reports()), defaultdict[StreamId, list[Failure]](list)
+    for failure in store.failures.every(only_open=True, with_records=False):
+        stopped[failure.slice.lane.stream].append(failure)
+    found = lags(store, log, asked.is_named)
+    # After the streams: somebody may just now be added.
+    tenants = {tenant.name: tenant for tenant in store.registry.tenants()}
+    for lag in found:
+        name = lag.stream.id
+        word = told.get(name)
+        how = condition(lag.stream, tenants[name.tenant], word, stopped[name], now_s)
+        if asked.fits(how):
+            yield Listed(lag, how, word and word.at_s)
