@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as at
 
 from headrace.errors import WrongSchema
+from headrace.payload.exact import digits_of, may_be_date, may_be_decimal, what_instead
 
 _Type = pa.DataType
 
@@ -52,6 +53,7 @@ KINDS: Mapping[str, Callable[[_Type], bool]] = {
     "boolean": at.is_boolean,
     "bytes": _is_bytes,
     "timestamp": _is_timestamp,
+    "date": may_be_date,
     "bytes or text": lambda found: _is_bytes(found) or _is_text(found),
     "headers": _is_headers,
 }
@@ -95,7 +97,13 @@ def _check_field(field: pa.Field[Any], known: Mapping[str, str], where: str) -> 
             f"expected; expected are {', '.join(known)}"
         )
     # A column of nulls only has no type of its own; it can be any.
-    if not at.is_null(field.type) and not KINDS[kind](field.type):
+    if not at.is_null(field.type) and not is_of(kind, field.type):
         raise WrongSchema(
             f"{where}: column {field.name!r} must be {kind}, the table returned has {field.type}"
+            f"{what_instead(field.type, amount=digits_of(kind) is not None, day=kind == 'date')}"
         )
+
+
+def is_of(kind: str, found: pa.DataType) -> bool:
+    """Whether an Arrow type is of a kind, of ``KINDS`` or ``decimal(p, s)``."""
+    return may_be_decimal(found) if digits_of(kind) else KINDS[kind](found)

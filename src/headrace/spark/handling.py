@@ -38,6 +38,7 @@ from headrace.errors import (
 )
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
+from headrace.payload.exact import alike
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.own_tables import owned
 from headrace.spark.timeouts import CallOverdue, bounded
@@ -284,7 +285,7 @@ def _joined(outputs: list[pa.Table], handled: Handled) -> Handled:
     if len(outputs) < 2:
         return replace(handled, output=outputs[0] if outputs else None)
     try:
-        return replace(handled, output=pa.concat_tables(outputs, promote_options="default"))
+        return replace(handled, output=pa.concat_tables(alike(outputs), promote_options="default"))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
         return Handled(None, 0, error_of(WrongSchema(f"the tables of two calls differ: {exc}")))
 

@@ -27,6 +27,14 @@ def _schema(**columns):
         ("bytes or text", pa.string()),
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
         ("bigint", pa.null()),
+        ("decimal(10, 2)", pa.decimal128(4, 1)),
+        ("decimal(10, 2)", pa.decimal256(50, 9)),
+        ("decimal(10, 2)", pa.uint64()),
+        ("decimal(10, 2)", pa.large_string()),
+        ("decimal(10, 2)", pa.null()),
+        ("date", pa.date32()),
+        ("date", pa.date64()),
+        ("date", pa.string()),
     ],
 )
 def test_a_type_of_the_kind_is_taken(kind, fitting):
@@ -43,6 +51,8 @@ def test_a_type_of_the_kind_is_taken(kind, fitting):
         ("timestamp", pa.timestamp("ms")),
         ("headers", pa.list_(pa.string())),
         ("headers", pa.list_(pa.struct([("key", pa.string())]))),
+        ("decimal(10, 2)", pa.bool_()),
+        ("date", pa.int32()),
     ],
 )
 def test_another_type_is_named_with_what_was_expected(kind, other):
@@ -71,3 +81,14 @@ def test_a_column_that_comes_twice_is_refused():
 def test_an_optional_column_may_be_there():
     found = _schema(lead=pa.string(), score=pa.int64(), note=pa.string())
     check_columns(found, _EXPECTED, "sink", {"note": "text"})
+
+
+@pytest.mark.parametrize("found", [pa.float64(), pa.float32()])
+def test_a_float_is_no_amount_and_what_to_return_is_said(found):
+    with pytest.raises(WrongSchema, match="a float is not exact: return Decimal, whole numbers or"):
+        check_columns(_schema(a=found), {"a": "decimal(10, 2)"}, "sink")
+
+
+def test_a_moment_is_no_day_and_what_to_return_is_said():
+    with pytest.raises(WrongSchema, match="depends on the time zone: return the date or its text"):
+        check_columns(_schema(a=pa.timestamp("us", "UTC")), {"a": "date"}, "sink")

@@ -8,8 +8,8 @@ from told import DELAY, figures, of_use_case, report, wave
 from headrace.console.history import SparkKeeper
 from headrace.console.static import read_pages
 from headrace.errors import StoreUnavailable
-from headrace.model.statistics import Point
 from headrace.model.records import Deployment
+from headrace.model.statistics import Point
 from headrace.model.streams import State, StreamId
 from headrace.testing.memory_store import MemoryStore
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -72,6 +73,22 @@ def test_nothing_from_one_call_and_something_from_the_next_fit_together():
     rules = CallRules(set_aside=frozenset({"BadRecord"}))
     done = handle(use_case, records([b"a", b"bad", b"b"]), CONTEXT, rules)
     assert (done.output["value"].to_pylist(), done.rows, done.error) == ([b"b"], 3, None)
+
+
+def test_amounts_of_two_calls_fit_together_whatever_digits_each_has():
+    """Arrow takes their type from the values that there are."""
+
+    def paid(table, context):
+        values = table["value"].to_pylist()
+        if b"bad" in values:
+            raise context.bad_record(values.index(b"bad"), "no")
+        return pa.table({"amount": [Decimal(value.decode()) for value in values]})
+
+    use_case = made(paid, bad_record="dead-letter")
+    care = Care(set_aside=frozenset({"BadRecord"}))
+    done = handle(use_case, records([b"1.5", b"bad", b"1000.25"]), CONTEXT, care)
+    assert (done.error, done.rows) == (None, 3)
+    assert done.output["amount"].to_pylist() == [Decimal("1.50"), Decimal("1000.25")]
 
 
 @pytest.mark.parametrize("bad", [0, 1, 6, 7, 63, 99])

@@ -40,11 +40,19 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as at
 
 from headrace.connectors.files.local_paths import is_url
 from headrace.connectors.outcomes import failed, identity
-from headrace.errors import ConfigError, HeadraceError, SinkUnavailable, WrongSchema
+from headrace.errors import (
+    ConfigError,
+    HeadraceError,
+    SinkRefused,
+    SinkUnavailable,
+    WrongSchema,
+)
 from headrace.model.streams import original
+from headrace.payload.exact import conforming, what_instead
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
 
@@ -64,7 +72,9 @@ class ParquetFiles:
 
     Args:
         folder: path below the warehouse; each use case needs one of its own.
-        schema: columns that tables must have, by name and type; None takes any table.
+        schema: columns that tables must have, by name and type; None takes any table. For
+            ``decimal128`` and ``date32`` a table may also have whole numbers, text or decimals of
+            other digits: what fits exactly is written as the schema says, and all else refused.
 
     Raises:
         ConfigError: the folder is absolute, empty, a URL or has ``..`` in it.
@@ -108,8 +118,9 @@ class ParquetFiles:
 
         Raises:
             WrongSchema: the message names the column.
+            SinkRefused: an amount or a day does not fit; the message names column and row.
         """
-        _check(output.schema, self.schema, self.folder)
+        _check(_conforming(output, self.schema, self.folder).schema, self.schema, self.folder)
 
     def open(self, site: Site) -> ParquetWriter:
         """Open the writer of a bin; touches nothing yet.
@@ -161,15 +172,15 @@ class ParquetWriter:
 
     def _leave(self, effect: Effect, path: Path) -> bool:
         """Let the file be there, or not if it would be empty; whether anything was done."""
-        if effect.output.num_columns:
-            _check(effect.output.schema, self._schema, self._root)
-        if effect.output.num_rows == 0:
+        table = _conforming(effect.output, self._schema, self._root)
+        if table.num_columns:
+            _check(table.schema, self._schema, self._root)
+        if table.num_rows == 0:
             return self._replays and _removed(path)
-        self._write_file(effect, path)
+        self._write_file(table, path)
         return True
 
-    def _write_file(self, effect: Effect, path: Path) -> None:
-        table = effect.output
+    def _write_file(self, table: pa.Table, path: Path) -> None:
         unfinished = self._root / _UNFINISHED / f"{uuid.uuid4().hex}.parquet"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -187,6 +198,16 @@ class ParquetWriter:
             raise _translated(error, path) from error
 
 
+
+def _conforming(table: pa.Table, wanted: pa.Schema | None, where: object) -> pa.Table:
+    if wanted is None:
+        return table
+    try:
+        return conforming(table, wanted)
+    except (ValueError, pa.ArrowInvalid) as error:
+        raise SinkRefused(f"{where}: a value cannot be written: {error}") from error
+
+
 def _check(found: pa.Schema, wanted: pa.Schema | None, where: object) -> None:
     for name in found.names:
         if found.names.count(name) > 1:
@@ -197,7 +218,14 @@ def _check(found: pa.Schema, wanted: pa.Schema | None, where: object) -> None:
         expected = wanted.field(name).type if name in wanted.names else "no column"
         actual = found.field(name).type if name in found.names else "no column"
         if expected != actual:
-            raise WrongSchema(f"{where}: column {name!r} must be {expected}, is {actual}")
+            instead = (
+                what_instead(actual, amount=at.is_decimal(expected), day=at.is_date32(expected))
+                if isinstance(expected, pa.DataType) and isinstance(actual, pa.DataType)
+                else ""
+            )
+            raise WrongSchema(
+                f"{where}: column {name!r} must be {expected}, is {actual}{instead}"
+            )
     expected_order = ", ".join(wanted.names)
     raise WrongSchema(f"{where}: columns must come in the order {expected_order}")
 

@@ -10,6 +10,7 @@ SQLAlchemy's core writes the statement; its per-row parameter processing is pass
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -21,10 +22,14 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Date,
     DateTime,
     Double,
+    Float,
     LargeBinary,
     MetaData,
+    Numeric,
+    String,
     Table,
     Text,
     literal_column,
@@ -33,6 +38,7 @@ from sqlalchemy.dialects import postgresql, registry, sqlite
 from sqlalchemy.types import TypeEngine
 
 from headrace.errors import ConfigError
+from headrace.payload.exact import dates, decimals, digits_of, named
 
 #: the years 1 to 9999 in microseconds since 1970; Arrow writes what is beyond as a text about it
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -44,7 +50,44 @@ TYPES: Mapping[str, TypeEngine[Any]] = {
     "boolean": Boolean(),
     "bytes": LargeBinary(),
     "timestamp": DateTime(timezone=True),
+    "date": Date(),
 }
+
+
+def type_of(kind: str) -> TypeEngine[Any]:
+    """The type in the database of a kind of column.
+
+    SQLite has no decimals: its numbers with a point are floats. There an amount is text, which
+    keeps every digit.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    digits = digits_of(kind)
+    if digits is not None:
+        return Numeric(digits.precision, digits.scale).with_variant(Text(), "sqlite")
+    if kind not in TYPES:
+        raise ValueError(f"kind {kind!r} is none of {', '.join(TYPES)}, decimal(p, s)")
+    return TYPES[kind]
+
+
+def narrower_than(kind: str, there: TypeEngine[Any], dialect: str) -> str | None:
+    """A type of the database that does not keep every amount of a kind, as people call it.
+
+    None if it does, or if the kind is none of amounts. The database would round in silence, and
+    SQLite makes a float of whatever looks like a number, but in a column of text.
+    """
+    digits = digits_of(kind)
+    if digits is None or isinstance(there, String):
+        return None
+    if dialect == "sqlite" or not isinstance(there, Numeric) or isinstance(there, Float):
+        return str(there)
+    if there.precision is None:
+        return None
+    scale = there.scale or 0
+    whole = there.precision - scale
+    keeps = scale >= digits.scale and whole >= digits.precision - digits.scale
+    return None if keeps else str(there)
 
 
 def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table:
@@ -52,7 +95,7 @@ def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table
     made = [
         Column(
             each,
-            TYPES[kind],
+            type_of(kind),
             primary_key=each in key,
             nullable=each not in key,
             autoincrement=False,
@@ -133,12 +176,22 @@ def rows_of(
     # Tables of one schema are joined first: a conversion costs much more than a row.
     for _, alike in groupby(tables, key=lambda table: table.schema):
         joined = pa.concat_tables(alike)
-        values = [_values(joined.column(name), kind, dialect) for name, kind in columns.items()]
+        values = [
+            named(name, _values, joined.column(name), kind, dialect)
+            for name, kind in columns.items()
+        ]
         rows.extend(zip(*values, strict=True))
     return rows
 
 
 def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
+    digits = digits_of(kind)
+    if digits is not None:
+        amounts = decimals(column, digits).to_pylist()
+        return amounts if dialect == "postgresql" else list(map(_written, amounts))
+    if kind == "date" and not at.is_null(column.type):
+        days = dates(column)
+        return days.to_pylist() if dialect == "postgresql" else days.cast(pa.string()).to_pylist()
     if kind == "timestamp" and not at.is_null(column.type):
         # Neither database keeps nanoseconds.
         column = column.cast(pa.timestamp("us", "UTC"), safe=column.type.unit != "ns")
@@ -152,6 +205,11 @@ def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
         return column.to_pylist()
     values: list[Any] = column.to_numpy().tolist()
     return values
+
+
+def _written(amount: Decimal | None) -> str | None:
+    """All digits, never as ``1E-9``."""
+    return None if amount is None else f"{amount:f}"
 
 
 def _check_years(column: pa.ChunkedArray[Any]) -> None:

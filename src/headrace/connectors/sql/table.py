@@ -35,7 +35,13 @@ from headrace.connectors.columns import check_columns
 from headrace.connectors.outcomes import failed
 from headrace.connectors.sql.errors import translated
 from headrace.connectors.sql.guests import in_sql
-from headrace.connectors.sql.statement import TYPES, kept_upsert_sql, rows_of, table_of
+from headrace.connectors.sql.statement import (
+    kept_upsert_sql,
+    narrower_than,
+    rows_of,
+    table_of,
+    type_of,
+)
 from headrace.errors import (
     ConfigError,
     OutcomeUnknown,
@@ -45,6 +51,7 @@ from headrace.errors import (
     WrongSchema,
 )
 from headrace.model.records import Move
+from headrace.payload.exact import digits_of
 from headrace.ports import Effect, HostPositions, Site, Written
 from headrace.process.crash_points import reached
 
@@ -59,8 +66,8 @@ class SqlTable:
     Args:
         name: name of the table; it is made when it is not there.
         columns: name and kind of each column: ``text``, ``bigint``, ``double``, ``boolean``,
-            ``bytes``, ``timestamp`` (with a zone). Tables returned by the handler must have
-            exactly these.
+            ``bytes``, ``timestamp`` (with a zone), ``date``, ``decimal(p, s)`` (p digits, s of
+            them after the point). Tables returned by the handler must have exactly these.
         key: columns that identify a row. Without a key every row is a new one.
         update: what to do with a row that is there: column to SQL expression, in which
             ``excluded.score`` is the new value and ``scores.score`` (by the table's name) the
@@ -100,18 +107,26 @@ class SqlTable:
         """
         table = table_of(self.name, self.columns, self.key)
         with _transaction(in_sql(site.positions), self._where) as connection:
+            dialect = connection.dialect.name
+            self._check_amounts(dialect)
             connection.execute(CreateTable(table, if_not_exists=True))
             found = inspect(connection)
-            names = {column["name"] for column in found.get_columns(self.name)}
+            types = {column["name"]: column["type"] for column in found.get_columns(self.name)}
             unique = [found.get_pk_constraint(self.name)["constrained_columns"]]
             unique += [
                 constraint["column_names"] for constraint in found.get_unique_constraints(self.name)
             ]
-        for column in self.columns:
-            if column not in names:
+        for column, kind in self.columns.items():
+            if column not in types:
                 raise ConfigError(
                     f"table {self.name} is there without column {column!r}: add it, or name "
                     "another table"
+                )
+            narrower = narrower_than(kind, types[column], dialect)
+            if narrower:
+                raise ConfigError(
+                    f"table {self.name} is there with column {column!r} as {narrower}, which does "
+                    f"not keep every {kind}: widen it, or name another table"
                 )
         if self.key and set(self.key) not in [set(columns) for columns in unique]:
             raise ConfigError(
@@ -126,6 +141,21 @@ class SqlTable:
             WrongSchema: the message names the column.
         """
         check_columns(output.schema, self.columns, self._where)
+
+    def _check_amounts(self, dialect: str) -> None:
+        """See that no expression reckons with amounts where the database would do it in floats."""
+        if dialect != "sqlite":
+            return
+        amounts = [name for name, kind in self.columns.items() if digits_of(kind)]
+        for expression in (self.update or {}).values():
+            for name in amounts:
+                taken = re.fullmatch(rf"\s*excluded\.{name}\s*", expression)
+                if not taken and re.search(rf"\b{name}\b", expression):
+                    raise ConfigError(
+                        f"table {self.name}: SQLite would reckon {expression!r} in floats, which "
+                        f"are not exact: use PostgreSQL (on one machine 'headrace up --store "
+                        f"postgres'), or a bigint of the smallest unit for {name!r}"
+                    )
 
     def open(self, site: Site) -> SqlTableWriter:
         """Open the writer of a bin; contacts nobody yet."""
@@ -286,6 +316,8 @@ def _naming_problem(sink: SqlTable) -> str | None:
     if sink.name.startswith("headrace_"):
         return "names that start with headrace_ are the store's own"
     for name, kind in sink.columns.items():
-        if kind not in TYPES:
-            return f"column {name!r}: kind {kind!r} is none of {', '.join(TYPES)}"
+        try:
+            type_of(kind)
+        except ValueError as error:
+            return f"column {name!r}: {error}"
     return None if sink.columns else "it needs columns"

@@ -6,10 +6,13 @@ import errno
 import os
 import time
 from dataclasses import replace
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from headrace.connectors.files import parquet
 from headrace.connectors.files.parquet import file_name
@@ -215,3 +218,65 @@ def test_a_folder_outside_the_warehouse_is_refused(folder):
 def test_without_a_warehouse_nothing_can_be_opened():
     with pytest.raises(ConfigError, match="set the warehouse"):
         ParquetFiles("visits").open(Site(Connections({}, ""), positions=None))
+
+
+# --- amounts and days -------------------------------------------------------------------------
+
+_MONEY = pa.schema([("amount", pa.decimal128(20, 4)), ("day", pa.date32())])
+
+
+@given(
+    st.lists(
+        st.tuples(st.none() | st.integers(-(10**20) + 1, 10**20 - 1), st.none() | st.dates()),
+        min_size=1,
+        max_size=9,
+    ),
+    st.booleans(),
+)
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_every_amount_and_day_comes_back_as_it_went_in(tmp_path, pairs, as_text):
+    amounts = [None if unit is None else Decimal(f"{unit}e-4") for unit, _ in pairs]
+    days = [day for _, day in pairs]
+    table = pa.table({"amount": pa.array(amounts, pa.decimal128(24, 4)), "day": days})
+    if as_text:
+        table = pa.table(
+            {
+                "amount": pa.array(
+                    [one if one is None else f"{one:f}" for one in amounts], pa.string()
+                ),
+                "day": pa.array([day and day.isoformat() for day in days], pa.string()),
+            }
+        )
+    sink = ParquetFiles("money", schema=_MONEY)
+    sink.prepare(_site(tmp_path))
+    effect = replace(_effect(["a"]), output=table)
+    (written,) = sink.open(_site(tmp_path)).write([effect])
+    assert written.error is None
+    found = ds.dataset(tmp_path / "money" / file_name(effect)).to_table()
+    assert found.schema.equals(_MONEY)
+    assert found["amount"].to_pylist() == amounts
+    assert found["day"].to_pylist() == days
+
+
+@pytest.mark.parametrize(
+    ("column", "code", "told"),
+    [
+        ({"amount": ["1.00001"]}, "SinkRefused", "column 'amount', row 0: it has 5 digits after"),
+        ({"amount": ["NaN"]}, "SinkRefused", "the text is no number"),
+        ({"amount": [1.5]}, "WrongSchema", "a float is not exact: return Decimal"),
+        ({"day": ["2026-02-30"]}, "SinkRefused", "column 'day', row 0: the text is no day"),
+        ({"day": pa.array([0], pa.timestamp("us", "UTC"))}, "WrongSchema", "return the date"),
+    ],
+)
+def test_what_is_no_exact_amount_or_day_is_refused(tmp_path, column, code, told):
+    (name,) = column
+    sink = ParquetFiles("money", schema=pa.schema([_MONEY.field(name)]))
+    sink.prepare(_site(tmp_path))
+    (written,) = sink.open(_site(tmp_path)).write(
+        [replace(_effect(["a"]), output=pa.table(column))]
+    )
+    assert written.error.code == code
+    assert told in written.error.message
+    assert not list((tmp_path / "money").rglob("*.parquet"))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateTable
 
 from headrace.connectors.sql.statement import (
     _compiled,
@@ -137,3 +140,28 @@ def test_a_moment_that_does_not_fit_is_an_error_and_not_another_moment():
     table = pa.table({"at": pa.array([2**62], pa.timestamp("s", "UTC"))})
     with pytest.raises(ValueError, match="out of bounds"):
         rows_of([table], {"at": "timestamp"}, "sqlite")
+
+
+def test_amounts_are_numbers_in_postgresql_and_text_of_all_digits_in_sqlite():
+    table = pa.table({"a": [Decimal("1E-9"), None, Decimal(12)]})
+    columns = {"a": "decimal(20, 9)"}
+    (first, _, last) = rows_of([table], columns, "postgresql")
+    assert (first, last) == ((Decimal("1E-9"),), (Decimal(12),))
+    assert rows_of([table], columns, "sqlite") == [
+        ("0.000000001",),
+        (None,),
+        ("12.000000000",),
+    ]
+
+
+def test_amounts_have_their_digits_in_the_table_and_are_text_in_sqlite():
+    table = table_of("sums", {"a": "decimal(20, 9)"}, ())
+    assert "a NUMERIC(20, 9)" in str(CreateTable(table).compile(dialect=postgresql.dialect()))
+    assert "a TEXT" in str(CreateTable(table).compile(dialect=sqlite.dialect()))
+
+
+def test_days_are_dates_in_postgresql_and_their_text_in_sqlite():
+    table = pa.table({"a": ["2026-01-02", None]})
+    assert rows_of([table], {"a": "date"}, "postgresql") == [(dt.date(2026, 1, 2),), (None,)]
+    assert rows_of([table], {"a": "date"}, "sqlite") == [("2026-01-02",), (None,)]
+    assert rows_of([pa.table({"a": pa.nulls(1)})], {"a": "date"}, "sqlite") == [(None,)]

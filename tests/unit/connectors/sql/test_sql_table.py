@@ -243,3 +243,16 @@ def test_a_table_cannot_be_prepared_while_the_store_is_down(positions):
 def test_a_table_that_makes_no_sense_is_refused_when_it_is_named(arguments, reason):
     with pytest.raises(ConfigError, match=reason):
         SqlTable(**{"name": "scores", "columns": _COLUMNS, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("decimal(2, 3)", "of 2 digits not 3 can be after the point"),
+        ("decimal", r"such as decimal\(12, 2\)"),
+        ("money", r"none of text, bigint, .*, date, decimal\(p, s\)"),
+    ],
+)
+def test_a_kind_of_amount_that_cannot_be_is_refused_where_it_is_declared(kind, told):
+    with pytest.raises(ConfigError, match=f"column 'a': .*{told}"):
+        SqlTable("sums", {"a": kind})
