@@ -23,20 +23,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-import structlog
-
 from headrace.board import Board, HeldStream
 from headrace.cycle.ends import Ends
 from headrace.cycle.losses import Losses
+from headrace.cycle.missing_topics import MissingTopics
 from headrace.cycle.sweep import Sweep
 from headrace.cycle.talks import Talk
 from headrace.errors import BrokerUnavailable, StoreUnavailable
 from headrace.model.records import LaneStart
 from headrace.model.streams import State, StreamId, original
 from headrace.ports import Log, Progress, TopicInfo, TopicPartition
-from headrace.telemetry.log_fields import of_stream
-
-log = structlog.get_logger(__name__)
 
 TOPICS_EVERY_S = 30.0
 TOPICS_PER_S = 40.0
@@ -80,6 +76,7 @@ class TopicKeeper:
     )
     _waiting: dict[StreamId, HeldStream] = field(default_factory=dict)
     _waiting_at_s: float = float("-inf")
+    _missing: MissingTopics = field(default_factory=MissingTopics)
     #: topics of streams that woke up, for the next look
     _woken: dict[str, None] = field(default_factory=dict)
     #: topics that are asked about, and not answered yet
@@ -101,6 +98,7 @@ class TopicKeeper:
         """Look at it no more."""
         topic = self._topic_of.pop(stream, None)
         self._waiting.pop(stream, None)
+        self._missing.forget(stream)
         if topic is None:
             return
         del self._streams[topic][stream]
@@ -142,6 +140,7 @@ class TopicKeeper:
         self._asked = frozenset(names)
         try:
             yield from self._look_at(list(names))
+            self._missing.tell(now_s)
         except (BrokerUnavailable, StoreUnavailable):
             for name in names:
                 self._sweep.hurry(name)
@@ -199,9 +198,7 @@ class TopicKeeper:
             return False
         if info is None:
             if held.waiting is None:
-                log.warning(
-                    "topic is not there; waiting for it", **of_stream(stream.id), topic=stream.topic
-                )
+                self._missing.note(stream.id, stream.topic)
             name = stream.id
             use_case = original(name.use_case)
             make = f"headrace topics create {use_case} --inputs --tenant {name.tenant}"
@@ -222,6 +219,7 @@ class TopicKeeper:
         """Nothing is wrong with its topic."""
         held.waiting = held.looked_at = None
         self._waiting.pop(held.stream.id, None)
+        self._missing.forget(held.stream.id)
         self.ends.follow(held)
         self.ends.hurry(held)
         self.board.ready[held.stream.id] = None

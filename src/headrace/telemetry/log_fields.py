@@ -27,6 +27,7 @@ FIELDS = {
     "slice": "a slice, as topic[partition] from..until",
     "wave": "id of a wave",
     "topic": "a Kafka topic",
+    "topics": "several, the first by name",
     "offset": "offset of the record that a slice stopped at",
     "failure": "number of the open failure, as 'headrace quarantine show' takes it",
     "logger": "of a handler's own line: its logger, or stdout or stderr",

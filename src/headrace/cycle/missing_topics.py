@@ -1,0 +1,62 @@
+"""Telling of topics that are not there, once for many.
+
+Three hundred customers are added before their topics are: that is a usual morning, and six hundred
+warnings would hide the one that matters. So the first is told at once, by its name, and what else
+is found missing within the next seconds in one line, with how many they are. Each stream shows for
+itself what it waits for; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+import structlog
+
+from headrace.model.streams import StreamId
+from headrace.telemetry.log_fields import of_stream
+
+log = structlog.get_logger(__name__)
+
+#: between two lines
+EVERY_S = 10.0
+_NAMED = 3
+
+
+@dataclass(slots=True)
+class MissingTopics:
+    """Streams whose topic is not there, and that nobody was told of yet."""
+
+    _untold: dict[StreamId, str] = field(default_factory=dict)
+    _next_s: float = float("-inf")
+
+    def note(self, stream: StreamId, topic: str) -> None:
+        """Its topic is not there."""
+        self._untold[stream] = topic
+
+    def forget(self, stream: StreamId) -> None:
+        """Its topic came, or nobody asks for it any more."""
+        self._untold.pop(stream, None)
+
+    def tell(self, now_s: float) -> None:
+        """Write a line, if there is something to say and the last one is some seconds old."""
+        if self._untold and now_s >= self._next_s:
+            self._next_s = now_s + EVERY_S
+            _write(self._untold)
+            self._untold.clear()
+
+
+def _write(untold: Mapping[StreamId, str]) -> None:
+    if len(untold) == 1:
+        ((stream, topic),) = untold.items()
+        log.warning("topic is not there; waiting for it", **of_stream(stream), topic=topic)
+        return
+    topics = sorted(set(untold.values()))
+    named = ", ".join(islice(topics, _NAMED))
+    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
+    log.warning(
+        "topics are not there; waiting for them; 'headrace streams list --state waiting' names all",
+        streams=len(untold),
+        topics=f"{named}{more}",
+    )

@@ -1,0 +1,68 @@
+"""Topics that are not there are told of, but not one by one."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.cycle.missing_topics import EVERY_S
+from headrace.model.streams import State, StreamId, Tenant
+
+
+@pytest.fixture
+def waiting(world):
+    """A driver of two use cases; what it warns of from now on."""
+    world.use_cases = [world.make(), world.make(name="other")]
+    world.deploy()
+    world.start()
+    world.turns(2)
+    with capture_logs() as lines:
+        world.lines = lambda: [line for line in lines if line["log_level"] == "warning"]
+        yield world
+
+
+def added(world, numbers):
+    for number in numbers:
+        world.store.registry.add_tenant(Tenant(f"t{number:03}"))
+
+
+def passing(world, seconds):
+    for _ in range(int(seconds)):
+        world.clock.move(1.0)
+        world.turns(1)
+
+
+def test_three_hundred_new_tenants_without_topics_are_one_line(waiting):
+    added(waiting, range(300))
+    passing(waiting, 3 * EVERY_S)
+    (line,) = waiting.lines()
+    assert line["streams"] == 600
+    assert line["topics"] == "t000.visits, t001.visits, t002.visits and 297 more"
+    assert "headrace streams list --state waiting" in line["event"]
+
+
+def test_a_single_one_is_told_at_once_with_its_names(waiting):
+    added(waiting, [7])
+    waiting.store.registry.set_stream_state(StreamId("other", "t007"), State.REMOVED)
+    passing(waiting, 3)
+    (line,) = waiting.lines()
+    assert (line["stream"], line["topic"]) == ("t007/keep", "t007.visits")
+
+
+def test_those_that_are_added_one_by_one_are_a_line_now_and_then(waiting):
+    for number in range(60):
+        added(waiting, [number])
+        passing(waiting, 1)
+    passing(waiting, EVERY_S)
+    told = [line.get("streams", 1) for line in waiting.lines()]
+    assert sum(told) == 120
+    assert len(told) <= 60 / EVERY_S + 2
+
+
+def test_one_that_came_meanwhile_is_not_told_of(waiting):
+    added(waiting, [1])
+    passing(waiting, 3)
+    added(waiting, [2, 3])
+    passing(waiting, 3)
+    for number in (2, 3):
+        waiting.log.create_topic(f"t{number:03}.visits", 1)
+    passing(waiting, 2 * EVERY_S)
+    assert [line["topics"] for line in waiting.lines()] == ["t001.visits"]
