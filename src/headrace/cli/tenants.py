@@ -14,6 +14,15 @@ from rich.table import Table
 from headrace.cli.amounts import counted, duration, size
 from headrace.cli.asking import YesOption, ask_again, ask_removal
 from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, JsonOption, out, print_list, store_of
+from headrace.cli.tenant_bulk import (
+    DryRunOption,
+    Exists,
+    ExistsOption,
+    FileOption,
+    How,
+    add_file,
+    check_alone,
+)
 from headrace.console.rows import changeable
 from headrace.errors import ConfigError
 from headrace.model.streams import State, StreamId, Tenant, Throttle
@@ -75,23 +84,43 @@ def list_(
 
 
 @app.command()
-def add(  # noqa: PLR0913, PLR0917 - options of a command
-    name: Name,
-    weight: Annotated[float, typer.Option(help="Share against the others.")] = 1.0,
+def add(  # noqa: PLR0913 - options of a command
+    name: Annotated[
+        str | None, typer.Argument(help="The tenant, such as acme.", show_default=False)
+    ] = None,
+    weight: Annotated[
+        float | None, typer.Option(help="Share against the others; none: 1.", show_default=False)
+    ] = None,
     records_per_s: Records = None,
     bytes_per_s: Bytes = None,
     burst_s: Burst = None,
+    *,
+    file: FileOption = None,
+    exists: ExistsOption = Exists.FAIL,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
     yes: YesOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Add a tenant; its streams begin with the next turn, as soon as its topics are there.
+    """Add a tenant, or many; streams begin with the next turn, as soon as their topics are there.
 
     One that was removed starts at startingOffsets: it is asked first if that reads records again.
     It is another customer from then on, and sees nothing of what the one before failed at.
 
-    Example: `headrace tenants add acme --weight 2 --records 500`
+    Of a list all are added or none: if anything is wrong in it, each line is named with what is.
+
+    Example: `headrace tenants add acme --weight 2 --records 500`, or
+    `headrace tenants add --file tenants.csv --dry-run`
     """
     with store_of(config) as store:
+        given = (name, weight, records_per_s, bytes_per_s, burst_s)
+        how = How(exists, dry_run, yes, as_json)
+        check_alone(given, how, by_file=file is not None)
+        if file is not None:
+            add_file(store, file, how, config)
+            return
+        assert name is not None, "one or the other"
+        weight = 1.0 if weight is None else weight
         throttle = _throttle(records_per_s, bytes_per_s, burst_s)
         for_all = [
             deployment.use_case

@@ -60,6 +60,7 @@ RULES: dict[tuple[str, str], Roles] = {
     ("GET", "/metrics"): SEEING,
     ("GET", "/v1/summary"): SEEING,
     ("GET", "/v1/tenants"): OWN_SEEING,
+    ("POST", "/v1/tenants"): OPERATOR,
     ("GET", "/v1/tenants/{tenant}"): OWN_SEEING,
     ("PUT", "/v1/tenants/{tenant}"): OPERATOR,
     ("DELETE", "/v1/tenants/{tenant}"): OPERATOR,

@@ -63,6 +63,28 @@ class TenantRequest(RequestModel):
     throttle: ThrottleRequest | None = None
 
 
+class NewTenant(TenantRequest):
+    """A tenant that is to be added; what is left out is as it is for one without a word."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", examples=["acme"])
+
+
+class TenantsRequest(RequestModel):
+    """Tenants that are to be added together."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"items": [{"name": "acme"}, {"name": "bolt", "weight": 2.0}]}]
+        }
+    )
+
+    items: list[NewTenant] = Field(min_length=1, max_length=1000)
+    exists: Literal["fail", "skip"] = Field(
+        default="fail", description="What becomes of a tenant that is there: skip leaves it alone."
+    )
+    dry_run: bool = Field(default=False, description="Only look, add nothing.")
+
+
 class StreamRequest(RequestModel):
     """What a stream is to be."""
 

@@ -68,6 +68,17 @@ class TenantRow(Shape):
     figures: TenantFigures | None
 
 
+class TenantsAdded(Shape):
+    """What became of tenants that were to be added; with `dry_run` what would."""
+
+    added: list[str]
+    again: list[str] = Field(
+        description="Those of them that had been removed: their streams begin at `startingOffsets`."
+    )
+    there: list[str] = Field(description="Those that are there already, and stay as they are.")
+    dry_run: bool
+
+
 class HistoryPoint(Shape):
     """One span of one stream."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from headrace.console.access import Entered, GuardedRoute, sees, stopper_of
 from headrace.console.answers import (
@@ -19,13 +19,14 @@ from headrace.console.answers import (
 )
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import no_tenant, refusals
-from headrace.console.requests import TenantName, TenantRequest
+from headrace.console.requests import TenantName, TenantRequest, TenantsRequest
 from headrace.console.rows import Values, changeable
-from headrace.console.shapes import Listed, TenantRow
+from headrace.console.shapes import Listed, TenantRow, TenantsAdded
 from headrace.console.watcher import StoreView
 from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller
 from headrace.model.streams import State, Stopper, Tenant, Throttle
+from headrace.operating.adding import addition
 
 router = APIRouter(route_class=GuardedRoute, tags=["tenants"])
 
@@ -54,6 +55,35 @@ def list_tenants(
                 yield row
 
     return paging.page(wanted(), lambda row: [row["name"]], lambda row: row)
+
+
+@router.post("/v1/tenants", response_model=TenantsAdded, responses=refusals(409))
+def post_tenants(request: Request, desk: AtDesk, asked: TenantsRequest) -> Response:
+    """Add many tenants in one step: all of them or, if anything is wrong with one, none.
+
+    One that was removed is added anew, as by `PUT`. Whatever is wrong is told of every item, by its
+    JSON pointer, in `errors`.
+    """
+    wanted = [_as_asked(Tenant(item.name), item) for item in asked.items]
+    planned = addition(wanted, desk.store.registry.tenants())
+    faults = {**planned.faults, **({} if asked.exists == "skip" else planned.there_faults)}
+    if faults:
+        raise _refused(faults)
+    request.state.noted = {"added": len(planned.names), "there": len(planned.there)}
+    if not asked.dry_run:
+        desk.store.registry.add_tenants(
+            planned.wanted, skip_there=asked.exists == "skip", at_s=desk.clock.now_s()
+        )
+        desk.watcher.changed()
+    return answer({**planned.values(), "dry_run": asked.dry_run})
+
+
+def _refused(faults: Mapping[int, str]) -> Problem:
+    errors = [
+        {"pointer": f"/items/{number}", "detail": why} for number, why in sorted(faults.items())
+    ]
+    detail = "; ".join(f"{fault['pointer']}: {fault['detail']}" for fault in errors[:3])
+    return Problem(409, "conflict", detail, extra={"errors": errors})
 
 
 @router.get("/v1/tenants/{tenant}", response_model=TenantRow, responses=refusals(404))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from headrace.model.records import Deployment
@@ -33,6 +34,23 @@ class Registry(Protocol):
 
         Raises:
             ConfigError: it is there, or cannot be added like this.
+        """
+
+    def add_tenants(
+        self, tenants: Sequence[Tenant], *, skip_there: bool = False, at_s: float | None = None
+    ) -> list[str]:
+        """Add many tenants, each as ``add_tenant`` does, in one change: all of them or none.
+
+        Args:
+            tenants: the ones to add; no name comes twice.
+            skip_there: leave those alone that are there; else they are a refusal.
+            at_s: as for ``add_tenant``.
+
+        Returns:
+            the names that were added, in their order.
+
+        Raises:
+            ConfigError: one cannot be added like this, or is there; nothing was done.
         """
 
     def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
@@ -27,6 +28,17 @@ class SqlRegistry:
         with changing(self._database) as connection:
             tenants.add(connection, tenant, time.time() if at_s is None else at_s)
             intents.begin_anew(connection, tenant.name)
+
+    def add_tenants(
+        self, tenants_: Sequence[Tenant], *, skip_there: bool = False, at_s: float | None = None
+    ) -> list[str]:
+        """Add many tenants with their streams, all of them or none; the names that were added."""
+        with changing(self._database) as connection:
+            now_s = time.time() if at_s is None else at_s
+            added = tenants.add_many(connection, tenants_, now_s, skip_there=skip_there)
+            for name in added.again:
+                intents.begin_anew(connection, name)
+            return list(added.names)
 
     def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:
         """Suspend, resume or remove a tenant; removing also removes its streams."""

@@ -71,7 +71,23 @@ def start(connection: Connection, stream: StreamId, topic: str) -> None:
 
     No stream of a tenant has an epoch below the tenant's generation.
     """
-    fresh = {
+    first = generation_of(connection, stream.tenant)
+    asked = select(streams.c.epoch).where(of(streams, stream)).with_for_update()
+    epoch = connection.scalar(asked)
+    if epoch is None:
+        connection.execute(insert(streams).values(fresh(stream, topic, first)))
+        return
+    raised = update(streams).where(of(streams, stream))
+    connection.execute(raised.values(fresh(stream, topic, max(epoch + 1, first))))
+    connection.execute(delete(positions).where(of(positions, stream)))
+    stops.release(connection, stream)
+
+
+def fresh(stream: StreamId, topic: str, epoch: int) -> dict[str, Any]:
+    """The row of a stream that begins."""
+    return {
+        **stream._asdict(),
+        "epoch": epoch,
         "topic": topic,
         "state": State.ACTIVE.value,
         "topic_id": None,
@@ -79,16 +95,6 @@ def start(connection: Connection, stream: StreamId, topic: str) -> None:
         "holder": None,
         "stopped_by": None,
     }
-    first = generation_of(connection, stream.tenant)
-    asked = select(streams.c.epoch).where(of(streams, stream)).with_for_update()
-    epoch = connection.scalar(asked)
-    if epoch is None:
-        connection.execute(insert(streams).values(**stream._asdict(), epoch=first, **fresh))
-        return
-    raised = update(streams).where(of(streams, stream))
-    connection.execute(raised.values(epoch=max(epoch + 1, first), **fresh))
-    connection.execute(delete(positions).where(of(positions, stream)))
-    stops.release(connection, stream)
 
 
 def generation_of(connection: Connection, tenant: str) -> int:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
@@ -30,6 +31,8 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 #: beyond these, sums and products with those of others are infinite or nothing, and no plan is made
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
 MOST_OF_THROTTLE = 1e15
+#: of many names, those that a refusal tells
+_NAMED = 3
 
 
 def every(connection: Connection) -> list[Tenant]:
@@ -43,13 +46,7 @@ def add(connection: Connection, tenant: Tenant, at_s: float) -> None:
     state = connection.scalar(select(tenants.c.state).where(tenants.c.name == tenant.name))
     if state is not None and state != State.REMOVED:
         raise ConfigError(f"tenant {tenant.name} is there already, {state}")
-    by_hand = {Stopper.OPERATOR} if tenant.state is State.SUSPENDED else set()
-    values = {
-        "state": tenant.state.value,
-        "weight": tenant.weight,
-        "stopped_by": stoppers.written(frozenset(by_hand)),
-        **asdict(tenant.throttle),
-    }
+    values = _values(tenant)
     if state is None:
         connection.execute(insert(tenants).values(name=tenant.name, **values))
     else:
@@ -60,6 +57,64 @@ def add(connection: Connection, tenant: Tenant, at_s: float) -> None:
     for row in connection.execute(for_all).all():
         topic = streams.topic_of(row.topic, tenant.name)
         streams.start(connection, StreamId(row.use_case, tenant.name), topic)
+
+
+class Added(NamedTuple):
+    """What became of tenants that were to be added."""
+
+    #: in the order in which they were given
+    names: Sequence[str]
+    #: those of them that had been removed
+    again: Collection[str]
+
+
+def add_many(
+    connection: Connection, wanted: Sequence[Tenant], at_s: float, *, skip_there: bool
+) -> Added:
+    """Add tenants with a few statements for all of those whose names are new."""
+    names = {tenant.name for tenant in wanted}
+    if len(names) < len(wanted):
+        raise ConfigError("of tenants that are added together none may have the name of another")
+    for tenant in wanted:
+        check(tenant)
+    asked = select(tenants.c.name, tenants.c.state)
+    known = {row.name: row.state for row in connection.execute(asked) if row.name in names}
+    there = sorted(name for name, state in known.items() if state != State.REMOVED)
+    if there and not skip_there:
+        raise ConfigError(f"{_some(there)} there already")
+    fresh = [tenant for tenant in wanted if tenant.name not in known]
+    again = [tenant for tenant in wanted if known.get(tenant.name) == State.REMOVED]
+    _insert(connection, fresh)
+    for tenant in again:
+        add(connection, tenant, at_s)
+    made = {tenant.name for tenant in (*fresh, *again)}
+    return Added(
+        [tenant.name for tenant in wanted if tenant.name in made],
+        [tenant.name for tenant in again],
+    )
+
+
+def _insert(connection: Connection, fresh: Sequence[Tenant]) -> None:
+    if not fresh:
+        return
+    connection.execute(
+        insert(tenants), [{"name": tenant.name, **_values(tenant)} for tenant in fresh]
+    )
+    for_all = select(deployments.c.use_case, deployments.c.topic).where(deployments.c.all_tenants)
+    for row in connection.execute(for_all).all():
+        rows = [
+            streams.fresh(
+                StreamId(row.use_case, tenant.name), streams.topic_of(row.topic, tenant.name), 0
+            )
+            for tenant in fresh
+        ]
+        connection.execute(insert(stream_rows), rows)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more are" if len(names) > _NAMED else ""
+    shown = ", ".join(names[:_NAMED])
+    return f"tenants {shown}{more or ' are'}" if len(names) > 1 else f"tenant {shown} is"
 
 
 def set_state(connection: Connection, name: str, state: State, by: Stopper) -> None:
@@ -109,6 +164,17 @@ def change(connection: Connection, before: Tenant, after: Tenant) -> bool:
     if (after.state, after.stopped_by) != (before.state, before.stopped_by):
         set_state(connection, after.name, after.state, Stopper.OPERATOR)
     return True
+
+
+def _values(tenant: Tenant) -> dict[str, Any]:
+    """What is kept of a tenant that is added, but for its name."""
+    by_hand = {Stopper.OPERATOR} if tenant.state is State.SUSPENDED else set()
+    return {
+        "state": tenant.state.value,
+        "weight": tenant.weight,
+        "stopped_by": stoppers.written(frozenset(by_hand)),
+        **asdict(tenant.throttle),
+    }
 
 
 def _tenant(row: Row[Any]) -> Tenant:

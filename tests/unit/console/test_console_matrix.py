@@ -36,6 +36,7 @@ OWNERS = ("own", "foreign", "unknown")
 STREAM = "/v1/streams/{tenant}/{use_case}"
 #: what is sent, where a route needs something
 BODIES = {
+    ("POST", "/v1/tenants"): {"items": [{"name": "new"}]},
     ("PUT", "/v1/tenants/{tenant}"): {"weight": 2},
     ("PUT", STREAM): {"state": "active"},
     ("PUT", f"{STREAM}/positions"): {"offsets": {"0": 3}},

@@ -188,3 +188,64 @@ def test_nobody_added_is_404_whatever_is_asked(api):
         ("POST", "/v1/tenants/nobody/suspend"),
     ):
         assert api(method, path).status_code == 404
+
+
+# --- many at once ------------------------------------------------------------------------------
+
+
+def test_many_tenants_are_added_in_one_change(api, store):
+    before = store.revision()
+    items = [
+        {"name": "corp", "weight": 2, "throttle": {"records_per_s": 5}},
+        {"name": "dune", "state": "suspended"},
+    ]
+    answer = api("POST", "/v1/tenants", json={"items": items})
+    assert answer.status_code == 200
+    assert answer.json() == {"added": ["corp", "dune"], "again": [], "there": [], "dry_run": False}
+    assert of(store, "corp") == Tenant("corp", weight=2.0, throttle=Throttle(5.0))
+    assert of(store, "dune").stopped_by == BY_OPERATOR
+    assert names(api.get("/v1/tenants").json()) == ["acme", "bolt", "corp", "dune"]
+    assert store.revision() > before
+    assert api.items("/v1/audit")[0]["detail"].endswith('"added":2,"there":0}')
+
+
+def test_of_many_tenants_none_is_added_if_one_cannot_be_and_each_fault_is_named(api, store):
+    store.registry.set_tenant_state("bolt", State.REMOVED)
+    items = [{"name": "new"}, {"name": "acme"}, {"name": "new"}, {"name": "heavy", "weight": 1e9}]
+    answer = api("POST", "/v1/tenants", json={"items": items})
+    assert answer.status_code == 409
+    assert [fault["pointer"] for fault in answer.json()["errors"]] == [
+        "/items/1",
+        "/items/2",
+        "/items/3",
+    ]
+    assert "acme is there already, active" in answer.json()["errors"][0]["detail"]
+    assert names(api.get("/v1/tenants").json()) == ["acme"]
+    skipped = api("POST", "/v1/tenants", json={"items": items[:2], "exists": "skip"})
+    assert (skipped.json()["added"], skipped.json()["there"]) == (["new"], ["acme"])
+
+
+def test_a_dry_run_of_many_tenants_adds_nothing(api, store):
+    store.registry.set_tenant_state("bolt", State.REMOVED)
+    asked = {"items": [{"name": "new"}, {"name": "bolt"}], "dry_run": True}
+    answer = api("POST", "/v1/tenants", json=asked).json()
+    assert answer == {"added": ["new", "bolt"], "again": ["bolt"], "there": [], "dry_run": True}
+    assert names(api.get("/v1/tenants").json()) == ["acme"]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [],
+        [{}],
+        [{"name": "Acme"}],
+        [{"name": "x", "wait": 1}],
+        [{"name": f"t{n}"} for n in range(1001)],
+    ],
+    ids=["none", "no name", "no such name", "no such field", "too many"],
+)
+def test_many_tenants_are_bounded_and_well_formed(api, store, items):
+    answer = api("POST", "/v1/tenants", json={"items": items})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"].startswith("/items")
+    assert len(store.registry.tenants()) == 2

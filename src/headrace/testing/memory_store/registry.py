@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +47,30 @@ class MemoryRegistry:
         for deployment in self.data.deployments.values():
             if deployment.all_tenants:
                 self._begin(StreamId(deployment.use_case, tenant.name), deployment.topic)
+
+    @alone
+    def add_tenants(
+        self, tenants: Sequence[Tenant], *, skip_there: bool = False, at_s: float | None = None
+    ) -> list[str]:
+        """Add many tenants with their streams, all of them or none; the names that were added."""
+        if len({tenant.name for tenant in tenants}) < len(tenants):
+            raise ConfigError(
+                "of tenants that are added together none may have the name of another"
+            )
+        known = self.data.tenants
+        there = {
+            tenant.name
+            for tenant in tenants
+            if tenant.name in known and known[tenant.name].state is not State.REMOVED
+        }
+        for tenant in tenants:
+            check(tenant)
+        if there and not skip_there:
+            raise ConfigError(f"tenant {min(there)} is there already")
+        wanted = [tenant for tenant in tenants if tenant.name not in there]
+        for tenant in wanted:
+            self.add_tenant(tenant, at_s=at_s)
+        return [tenant.name for tenant in wanted]
 
     def _told_until_s(self, name: str) -> float:
         told = self.data.told

@@ -64,6 +64,69 @@ class TestTenants:
         with pytest.raises(ConfigError, match="acme is there already, active"):
             store.registry.add_tenant(Tenant("acme"))
 
+    def test_many_tenants_are_added_as_each_would_be(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        started(store, 0)
+        slow = Tenant("slow", weight=0.5, throttle=Throttle(bytes_per_s=10.0, burst_s=2.0))
+        still = Tenant("zeta", State.SUSPENDED, stopped_by=_STOPPED)
+        before = store.revision()
+        assert store.registry.add_tenants([still, slow]) == ["zeta", "slow"]
+        assert store.revision() > before
+        again = open_again()
+        assert [tenant for tenant in again.registry.tenants() if tenant in (slow, still)] == [
+            slow,
+            still,
+        ]
+        again.close()
+        (made,) = [
+            stream for stream in store.registry.streams() if stream.id == StreamId("score", "slow")
+        ]
+        store.registry.add_tenant(Tenant("twin"))
+        (twin,) = [
+            stream for stream in store.registry.streams() if stream.id == StreamId("score", "twin")
+        ]
+        assert replace(twin, id=made.id, topic=made.topic) == made
+        assert made.topic == twin.topic.replace("twin", "slow")
+        assert store.membership.hold([made.id])[made.id] == made.epoch + 1
+
+    def test_no_tenants_of_many_is_no_change(self, store: Store) -> None:
+        assert store.registry.add_tenants([]) == []
+        assert store.registry.tenants() == []
+
+    def test_of_many_tenants_all_are_added_or_none(self, store: Store) -> None:
+        store.registry.add_tenant(Tenant("acme"))
+        refused: list[tuple[list[Tenant], str]] = [
+            ([Tenant("bolt"), Tenant("acme", weight=9.0)], "tenant acme is there already"),
+            ([Tenant("bolt"), Tenant("Bolt")], "lower-case"),
+            ([Tenant("bolt"), Tenant("corp", weight=0.0)], "above 0"),
+            ([Tenant("bolt"), Tenant("bolt")], "the name of another"),
+            ([Tenant("bolt"), Tenant("corp", State.REMOVED)], "as removed"),
+        ]
+        for wanted, why in refused:
+            with pytest.raises(ConfigError, match=why):
+                store.registry.add_tenants(wanted)
+            assert store.registry.tenants() == [Tenant("acme")]
+
+    def test_of_many_tenants_those_that_are_there_can_be_left_alone(self, store: Store) -> None:
+        store.registry.add_tenant(Tenant("acme", weight=3.0))
+        wanted = [Tenant("bolt"), Tenant("acme", weight=9.0)]
+        assert store.registry.add_tenants(wanted, skip_there=True) == ["bolt"]
+        assert store.registry.tenants() == [Tenant("acme", weight=3.0), Tenant("bolt")]
+        assert store.registry.add_tenants(wanted, skip_there=True) == []
+
+    def test_of_many_tenants_one_that_was_removed_is_another_customer(self, store: Store) -> None:
+        started(store, 3)
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        epoch = next(s.epoch for s in store.registry.streams() if s.id == ACME)
+        wanted = [Tenant("new"), Tenant("acme", weight=2.0)]
+        assert store.registry.add_tenants(wanted, at_s=7.0) == ["new", "acme"]
+        acme = next(tenant for tenant in store.registry.tenants() if tenant.name == "acme")
+        assert (acme.state, acme.weight) == (State.ACTIVE, 2.0)
+        assert acme.generation > epoch
+        assert acme.added_again_s is not None
+        assert store.progress.load_positions([ACME]) == []
+
     def test_weight_and_throttle_can_be_set_and_lifted(self, store: Store) -> None:
         store.registry.add_tenant(Tenant("acme"))
         store.registry.set_weight("acme", 2.5)
