@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 import structlog
 
@@ -49,6 +50,15 @@ class _Shown:
     offsets: dict[int, int]
 
 
+class _Came(NamedTuple):
+    """What came of a round."""
+
+    #: use case -> why it failed; None if it did not
+    why: dict[str, str | None]
+    #: no broker answered
+    is_down: bool
+
+
 def _one_thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="headrace-mirror")
 
@@ -60,7 +70,9 @@ class Mirror:
     mirror: PositionsMirror
     board: Board
     _pool: ThreadPoolExecutor = field(default_factory=_one_thread)
-    _running: Future[dict[str, str | None]] | None = None
+    _running: Future[_Came] | None = None
+    #: no broker answered in the last round
+    _is_down: bool = False
     _due_s: float = float("-inf")
     #: streams of this round that are still to be looked at; None between two rounds
     _left: Iterator[StreamId] | None = None
@@ -87,19 +99,29 @@ class Mirror:
                 self._running = self._pool.submit(_show, self.mirror, self._batch)
 
     def finish(self, now_s: float) -> None:
-        """Show how far everything came, and wait for that; for a driver that ends."""
-        # The round that is under way, and a last one.
-        for _ in range(2):
-            if self._running is not None:
-                self._running.exception()
-            self._done(now_s)
+        """Show how far everything came, and wait for that; for a driver that ends.
+
+        A cluster that does not answer is waited for once: a driver is to end in its time, and the
+        next one shows the same.
+        """
+        self._end_round(now_s)
+        if not self._is_down:
             # There is no later: what is in trouble is tried once more as well.
             self._troubles = dict.fromkeys(self._troubles, now_s)
             self._due_s = now_s
             self.poll(now_s)
-            while self._left is not None:
-                self.poll(now_s)
+            self._end_round(now_s)
         self._pool.shutdown(wait=True)
+
+    def _end_round(self, now_s: float) -> None:
+        """Look at what is left of the round that is under way, and wait for it."""
+        while self._left is not None:
+            if self._running is not None:
+                self._running.exception()
+                self._done(now_s)
+            self.poll(now_s)
+        if self._running is not None:
+            self._running.exception()
         self._done(now_s)
 
     def _done(self, now_s: float) -> bool:
@@ -108,7 +130,7 @@ class Mirror:
             return True
         if not self._running.done():
             return False
-        came, self._running = self._running.result(), None
+        (came, self._is_down), self._running = self._running.result(), None
         for name, why in came.items():
             if why is None:
                 if self._troubles.pop(name, None):
@@ -151,10 +173,8 @@ class Mirror:
         return news
 
 
-def _show(
-    mirror: PositionsMirror, batch: Mapping[str, Mapping[TopicPartition, int]]
-) -> dict[str, str | None]:
-    """Hand a batch over, in a thread of its own; by use case why it failed, None if it did not."""
+def _show(mirror: PositionsMirror, batch: Mapping[str, Mapping[TopicPartition, int]]) -> _Came:
+    """Hand a batch over, in a thread of its own."""
     came: dict[str, str | None] = {}
     down: str | None = None
     for use_case, offsets in batch.items():
@@ -167,4 +187,4 @@ def _show(
             came[use_case] = down = str(error)
         except HeadraceError as error:
             came[use_case] = str(error)
-    return came
+    return _Came(came, down is not None)

@@ -184,6 +184,27 @@ def test_a_driver_that_ends_shows_what_was_in_trouble_as_well(shown):
     assert shown.mirror.shown["keep"] == {ACME: 6, BOLT: 3}
 
 
+def test_a_driver_that_ends_waits_once_for_a_cluster_that_does_not_answer(shown):
+    """Each wait takes seconds of the time in which it is to end."""
+    down = BrokerUnavailable("down")
+    shown.mirror.troubles |= {"keep": down, "other": down}
+    shown.send("acme", 1)
+    shown.turns(3, seconds=0.0)
+    news(shown)
+    shown.driver.close()
+    assert len(news(shown)) == 1
+
+
+def test_a_driver_that_ends_without_kafka_waits_no_more_for_what_was_tried_in_vain(shown):
+    down = BrokerUnavailable("down")
+    shown.mirror.troubles |= {"keep": down, "other": down}
+    shown.send("acme", 1)
+    turns(shown)
+    assert news(shown)
+    shown.driver.close()
+    assert news(shown) == []
+
+
 def test_a_mirror_that_hangs_stops_no_turn(world):
     """With the real thread."""
     world.mirror = MemoryMirror()
