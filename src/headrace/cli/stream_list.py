@@ -19,16 +19,14 @@ from headrace.cli.failure_text import printable, when
 from headrace.cycle.lags import StreamLag, lags
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.records import Failure
+from headrace.model.statistics import ShownState
 from headrace.model.streams import State, Stream, StreamId
 from headrace.ports import Log, Registry, Store
-from headrace.telemetry.conditions import NOT_HELD, UNKNOWN, Condition, condition
+from headrace.telemetry.conditions import Condition, condition
 from headrace.telemetry.newest_reports import newest
 
 #: what a stream may be shown as
-STATES = (
-    *("active", "throttled", "retrying", "waiting", "suspended"),
-    *(NOT_HELD, UNKNOWN, State.REMOVED.value),
-)
+STATES = tuple(state.value for state in ShownState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Wanted:
         """Whether it may be one of them, before it is known how it stands."""
         of_tenant = self.tenant in (None, stream.id.tenant)
         of_use_case = self.use_case in (None, stream.id.use_case)
-        removed_too = self.removed_too or State.REMOVED.value in self.states
+        removed_too = self.removed_too or ShownState.REMOVED.value in self.states
         return (
             of_tenant
             and of_use_case
@@ -55,9 +53,7 @@ class Wanted:
 
     def fits(self, how: Condition) -> bool:
         """Whether it is one of them, as it stands; ``suspended 1/4`` is suspended."""
-        return not self.states or any(
-            how.state == state or how.state.startswith(f"{state} ") for state in self.states
-        )
+        return not self.states or ShownState.of(how.state).value in self.states
 
 
 def wanted(

@@ -85,8 +85,8 @@ def test_amounts_of_two_calls_fit_together_whatever_digits_each_has():
         return pa.table({"amount": [Decimal(value.decode()) for value in values]})
 
     use_case = made(paid, bad_record="dead-letter")
-    care = Care(set_aside=frozenset({"BadRecord"}))
-    done = handle(use_case, records([b"1.5", b"bad", b"1000.25"]), CONTEXT, care)
+    rules = CallRules(set_aside=frozenset({"BadRecord"}))
+    done = handle(use_case, records([b"1.5", b"bad", b"1000.25"]), CONTEXT, rules)
     assert (done.error, done.rows) == (None, 3)
     assert done.output["amount"].to_pylist() == [Decimal("1.50"), Decimal("1000.25")]
 

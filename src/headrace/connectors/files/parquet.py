@@ -177,17 +177,17 @@ class ParquetWriter:
             _check(table.schema, self._schema, self._root)
         if table.num_rows == 0:
             return self._replays and _removed(path)
-        self._write_file(table, path)
+        self._write_file(table, path, effect.slices[0].lane.use_case)
         return True
 
-    def _write_file(self, table: pa.Table, path: Path) -> None:
+    def _write_file(self, table: pa.Table, path: Path, use_case: str) -> None:
         unfinished = self._root / _UNFINISHED / f"{uuid.uuid4().hex}.parquet"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             unfinished.parent.mkdir(exist_ok=True)
             try:
                 _write_synced(table, unfinished)
-                reached("mid-write", effect.slices[0].lane.use_case)
+                reached("mid-write", use_case)
                 unfinished.replace(path)
             except BaseException:
                 unfinished.unlink(missing_ok=True)
@@ -196,7 +196,6 @@ class ParquetWriter:
             raise WrongSchema(f"{path.parent}: Parquet cannot hold this table: {error}") from error
         except OSError as error:
             raise _translated(error, path) from error
-
 
 
 def _conforming(table: pa.Table, wanted: pa.Schema | None, where: object) -> pa.Table:
@@ -223,9 +222,7 @@ def _check(found: pa.Schema, wanted: pa.Schema | None, where: object) -> None:
                 if isinstance(expected, pa.DataType) and isinstance(actual, pa.DataType)
                 else ""
             )
-            raise WrongSchema(
-                f"{where}: column {name!r} must be {expected}, is {actual}{instead}"
-            )
+            raise WrongSchema(f"{where}: column {name!r} must be {expected}, is {actual}{instead}")
     expected_order = ", ".join(wanted.names)
     raise WrongSchema(f"{where}: columns must come in the order {expected_order}")
 
