@@ -151,15 +151,24 @@ def test_the_first_hour(folder):
     assert done.returncode == 0, done.stderr
     assert first.wait(5) == 0, folder.log.read_text()
 
-    # The same ports; two drivers, of which one is killed and the other goes on.
-    folder.up("--drivers", "2", "--no-console")
+    # It goes on under the same ports, and says with what.
+    folder.up()
     assert folder.ports == ports
     assert "1 tenant, positions at 2 records" in folder.log.read_text()
-    folder.until(lambda: len(ready(folder)) == 2, 300)
-    for pid in list(ready(folder).values())[:1]:
-        os.kill(pid, signal.SIGKILL)
     folder.send(b"c")
     assert sorted(folder.read(3)) == [b"a", b"b", b"c"]
     assert folder.headrace("down").returncode == 0
     assert folder.headrace("reset", "--yes").returncode == 0
     assert not (folder.path / ".headrace" / "up").exists()
+
+
+def test_of_two_drivers_one_is_killed_and_the_other_goes_on(folder):
+    folder.up("--drivers", "2", "--no-console")
+    assert folder.headrace("tenants", "add", "acme").returncode == 0
+    assert folder.headrace("topics", "create", "pages", "--inputs").returncode == 0
+    folder.until(lambda: len(ready(folder)) == 2, 300)
+    for pid in list(ready(folder).values())[:1]:
+        os.kill(pid, signal.SIGKILL)
+    folder.send(b"a")
+    assert folder.read(1) == [b"a"]
+    assert folder.headrace("down").returncode == 0
