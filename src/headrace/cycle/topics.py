@@ -246,11 +246,9 @@ class TopicKeeper:
         asked: tuple[Offsets, Offsets] = yield partial(_first_and_last, *_edges_of(fresh))
         earliest, latest = asked
         seen = self._same(seen)
-        same, started, stuck = (
-            {seen_topic.held.stream.id for seen_topic in seen},
-            [],
-            dict[StreamId, str](),
-        )
+        same = {seen_topic.held.stream.id for seen_topic in seen}
+        started: list[tuple[HeldStream, TopicInfo, dict[int, int]]] = []
+        stuck: dict[StreamId, str] = {}
         for (held, info, _), numbers in fresh:
             if held.stream.id not in same:
                 continue

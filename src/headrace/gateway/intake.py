@@ -179,7 +179,7 @@ class Intake:
     def _send(
         self, entry: Answered, items: Sequence[Event | EventFault | Stored], topic: str
     ) -> Sending | None:
-        events = {number: each for number, each in enumerate(items) if isinstance(each, Event)}
+        events = {number: item for number, item in enumerate(items) if isinstance(item, Event)}
         if events:
             entry.sending = self._records.begin(topic, list(events.values()))
             entry.numbers = list(events)
@@ -240,15 +240,15 @@ def _fault_of(error: HeadraceError, topic: str) -> EventFault:
 def _marked(batch: Batch, key: str) -> list[Event | EventFault]:
     """The items with the key as a header, by which whoever reads them knows one sent twice."""
     return [
-        each._replace(
+        item._replace(
             headers=[
-                *each.headers,
+                *item.headers,
                 ("idempotency-key", (key if batch.single else f"{key}/{number}").encode()),
             ]
         )
-        if isinstance(each, Event)
-        else each
-        for number, each in enumerate(batch.items)
+        if isinstance(item, Event)
+        else item
+        for number, item in enumerate(batch.items)
     ]
 
 

@@ -90,10 +90,9 @@ class _Reader:
         self._kind = kind
         self._limits = limits
         self._key = _common_key(request)
+        # All records are JSON; to say so on each would cost a tenth of storing one.
         self._trace = trace_headers(request)
         self._is_plain = not kind.looks_inside
-        # All records are JSON; to say so on each would cost a tenth of storing one.
-        self._plain = self._trace
 
     def one(self, read_it: Callable[[], Item]) -> Batch:
         """A request that is one event; its fault is the request's."""
@@ -121,7 +120,7 @@ class _Reader:
     def _plain_batch(self, texts: list[bytes], values: list[Any]) -> Batch:
         """Events without a look inside, as most are: without a call for each, which would tell."""
         most_bytes, depth = self._limits.item_bytes, self._limits.depth
-        key, headers = self._key, self._plain
+        key, headers = self._key, self._trace
         return _batch(
             [
                 Event(text, key, headers)
@@ -183,7 +182,7 @@ class _Reader:
         if is_deeper(text, value, self._limits.depth):
             return EventFault(422, "too-deep", f"more than {self._limits.depth} levels of JSON")
         if envelope is None and self._is_plain:
-            return Event(text, self._key, self._plain)
+            return Event(text, self._key, self._trace)
         return self._looked_at(text, value, envelope)
 
     def _looked_at(self, text: bytes, value: Any, envelope: Envelope | EventFault | None) -> Item:
@@ -192,7 +191,7 @@ class _Reader:
         key = self._kind.fault_of(value) or self._key_of(value, envelope)
         if isinstance(key, EventFault):
             return key
-        headers = self._plain if envelope is None else [*envelope.headers(), *self._trace]
+        headers = self._trace if envelope is None else [*envelope.headers(), *self._trace]
         return Event(text, key, headers)
 
     def _key_of(self, value: Any, envelope: Envelope | None) -> bytes | EventFault | None:

@@ -1,6 +1,6 @@
 """Is a plan fit to run? Every fault has a name.
 
-The host checks each plan before it runs it, whoever made it. The rules are those of the package
+The host checks bin_ plan before it runs it, whoever made it. The rules are those of the package
 docstring, written a second time and from the other side: nothing here calls the planner. Only the
 numbers that say what is slow are the planner's.
 """
@@ -120,19 +120,19 @@ def _wave_faults(snapshot: Snapshot, plan: Plan) -> Iterator[PlanFault]:
 def _bin_faults(
     snapshot: Snapshot, streams: dict[StreamId, StreamView], wave: Wave
 ) -> Iterator[PlanFault]:
-    for number, each in enumerate(wave.bins):
+    for number, bin_ in enumerate(wave.bins):
         where = f"{wave.id} bin {number}"
-        if not each.slices:
+        if not bin_.slices:
             yield PlanFault(FaultKind.EMPTY_BIN, where)
-        if any(piece.lane.use_case != wave.use_case for piece in each.slices):
+        if any(piece.lane.use_case != wave.use_case for piece in bin_.slices):
             yield PlanFault(FaultKind.MIXED_WAVE, where)
-        if any(_stream(piece) not in streams for piece in each.slices):
+        if any(_stream(piece) not in streams for piece in bin_.slices):
             continue
-        predicted_s = _predicted_s(streams, each)
-        if abs(predicted_s - each.predicted_s) > TOLERANCE_S * max(1.0, predicted_s):
+        predicted_s = _predicted_s(streams, bin_)
+        if abs(predicted_s - bin_.predicted_s) > TOLERANCE_S * max(1.0, predicted_s):
             yield PlanFault(FaultKind.WRONG_PREDICTION, where)
         over = predicted_s > snapshot.limits.bin_budget_s + TOLERANCE_S
-        if over and not _may_be_over(snapshot.limits, each, streams):
+        if over and not _may_be_over(snapshot.limits, bin_, streams):
             yield PlanFault(FaultKind.OVER_BUDGET, f"{where}, {predicted_s:.3f} s")
 
 
@@ -149,17 +149,17 @@ def _predicted_s(streams: dict[StreamId, StreamView], bin_: Bin) -> float:
     return seconds
 
 
-def _may_be_over(limits: Limits, each: Bin, streams: dict[StreamId, StreamView]) -> bool:
+def _may_be_over(limits: Limits, bin_: Bin, streams: dict[StreamId, StreamView]) -> bool:
     """One slice alone, or those of one merged stream, if it could not be shorter.
 
     One record can not, nor what costs much however small; and twice that may be tried of a few.
     """
-    used = {_stream(piece) for piece in each.slices}
-    view = streams[each.slices[0].lane.stream]
-    lanes = len(each.slices)
+    used = {_stream(piece) for piece in bin_.slices}
+    view = streams[bin_.slices[0].lane.stream]
+    lanes = len(bin_.slices)
     if len(used) > 1 or (lanes > 1 and not view.order.merges_lanes):
         return False
-    records = sum(piece.size for piece in each.slices)
+    records = sum(piece.size for piece in bin_.slices)
     if records == lanes:
         return True
     fixed_s, seen = view.cost.seconds_per_slice, view.cost.contrast
@@ -176,8 +176,8 @@ def _company_faults(
     snapshot: Snapshot, streams: dict[StreamId, StreamView], wave: Wave
 ) -> Iterator[PlanFault]:
     """A receipt waits for its whole bin, so it matters who else is in it."""
-    for number, each in enumerate(wave.bins):
-        used = {_stream(piece) for piece in each.slices}
+    for number, bin_ in enumerate(wave.bins):
+        used = {_stream(piece) for piece in bin_.slices}
         views = [streams[name] for name in used if name in streams]
         if len(views) < 2:
             continue

@@ -100,7 +100,7 @@ def _pack(ordered: list[Cut], slots: int, limits: Limits) -> list[list[Cut]]:
 
 def _squeeze(bins: list[list[Cut]], over: list[Cut], budget_s: float) -> list[list[Cut]]:
     """Put what is left over into the roomiest bins, as much of it as fits."""
-    rooms = [(-max(0.0, budget_s - _length(each)), number) for number, each in enumerate(bins)]
+    rooms = [(-max(0.0, budget_s - _length(bin_)), number) for number, bin_ in enumerate(bins)]
     heapify(rooms)
     for whole in over:
         for piece in [whole] if whole.demand.merged else by_lane(whole):

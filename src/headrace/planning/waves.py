@@ -37,5 +37,5 @@ def _bin(cuts: Sequence[Cut]) -> Bin:
     return Bin(slices, sum(cut.seconds for cut in cuts))
 
 
-def _longest_first(each: Bin) -> tuple[float, tuple[str, str, int]]:
-    return (-each.predicted_s, each.slices[0].lane)
+def _longest_first(bin_: Bin) -> tuple[float, tuple[str, str, int]]:
+    return (-bin_.predicted_s, bin_.slices[0].lane)

@@ -239,6 +239,6 @@ class BinRun:
 
 def _moves(portion: Portion) -> tuple[Move, ...]:
     return tuple(
-        Move(each.lane, each.from_offset, reached, each.epoch)
-        for each, reached in zip(portion.slices, portion.reached, strict=True)
+        Move(piece.lane, piece.from_offset, reached, piece.epoch)
+        for piece, reached in zip(portion.slices, portion.reached, strict=True)
     )
