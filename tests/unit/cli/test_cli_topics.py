@@ -138,4 +138,4 @@ def test_a_tenant_that_is_resumed_says_which_lanes_stay_stopped_and_what_helps(h
     fail("acme", partition=1)
     told = headrace("tenants", "resume", "acme").output
     assert "2 lanes of its stream acme/score stay stopped at a failure" in told
-    assert "'headrace streams resume acme score' retries what failed" in told
+    assert "'headrace streams resume acme/score' retries what failed" in told
