@@ -88,7 +88,10 @@ class SinkWriter(Protocol):
         """
 
     def close(self) -> None:
-        """Called once, after the last write; not called when the worker is killed."""
+        """Called once, after the last write; not called when the worker is killed.
+
+        What was written counts, whatever this raises.
+        """
 
 
 class Sink(Protocol):
@@ -111,7 +114,7 @@ class Sink(Protocol):
         """Make tables or folders; called on the driver at each deploy, so it must be repeatable."""
 
     def open(self, site: Site) -> SinkWriter:
-        """Called in the worker, once per bin."""
+        """Called in the worker, once per bin; whatever it raises, its slices are tried again."""
 
 
 def needs_shared_folder(sink: object) -> bool:

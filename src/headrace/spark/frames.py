@@ -33,7 +33,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.errors import CodeNotLoaded
+from headrace.errors import HeadraceError
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Bin, Wave
@@ -81,12 +81,12 @@ class ReadBin:
     def _read(self, planned: Bin) -> Iterator[pa.RecordBatch]:
         try:
             event_time = self.work.load().event_time if self.work.code else None
-        except CodeNotLoaded as error:
+            reader: SliceReader = kept(self.work).reader
+        except HeadraceError as error:
             for piece in planned.slices:
                 told = error_of(error)
                 yield _receipt_row(Receipt(piece, piece.from_offset, committed=False, error=told))
             return
-        reader: SliceReader = kept(self.work).reader
         for records, receipt in read(reader, planned.slices, BATCH_RECORDS, event_time):
             yield from _with_tenant(records, receipt.slice.lane.tenant).to_batches()
             yield _receipt_row(receipt)

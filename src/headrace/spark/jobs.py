@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from headrace.errors import CodeNotLoaded, FolderNotShared
+from headrace.errors import HeadraceError
 from headrace.model.receipts import Receipt
 from headrace.model.waves import Wave
 from headrace.spark.crash_markers import crash_markers_of
@@ -78,10 +78,10 @@ class WarmUp:
     def __call__(self, _: Iterable[int]) -> Iterator[str]:
         """Called by Spark in the Python worker."""
         with kept_small(self.needed):
-            kept(self.work)
             try:
+                kept(self.work)
                 self.work.load()
                 if self.work.sentinel is not None:
                     self.work.sentinel.check()
-            except (CodeNotLoaded, FolderNotShared) as error:
+            except HeadraceError as error:
                 yield str(error)

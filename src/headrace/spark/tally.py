@@ -153,6 +153,12 @@ class Tally:
         for line in self._lines.values():
             line.error = error
 
+    def trouble_at_last(self, error: SliceError) -> None:
+        """Something went wrong when all was over: what was done counts, and all hear of it."""
+        for line in self._lines.values():
+            if line.error is None and not line.superseded:
+                line.error = error
+
     def receipts(self) -> list[Receipt]:
         """One receipt for each slice; time nobody owns is spread by records."""
         shared_s = max(0.0, time.monotonic() - self._started_s - self._own_s)

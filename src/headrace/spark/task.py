@@ -27,9 +27,8 @@ import pickle
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from headrace.errors import CodeNotLoaded, HeadraceError
+from headrace.errors import BrokerUnavailable, HeadraceError, StoreUnavailable
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Bin
@@ -41,11 +40,13 @@ from headrace.ports import (
     Positions,
     PositionsFactory,
     ReaderFactory,
+    Sink,
     Site,
     SliceReader,
 )
 from headrace.spark.bin_run import BinRun
 from headrace.spark.crash_markers import CrashMarkers
+from headrace.spark.foreign_ends import opened_for, opened_or_told, trouble_of_closing
 from headrace.spark.handling import call_rules, error_of
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
 from headrace.spark.shared_folder import Sentinel
@@ -110,7 +111,11 @@ class WorkerClients:
 
 
 def kept(work: Work) -> WorkerClients:
-    """The clients for these addresses; opened at the first call in this process."""
+    """The clients for these addresses; opened at the first call in this process.
+
+    Raises:
+        HeadraceError: one of them cannot be opened; the next call tries again.
+    """
     factories = (work.reader, work.positions, work.dead_letters)
     address = pickle.dumps((work.connections, factories))
     made: WorkerClients = CACHE.clients(address, lambda: opened(work))
@@ -118,9 +123,21 @@ def kept(work: Work) -> WorkerClients:
 
 
 def opened(work: Work) -> WorkerClients:
-    """New clients; nobody is contacted yet."""
-    at = work.connections
-    return WorkerClients(work.reader.open(at), work.positions.open(at), work.dead_letters.open(at))
+    """New clients; nobody is contacted yet.
+
+    Raises:
+        HeadraceError: one of them cannot be opened.
+    """
+    at, reads, moves, keeps = work.connections, work.reader, work.positions, work.dead_letters
+    return WorkerClients(
+        opened_or_told(lambda: reads.open(at), f"reader {_kind(reads)}", BrokerUnavailable),
+        opened_or_told(lambda: moves.open(at), f"positions {_kind(moves)}", StoreUnavailable),
+        opened_or_told(lambda: keeps.open(at), f"dead letters {_kind(keeps)}", BrokerUnavailable),
+    )
+
+
+def _kind(factory: object) -> str:
+    return f"of {type(factory).__name__}"
 
 
 def run_bin(
@@ -132,7 +149,7 @@ def run_bin(
     markers: CrashMarkers | None = None,
     wave_id: str = "",
 ) -> list[Receipt]:
-    """Run one bin to its end or to its budget; never raises for the fault of one slice.
+    """Run one bin to its end or to its budget; never raises for the fault of one slice or sink.
 
     Args:
         work: what is the same for all bins of the use case.
@@ -146,15 +163,16 @@ def run_bin(
     started = time.monotonic()
     try:
         use_case = work.load()
-    except CodeNotLoaded as error:
+        clients = clients or kept(work)
+    except HeadraceError as error:
         return _nothing_done(planned, started, error)
-    clients = clients or kept(work)
     tally = Tally(planned.slices, started, traced=work.traced, event_time=use_case.event_time)
     try:
         if work.sentinel is not None:
             work.sentinel.check()
         site = Site(work.connections, clients.positions, wave_id, planned.fence)
-        writer = _sink(use_case).open(site)
+        sink = _sink(use_case)
+        writer = opened_for(use_case.name, sink, site)
     except HeadraceError as error:
         return _nothing_done(planned, started, error)
     shared = len({piece.lane.stream for piece in planned.slices}) > 1
@@ -178,7 +196,9 @@ def run_bin(
             if time.monotonic() > until_s:
                 break
     finally:
-        writer.close()
+        trouble = trouble_of_closing(use_case.name, sink, writer)
+    if trouble is not None:
+        tally.trouble_at_last(error_of(trouble))
     return tally.receipts()
 
 
@@ -189,7 +209,7 @@ def _nothing_done(planned: Bin, started_s: float, error: HeadraceError) -> list[
     return tally.receipts()
 
 
-def _sink(use_case: UseCase) -> Any:
+def _sink(use_case: UseCase) -> Sink:
     assert use_case.sink is not None, f"{use_case.name} of form wave does not run in a task"
     return use_case.sink
 
