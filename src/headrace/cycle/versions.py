@@ -6,7 +6,8 @@ where nobody looks. Where bad records were set aside, its effect is of the other
 stop a lane it is none. So it runs under the terms that it carries. Where only guarantee, order and
 what becomes of bad records are others, the newest version runs it under these; where sink or form
 are, an earlier version does that this driver still has. One that has none cannot know what is in
-the other sink, and leaves the wave where it is, with a reason for people.
+the other sink, and leaves the wave where it is, with a reason for people. That reason says whether
+to deploy it as it was, or that it is deployed so and this driver has not taken it.
 
 What is planned anew is always of the newest version. There is one version kept for each terms. Of
 the terms that a use case had, those are kept that something is recorded under, and the last few,
@@ -16,12 +17,12 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from headrace.model.records import Deployment
-from headrace.model.streams import StreamId
+from headrace.model.streams import StreamId, original
 from headrace.model.waves import Terms, Wave
 from headrace.ports import Engine
 from headrace.use_cases import UseCase
@@ -43,6 +44,8 @@ class Versions:
 
     engine: Engine[UseCase]
     newest: dict[str, Version] = field(default_factory=dict)
+    #: what is deployed, be it not taken here; looked up where something recorded waits
+    deployed: Mapping[str, Deployment] = field(default_factory=dict)
     #: by use case and terms, those taken last at the end
     _under: dict[tuple[str, Terms], Version] = field(default_factory=dict)
     #: there may be versions that nothing needs
@@ -140,11 +143,30 @@ class Versions:
         now = self.newest[recorded.use_case].use_case.terms
         place = recorded.terms.place if recorded.terms else ""
         back = f", with warehouse {place}," if place not in ("", now.place) else ""
+        name, lacking = stream.use_case, self._lacking(recorded)
+        if lacking is None:
+            what_helps = f"deploy {name} again as it was{back} until this is done"
+        else:
+            what_helps = (
+                f"{name} is deployed as it was, as {lacking.digest[:12]}, which this driver has not "
+                f"taken; 'headrace use-cases list' says why: mend that, then type "
+                f"'headrace use-cases deploy {original(name)}', and it is tried again"
+            )
         return (
-            f"what was recorded of it under {was} can not run under {now}: deploy "
-            f"{stream.use_case} again as it was{back} until this is done, or give it up: "
-            f"'headrace streams seek {stream} --to' another place"
+            f"what was recorded of it under {was} can not run under {now}: {what_helps}, or give "
+            f"it up: 'headrace streams seek {stream} --to' another place"
         )
+
+    def _lacking(self, recorded: Wave) -> Deployment | None:
+        """What is deployed and not taken here, if its effects are where those of the record are."""
+        found = self.deployed.get(recorded.use_case)
+        if found is None or recorded.terms is None or found.digest == self._digest(recorded):
+            return None
+        # An earlier version of Headrace did not write down where effects go.
+        return found if found.guarantee and found.sink == recorded.terms.sink else None
+
+    def _digest(self, wave: Wave) -> str:
+        return self.newest[wave.use_case].deployment.digest
 
     def _adapt(self, name: str, terms: Terms) -> None:
         """Let the newest version be what runs under some terms, if it can be."""

@@ -271,6 +271,30 @@ def test_who_never_had_the_other_sink_waits_and_says_why_and_nobody_else_does(wo
     assert world.driver.idle
 
 
+def test_who_did_not_take_what_is_deployed_says_so_and_not_to_deploy_it_as_it_was(world):
+    recorded(world, tenants="a")
+    world.engine.paused = False
+    world.engine.finished(0)
+    (wave,) = world.store.progress.pending_intents()
+    deploy(world, sink=ParquetFiles("other"))
+    world.start()
+    (runs,) = world.store.registry.deployments()
+    told = {"guarantee": wave.terms.guarantee.value, "sink": wave.terms.sink}
+    world.store.registry.deploy(replace(runs, digest="2" * 64, **told))
+    world.turns(3, 1.0)
+    for words in (
+        "keep is deployed as it was, as 222222222222, which this driver has not taken",
+        "'headrace use-cases list' says why",
+        "'headrace use-cases deploy keep'",
+        "streams seek a keep",
+    ):
+        assert words in world.row("a").note
+    assert "deploy keep again" not in world.row("a").note
+    world.store.registry.deploy(runs)
+    world.turns(3, 1.0)
+    assert "deploy keep again" in world.row("a").note
+
+
 def test_what_waits_for_its_version_is_done_when_that_is_deployed_again(world):
     elsewhere(world)
     deploy(world)
