@@ -458,6 +458,33 @@ def test_narrowing_that_forgets_an_error_is_found(monkeypatch):
     assert first_wrong(seeds=300, how="where its lane stood")
 
 
+def _takes_what_is_before(monkeypatch):
+    up_to_culprit = handling._up_to_culprit
+
+    def nothing(call, records, raised, *, at_last=False):
+        found = up_to_culprit(call, records, raised, at_last=at_last)
+        return replace(found, output=None, rows=0) if call.use_case.claims else found
+
+    monkeypatch.setattr(handling, "_up_to_culprit", nothing)
+
+
+def _takes_what_is_behind(monkeypatch):
+    call_rules = handling.call_rules
+
+    def stopping(use_case, patience_s, *, shared):
+        rules = call_rules(use_case, patience_s, shared=shared)
+        return replace(rules, set_aside=frozenset()) if use_case.claims else rules
+
+    monkeypatch.setattr(task, "call_rules", stopping)
+
+
+@pytest.mark.parametrize("plant", [_takes_what_is_before, _takes_what_is_behind])
+def test_at_most_once_that_loses_more_than_the_bad_record_is_found(monkeypatch, plant):
+    only(monkeypatch, bad=0.1)
+    plant(monkeypatch)
+    assert first_wrong(how="lost")
+
+
 def test_at_most_once_that_is_written_again_after_a_lost_answer_is_found(monkeypatch):
     write = TableWriter.write
 

@@ -53,6 +53,9 @@ class Stage(Protocol):
     def store_fails(self, actor: Actor, when: Literal["before", "after"]) -> bool:
         """Whether the store does not answer now."""
 
+    def unkept(self, actor: Actor, letters: Sequence[DeadLetter]) -> None:
+        """Dead letters are not kept, or nobody hears that they are."""
+
     def moved(self, move: Move) -> None:
         """A position was moved, for good."""
 

@@ -18,6 +18,7 @@ from headrace.cycle.reruns import renewed_by
 from headrace.errors import HandlerSlow, SinkUnavailable
 from headrace.model.records import Deployment
 from headrace.model.streams import (
+    BadRecordPolicy,
     DataLossPolicy,
     Guarantee,
     LaneId,
@@ -208,7 +209,7 @@ class Deployed:
         troubles = [trouble_of(value) for value in table["value"].to_pylist()]
         for row, trouble in enumerate(troubles):
             now_s = self.clock.monotonic_s()
-            self._stumble(row, trouble.now(now_s, calm=self.world.calm), context)
+            self._stumble(table, row, trouble.now(now_s, calm=self.world.calm), context)
         lanes = cast("list[int]", table["partition"].to_pylist())
         reader = context.slices[0].lane.use_case
         own = {
@@ -228,16 +229,18 @@ class Deployed:
             }
         )
 
-    def _stumble(self, row: int, kind: str, context: SliceContext) -> None:
-        if kind in (GOOD, "refused"):
-            if kind == "refused" and self.use_cases[context.use_case].claims:
-                self._touch(context)
+    def _stumble(self, table: pa.Table, row: int, kind: str, context: SliceContext) -> None:
+        if kind == GOOD:
             return
-        if kind in ("kills", "sticks", "down") or self.use_cases[context.use_case].claims:
-            self._touch(context)
+        claims = self.use_cases[context.use_case].claims
         if kind == "bad":
+            if claims:
+                self._touch_from(table, row, context)
             raise context.bad_record(row, "bad")
-        raise _RAISED[kind]()
+        if claims or kind in ("kills", "sticks", "down"):
+            self._touch(context)
+        if kind != "refused":
+            raise _RAISED[kind]()
 
     def _stumble_in_frame(self, value: bytes | None, piece: Slice) -> None:
         kind = trouble_of(value).now(self.clock.monotonic_s(), calm=self.world.calm)
@@ -247,6 +250,15 @@ class Deployed:
             self.world.hurt_wave()
         # What hangs or kills here hangs or kills the driver itself, and is not played.
         raise _RAISED["down" if kind == "down" else "raises"]()
+
+    def _touch_from(self, table: pa.Table, row: int, context: SliceContext) -> None:
+        """With at-most-once a bad record costs none before it, and none behind it if set aside."""
+        if self.use_cases[context.use_case].bad_record is BadRecordPolicy.DEAD_LETTER:
+            return
+        reader, lost = context.slices[0].lane.use_case, table.slice(row)
+        found = (cast("list[Any]", lost[name].to_pylist()) for name in Place._fields)
+        for topic, partition, offset in zip(*found, strict=True):
+            self.world.touched.places.add((reader, Place(topic, partition, offset)))
 
     def _touch(self, context: SliceContext) -> None:
         for piece in context.slices:

@@ -237,6 +237,7 @@ class LettersDoor(Door):
             self._stage.set_aside(letter)
         self._after("letters.keep")
         if fails:
+            self._stage.unkept(self._actor, letters)
             raise BrokerUnavailable("the simulation's dead letters are not kept")
 
     def ready(self, topic: str) -> bool:

@@ -170,6 +170,12 @@ class World:
         """A dead letter is kept."""
         self.rates.set_aside(letter)
 
+    def unkept(self, actor: Actor, letters: Sequence[DeadLetter]) -> None:
+        """With at-most-once a task loses all of a call of which it cannot keep a letter."""
+        name = letters[0].slice.lane.use_case
+        if actor.kind == "task" and self.deployed.use_case(name).claims:
+            actor.hurt()
+
     def recorded(self, wave: Wave) -> None:
         """A wave may be written down, and whoever wrote does not know."""
         self.rates.recorded(wave)
