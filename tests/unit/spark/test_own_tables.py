@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from task_bench import ListSink
 
+from headrace.spark import own_tables
 from headrace.spark.handling import call_rules, handle
 from headrace.spark.own_tables import owned
 from headrace.testing.records import records
@@ -67,6 +68,40 @@ def test_a_copy_is_the_same_table(column):
     copy = owned(table)
     assert copy.equals(table)
     assert copy.schema.equals(schema, check_metadata=True)
+
+
+def spans(column):
+    """Where the memory of a column is."""
+    if isinstance(column, pa.ChunkedArray):
+        return [span for chunk in column.chunks for span in spans(chunk)]
+    found = [(buffer.address, buffer.size) for buffer in column.buffers() if buffer and buffer.size]
+    return found + (spans(column.dictionary) if pa.types.is_dictionary(column.type) else [])
+
+
+WRITABLE = {
+    "array": pa.array(np.arange(3)),
+    "strided": pa.array(np.arange(6)[::2]),
+    "dictionary of arrays": pa.DictionaryArray.from_arrays(np.array([0, 1, 0]), np.arange(2)),
+    "struct": pa.StructArray.from_arrays([pa.array(np.arange(3))], ["a"]),
+}
+
+
+@pytest.mark.parametrize("row_bytes", [0, 1024], ids=["through Arrow's format", "by buffers"])
+@pytest.mark.parametrize("column", (COLUMNS | WRITABLE).values(), ids=COLUMNS | WRITABLE)
+def test_no_byte_of_a_copy_is_a_byte_of_what_was_copied(column, row_bytes, monkeypatch):
+    monkeypatch.setattr(own_tables, "_ROW_BYTES", row_bytes)
+    table = pa.concat_tables([pa.table({"x": column}), pa.table({"x": column.slice(1)})])
+    copy = owned(table)
+    assert copy.equals(table)
+    for begin, size in spans(copy["x"]):
+        for other, other_size in spans(table["x"]):
+            assert begin + size <= other or other + other_size <= begin
+
+
+def test_a_small_table_is_copied_buffer_by_buffer(monkeypatch):
+    """Through Arrow's format it takes more than twice as long, for each call of a handler."""
+    monkeypatch.setattr(pa.ipc, "read_record_batch", None)
+    assert owned(pa.table({"x": [1, 2], "y": ["a", "b"]}))["y"].to_pylist() == ["a", "b"]
 
 
 def test_a_few_rows_of_a_large_table_cost_no_more_than_these():
