@@ -26,7 +26,7 @@ from headrace.ports import Store
 from headrace.settings import Settings, read_settings
 from headrace.store import open_store
 from headrace.telemetry.log_fields import WORKER_LOGS
-from headrace.versions.paths import as_asked, folder_of_file
+from headrace.versions.paths import as_asked, folder_of_file, link_that_takes_along
 
 out = Console()
 err = Console(stderr=True)
@@ -73,6 +73,18 @@ def settings_and_folder(config: Path) -> tuple[Settings, Path]:
     if not settings.names_a_store() and holder(folder_of(folder)) is not None:
         raise StoreUnavailable(f"the store is not there yet\n{about_up(folder)}")
     return settings, folder
+
+
+def copies_at_risk(config: Path, settings: Settings) -> str | None:
+    """What to write where copies of deployed versions go with a release; None if they do not."""
+    link = link_that_takes_along(config, settings.versions)
+    if not settings.versions_beside or link is None:
+        return None
+    return (
+        f"copies of what is deployed are in {settings.versions}; when {link} leads elsewhere, they "
+        f"are not found there: write 'versions: {link.parent / '.headrace/versions'}' in {config}, "
+        "and move them there"
+    )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 from structlog.contextvars import bind_contextvars
 
@@ -18,6 +19,7 @@ from headrace.cli.console import (
     LevelOption,
     LogFormat,
     configure_logs,
+    copies_at_risk,
     err,
     out,
     settings_and_folder,
@@ -33,6 +35,8 @@ from headrace.process.signals import ComingUp, ending_on_signals
 from headrace.running.assembly import Assembly, assembled
 from headrace.running.live import LiveTable
 from headrace.settings import Settings
+
+log = structlog.get_logger(__name__)
 
 
 def run(  # noqa: PLR0913 - options of a command
@@ -57,6 +61,7 @@ def run(  # noqa: PLR0913 - options of a command
     configure_logs(log_level, log_format)
     with shown_errors(), ending_on_signals() as coming_up, ExitStack() as stack:
         settings, folder = settings_and_folder(config)
+        warn_of_copies(config, settings)
         settings = with_options(settings, master, name)
         bind_contextvars(driver=driver_name(settings))
         pulse = Pulse(driver_name(settings))
@@ -64,6 +69,12 @@ def run(  # noqa: PLR0913 - options of a command
             stack.enter_context(answering(pulse, health_port, health_host))
         if not drive(assembled(settings, folder, anew=deploy), pulse, coming_up):
             raise typer.Exit(1)
+
+
+def warn_of_copies(config: Path, settings: Settings) -> None:
+    """Say so where copies of what is deployed go with a release that a link leads to."""
+    if (trouble := copies_at_risk(config, settings)) is not None:
+        log.warning("what is deployed goes with its release", why=trouble)
 
 
 def demo(

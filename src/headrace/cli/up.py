@@ -25,7 +25,7 @@ from headrace.cli.fleet import folder_of as fleet_folder_of
 from headrace.cli.fleet import supervised
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.options import DeployAnew, Master, Name
-from headrace.cli.running import drive, with_options
+from headrace.cli.running import drive, warn_of_copies, with_options
 from headrace.cli.servers import folder_of, remember, the_only_up, with_addresses
 from headrace.deploying.offer import driver_name
 from headrace.deploying.starting import begin
@@ -91,6 +91,7 @@ def up(  # noqa: PLR0913 - options of a command
     configure_logs(log_level, log_format)
     with shown_errors(), ending_on_signals() as coming_up, ExitStack() as stack:
         settings, base = read_settings(config), folder_of_file(as_asked(config))
+        warn_of_copies(config, settings)
         folder = folder_of(base)
         # First: what is refused early takes a while to be checked, and other commands look here.
         stack.enter_context(the_only_up(folder))

@@ -16,6 +16,8 @@ from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
+    copies_at_risk,
+    err,
     out,
     print_json,
     print_list,
@@ -140,7 +142,7 @@ def resume(
                 store.registry.set_stream_state(stream.id, State.ACTIVE, by=Stopper.FAILURE)
         out.print(f"streams of {name} resumed: {count}", highlight=False)
         for stream_id in by_hand:
-            more = f"'headrace streams resume {stream_id.tenant} {name}'"
+            more = f"'headrace streams resume {stream_id}'"
             line = f"stream {stream_id} was suspended by hand: {more} lets it go on"
             out.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -178,6 +180,8 @@ def deploy(
     """
     with store_of(config) as store:
         settings, folder = settings_and_folder(config)
+        if trouble := copies_at_risk(config, settings):
+            err.print(f"warning: {trouble}", markup=False, highlight=False, soft_wrap=True)
         offer = check(settings, folder, only=name)
         asked = {deployment.use_case: deployment for deployment in wanted(settings, offer, name)}
         changed = {

@@ -148,8 +148,8 @@ class Versions:
             what_helps = f"deploy {name} again as it was{back} until this is done"
         else:
             what_helps = (
-                f"{name} is deployed as it was, as {lacking.digest[:12]}, which this driver has not "
-                f"taken; 'headrace use-cases list' says why: mend that, then type "
+                f"{name} is deployed as it was, as {lacking.digest[:12]}, which this driver has "
+                "not taken; 'headrace use-cases list' says why: mend that, then type "
                 f"'headrace use-cases deploy {original(name)}', and it is tried again"
             )
         return (

@@ -54,6 +54,7 @@ class Settings(BaseModel):
     gateway: GatewaySettings = GatewaySettings()
     console: ConsoleSettings = ConsoleSettings()
     _folder: Path = PrivateAttr(default_factory=Path)
+    _versions_beside: bool = PrivateAttr(default=True)
 
     def within(self, folder: Path) -> Settings:
         """The same, with relative paths starting at ``folder``."""
@@ -65,7 +66,13 @@ class Settings(BaseModel):
         }
         made = self.model_copy(update=update)
         made._folder = folder
+        made._versions_beside = not self.versions.is_absolute()
         return made
+
+    @property
+    def versions_beside(self) -> bool:
+        """Whether copies are kept beside the YAML file, wherever that is."""
+        return self._versions_beside
 
     def of_use_case(self, name: str) -> UseCaseSettings:
         """The settings of one use case."""

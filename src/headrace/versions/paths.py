@@ -30,6 +30,22 @@ def folder_of_file(path: Path) -> Path:
     return target.resolve().parent if ".." in target.parts or target.is_symlink() else target.parent
 
 
+def link_that_takes_along(file: Path, folder: Path) -> Path | None:
+    """The link on the way to a file that leads to another folder, when it swings, than ``folder``.
+
+    Links right below the root are the system's own, such as ``/tmp`` on macOS, and do not swing.
+    """
+    asked, inside = as_asked(file), folder.resolve()
+    for link in (*reversed(asked.parents), asked):
+        if link.parent == link.parent.parent or not link.is_symlink():
+            continue
+        target = link.resolve()
+        release = target if target.is_dir() else target.parent
+        if release != link.parent.resolve() and inside.is_relative_to(release):
+            return link
+    return None
+
+
 def _here() -> Path:
     """The current folder as a shell names it, if that is the one."""
     said, here = Path(os.environ.get("PWD", "")), Path.cwd()

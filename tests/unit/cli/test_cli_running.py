@@ -6,9 +6,10 @@ from contextlib import contextmanager
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli import running
+from headrace.cli import running, use_cases
 from headrace.cli import up as up_command
 from headrace.cli.app import app
+from headrace.errors import ConfigError
 
 
 @pytest.fixture
@@ -46,3 +47,29 @@ def test_a_signal_while_spark_comes_up_closes_what_there_is(command, tmp_path, m
     monkeypatch.setattr(up_command, "refuse_early", lambda *_: None)
     done = CliRunner().invoke(app, [*command, "-c", str(config)])
     assert (done.exit_code, closed) == (0, ["the store"]), done.output
+
+
+@pytest.mark.usefixtures("until_then_it_is_ours")
+@pytest.mark.parametrize("versions", ["", "versions: kept\n", "versions: {}/kept\n"])
+@pytest.mark.parametrize(
+    "command", [("run",), ("up", "--no-console"), ("use-cases", "deploy")], ids=" ".join
+)
+def test_copies_that_go_with_a_release_are_warned_of(command, versions, tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise ConfigError("far enough")
+
+    monkeypatch.setattr(running, "assembled", refused)
+    monkeypatch.setattr(up_command, "refuse_early", refused)
+    monkeypatch.setattr(use_cases, "check", refused)
+    (tmp_path / "release-1").mkdir()
+    (tmp_path / "current").symlink_to("release-1")
+    config = tmp_path / "current" / "headrace.yaml"
+    config.write_text(
+        "module: use_cases.py\n"
+        "kafka:\n  bootstrap.servers: 127.0.0.1:1\n"
+        f"database_url: sqlite:///{tmp_path}/store.db\n" + versions.format(tmp_path)
+    )
+    done = CliRunner().invoke(app, [*command, "-c", str(config)])
+    assert "far enough" in done.output
+    told = f"write 'versions: {tmp_path}/.headrace/versions' in {config}"
+    assert (told in done.output) == ("{}" not in versions)

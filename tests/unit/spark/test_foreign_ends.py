@@ -1,4 +1,4 @@
-"""Sinks, readers, positions and dead letters that raise anything where they are opened or closed."""
+"""Sinks, readers, positions and dead letters that raise where they are opened or closed."""
 
 from dataclasses import dataclass
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.versions.paths import as_asked, folder_of_file
+from headrace.versions.paths import as_asked, folder_of_file, link_that_takes_along
 
 
 @pytest.fixture
@@ -52,3 +52,25 @@ def test_the_folder_is_named_as_the_shell_names_it(released, monkeypatch):
 )
 def test_the_folder_of_a_file_is_that_of_what_it_links_to(released, file, folder):
     assert folder_of_file(released / file) == released / folder
+
+
+@pytest.mark.parametrize(
+    ("file", "folder", "link"),
+    [
+        ("current/headrace.yaml", "release-1/.headrace/versions", "current"),
+        ("headrace.yaml", "release-1/.headrace/versions", "headrace.yaml"),
+        ("current/headrace.yaml", ".headrace/versions", None),
+        ("current/headrace.yaml", "current/../.headrace/versions", None),
+        ("release-1/headrace.yaml", "release-1/.headrace/versions", None),
+        ("linked.yaml", ".headrace/versions", None),
+    ],
+)
+def test_a_link_takes_along_what_lies_where_it_leads(released, file, folder, link):
+    found = link_that_takes_along(released / file, released / folder)
+    assert found == (None if link is None else released / link)
+
+
+def test_a_file_that_is_another_one_beside_it_takes_nothing_along(released):
+    (released / "release-1/same.yaml").symlink_to("headrace.yaml")
+    versions = released / "release-1/versions"
+    assert link_that_takes_along(released / "release-1/same.yaml", versions) is None

@@ -110,7 +110,7 @@ def misdirected(effect: Effect, topic: str, own: str, why: HeadraceError | None)
     if why is not None and not isinstance(why, Permanent):
         return why
     lane = effect.slices[0].lane
-    resume = f"'headrace streams resume {lane.tenant} {lane.use_case}' goes on"
+    resume = f"'headrace streams resume {lane.stream}' goes on"
     if topic != own:
         return SinkRefused(
             f"topic {topic}: it is not there, and a row names it; make it, and then {resume}"
