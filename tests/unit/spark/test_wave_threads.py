@@ -11,47 +11,60 @@ import pytest
 from headrace.spark.wave_threads import WaveThreads
 from headrace.testing.engine_contract.begun import eventually
 
+#: a call that comes back does so within this time, also on a machine that has much else to do
+PATIENCE_S = 60
+
 
 def test_a_thread_that_is_free_is_used_again():
     threads = WaveThreads(10)
-    names = {threads.submit(lambda: threading.current_thread().name).result(10)}
+    names = {threads.submit(lambda: threading.current_thread().name).result(PATIENCE_S)}
     for _ in range(50):
         # Its call counts as over a moment after it is done.
         assert eventually(lambda: not threads._pending)
-        names.add(threads.submit(lambda: threading.current_thread().name).result(10))
+        names.add(threads.submit(lambda: threading.current_thread().name).result(PATIENCE_S))
     assert names == {"headrace-wave-1"}
-    assert threads.close(10)
+    assert threads.close(PATIENCE_S)
 
 
 def test_calls_that_follow_each_other_closely_need_no_more_threads():
-    """A driver starts a wave while the thread of the last one is about to be free."""
-    threads, over = WaveThreads(1_000), queue.SimpleQueue()
-    at_once = 4
-    for _ in range(at_once):
-        threads.submit(lambda: over.put(time.sleep(0.0001)))
+    """A driver starts a wave while the thread of the last one is about to be free.
+
+    How many such threads there are at once is the machine's to say: on a busy one many wait for a
+    processor. So they are counted, a moment longer than they are busy.
+    """
+    threads, over, ended = WaveThreads(1_000), queue.SimpleQueue(), queue.SimpleQueue()
+    begun = most = 0
+
+    def begin():
+        nonlocal begun, most
+        begun += 1
+        most = max(most, begun - ended.qsize())
+        threads.submit(lambda: over.put(time.sleep(0.0001))).add_done_callback(ended.put)
+        assert threads._threads <= most
+
+    for _ in range(4):
+        begin()
     for _ in range(4_000):
-        over.get(timeout=10)
-        threads.submit(lambda: over.put(time.sleep(0.0001)))
-    # One that is done and one that takes its place may overlap, each for itself.
-    assert threads._threads <= 3 * at_once
-    assert threads.close(10)
+        over.get(timeout=PATIENCE_S)
+        begin()
+    assert threads.close(PATIENCE_S)
 
 
 def test_calls_run_at_once_up_to_the_most_and_the_rest_wait():
     threads, gate, both = WaveThreads(2), threading.Event(), threading.Barrier(3)
 
     def waits():
-        both.wait(10)
-        return gate.wait(10)
+        both.wait(PATIENCE_S)
+        return gate.wait(PATIENCE_S)
 
     running = [threads.submit(waits) for _ in range(2)]
-    both.wait(10)
+    both.wait(PATIENCE_S)
     third = threads.submit(lambda: threading.current_thread().name)
     assert not third.done()
     gate.set()
-    assert [future.result(10) for future in running] == [True, True]
-    assert third.result(10) in ("headrace-wave-1", "headrace-wave-2")
-    assert threads.close(10)
+    assert [future.result(PATIENCE_S) for future in running] == [True, True]
+    assert third.result(PATIENCE_S) in ("headrace-wave-1", "headrace-wave-2")
+    assert threads.close(PATIENCE_S)
 
 
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt])
@@ -61,21 +74,21 @@ def test_what_a_call_raises_is_told_and_its_thread_goes_on(raised):
     def raises():
         raise raised("no")
 
-    assert isinstance(threads.submit(raises).exception(10), raised)
-    assert threads.submit(lambda: 1).result(10) == 1
-    assert threads.close(10)
+    assert isinstance(threads.submit(raises).exception(PATIENCE_S), raised)
+    assert threads.submit(lambda: 1).result(PATIENCE_S) == 1
+    assert threads.close(PATIENCE_S)
 
 
 def test_closing_waits_for_what_runs_and_ends_the_threads():
     threads, gate = WaveThreads(3), threading.Event()
     before = threading.active_count()
-    done = [threads.submit(lambda: gate.wait(10)) for _ in range(3)]
+    done = [threads.submit(lambda: gate.wait(PATIENCE_S)) for _ in range(3)]
     threading.Timer(0.05, gate.set).start()
-    assert threads.close(10)
+    assert threads.close(PATIENCE_S)
     assert all(future.done() for future in done)
     for thread in threading.enumerate():
         if thread.name.startswith("headrace-wave-"):
-            thread.join(10)
+            thread.join(PATIENCE_S)
     assert threading.active_count() <= before
 
 
@@ -98,5 +111,5 @@ print("left behind" if not threads.close(0.1) else "came back")
 
 def test_a_process_with_a_thread_that_never_comes_back_ends_all_the_same():
     command = [sys.executable, "-c", NEVER]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout == "left behind\n"
