@@ -67,6 +67,8 @@ class EventLimits:
     item_bytes: int = 900 * 1024
     #: most arrays and objects inside one another
     depth: int = 64
+    #: most arrays, objects and members of one JSON text, by its marks
+    parts: int = 300_000
 
 
 @dataclass(frozen=True, slots=True)

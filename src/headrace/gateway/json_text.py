@@ -5,7 +5,10 @@ are; what is inside of something else is parsed and written anew. That is quick,
 value but one: a number with more digits than a double holds would come out as another. So where
 such a number may be, a slower parser keeps numbers as they were written.
 
-Depth is bounded because whoever reads records later may use a parser that is not.
+Depth is bounded because whoever reads records later may use a parser that is not. What a text is
+made of is bounded because it is parsed in one go, which no thread interrupts: an array or a member
+takes twenty times as long as a byte of text. It is counted by the marks ``[``, ``{`` and ``:``,
+those within strings too, since to look closer would take as long as to parse.
 """
 
 from __future__ import annotations
@@ -24,12 +27,26 @@ _TOO_DEEP = "there are too many levels of JSON"
 _LONG_NUMBER = b"0" * 17
 
 
-def parsed(text: bytes) -> Any:
+def parsed(text: bytes, most_parts: int) -> Any:
     """The value of a JSON text; ``RequestRefused`` says where it is wrong."""
+    crowded = too_many_parts(text, most_parts)
+    if crowded is not None:
+        raise RequestRefused(crowded)
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as exc:
         raise RequestRefused(bad_json(exc)) from exc
+
+
+def too_many_parts(text: bytes, most: int) -> EventFault | None:
+    """The fault of a text of more arrays, objects and members than are parsed in one go."""
+    if len(text) <= most:
+        return None
+    parts = text.count(b"[") + text.count(b"{") + text.count(b":")
+    if parts <= most:
+        return None
+    said = f"{parts} of [, {{ and : in one JSON text, and it may have {most}; send lines (NDJSON)"
+    return EventFault(413, "too-many-parts", f"{said}, or several requests")
 
 
 def bad_json(exc: orjson.JSONDecodeError) -> EventFault:

@@ -1,10 +1,11 @@
 """Requests that take long to read do not hold up those of other tenants.
 
 A gateway answers everybody on one event loop. To read most requests takes less than a millisecond,
-but a body of ten megabytes that is all brackets, or long numbers, or is held against a schema takes
+but a body of ten megabytes that is all members, or long numbers, or is held against a schema takes
 seconds, and a tenant may send some each second. So what takes long by its looks is read in a
 thread, one request of a tenant at a time, and at most a few of all: Python's threads share a core,
-and what is short still has most of it.
+and what is short still has most of it. What no thread interrupts, the parsing of one JSON text, is
+bounded by what the text is made of (``json_text``).
 
 What it looks like is a guess from its length and what is in it. It need not be right, only tell
 milliseconds from seconds.

@@ -33,7 +33,7 @@ from headrace.gateway.events import (
     Request,
     RequestRefused,
 )
-from headrace.gateway.json_text import bad_json, faithful, is_deeper, parsed, written
+from headrace.gateway.json_text import bad_json, faithful, is_deeper, parsed, too_many_parts, written
 
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 STRUCTURED = "application/cloudevents+json"
@@ -57,14 +57,15 @@ def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
     media = _media_type(request)
     reader = _Reader(request, kind, limits)
     if media in (STRUCTURED, STRUCTURED_MANY):
-        return _structured(reader, request.body, many=media == STRUCTURED_MANY)
+        value = parsed(request.body, limits.parts)
+        return _structured(reader, request.body, value, many=media == STRUCTURED_MANY)
     if media in LINES:
         return reader.lines(_lines(request.body, limits.items))
     if not cloudevents.is_json(media):
         raise RequestRefused(_wrong_media(media))
     if cloudevents.is_binary(request.headers):
         return reader.one(lambda: reader.enveloped(request.body))
-    value = parsed(request.body)
+    value = parsed(request.body, limits.parts)
     if not isinstance(value, list):
         return reader.one(lambda: reader.event(request.body, value))
     return reader.elements(value)
@@ -93,6 +94,8 @@ class _Reader:
         # All records are JSON; to say so on each would cost a tenth of storing one.
         self._trace = trace_headers(request)
         self._is_plain = not kind.looks_inside
+        #: a line that is not longer is parsed without a look at it
+        self._quick_bytes = min(limits.item_bytes, limits.parts)
 
     def one(self, read_it: Callable[[], Item]) -> Batch:
         """A request that is one event; its fault is the request's."""
@@ -103,9 +106,10 @@ class _Reader:
 
     def lines(self, texts: list[bytes]) -> Batch:
         """The lines of NDJSON, counted already."""
-        if self._is_plain:
+        if self._is_plain and max(map(len, texts), default=0) <= self._quick_bytes:
             with suppress(orjson.JSONDecodeError):
-                values = list(map(orjson.loads, texts))
+                # A loop of Python, so that other threads get their turn in between.
+                values = [orjson.loads(text) for text in texts]
                 return self._plain_batch([text.strip() for text in texts], values)
         return self.batch(texts, self.line)
 
@@ -145,6 +149,9 @@ class _Reader:
         """One line of NDJSON."""
         if len(text) > self._limits.item_bytes:
             return self._too_large(text)
+        crowded = too_many_parts(text, self._limits.parts)
+        if crowded is not None:
+            return crowded
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError as exc:
@@ -161,7 +168,7 @@ class _Reader:
         """The body of a request whose headers are an envelope."""
         headers = self._request.headers
         envelope = cloudevents.of_headers(headers, headers["content-type"])
-        return self.event(data, parsed(data), envelope)
+        return self.event(data, parsed(data, self._limits.parts), envelope)
 
     def opened(self, pair: tuple[Any, Any]) -> Item:
         """A structured event."""
@@ -220,8 +227,7 @@ def _batch(items: list[Item]) -> Batch:
     return Batch(items)
 
 
-def _structured(reader: _Reader, body: bytes, *, many: bool) -> Batch:
-    value = parsed(body)
+def _structured(reader: _Reader, body: bytes, value: Any, *, many: bool) -> Batch:
     if not many:
         return reader.one(lambda: reader.opened((faithful(body, value), value)))
     if not isinstance(value, list):

@@ -60,6 +60,9 @@ class GatewaySettings(_Section):
     #: most arrays and objects inside one another in an event; what comes in an array or an
     #: envelope is written anew, which ends at 254
     depth: int = Field(default=64, ge=1, le=500)
+    #: most arrays, objects and members in one JSON text, which is a line or else a whole body,
+    #: counted by the marks [ { and :, those within strings too
+    json_parts: int = Field(default=300_000, ge=1)
     #: of each tenant
     rate: RateSettings = RateSettings()
     #: of tenants that have one of their own, by name

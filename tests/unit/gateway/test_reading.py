@@ -152,6 +152,34 @@ def test_what_is_no_json_is_400(body):
     assert refusal(body).kind == "bad-json"
 
 
+@pytest.mark.parametrize("body", [b"[[],[],[]]", b'[{"":1},[]]', b'{"a":1,"b":2,"c":3}'])
+def test_what_is_made_of_too_much_is_refused_before_it_is_parsed(body, monkeypatch):
+    assert items(body, limits=EventLimits(parts=4))
+    monkeypatch.setattr("headrace.gateway.json_text.orjson.loads", None)
+    assert refusal(body, limits=EventLimits(parts=3))[:2] == (413, "too-many-parts")
+    for media in ("application/cloudevents+json", "application/cloudevents-batch+json"):
+        assert refusal(body, media, limits=EventLimits(parts=3)).kind == "too-many-parts"
+
+
+@pytest.mark.parametrize("kind", [VISIT, KEYED], ids=["plain", "keyed"])
+def test_what_lines_are_made_of_is_counted_line_by_line(kind):
+    body = b'{"lead":"a"}\n' * 3 + b'{"lead":[[[1]]]}\n'
+    *taken, crowded = items(body, "application/x-ndjson", kind, EventLimits(parts=3))
+    assert [event.value for event in taken] == [b'{"lead":"a"}'] * 3
+    assert crowded.kind == "too-many-parts"
+
+
+def test_a_line_that_is_too_large_is_not_parsed(monkeypatch):
+    parsed = []
+    loads = orjson.loads
+    monkeypatch.setattr(
+        "headrace.gateway.reading.orjson.loads", lambda text: parsed.append(text) or loads(text)
+    )
+    limits = EventLimits(item_bytes=20)
+    large, small = items(b"[" + b"1," * 20 + b"1]\n[1]", "application/x-ndjson", limits=limits)
+    assert (large.kind, small.value, parsed) == ("event-too-large", b"[1]", [b"[1]"])
+
+
 def test_the_limits_hold():
     limits = EventLimits(items=2, item_bytes=10, depth=2)
     assert refusal(b"[1,2,3]", limits=limits).status == 413

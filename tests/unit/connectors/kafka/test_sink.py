@@ -82,14 +82,14 @@ def test_a_null_value_is_a_message_too():
     error = _writer().write([_effect(table)])[0].error
     assert error.message == (
         "topic acme.scores: it is not there; 'headrace topics create score --tenant acme' makes "
-        "it, and then 'headrace streams resume acme score' goes on"
+        "it, and then 'headrace streams resume acme/score' goes on"
     )
 
 
 def test_of_a_topic_that_a_row_names_the_record_is_to_blame():
     error = _writer().write([_effect(pa.table({"value": ["a"], "topic": ["nowhere"]}))])[0].error
     assert error.code == "SinkRefused"
-    assert "a row names it; make it, and then 'headrace streams resume acme score'" in error.message
+    assert "a row names it; make it, and then 'headrace streams resume acme/score'" in error.message
 
 
 @pytest.mark.parametrize(

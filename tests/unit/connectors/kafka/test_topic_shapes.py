@@ -99,7 +99,7 @@ def test_what_brokers_refuse_hurts_its_tenant_alone_and_names_the_commands(broke
     assert isinstance(error, TargetMissing)
     assert "Topic authorization failed" in str(error)
     assert "'headrace topics create score --tenant acme'" in str(error)
-    assert "'headrace streams resume acme score'" in str(error)
+    assert "'headrace streams resume acme/score'" in str(error)
 
 
 def test_a_broker_that_is_away_when_a_topic_is_made_is_waited_for(brokers):
