@@ -76,8 +76,6 @@ class ApiParts:
     #: what keys are made with
     secret: bytes = field(repr=False)
     clock: Clock
-    #: the cookie of a session goes over TLS alone
-    secure_cookie: bool = False
     most_clients: int = 1000
     #: what names of consumer groups begin with, as the mirror of positions has them
     group_prefix: str = "headrace."
@@ -115,7 +113,6 @@ def equip(app: FastAPI, parts: ApiParts) -> None:
         parts.clock,
         watcher,
         Places(AT_KAFKA),
-        parts.secure_cookie,
     )
     app.state.guard = parts.guard
     app.state.readiness = Readiness(_asking(parts.store), parts.clock.monotonic_s)

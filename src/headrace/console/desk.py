@@ -24,8 +24,6 @@ class Desk:
     clock: Clock
     watcher: Watcher
     at_kafka: Places
-    #: the cookie goes over TLS alone
-    secure_cookie: bool = False
 
 
 def desk_of(request: Request) -> Desk:

@@ -60,7 +60,6 @@ def console_app(
             guard,
             secret,
             clock,
-            secure_cookie=settings.doors.tls is not None,
             most_clients=chosen.most_clients,
             group_prefix=settings.driver.mirror_prefix,
             most_metric_tenants=chosen.most_metric_tenants,

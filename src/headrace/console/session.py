@@ -7,11 +7,10 @@ from starlette.concurrency import run_in_threadpool
 
 from headrace.console.access import Entered, GuardedRoute
 from headrace.console.answers import answer
-from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import refusals
 from headrace.console.requests import SessionRequest
 from headrace.console.shapes import Me
-from headrace.doors.guard import SESSION_COOKIE, SESSION_S, Guard, forbidden
+from headrace.doors.guard import SESSION_S, Guard, forbidden, refuse_forged, session_cookie
 from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller, Role
 
@@ -19,8 +18,10 @@ router = APIRouter(route_class=GuardedRoute, tags=["session"])
 
 
 @router.post("/v1/session", response_model=Me, responses=refusals())
-async def begin_session(request: Request, desk: AtDesk, asked: SessionRequest) -> Response:
+async def begin_session(request: Request, asked: SessionRequest) -> Response:
     """Exchange a key for a cookie of 12 hours that no script can read; it ends with its key."""
+    # Or a page of another site could log a browser in as its own author.
+    refuse_forged(request)
     guard = request.app.state.guard
     if not isinstance(guard, Guard):
         raise Problem(403, "forbidden", "nobody is asked for a key here, so there are no sessions")
@@ -31,22 +32,22 @@ async def begin_session(request: Request, desk: AtDesk, asked: SessionRequest) -
         raise forbidden(caller)
     response = _me(caller)
     response.set_cookie(
-        SESSION_COOKIE,
+        session_cookie(request),
         cookie,
         max_age=SESSION_S,
         httponly=True,
         samesite="strict",
-        secure=_over_tls(request, desk),
+        secure=_over_tls(request),
     )
     return response
 
 
 @router.delete("/v1/session", status_code=204, responses=refusals())
-async def end_session(request: Request, desk: AtDesk) -> Response:
+async def end_session(request: Request) -> Response:
     """Take the cookie back from this browser."""
     response = Response(status_code=204)
     response.delete_cookie(
-        SESSION_COOKIE, httponly=True, samesite="strict", secure=_over_tls(request, desk)
+        session_cookie(request), httponly=True, samesite="strict", secure=_over_tls(request)
     )
     return response
 
@@ -57,8 +58,8 @@ async def show_me(caller: Entered) -> Response:
     return _me(caller)
 
 
-def _over_tls(request: Request, desk: Desk) -> bool:
-    return desk.secure_cookie or request.url.scheme == "https"
+def _over_tls(request: Request) -> bool:
+    return request.url.scheme == "https"
 
 
 def _me(caller: Caller) -> Response:

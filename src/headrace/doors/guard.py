@@ -37,7 +37,9 @@ from headrace.doors.tokens import TokenRules, Tokens, token_name
 from headrace.model.credentials import Caller, Key, Role
 from headrace.ports import Keys
 
+#: over HTTP, and what it is called over TLS, where no other name of the domain can set it
 SESSION_COOKIE = "headrace_session"
+SESSION_COOKIE_OVER_TLS = f"__Host-{SESSION_COOKIE}"
 SESSION_S = 12 * 3600
 #: header that a page has to send with a change, and that no other site can make a browser send
 CHANGE_HEADER = "X-Headrace"
@@ -97,17 +99,17 @@ class Guard:
                 not shown before are looked up, or the tenant has its part of the places.
         """
         authorization = request.headers.get("authorization")
-        cookie = request.cookies.get(SESSION_COOKIE) if authorization is None else None
+        cookie = request.cookies.get(session_cookie(request)) if authorization is None else None
         if authorization is None and cookie is None:
             certified: Caller | None = request.scope.get(CERTIFIED)
             if certified is not None:
                 if _is_from_a_page(request):
                     # Browsers show a certificate whatever page asked, like a cookie.
-                    _refuse_forged(request)
+                    refuse_forged(request)
                 let_in(request, certified)
                 return certified
         if cookie is not None:
-            _refuse_forged(request)
+            refuse_forged(request)
         caller = self.known(authorization, cookie)
         if caller is None:
             address = request.client.host if request.client else ""
@@ -273,7 +275,17 @@ def _bearer(authorization: str | None) -> str | None:
     return text.strip() if scheme.lower() == "bearer" else ""
 
 
-def _refuse_forged(request: Request) -> None:
+def session_cookie(request: Request) -> str:
+    """What the cookie of a session is called on this way."""
+    return SESSION_COOKIE_OVER_TLS if request.url.scheme == "https" else SESSION_COOKIE
+
+
+def refuse_forged(request: Request) -> None:
+    """Refuse a change that a page of another site may have made a browser send.
+
+    Raises:
+        Problem: 403, it has not the header that no other site can make a browser send.
+    """
     if request.method not in _READING and CHANGE_HEADER not in request.headers:
         raise Problem(403, "forged", f"a change by a page needs the header '{CHANGE_HEADER}: 1'")
 

@@ -96,7 +96,9 @@ def rules_of(settings: GatewaySettings) -> IntakeRules:
     tenants = {name: _rate(each) for name, each in settings.tenants.items()}
     return IntakeRules(
         types,
-        EventLimits(settings.request_events, settings.event_bytes, settings.depth, settings.json_parts),
+        EventLimits(
+            settings.request_events, settings.event_bytes, settings.depth, settings.json_parts
+        ),
         Rates(_rate(settings.rate), tenants),
         RequestRoom(settings.under_way, settings.most_requests),
         IdempotencyMemory(settings.idempotency_window, settings.idempotency_bytes),

@@ -33,7 +33,14 @@ from headrace.gateway.events import (
     Request,
     RequestRefused,
 )
-from headrace.gateway.json_text import bad_json, faithful, is_deeper, parsed, too_many_parts, written
+from headrace.gateway.json_text import (
+    bad_json,
+    faithful,
+    is_deeper,
+    parsed,
+    too_many_parts,
+    written,
+)
 
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 STRUCTURED = "application/cloudevents+json"

@@ -1,7 +1,10 @@
 """Who may call what: nothing opens that the table does not name."""
 
+import asyncio
+import json
 import time
 
+import httpx
 import pytest
 from fastapi import APIRouter
 
@@ -10,6 +13,8 @@ from headrace.console.api import create_app
 from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller, Role
 
+#: what our pages send with a change
+PAGE = {"X-Headrace": "1"}
 FILLED = {"tenant": "acme", "use_case": "score", "number": "1", "prefix": "00000000", "path": "x"}
 
 
@@ -100,7 +105,7 @@ def test_the_document_declares_no_more_routes_than_the_table(app):
 
 
 def test_a_session_is_a_cookie_that_needs_a_header_to_change_something(api):
-    begun = api("POST", "/v1/session", None, json={"key": api.keys["tenant"]})
+    begun = api("POST", "/v1/session", None, headers=PAGE, json={"key": api.keys["tenant"]})
     assert begun.json() == {
         "name": f"key:{api.keys['tenant'][3:11]}",
         "role": "tenant",
@@ -116,9 +121,40 @@ def test_a_session_is_a_cookie_that_needs_a_header_to_change_something(api):
     assert api("POST", path, None, headers=sent | {"X-Headrace": "1"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "media", ["application/json", "text/plain", "application/x-www-form-urlencoded"]
+)
+def test_a_page_of_another_site_logs_nobody_in_as_its_author(api, media):
+    sent = {"Content-Type": media, "Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    body = json.dumps({"key": api.keys["tenant"]})
+    answer = api("POST", "/v1/session", None, headers=sent, content=body)
+    assert answer.status_code in (403, 422)
+    assert "set-cookie" not in answer.headers
+
+
+def test_over_tls_no_other_name_of_the_domain_sets_the_cookie_of_a_session(app, api):
+    async def play():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://console") as client:
+            key = {"key": api.keys["tenant"]}
+            begun = await client.post("/v1/session", headers=PAGE, json=key)
+            client.cookies.clear()
+            name, value = begun.headers["set-cookie"].split(";")[0].split("=")
+            own = await client.get("/v1/me", headers={"Cookie": f"{name}={value}"})
+            plain = name.removeprefix("__Host-")
+            return begun, own, await client.get("/v1/me", headers={"Cookie": f"{plain}={value}"})
+
+    begun, own, tossed = asyncio.run(play())
+    assert begun.headers["set-cookie"].startswith("__Host-headrace_session=")
+    assert "; Path=/" in begun.headers["set-cookie"]
+    assert "; Secure" in begun.headers["set-cookie"]
+    assert "Domain" not in begun.headers["set-cookie"]
+    assert (own.status_code, tossed.status_code) == (200, 401)
+
+
 def test_a_wrong_key_and_that_of_a_sender_begin_no_session(api):
     for key, status in (("hr_nonsense", 401), (api.keys["sender"], 403)):
-        answer = api("POST", "/v1/session", None, json={"key": key})
+        answer = api("POST", "/v1/session", None, headers=PAGE, json={"key": key})
         assert answer.status_code == status
         assert "set-cookie" not in answer.headers
         assert key not in answer.text

@@ -75,6 +75,7 @@ def ask(world, method, path, who, owner="own", query="", **headers):
     body = BODIES.get((method, path))
     if path == "/v1/session" and method == "POST":
         body = {"key": world.keys["operator"]}
+        headers = {"x-headrace": "1", **headers}
     sent = {"host": "console", "content-type": "application/json", **headers}
     if who is not None:
         sent["authorization"] = f"Bearer {world.keys.get(who, who)}"
