@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headrace.doors import readiness
-from headrace.doors.readiness import Readiness
+from headrace.doors.readiness import MOST_WAITING, Readiness
 from headrace.errors import StoreUnavailable
 from headrace.testing.clock import FakeClock
 
@@ -40,11 +40,30 @@ def test_those_who_come_at_once_are_one_question_and_get_its_answer(clock):
         behind = Behind()
         behind.may.clear()
         ready = Readiness(behind, clock.monotonic_s)
-        many = [asyncio.create_task(ready.now()) for _ in range(50)]
+        many = [asyncio.create_task(ready.now()) for _ in range(MOST_WAITING)]
         await asyncio.sleep(0)
         behind.may.set()
-        assert await asyncio.gather(*many) == [True] * 50
+        assert await asyncio.gather(*many) == [True] * MOST_WAITING
         assert behind.asked == 1
+
+    asyncio.run(play())
+
+
+def test_few_wait_while_it_hangs_and_the_others_are_told_the_last_answer(clock):
+    async def play():
+        behind = Behind()
+        ready = Readiness(behind, clock.monotonic_s)
+        assert await ready.now()
+        behind.may.clear()
+        clock.move(1.0)
+        waiting = [asyncio.create_task(ready.now()) for _ in range(MOST_WAITING)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(0.5):
+            assert [await ready.now() for _ in range(500)] == [True] * 500
+        behind.answer = False
+        behind.may.set()
+        assert await asyncio.gather(*waiting) == [False] * MOST_WAITING
+        assert not await ready.now()
 
     asyncio.run(play())
 
