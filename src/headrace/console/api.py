@@ -38,6 +38,7 @@ from headrace.console.history import SparkKeeper
 from headrace.console.live import Live
 from headrace.console.metrics import Metrics
 from headrace.console.places import Places
+from headrace.console.refused import RefusedLog
 from headrace.console.watcher import Watcher
 from headrace.doors.guard import Doorkeeper
 from headrace.doors.problems import install_problems
@@ -117,6 +118,7 @@ def equip(app: FastAPI, parts: ApiParts) -> None:
     app.state.guard = parts.guard
     app.state.readiness = Readiness(_asking(parts.store), parts.clock.monotonic_s)
     app.state.patience = ChangeLimit()
+    app.state.refused = RefusedLog(parts.clock.monotonic_s)
     app.state.live = Live(watcher, parts.most_clients)
     app.state.sparks = SparkKeeper(parts.store.statistics)
     app.state.metrics = Metrics(

@@ -3,7 +3,8 @@
 A route that notes for itself can be forgotten. So this stands around the app: whatever is not a
 mere look is noted with who asked, what for, and how it was answered, before the answer goes out.
 Attempts of nobody (401), and those beyond what a tenant may try in a minute (429), are logged
-instead: anybody can make them, and the log in the store keeps only so many lines.
+instead, and seldom (`refused`): anybody can make them, and the log in the store keeps only so many
+lines.
 
 Bodies are noted without what is secret in them, and cut if they are long. What they do not say, a
 route does: ``request.state.concerns`` is the tenant, ``request.state.noted`` goes beside the body.
@@ -26,6 +27,7 @@ from headrace.console.access import LOOKS, GuardedRoute
 from headrace.console.answers import PageAsked
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import refusals
+from headrace.console.refused import RefusedLog
 from headrace.console.rows import plain
 from headrace.console.shapes import ChangeRow, Listed
 from headrace.errors import HeadraceError
@@ -37,6 +39,7 @@ router = APIRouter(route_class=GuardedRoute, tags=["audit"])
 _SECRETS = frozenset({"key", "secret", "token", "password"})
 #: of a body; those of this API are far shorter
 _MOST_BYTES = 8_192
+_MOST_PATH = 200
 
 
 class Audited:
@@ -88,11 +91,12 @@ class Audited:
 
 def _change_of(scope: Scope, status: int, body: bytes) -> Change | None:
     """The line of an attempt, logged; None of one that is not for the store."""
-    action = f"{scope['method']} {scope['path']}"
+    action = f"{scope['method']} {_short(scope['path'])}"
     state = scope["state"]
     caller = state.get("caller")
     if not isinstance(caller, Caller) or status == 429:
-        log.warning("change refused", action=action, status=status, client=scope.get("client"))
+        refused: RefusedLog = scope["app"].state.refused
+        refused.note(action, status, scope.get("client"))
         return None
     desk: Desk = scope["app"].state.desk
     tenant = state.get("concerns") or scope.get("path_params", {}).get("tenant")
@@ -106,6 +110,11 @@ def _change_of(scope: Scope, status: int, body: bytes) -> Change | None:
     )
     log.info("change", who=change.who, action=action, tenant=change.tenant, status=status)
     return change
+
+
+def _short(path: str) -> str:
+    """A path as it is noted; those of this API are shorter."""
+    return path if len(path) <= _MOST_PATH else f"{path[:_MOST_PATH]}… ({len(path)} characters)"
 
 
 def _keep(scope: Scope, change: Change) -> None:

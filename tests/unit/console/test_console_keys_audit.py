@@ -5,9 +5,11 @@ import json
 import threading
 
 import pytest
+import structlog
 
 from headrace.connectors.kafka.redrive import Redriven
 from headrace.console.access import ChangeLimit
+from headrace.console.refused import RefusedLog
 from headrace.console.audit import without_secrets
 from headrace.errors import StoreUnavailable
 
@@ -120,6 +122,29 @@ def test_what_nobody_tries_fills_no_log_of_the_store(api, store):
     api("POST", "/v1/session", None, headers={"X-Headrace": "1"}, json={"key": "hr_wrong"})
     api("DELETE", "/v1/tenants/acme", None)
     assert noted(store) == []
+
+
+def test_a_stranger_does_not_fill_the_log_and_what_was_left_out_is_counted(clock):
+    with structlog.testing.capture_logs() as lines:
+        refused = RefusedLog(clock.monotonic_s)
+        for number in range(500):
+            refused.note("DELETE /v1/x", 401, ("10.0.0.1", number))
+        assert len(lines) == 10
+        for other in range(500):
+            refused.note("DELETE /v1/x", 401, (f"10.0.1.{other % 250}", 1))
+        assert (len(lines), lines[10]["left_out"]) == (100, 490)
+        clock.move(60.0)
+        refused.note("DELETE /v1/x", 401, None)
+    assert lines[-1]["left_out"] == 410
+
+
+def test_a_long_path_is_noted_in_short(api, store):
+    with structlog.testing.capture_logs() as lines:
+        api("DELETE", "/v1/tenants/" + "a" * 20_000, None)
+    (line,) = [line for line in lines if line["event"] == "change refused"]
+    assert len(line["action"]) < 300
+    api("DELETE", "/v1/tenants/" + "a" * 20_000)
+    assert len(noted(store)[0][0]) < 300
 
 
 def test_a_tenant_cannot_wash_the_log_away(app, api, store):
