@@ -9,8 +9,8 @@ import structlog
 
 from headrace.connectors.kafka.redrive import Redriven
 from headrace.console.access import ChangeLimit
-from headrace.console.refused import RefusedLog
 from headrace.console.audit import without_secrets
+from headrace.console.refused import RefusedLog
 from headrace.errors import StoreUnavailable
 
 

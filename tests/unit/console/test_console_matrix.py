@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 from types import SimpleNamespace
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -85,7 +86,7 @@ def ask(world, method, path, who, owner="own", query="", **headers):
         "method": method,
         "scheme": "http",
         "path": target,
-        "raw_path": target.encode(),
+        "raw_path": quote(target).encode(),
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
         "client": ("127.0.0.1", 5),
@@ -212,6 +213,77 @@ def test_what_is_another_tenants_is_as_what_is_nobodys(world, method, path):
         shown.append(re.sub(rf"\b({place['tenant']}|{place['number']})\b", "?", body))
     assert shown[0] == shown[1]
     assert kept(world.store) == before
+
+
+#: what a path may have in place of a name, if somebody decodes, folds or trims once too often
+DISGUISES = {
+    "case": str.upper,
+    "first in upper case": str.title,
+    "space before": " {}".format,
+    "space behind": "{} ".format,
+    "dot": "{}.".format,
+    "NUL": "{}\0".format,
+    "new line": "{}\n".format,
+    "slash": "{}/".format,
+    "parameter": "{};x=1".format,
+    "ours, then up": "acme/../{}".format,
+    "ours, then up, encoded": "acme%2F..%2F{}".format,
+    "ours, then theirs": "acme,{}".format,
+    "encoded twice": lambda name: "".join(f"%{ord(letter):02x}" for letter in name),
+    "full width (NFKC)": lambda name: "".join(chr(ord(letter) + 0xFEE0) for letter in name),
+    "no width": "{}\u200b".format,
+    "Cyrillic": lambda name: name.replace("o", "\u043e"),
+    "signed": "+{}".format,
+    "zeros": "00{}".format,
+    "fraction": "{}.0".format,
+    "wildcard": lambda name: name[:-1] + "%",
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES.values(), ids=DISGUISES)
+@each_route
+def test_no_spelling_of_another_tenants_name_opens_what_is_its_own(world, method, path, disguise):
+    if not concerns(path) or Role.TENANT not in RULES[method, path]:
+        return
+    before = kept(world.store)
+    shown = []
+    for owner in ("foreign", "unknown"):
+        place = world.named[owner]
+        spelled = {
+            **place,
+            "tenant": disguise(place["tenant"]),
+            "number": disguise(place["number"]),
+        }
+        world.named["spelled"] = spelled
+        status, body = ask(world, method, path, "tenant", "spelled")
+        assert status in (404, 405, 422), body
+        shown.append((status, told_of_nobody(body, spelled, place)))
+    assert shown[0] == shown[1]
+    assert kept(world.store) == before
+
+
+def told_of_nobody(body, spelled, place):
+    """A refusal without the name that was asked for, however it is written."""
+    for name in (*spelled.values(), *place.values()):
+        for written in (name, json.dumps(name)[1:-1], json.dumps(name, ensure_ascii=False)[1:-1]):
+            body = re.sub(rf"(?<!\w){re.escape(written)}(?!\w)", "?", body)
+    return body
+
+
+@each_route
+def test_no_query_shows_what_is_another_tenants(world, method, path):
+    if method != "GET" or Role.TENANT not in RULES[method, path] or path == "/v1/live":
+        # A live view takes no query, and has tests of its own.
+        return
+    described = world.app.openapi()["paths"][path]["get"].get("parameters", ())
+    for asked in {each["name"] for each in described if each["in"] == "query"} | {"tenant"}:
+        for disguise in (str, *DISGUISES.values()):
+            found = []
+            for name in ("bolt", "none"):
+                query = urlencode({asked: disguise(name)})
+                status, body = ask(world, method, path, "tenant", query=query)
+                found.append((status, told_of_nobody(body, {"": disguise(name)}, {"": name})))
+            assert found[0] == found[1], (asked, query)
 
 
 @pytest.mark.parametrize(
