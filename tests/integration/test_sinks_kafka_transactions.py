@@ -85,7 +85,7 @@ class Service:
         """Let calls of the writer's producer be others; they are given the real producer."""
         line = sink_transaction_line.line_for(writer._settings({0: self.effect("x")}))
         real = line.producer
-        line.producer = Bent(
+        line.sender.producer = Bent(
             real, **{name: lambda call=call: call(real) for name, call in calls.items()}
         )
 
@@ -159,6 +159,34 @@ def test_a_zombie_that_wakes_up_when_its_lane_has_moved_on_writes_nothing(servic
         zombie = service.writer().write([service.effect("a")])
     assert _outcomes(zombie) == ["superseded"]
     assert service.seen() == ["a", "b"]
+
+
+def test_a_zombie_whose_lane_was_sent_elsewhere_while_it_slept_writes_nothing(service):
+    def sleeps(producer):
+        service.positions.at["acme"] = 10
+        producer.begin_transaction()
+
+    writer = service.writer()
+    service.bend(writer, begin_transaction=sleeps)
+    assert _outcomes(writer.write([service.effect("a")])) == ["superseded"]
+    assert service.seen() == []
+
+
+def test_a_new_wave_waits_for_a_zombie_that_sleeps_in_its_commit(service, monkeypatch):
+    """Under another transactional id it shuts nobody out."""
+    monkeypatch.setattr(sink_transaction_line, "_OFFSETS_S", 0.5)
+    later = []
+
+    def sleeps(producer):
+        with service.process():
+            later.extend(service.writer("run-2-0", "b-0").write([service.effect("a")]))
+        producer.commit_transaction()
+
+    writer = service.writer()
+    service.bend(writer, commit_transaction=sleeps)
+    assert _outcomes(writer.write([service.effect("a")])) == [None]
+    assert _outcomes(later) == ["SinkUnavailable"]
+    assert service.seen() == ["a"]
 
 
 def test_whom_a_zombie_shut_out_goes_on(service):

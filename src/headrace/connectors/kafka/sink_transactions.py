@@ -16,7 +16,10 @@ under it, and they are refused from then on. The order is what makes it right: t
 read the offsets, then ask the store whether the lane is still at this slice under this epoch (a
 move to where it is), then send. An attempt that was shut out too late has committed before the id
 was taken, and its offsets are seen; one that wakes up after its wave was settled finds the lane
-moved on.
+moved on. A stream that is sought, or removed and added again, has a new wave with another id, which
+shuts nobody out. So the store is asked once more when messages and offsets are under way, just
+before the commit: a lane that was sent elsewhere by then is left alone, and whoever comes later
+waits, where it reads the offsets, until this transaction has ended.
 
 *When nobody knows*: a commit that timed out may still happen, and librdkafka's transactions can not
 always tell (it has no KIP-890). So such a producer is given up, a new one takes the id, which
@@ -161,7 +164,8 @@ class KafkaTransactionWriter:
         """Commit messages and offsets; or say what is wrong with whom, and nothing was sent.
 
         Raises:
-            OutcomeLost: the producer was shut out, or the commit may have happened.
+            OutcomeLost: the producer was shut out, the commit may have happened, or a lane was
+                sent elsewhere meanwhile.
         """
         errors: dict[int, HeadraceError] = {}
         try:
@@ -184,6 +188,7 @@ class KafkaTransactionWriter:
             settled(line.producer)
             if not errors:
                 errors |= dict.fromkeys(effects, judged)
+        errors |= {} if errors else self._asked_again(effects)
         if errors:
             # What the abort purges is told as an error too.
             errors = dict(errors)
@@ -194,6 +199,20 @@ class KafkaTransactionWriter:
             line.producer.commit_transaction()
         except KafkaException as exc:
             raise OutcomeLost(exc.args[0].str()) from exc
+        return {}
+
+    def _asked_again(self, effects: Effects) -> dict[int, HeadraceError]:
+        """Why nothing may be committed, asked when later readers of the offsets wait for this.
+
+        Raises:
+            OutcomeLost: a lane is elsewhere by now; another attempt finds out which.
+        """
+        stays = [_stay(move) for effect in effects.values() for move in effect.moves]
+        try:
+            if not all(self._positions.advance(stays)):
+                raise OutcomeLost("a lane was sent elsewhere meanwhile")
+        except HeadraceError as error:
+            return dict.fromkeys(effects, error)
         return {}
 
     def _send(

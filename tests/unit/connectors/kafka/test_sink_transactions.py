@@ -236,6 +236,32 @@ def test_a_lane_that_moved_on_is_left_alone_and_the_others_are_written(broker, p
     assert broker.committed == ["b"]
 
 
+def test_a_lane_that_is_sent_elsewhere_while_its_messages_are_under_way_is_left_alone(
+    broker, positions, write
+):
+    def sought(call):
+        if call == "offsets":
+            positions.away.add("acme")
+
+    broker.fails = sought
+    assert write(effect("acme", "a"), effect("bolt", "b")) == ["superseded", None]
+    assert broker.committed == ["b"]
+
+
+def test_a_store_that_does_not_answer_before_the_commit_leaves_nothing_open(
+    broker, positions, write
+):
+    calls = []
+
+    def locked(call):
+        calls.append(call)
+        positions.error = StoreUnavailable("locked") if call == "offsets" else None
+
+    broker.fails = locked
+    assert write(effect("acme", "a")) == ["StoreUnavailable"]
+    assert (calls[-1], broker.committed) == ("abort", [])
+
+
 def test_what_is_done_is_done_though_the_store_does_not_answer(broker, positions, write):
     write(effect("acme", "a"))
     positions.error = StoreUnavailable("locked")
