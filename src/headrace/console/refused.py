@@ -38,5 +38,6 @@ class RefusedLog:
             self._left_out += 1
             return
         left_out, self._left_out = self._left_out, 0
-        more = {"left_out": left_out} if left_out else {}
-        log.warning("change refused", action=action, status=status, client=client, **more)
+        log.warning(
+            "change refused", action=action, status=status, client=client, left_out=left_out
+        )

@@ -127,7 +127,7 @@ def test_a_use_case_resumes_lanes_that_stopped_of_all_its_tenants(headrace, stor
     store.registry.set_stream_state(StreamId("score", "bolt"), State.SUSPENDED, reason="for now")
     told = headrace("use-cases", "resume", "score").output
     assert "streams of score resumed: 1" in told
-    assert "'headrace streams resume bolt score'" in told
+    assert "'headrace streams resume bolt/score'" in told
     assert [store.failures.one(number).state.value for number in numbers] == ["retried", "open"]
     reasons = {stream.id.tenant: stream.reason for stream in store.registry.streams()}
     assert reasons["bolt"] == "for now"
