@@ -22,6 +22,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from headrace.cycle.beside import ended
 from headrace.errors import HeadraceError, Temporary, words_of
 from headrace.model.records import Move
 from headrace.model.streams import LaneId
@@ -132,10 +133,14 @@ class PendingLetters:
             lambda: context.run(_keep, self.dead_letters, some, self._closing)
         )
 
-    def close(self) -> None:
-        """Begin no letter any more, and wait for the one that is being kept."""
+    def close(self, until_s: float) -> bool:
+        """Begin no letter any more, and wait for the one that is being kept; whether that is over.
+
+        One that is kept later, or never, does no harm: its lane stands where it stood, and whoever
+        runs it next sets the record aside again.
+        """
         self._closing.set()
-        self.thread.shutdown(wait=True, cancel_futures=True)
+        return ended(self.thread, [self._running], until_s)
 
 
 def _keep(

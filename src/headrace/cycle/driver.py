@@ -11,6 +11,7 @@ planned from the positions.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -69,6 +70,10 @@ QUIET_S = 0.1
 BUSY_S = 0.5
 #: how long it waits before asking a broker or store again that did not answer
 TROUBLE_S = 1.0
+#: longest wait at the end for everything that is told to others, or asked of them
+CLOSE_S = 6.0
+#: the part of it that the store has for the last figures
+_FIGURES_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,13 +262,21 @@ class Driver:
             self.publisher.leave()
 
     def close(self) -> None:
-        """Show others how far everything came; nothing is called after it."""
-        if self.publisher is not None:
-            self.publisher.finish()
-        if self.mirror is not None:
-            self.mirror.finish(self.parts.clock.monotonic_s())
-        self.failing.letters.close()
-        self.observer.close()
+        """Show others how far everything came; nothing is called after it.
+
+        What servers do not answer in ``CLOSE_S`` is left behind, and ends with the process: nothing
+        exact depends on it.
+        """
+        until_s = time.monotonic() + CLOSE_S
+        over = {
+            "figures": self.publisher is None or self.publisher.finish(_FIGURES_S),
+            "consumer groups": self.mirror is None
+            or self.mirror.finish(self.parts.clock.monotonic_s(), until_s),
+            "dead letters": self.failing.letters.close(until_s),
+            "questions to Kafka": self.observer.close(until_s),
+        }
+        if left := [what for what, is_over in over.items() if not is_over]:
+            log.warning("left behind, servers do not answer", what=left, seconds=CLOSE_S)
 
     def cancel_all(self) -> None:
         """End everything that runs; for a drain that takes too long."""

@@ -12,8 +12,9 @@ minute, whole.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from typing import NamedTuple
 import structlog
 
 from headrace.board import Board, HeldStream
+from headrace.cycle.beside import ended, one_thread
 from headrace.errors import BrokerUnavailable, HeadraceError
 from headrace.model.streams import State, StreamId
 from headrace.ports import PositionsMirror, TopicPartition
@@ -59,8 +61,8 @@ class _Came(NamedTuple):
     is_down: bool
 
 
-def _one_thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="headrace-mirror")
+def _one_thread() -> Executor:
+    return one_thread("mirror")
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class Mirror:
 
     mirror: PositionsMirror
     board: Board
-    _pool: ThreadPoolExecutor = field(default_factory=_one_thread)
+    _pool: Executor = field(default_factory=_one_thread)
     _running: Future[_Came] | None = None
     #: no broker answered in the last round
     _is_down: bool = False
@@ -98,31 +100,40 @@ class Mirror:
             if self._batch:
                 self._running = self._pool.submit(_show, self.mirror, self._batch)
 
-    def finish(self, now_s: float) -> None:
+    def finish(self, now_s: float, until_s: float) -> bool:
         """Show how far everything came, and wait for that; for a driver that ends.
 
-        A cluster that does not answer is waited for once: a driver is to end in its time, and the
-        next one shows the same.
+        A cluster that does not answer is waited for once, and nothing for longer than its time: a
+        driver is to end, and the next one shows the same.
+
+        Args:
+            now_s: of the driver's clock.
+            until_s: the monotonic second up to which to wait.
+
+        Returns:
+            Whether nothing is on its way any more.
         """
-        self._end_round(now_s)
-        if not self._is_down:
+        if self._end_round(now_s, until_s) and not self._is_down:
             # There is no later: what is in trouble is tried once more as well.
             self._troubles = dict.fromkeys(self._troubles, now_s)
             self._due_s = now_s
             self.poll(now_s)
-            self._end_round(now_s)
-        self._pool.shutdown(wait=True)
+            self._end_round(now_s, until_s)
+        return ended(self._pool, [self._running], until_s)
 
-    def _end_round(self, now_s: float) -> None:
-        """Look at what is left of the round that is under way, and wait for it."""
-        while self._left is not None:
-            if self._running is not None:
-                self._running.exception()
-                self._done(now_s)
+    def _end_round(self, now_s: float, until_s: float) -> bool:
+        """Look at what is left of the round under way, and wait for it; whether it is over."""
+        while self._came(now_s, until_s):
+            if self._left is None:
+                return True
             self.poll(now_s)
+        return False
+
+    def _came(self, now_s: float, until_s: float) -> bool:
+        """Wait for what is on its way; whether it came back in time."""
         if self._running is not None:
-            self._running.exception()
-        self._done(now_s)
+            wait([self._running], max(0.0, until_s - time.monotonic()))
+        return self._done(now_s)
 
     def _done(self, now_s: float) -> bool:
         """Whether nothing is on its way; what came back is taken in."""

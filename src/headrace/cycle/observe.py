@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from headrace.board import Board, HeldStream, Lane
+from headrace.cycle.beside import ended
 from headrace.cycle.ends import Ends, News
 from headrace.cycle.leases import Leases
 from headrace.cycle.losses import Losses
@@ -147,9 +148,10 @@ class Observer:
         """Whether brokers have not answered yet."""
         return self._about_topics.is_busy or self._about_ends.is_busy
 
-    def close(self) -> None:
-        """Ask nothing any more, and wait for what is being asked."""
-        self.thread.shutdown(wait=True, cancel_futures=True)
+    def close(self, until_s: float) -> bool:
+        """Ask nothing any more, and wait for what is being asked; whether that is over."""
+        asked = [self._about_topics.asked, self._about_ends.asked]
+        return ended(self.thread, asked, until_s)
 
     def doubt(self, held: HeldStream, lane: Lane, why: str) -> None:
         """Believe nothing of a lane's log, and plan nothing of its stream before a look."""

@@ -44,6 +44,11 @@ class Asker:
         """Whether a talk waits for an answer."""
         return self._talk is not None
 
+    @property
+    def asked(self) -> Future[Any] | None:
+        """The answer that the talk waits for, if it does."""
+        return self._answer
+
     def begin(self, talk: Talk[None]) -> None:
         """Take up a talk; the last one is over."""
         assert self._talk is None, "one talk at a time"

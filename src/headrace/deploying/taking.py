@@ -45,7 +45,7 @@ LOOK_EVERY_S = 0.5
 #: what an import, the packing and the sink's look may take together
 LIMIT_S = 60.0
 #: how long what is under way is waited for at the end
-_LAST_WORD_S = 5.0
+_LAST_WORD_S = 3.0
 _BACKOFF = Backoff(first_s=1.0, most_s=30.0)
 
 

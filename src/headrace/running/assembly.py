@@ -46,7 +46,12 @@ from headrace.ports import Connections, Store
 from headrace.process.memory import calm_garbage_collection
 from headrace.settings import DriverSettings, Settings
 from headrace.spark.engine import SparkEngine, TaskTools
-from headrace.spark.session import build_session, elastic_options, on_this_machine
+from headrace.spark.session import (
+    build_session,
+    elastic_options,
+    on_this_machine,
+    stop_session,
+)
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.telemetry import tracing
 
@@ -149,7 +154,7 @@ def assembled(
         options = {**_elastic(settings.driver), **settings.spark}
         priorities = {name: settings.of_use_case(name).priority for name in names}
         session = build_session(app_name, settings.master, options, priorities)
-        stack.callback(session.stop)
+        stack.callback(stop_session, session)
         _refuse_sqlite_on_a_cluster(session.sparkContext.master, connections.database_url)
         traces = tracing.opened("headrace-driver")
         if traces is not None:
@@ -161,6 +166,8 @@ def assembled(
         engine = stack.enter_context(closing(SparkEngine(session, tools)))
         dead_letters = stack.enter_context(closing(letters.open(connections)))
         mirror = mirror_of(settings.driver, connections)
+        if mirror is not None:
+            stack.callback(mirror.close)
         parts = DriverParts(
             store, log_of_kafka, engine, dead_letters, SystemClock(), mirror, store.statistics
         )

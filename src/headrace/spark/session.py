@@ -21,11 +21,17 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 import psutil
+import structlog
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headrace.errors import ConfigError
+from headrace.spark.wave_threads import WaveThreads
 
+log = structlog.get_logger(__name__)
+
+#: longest wait for Spark to stop
+STOP_S = 5.0
 _FIXED = {
     "spark.scheduler.mode": "FAIR",
     "spark.speculation": "false",
@@ -117,6 +123,21 @@ def build_session(
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(options.get("spark.log.level", "ERROR"))
     return session
+
+
+def stop_session(session: SparkSession, patience_s: float = STOP_S) -> bool:
+    """Stop Spark; whether it did in time.
+
+    One that hangs is left behind: a JVM of this process ends when the process has, and its cluster
+    manager takes it away.
+    """
+    threads = WaveThreads(1, "stop")
+    stopping = threads.submit(session.stop)
+    if threads.close(patience_s):
+        stopping.result()
+        return True
+    log.error("Spark is left behind, it does not stop", seconds=patience_s)
+    return False
 
 
 @contextmanager

@@ -29,8 +29,6 @@ log = structlog.get_logger(__name__)
 EVERY_S = 2.0
 #: points that wait for a store that does not answer
 MOST_POINTS = 20_000
-#: how long the end of a driver waits for the last word to be written
-LAST_WORD_S = 10.0
 
 
 class Facts(NamedTuple):
@@ -86,10 +84,10 @@ class Publisher:
         """The driver has given its streams back: its report is forgotten, nobody shall miss it."""
         self._has_left = True
 
-    def finish(self) -> None:
-        """Tell for the last time, if it ever did, and wait until it is written down."""
+    def finish(self, patience_s: float) -> bool:
+        """Tell for the last time, if it ever did; whether it is written down in time."""
         if self._facts is None:
-            return
+            return True
         mail = _Mail(minutes=self._figures.minutes(self._minute_s))
         if self._has_left:
             mail.forget = self._name
@@ -98,7 +96,7 @@ class Publisher:
             facts = self._facts._replace(slots_busy=0)
             mail.report = self._report(facts, self._clock.now_s())
         self._post.put(mail)
-        self._post.close()
+        return self._post.close(patience_s)
 
     def _report(self, facts: Facts, now_s: float) -> Report:
         reporter = self._figures.reporter
@@ -161,13 +159,14 @@ class _Post:
         """Whether something waits, or is being written."""
         return self._waiting is not None or self._writing
 
-    def close(self) -> None:
-        """Wait until everything is written, but not for ever."""
+    def close(self, patience_s: float) -> bool:
+        """Wait until everything is written, but not for ever; whether it is."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join(LAST_WORD_S)
+            self._thread.join(patience_s)
+        return self._thread is None or not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:

@@ -1,5 +1,7 @@
 """Other tools see where the lanes are, and no turn ever waits for them."""
 
+import time
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -220,3 +222,18 @@ def test_a_mirror_that_hangs_stops_no_turn(world):
     world.mirror.free.set()
     world.driver.close()
     assert world.mirror.shown == {"keep": {ACME: 10}}
+
+
+def test_a_mirror_that_hangs_is_left_behind_by_a_driver_that_ends(world, monkeypatch):
+    monkeypatch.setattr("headrace.cycle.driver.CLOSE_S", 0.05)
+    world.mirror = MemoryMirror()
+    world.mirror.free.clear()
+    world.deploy()
+    world.tenant("acme", 5)
+    world.start()
+    turns(world)
+    began_s = time.monotonic()
+    world.driver.close()
+    assert time.monotonic() - began_s < 5.0
+    assert world.mirror.shown == {}
+    world.mirror.free.set()

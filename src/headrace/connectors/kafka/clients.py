@@ -11,8 +11,10 @@ client's own. So whoever calls one expects ``BROKEN``, and sends by another from
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -25,6 +27,8 @@ from headrace.errors import ConfigError
 _Client = TypeVar("_Client", Producer, Consumer, AdminClient)
 #: what a producer that is of no use any more may raise
 BROKEN = (KafkaException, SystemError)
+#: an end takes milliseconds where brokers answer
+END_S = 1.0
 
 
 class NotTaken(KafkaException):
@@ -42,6 +46,32 @@ def opened(kind: type[_Client], settings: Mapping[str, object], **heard: Any) ->
         return kind(made)
     except KafkaException as exc:
         raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
+
+
+def give_up(clients: list[Any], patience_s: float = END_S) -> bool:
+    """End clients, and forget them; whether that was done in time.
+
+    A client ends when nobody refers to it any more, and librdkafka then waits for what brokers have
+    not answered: up to a minute, and Python would do so as well when it ends. So a thread ends
+    them, and is left behind where brokers hang; it ends with the process.
+
+    Args:
+        clients: nothing else may refer to them; empty afterwards.
+        patience_s: how long to wait.
+    """
+    thread = threading.Thread(target=_end, args=(clients,), name="headrace-clients", daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    return not thread.is_alive()
+
+
+def _end(clients: list[Any]) -> None:
+    while clients:
+        client = clients.pop()
+        if isinstance(client, Consumer):
+            with suppress(*BROKEN):
+                client.close()
+        del client
 
 
 def make_producer(config: Mapping[str, str], **more: object) -> Producer:

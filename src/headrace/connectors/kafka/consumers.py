@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from headrace.connectors.kafka.clients import opened
+from headrace.connectors.kafka.clients import give_up, opened
 from headrace.connectors.kafka.config import consumer_config
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
 
@@ -53,6 +53,12 @@ class Client:
     def refusal(self) -> KafkaError | None:
         """Why the brokers do not accept who we are, if so."""
         return self._refusals[-1] if self._refusals else None
+
+    def close(self) -> None:
+        """End the consumer, beside the caller where brokers hang; nothing is called after it."""
+        clients = [self.consumer]
+        del self.consumer
+        give_up(clients)
 
     def accepted(self) -> None:
         """A broker has answered: what it complained of is over, such as a token that was late."""
@@ -99,7 +105,7 @@ class Clients:
         self._forget_the_parents()
         client = self._clients.pop(profile, None)
         if client is not None:
-            client.consumer.close()
+            client.close()
 
     def close(self) -> None:
         """Close all."""

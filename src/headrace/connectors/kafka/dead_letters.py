@@ -23,7 +23,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 
-from headrace.connectors.kafka.clients import BROKEN, NotTaken, opened, put
+from headrace.connectors.kafka.clients import BROKEN, NotTaken, give_up, opened, put
 from headrace.connectors.kafka.config import client_config, letters_config, servers
 from headrace.connectors.kafka.dead_letter_headers import headers_of
 from headrace.connectors.kafka.dead_letter_topics import (
@@ -117,11 +117,14 @@ class KafkaDeadLetters:
     def close(self) -> None:
         """Give up connections; what was not acknowledged is not sent any more."""
         self._topics.clear()
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            with suppress(*BROKEN):
-                producer.purge()
-                producer.flush(0)
+        if self._producer is None:
+            return
+        with suppress(*BROKEN):
+            self._producer.purge()
+            self._producer.flush(0)
+        clients = [self._producer]
+        self._producer = None
+        give_up(clients)
 
     def _remember(self, letters: Sequence[DeadLetter]) -> None:
         for letter in letters:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from headrace.connectors.kafka.clients import opened
+from headrace.connectors.kafka.clients import END_S, give_up, opened
 from headrace.connectors.kafka.config import consumer_config, servers
 from headrace.connectors.kafka.consumers import PROFILES
 from headrace.connectors.kafka.faults import ErrorKind, kind_of, of_client
@@ -31,10 +31,6 @@ from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.ports import TopicPartition
 
 _LOOK_EVERY_S = 0.1
-
-
-#: consumers that once had no answer in time: to give one up could wait for it, up to a minute
-_unanswered: list[Consumer] = []
 
 
 class _Group:
@@ -62,9 +58,10 @@ class _Group:
         return self._answer(give_up_s)
 
     def close(self) -> None:
-        """Give up the connection."""
-        if not self._waits:
-            self._consumer.close()
+        """Give up the connection, beside the caller where an answer is still to come."""
+        clients = [self._consumer]
+        del self._consumer
+        give_up(clients, 0.0 if self._waits else END_S)
 
     def _answer(
         self, give_up_s: float
@@ -72,8 +69,6 @@ class _Group:
         while not self._answers and time.monotonic() < give_up_s:
             self._consumer.poll(_LOOK_EVERY_S)
         if not self._answers:
-            if self._consumer not in _unanswered:
-                _unanswered.append(self._consumer)
             return None
         self._waits = False
         return self._answers.pop()

@@ -21,7 +21,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from headrace.connectors.kafka.clients import opened
+from headrace.connectors.kafka.clients import give_up, opened
 from headrace.connectors.kafka.config import admin_config, servers
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
 from headrace.connectors.kafka.watermarks import END, START, Watermarks
@@ -97,7 +97,9 @@ class KafkaLog:
     def close(self) -> None:
         """Give up connections."""
         self._edges.close()
+        clients = [self._admin]
         del self._admin
+        give_up(clients)
 
     def _offsets(
         self, partitions: Collection[TopicPartition], at: int
