@@ -34,8 +34,9 @@ class Places:
         self._most = most
         self._most_of_strangers = max(1, most // _STRANGERS)
         self._taken = 0
-        self._of_strangers: Counter[str] = Counter()
-        self._of_tenants: Counter[str] = Counter()
+        #: how many places each network of strangers, and each tenant, holds
+        self.of_strangers: Counter[str] = Counter()
+        self.of_tenants: Counter[str] = Counter()
 
     @property
     def are_taken(self) -> bool:
@@ -47,7 +48,8 @@ class Places:
         self._taken += 1
         return Place(self, network_of(address))
 
-    def _leave(self, held: tuple[Counter[str], str] | None) -> None:
+    def leave(self, held: tuple[Counter[str], str] | None) -> None:
+        """Give a place back, and the part of it that was held for a name."""
         self._taken -= 1
         if held is not None:
             holders, name = held
@@ -55,12 +57,14 @@ class Places:
             if not holders[name]:
                 del holders[name]
 
-    def _may_stranger(self, network: str) -> bool:
-        strangers = self._of_strangers
+    def may_stranger(self, network: str) -> bool:
+        """Whether a stranger from this network may keep one more."""
+        strangers = self.of_strangers
         return may_hold(self._most_of_strangers, strangers.total(), strangers[network], 1)
 
-    def _may_tenant(self, tenant: str) -> bool:
-        return may_hold(self._most, self._taken - 1, self._of_tenants[tenant], 1)
+    def may_tenant(self, tenant: str) -> bool:
+        """Whether this tenant may keep one more."""
+        return may_hold(self._most, self._taken - 1, self.of_tenants[tenant], 1)
 
 
 class Place:
@@ -81,23 +85,23 @@ class Place:
         if self._is_known:
             return
         if caller.tenant is not None:
-            if not self._places._may_tenant(caller.tenant):
+            if not self._places.may_tenant(caller.tenant):
                 raise _busy(f"as many requests of {caller.tenant} as may run at once do")
-            self._hold(self._places._of_tenants, caller.tenant)
+            self._hold(self._places.of_tenants, caller.tenant)
         self._is_known = True
 
     def waits(self) -> Problem | None:
         """It waits for its client; the refusal of a stranger whose address has its part."""
         if self._is_known or self._held is not None:
             return None
-        if not self._places._may_stranger(self._network):
+        if not self._places.may_stranger(self._network):
             return _busy("as many requests without a credential as may wait do")
-        self._hold(self._places._of_strangers, self._network)
+        self._hold(self._places.of_strangers, self._network)
         return None
 
     def leave(self) -> None:
         """The request is over."""
-        self._places._leave(self._held)
+        self._places.leave(self._held)
 
     def _hold(self, holders: Counter[str], name: str) -> None:
         if self._held is None:
