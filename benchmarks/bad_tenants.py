@@ -70,10 +70,10 @@ def main(args: list[str]) -> None:
     result = {"healthy": HEALTHY, "bad": BAD, "seconds": seconds, "warm_s": warm_s}
     name = "bad_tenants.quick" if quick else "bad_tenants"
     write(name, {**result, "runs": runs, "compared": compared})
-    for kind, each in compared.items():
+    for kind, ratios in compared.items():
         print(
-            f"{kind}: throughput {each['throughput_ratio']} (target {THROUGHPUT_TARGET}), p99 "
-            f"{each['warm']} x when warm, {each['all']} x over all (target {RATIO_TARGET})"
+            f"{kind}: throughput {ratios['throughput_ratio']} (target {THROUGHPUT_TARGET}), p99 "
+            f"{ratios['warm']} x when warm, {ratios['all']} x over all (target {RATIO_TARGET})"
         )
     for kind in ("without", *compared):
         print(f"{kind}: {line(runs[kind]['cpu_cores'])}")
@@ -170,7 +170,7 @@ class _Judged:
         if elapsed_s > self._looked_s + 0.5:
             self._looked_s = elapsed_s
             meters = self._bench.driver.reporter.meters
-            stopped = {each.slice.lane.stream for each in self._bench.store.failures.every()}
+            stopped = {failure.slice.lane.stream for failure in self._bench.store.failures.every()}
             self._waits = any(
                 stream not in stopped and not (stream in meters and meters[stream].dead_letters)
                 for stream in self._hopeless

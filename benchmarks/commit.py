@@ -85,15 +85,15 @@ def _measure(url: str, lanes: int, rounds: int) -> dict[str, Any]:
         for number in range(rounds + 2):
             names = list(contenders)
             first = number % len(names)
-            for each in names[first:] + names[:first]:
+            for contender in names[first:] + names[:first]:
                 moves = _moves(epochs, at)
                 began = time.perf_counter()
-                contenders[each](moves)
+                contenders[contender](moves)
                 took = time.perf_counter() - began
                 at += 1
                 _count(raw, name, at, lanes)
                 if number >= 2:
-                    times[each].append(round(took, 6))
+                    times[contender].append(round(took, 6))
     return {
         "lanes": lanes,
         **times,

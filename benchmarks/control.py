@@ -45,10 +45,10 @@ def main(options: list[str]) -> None:
             name: asking.submit(measure, link, path, requests, at_once, views).result()
             for name, (path, at_once, views) in runs.items()
         }
-    for name, each in found.items():
+    for name, times in found.items():
         print(
-            f"{name:<30} p50 {each['p50_ms']:6.1f} ms   p99 {each['p99_ms']:6.1f} ms   "
-            f"{each['per_s']:6.0f}/s   {each['bytes']:>7} bytes"
+            f"{name:<30} p50 {times['p50_ms']:6.1f} ms   p99 {times['p99_ms']:6.1f} ms   "
+            f"{times['per_s']:6.0f}/s   {times['bytes']:>7} bytes"
         )
     worst_ms = found["one, alone"]["p99_ms"]
     print(f"p99 {worst_ms:.1f} ms, promised {MOST_P99_MS:.0f} ms")
@@ -67,9 +67,9 @@ def measure(link: str, path: str, requests: int, at_once: int, views: int) -> di
     with viewed(url, headers, views), ThreadPoolExecutor(at_once) as pool:
         began = time.perf_counter()
         rounds = [pool.submit(ask, url, headers, path, requests // at_once) for _ in range(at_once)]
-        taken = [each for one in rounds for each in one.result()]
+        taken = [answer for one in rounds for answer in one.result()]
         passed_s = time.perf_counter() - began
-    times_ms = [each for each, _ in taken]
+    times_ms = [took_ms for took_ms, _ in taken]
     return {
         "p50_ms": quantile(times_ms, 0.50),
         "p99_ms": quantile(times_ms, 0.99),

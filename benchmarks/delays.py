@@ -123,11 +123,11 @@ class Seen:
     def delays(self, from_s: float, until_s: float) -> dict[str, Any]:
         """Quantiles over the watched records that were meant to be sent in ``[from, until)``."""
         chosen = (self.sent_s >= from_s) & (self.sent_s < until_s)
-        each = (self.seen_s - self.sent_s)[chosen]
-        if not len(each):
+        delays_s = (self.seen_s - self.sent_s)[chosen]
+        if not len(delays_s):
             return {"measured": 0, "p50_s": math.nan, "p99_s": math.nan, "max_s": math.nan}
-        p50, p99, most = (round(float(one), 3) for one in np.quantile(each, [0.5, 0.99, 1.0]))
-        return {"measured": len(each), "p50_s": p50, "p99_s": p99, "max_s": most}
+        p50, p99, most = (round(float(one), 3) for one in np.quantile(delays_s, [0.5, 0.99, 1.0]))
+        return {"measured": len(delays_s), "p50_s": p50, "p99_s": p99, "max_s": most}
 
     def service(self, until_s: float) -> dict[str, float]:
         """Share of each watched topic's records sent before ``until_s`` and done by then."""
@@ -165,8 +165,8 @@ def watched(
     observer = context.Process(
         target=_observe, args=(str(path), load.unwatched, shared), daemon=True
     )
-    for each in (sender, observer):
-        each.start()
+    for process in (sender, observer):
+        process.start()
         assert shared.ready.acquire(timeout=120), "load and probe did not start"
     began = shared.begin()
     started_s = time.time() - began
@@ -356,7 +356,9 @@ class _Probe:
             f"SELECT topic, count(*), count(DISTINCT at), min(at), max(at) FROM {TABLE} "
             "GROUP BY topic"
         ).fetchall()
-        columns = [np.array(each) for each in zip(*self._rows, strict=True)] or [np.array([])] * 4
+        columns = [np.array(column) for column in zip(*self._rows, strict=True)] or [
+            np.array([])
+        ] * 4
         self.shared.answer.put((columns, self._pace, {row[0]: Total(*row[1:]) for row in totals}))
 
     def _after(

@@ -73,14 +73,14 @@ def _drive(bench: Bench) -> float:
 
 
 def _read(spark: Any, config: dict[str, str], names: list[str]) -> float:
-    each = RECORDS // LANES
+    records = RECORDS // LANES
     frame = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", config["bootstrap.servers"])
         .option("kafka.fetch.max.wait.ms", "5")
         .option("assign", json.dumps({name: [0] for name in names}))
         .option("startingOffsets", json.dumps({name: {"0": 0} for name in names}))
-        .option("endingOffsets", json.dumps({name: {"0": each} for name in names}))
+        .option("endingOffsets", json.dumps({name: {"0": records} for name in names}))
         .load()
     )
     began = time.perf_counter()

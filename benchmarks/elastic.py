@@ -108,7 +108,7 @@ def main(args: list[str]) -> None:
     result = {"tenants": TENANTS, "day_s": times.day, "executor_s_ratios": shares, "runs": runs}
     written = write("elastic.quick" if times is QUICK else "elastic", result)
     _chart(result, written.with_suffix(".svg") if times is QUICK else IMAGES / "elastic.svg")
-    p99_s = max(each["delay"]["p99_s"] for each in runs["elastic"])
+    p99_s = max(run["delay"]["p99_s"] for run in runs["elastic"])
     print(
         f"{max(shares)} of the fixed fleet's executor-seconds (target {SHARE_TARGET}), "
         f"p99 {p99_s} s (target {P99_TARGET_S})"
@@ -204,7 +204,7 @@ def _run(spark: Any, bench: Bench, load: Load) -> dict[str, Any]:
     with sampled(look) as samples:
         seen = watched(bench.path, load, lambda: bench.driver.turn)
     began_s = seen.began_s
-    waves = [(each.at_s - began_s, each.records, each.seconds) for each in bench.counter.ended]
+    waves = [(wave.at_s - began_s, wave.records, wave.seconds) for wave in bench.counter.ended]
     return _figures(seen, [(at - began_s, one) for at, one in samples], waves, int(load.seconds))
 
 

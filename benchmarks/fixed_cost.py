@@ -118,7 +118,7 @@ def _measured(bench: Bench, size: int, seconds: float) -> float:
         bench.driver.turn()
         if until_s is None and bench.counter.ended:
             until_s = time.monotonic() + seconds
-    ended = [each for each in bench.counter.ended if each.records == size]
+    ended = [wave for wave in bench.counter.ended if wave.records == size]
     with closing(sqlite3.connect(bench.path)) as rows:
         distinct = rows.execute(f"SELECT count(DISTINCT at), max(at) + 1 FROM {TABLE}").fetchone()
     assert distinct[0] == distinct[1], distinct

@@ -187,8 +187,8 @@ def _post_all(port: int, key: str, body: bytes, media: str, requests: int) -> fl
         return accepted
 
     async def all_senders() -> int:
-        each = requests // CONNECTIONS
-        return sum(await asyncio.gather(*(sender(each) for _ in range(CONNECTIONS))))
+        share = requests // CONNECTIONS
+        return sum(await asyncio.gather(*(sender(share) for _ in range(CONNECTIONS))))
 
     began = time.perf_counter()
     accepted = asyncio.run(all_senders())

@@ -64,8 +64,8 @@ def main(args: list[str]) -> None:
     }
     result = {"records": RECORDS, "lanes": LANES, "took_s": took, "speed_over_at_least": ratios}
     write("guarantees.quick" if quick else "guarantees", result)
-    for name, each in took.items():
-        print(f"{name:<20} {each} s")
+    for name, taken_s in took.items():
+        print(f"{name:<20} {taken_s} s")
     for name in ("rows", "files"):
         print(
             f"exactly-once {name}: {ratios[name]['median']:.2f} x at-least-once (target {TARGET})"

@@ -259,5 +259,5 @@ def _on_one_line(numbers: re.Match[str]) -> str:
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
     """Median of the ratios of paired rounds, with the smallest and the largest."""
-    each = [a / b for a, b in zip(ours, theirs, strict=True)]
-    return {"median": statistics.median(each), "min": min(each), "max": max(each)}
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}

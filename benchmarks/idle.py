@@ -58,8 +58,8 @@ def main(_args: list[str]) -> None:
         print(f"{name}: 10,000 lanes add {shares} of a core (target < {CPU_TARGET})")
     for name, rounds in idle.items():
         print(f"{name}: " + "; ".join(map(line, rounds)))
-    for lanes, each in delays.items():
-        print(f"{lanes} lanes: {each}, target for the first {FIRST_TARGET_S[lanes]} s")
+    for lanes, delay_s in delays.items():
+        print(f"{lanes} lanes: {delay_s}, target for the first {FIRST_TARGET_S[lanes]} s")
 
 
 def _pairs(

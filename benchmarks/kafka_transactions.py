@@ -38,14 +38,14 @@ GUARANTEES = ("at-least-once", "exactly-once")
 def main(args: list[str]) -> None:
     """Run and write `results/kafka_transactions.json`."""
     quick = "--quick" in args
-    lanes, each = (10, 300) if quick else (LANES, EACH)
+    lanes, records = (10, 300) if quick else (LANES, EACH)
     tenants = [f"k{number}" for number in range(lanes)]
     names = [f"{name}.visits" for name in tenants]
     took: dict[str, list[float]] = {name: [] for name in GUARANTEES}
     with broker() as config, session() as spark, ExitStack() as stack:
         topics(config, names)
         create_topics(config, dict.fromkeys(GUARANTEES, PARTITIONS))
-        fill(config, names, each, SIZE_BYTES)
+        fill(config, names, records, SIZE_BYTES)
         benches = {
             name: stack.enter_context(driver_of(spark, config, _copying(name), tenants))
             for name in GUARANTEES
@@ -53,17 +53,19 @@ def main(args: list[str]) -> None:
         rounds = 1 if quick else ROUNDS
         for number in range(rounds + WARM_UP_ROUNDS):
             for name in GUARANTEES if number % 2 == 0 else reversed(GUARANTEES):
-                seconds = _drive(benches[name], lanes * each)
-                _verify(config, name, names, each, number + 1)
+                seconds = _drive(benches[name], lanes * records)
+                _verify(config, name, names, records, number + 1)
                 if number >= WARM_UP_ROUNDS:
                     took[name].append(round(seconds, 3))
-    figures = _figures(took, lanes * each)
+    figures = _figures(took, lanes * records)
     if not quick:
         write(
             "kafka_transactions",
-            {"lanes": lanes, "records": lanes * each, "bytes_per_record": SIZE_BYTES, **figures},
+            {"lanes": lanes, "records": lanes * records, "bytes_per_record": SIZE_BYTES, **figures},
         )
-    speed = {name: round(statistics.median(lanes * each / s for s in took[name])) for name in took}
+    speed = {
+        name: round(statistics.median(lanes * records / s for s in took[name])) for name in took
+    }
     print(f"records/s {speed}; ratio {figures['exactly_over_at_least']} (target {TARGET})")
 
 
@@ -71,7 +73,7 @@ def _figures(took: Mapping[str, list[float]], records: int) -> dict[str, Any]:
     least, exactly = (took[name] for name in GUARANTEES)
     return {
         "seconds": dict(took),
-        "records_per_s": {n: [round(records / each) for each in took[n]] for n in took},
+        "records_per_s": {n: [round(records / seconds) for seconds in took[n]] for n in took},
         "exactly_over_at_least": ratio(least, exactly),
     }
 
@@ -98,7 +100,7 @@ def _drive(bench: Bench, records: int) -> float:
 
 
 def _verify(
-    config: Mapping[str, str], output: str, names: list[str], each: int, rounds: int
+    config: Mapping[str, str], output: str, names: list[str], records: int, rounds: int
 ) -> None:
     consumer = Consumer({**consumer_config(config, PROFILES["large"]), "group.id": "verify"})
     consumer.assign([TopicPartition(output, number, 0) for number in range(PARTITIONS)])
@@ -111,7 +113,7 @@ def _verify(
             else:
                 ended += 1
     consumer.close()
-    wanted = {f"{name}:{offset}".encode() for name in names for offset in range(each)}
+    wanted = {f"{name}:{offset}".encode() for name in names for offset in range(records)}
     assert set(seen) == wanted, "messages are missing, or foreign"
     fewest, most = min(seen.values()), max(seen.values())
     assert fewest >= rounds, "messages are lost"

@@ -99,8 +99,8 @@ Contender = Callable[[Any, Load], Done]
 def work(raw: bytes) -> int:
     """What is done with each record, by every contender."""
     score = len(raw)
-    for each in range(LOOPS):
-        score = (score * 31 + each) % 65_521
+    for number in range(LOOPS):
+        score = (score * 31 + number) % 65_521
     return score
 
 
@@ -153,11 +153,11 @@ def main(args: list[str]) -> None:
     name = "load_step.quick" if times is QUICK else "load_step"
     written = write(name, result)
     _chart(result, written.with_suffix(".svg") if times is QUICK else IMAGES / "load-step.svg")
-    for name, each in ((name, pair) for name, pairs in compared.items() for pair in pairs):
+    for name, ratios in ((name, pair) for name, pairs in compared.items() for pair in pairs):
         print(
-            f"against {name}: peak {each['peak_ratio']} x (target {PEAK_TARGET}), "
-            f"steady again {each['steady_ratio']} x (target {STEADY_TARGET}), "
-            f"{each['swings']} swings (target {SWINGS_TARGET})"
+            f"against {name}: peak {ratios['peak_ratio']} x (target {PEAK_TARGET}), "
+            f"steady again {ratios['steady_ratio']} x (target {STEADY_TARGET}), "
+            f"{ratios['swings']} swings (target {SWINGS_TARGET})"
         )
 
 
@@ -240,7 +240,7 @@ def _figures(done: Done, times: Times) -> dict[str, Any]:
     swings, smooth = _swings(out[int(times.base) :])
     return {
         "base": base,
-        "peak_p99_s": max(each for each in p99 if each is not None),
+        "peak_p99_s": max(delay_s for delay_s in p99 if delay_s is not None),
         "steady_again_s": _steady(p99, int(times.base + times.step), 2 * base["p99_s"]),
         "swings": swings,
         "most_per_s": round(max(smooth)),
@@ -257,7 +257,7 @@ def _figures(done: Done, times: Times) -> dict[str, Any]:
 
 def _steady(p99: Sequence[float | None], step_end: int, level_s: float) -> float:
     """Seconds from the end of the step until p99 stays low; all that were seen if it never does."""
-    low = [each is not None and each < level_s for each in p99[step_end:]]
+    low = [delay_s is not None and delay_s < level_s for delay_s in p99[step_end:]]
     calm = (at for at in range(len(low)) if all(low[at : at + _CALM_S]))
     return float(max(1, next(calm, len(low))))
 
@@ -267,13 +267,13 @@ def _swings(per_s: Sequence[int]) -> tuple[int, list[float]]:
     smooth = np.convolve(per_s, np.ones(_SMOOTHED_S) / _SMOOTHED_S, mode="valid").tolist()
     least = _AMPLITUDE * max(smooth)
     swings, direction, extreme = 0, 0, smooth[0]
-    for each in smooth:
-        if direction * (each - extreme) > 0:
-            extreme = each
-        elif abs(each - extreme) > least:
+    for rate in smooth:
+        if direction * (rate - extreme) > 0:
+            extreme = rate
+        elif abs(rate - extreme) > least:
             swings += direction != 0
-            direction = 1 if each > extreme else -1
-            extreme = each
+            direction = 1 if rate > extreme else -1
+            extreme = rate
     return swings, smooth
 
 
@@ -309,7 +309,7 @@ def _chart(result: dict[str, Any], path: Path) -> None:
 
 
 def _scored(records: pa.Table, _context: Any) -> pa.Table:
-    return rows_of(records, [work(each) for each in records["value"].to_pylist()])
+    return rows_of(records, [work(raw) for raw in records["value"].to_pylist()])
 
 
 def _ours(spark: Any, load: Load) -> Done:
@@ -319,7 +319,7 @@ def _ours(spark: Any, load: Load) -> Done:
     with driver_of(spark, load.config, made(_scored), tenants) as bench:
         with sampled(lambda: of_spark(spark)) as samples:
             seen = watched(bench.path, load, lambda: bench.driver.turn)
-        waves = [(each.at_s, each.records, each.seconds) for each in bench.counter.ended]
+        waves = [(wave.at_s, wave.records, wave.seconds) for wave in bench.counter.ended]
         return _done(seen, waves, samples)
 
 
@@ -340,7 +340,7 @@ def _theirs(spark: Any, load: Load, most_offsets: int | None) -> Done:
 
         with sampled(lambda: of_spark(spark)) as samples:
             seen = watched(path, load, start)
-        waves = [_batch(each) for each in running[0].recentProgress]
+        waves = [_batch(progress) for progress in running[0].recentProgress]
         return _done(seen, waves, samples)
 
 
@@ -359,4 +359,4 @@ def _batch(progress: Any) -> tuple[float, int, float]:
 
 def _batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield batch_of(batch, [work(each) for each in batch["value"].to_pylist()])
+        yield batch_of(batch, [work(raw) for raw in batch["value"].to_pylist()])

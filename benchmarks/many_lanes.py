@@ -27,11 +27,11 @@ def main(_args: list[str]) -> None:
     with broker() as config, session() as spark:
         sizes = [_measure(spark, config, size) for size in SIZES]
     write("many_lanes", {"rounds": ROUNDS, "records_per_lane": RECORDS, "sizes": sizes})
-    for each in sizes:
+    for size in sizes:
         print(
-            f"{each['lanes']} lanes: time {each['time_ratio']['median']:.3f} of Spark's "
-            f"(target {TIME_TARGET}), tasks {each['tasks_ratio']:.4f} (target {TASKS_TARGET}); "
-            f"ours {each['ours_s']} s, Spark's source {each['spark_s']} s"
+            f"{size['lanes']} lanes: time {size['time_ratio']['median']:.3f} of Spark's "
+            f"(target {TIME_TARGET}), tasks {size['tasks_ratio']:.4f} (target {TASKS_TARGET}); "
+            f"ours {size['ours_s']} s, Spark's source {size['spark_s']} s"
         )
 
 

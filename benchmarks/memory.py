@@ -70,8 +70,8 @@ def _resident_mb() -> dict[str, float]:
 
 def _slopes(samples: list[dict[str, float]]) -> dict[str, Any]:
     warm = [sample for sample in samples if sample["at_s"] >= WARM_UP_S]
-    seconds = np.array([each["at_s"] for each in warm])
+    seconds = np.array([sample["at_s"] for sample in warm])
     return {
-        name: round(float(np.polyfit(seconds, [each[name] for each in warm], 1)[0]) * 600, 2)
+        name: round(float(np.polyfit(seconds, [sample[name] for sample in warm], 1)[0]) * 600, 2)
         for name in ("driver", "jvm", "workers")
     }

@@ -163,13 +163,14 @@ def main(args: list[str]) -> None:
                 run = Run(config, f"{name[0]}{len(name)}{kind}", quiet, whale, scale)
                 runs[name][kind] = _measured(spark, contender, run)
                 print(name, kind, runs[name][kind], flush=True)
-    compared = {name: _compared(each) for name, each in runs.items()}
+    compared = {name: _compared(kinds) for name, kinds in runs.items()}
     result = {"quiet": QUIET, "backlog": scale.backlog, "runs": runs, "compared": compared}
     write("noisy_neighbour.quick" if scale is QUICK else "noisy_neighbour", result)
-    for name, each in compared.items():
+    for name, ratios in compared.items():
         print(
-            f"{name}: quiet p99 {each['p99_ratio']} x (target {RATIO_TARGET}), Jain {each['jain']} "
-            f"(target {JAIN_TARGET}), whale {each['whale_ratio']} x (target {WHALE_TARGET})"
+            f"{name}: quiet p99 {ratios['p99_ratio']} x (target {RATIO_TARGET}), "
+            f"Jain {ratios['jain']} (target {JAIN_TARGET}), "
+            f"whale {ratios['whale_ratio']} x (target {WHALE_TARGET})"
         )
         print("\n".join(f"  {kind}: {line(run['cpu_cores'])}" for kind, run in runs[name].items()))
 
@@ -220,7 +221,7 @@ def _compared(runs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scored(records: pa.Table, _context: Any) -> pa.Table:
-    return rows_of(records, [work(each) for each in records["value"].to_pylist()])
+    return rows_of(records, [work(raw) for raw in records["value"].to_pylist()])
 
 
 def _ours(spark: Any, run: Run) -> tuple[Seen, list[EndedWave]]:
@@ -252,4 +253,4 @@ def _theirs(spark: Any, run: Run, most_offsets: int | None) -> tuple[Seen, list[
 
 def _batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield batch_of(batch, [work(each) for each in batch["value"].to_pylist()])
+        yield batch_of(batch, [work(raw) for raw in batch["value"].to_pylist()])

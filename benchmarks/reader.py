@@ -37,9 +37,9 @@ def main(args: list[str]) -> None:
     with ExitStack() as stack:
         config = {"bootstrap.servers": args[0]} if args else stack.enter_context(harness.broker())
         _fill(config)
-        small = [_slice(f"small-{each:04d}", 0, 0, _RECORDS) for each in range(_TOPICS)]
-        middle = [_slice(each.topic, 0, 2, 4) for each in small]
-        large = [_slice("large", each, 0, _LARGE_RECORDS) for each in range(_LARGE_LANES)]
+        small = [_slice(f"small-{number:04d}", 0, 0, _RECORDS) for number in range(_TOPICS)]
+        middle = [_slice(piece.topic, 0, 2, 4) for piece in small]
+        large = [_slice("large", partition, 0, _LARGE_RECORDS) for partition in range(_LARGE_LANES)]
         result = {
             "cpus": os.cpu_count(),
             # Other work on the machine slows both; above the number of cpus, take only the ratios.
@@ -56,7 +56,7 @@ def main(args: list[str]) -> None:
 
 
 def _fill(config: dict[str, str]) -> None:
-    names = {f"small-{each:04d}": 1 for each in range(_TOPICS)}
+    names = {f"small-{number:04d}": 1 for number in range(_TOPICS)}
     new = create_topics(config, {**names, "large": _LARGE_LANES})
     producer = Producer(
         {**producer_config(config), "linger.ms": 20, "queue.buffering.max.messages": 1_000_000}
@@ -66,8 +66,8 @@ def _fill(config: dict[str, str]) -> None:
         for _ in range(_RECORDS):
             producer.produce(name, value, b"0123456789")
     if "large" in new:
-        for each in range(_LARGE_LANES * _LARGE_RECORDS):
-            producer.produce("large", value, b"0123456789", each % _LARGE_LANES)
+        for number in range(_LARGE_LANES * _LARGE_RECORDS):
+            producer.produce("large", value, b"0123456789", number % _LARGE_LANES)
             producer.poll(0)
     producer.flush()
 
@@ -94,11 +94,11 @@ def _compare(
     bare.close()
     return {
         who: {
-            "seconds_median": round(statistics.median(each[1:]), 4),
-            "seconds_worst": round(max(each[1:]), 4),
-            "records_per_s": round(records / statistics.median(each[1:])),
+            "seconds_median": round(statistics.median(seconds[1:]), 4),
+            "seconds_worst": round(max(seconds[1:]), 4),
+            "records_per_s": round(records / statistics.median(seconds[1:])),
         }
-        for who, each in times.items()
+        for who, seconds in times.items()
     }
 
 

@@ -78,7 +78,7 @@ def main(args: list[str]) -> None:
     tenants, records = (50, 4_000) if quick else (TENANTS, RECORDS)
     sides: dict[str, Callable[[Path, Mapping[str, str], int], list[str]]] = {
         "ours": _ours,
-        **{f"limit {each}": functools.partial(_theirs, limit=each) for each in LIMITS},
+        **{f"limit {limit}": functools.partial(_theirs, limit=limit) for limit in LIMITS},
         "no limit": functools.partial(_theirs, limit=None),
     }
     took: dict[str, list[float]] = {name: [] for name in sides}
@@ -118,8 +118,8 @@ def main(args: list[str]) -> None:
         "ratios": ratios,
     }
     write("recovery.quick" if quick else "recovery", result)
-    for name, each in ratios.items():
-        print(f"{each['median']:.2f} x Structured Streaming, {name} (target {TARGET})")
+    for name, against in ratios.items():
+        print(f"{against['median']:.2f} x Structured Streaming, {name} (target {TARGET})")
 
 
 def _recovered(folder: Path, command: list[str]) -> float:
@@ -149,10 +149,10 @@ def _running(folder: Path, command: list[str]) -> Iterator[subprocess.Popen[byte
     finally:
         alive = process.poll() is None
         top = [psutil.Process(process.pid)] if alive else []
-        tree = [*(child for each in top for child in each.children(recursive=True)), *top]
-        for each in tree:
-            if each.is_running():
-                each.send_signal(signal.SIGKILL)
+        tree = [*(child for parent in top for child in parent.children(recursive=True)), *top]
+        for member in tree:
+            if member.is_running():
+                member.send_signal(signal.SIGKILL)
         process.wait()
         psutil.wait_procs(tree, 30)
 

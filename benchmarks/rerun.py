@@ -62,7 +62,7 @@ def main(args: list[str]) -> None:
     }
     result = {"older": older, "tenants": TENANTS, "share": SHARE, "runs": runs, "ratios": ratios}
     write("rerun.quick" if quick else "rerun", result)
-    print(", ".join(f"{who}: p99 {each:.2f} x" for who, each in ratios.items()), f"({TARGET})")
+    print(", ".join(f"{who}: p99 {ratio:.2f} x" for who, ratio in ratios.items()), f"({TARGET})")
 
 
 def _run(
@@ -102,7 +102,7 @@ def _kept(topic: str, older: int) -> UseCase:
                 "topic": pc.if_else(old, AGAIN, records["topic"]),
                 "at": pc.if_else(old, offsets, pc.subtract(offsets, shift)),
                 "sent_ms": pc.cast(records["timestamp"], pa.int64()),
-                "score": pa.array([len(each) for each in records["value"].to_pylist()], pa.int64()),
+                "score": pa.array([len(raw) for raw in records["value"].to_pylist()], pa.int64()),
             }
         )
 

@@ -16,14 +16,14 @@ from benchmarks.delays import Seen
 
 def counts(at_s: np.ndarray, seconds: int) -> list[int]:
     """How many of these moments are in each second."""
-    each: list[int] = np.histogram(at_s, bins=seconds, range=(0, seconds))[0].tolist()
-    return each
+    found: list[int] = np.histogram(at_s, bins=seconds, range=(0, seconds))[0].tolist()
+    return found
 
 
 def quantiles(seen: Seen, seconds: int, name: str) -> list[float | None]:
     """``p50_s``, ``p99_s`` or ``max_s`` of what was meant to be sent in each second."""
-    each = [seen.delays(second, second + 1) for second in range(seconds)]
-    return [one[name] if one["measured"] else None for one in each]
+    found = [seen.delays(second, second + 1) for second in range(seconds)]
+    return [one[name] if one["measured"] else None for one in found]
 
 
 def means(points: Sequence[tuple[float, float]], seconds: int) -> list[float | None]:
@@ -32,10 +32,10 @@ def means(points: Sequence[tuple[float, float]], seconds: int) -> list[float | N
     for at_s, number in points:
         if 0 <= at_s < seconds:
             found[int(at_s)].append(number)
-    return [round(statistics.mean(each), 3) if each else None for each in found]
+    return [round(statistics.mean(numbers), 3) if numbers else None for numbers in found]
 
 
 def line(name: str, values: Sequence[float | None]) -> Line:
     """One line of a chart, drawn through the seconds in which there was something."""
-    points = [(at + 0.5, each) for at, each in enumerate(values) if each is not None]
-    return Line(name, [at for at, _ in points], [each for _, each in points])
+    points = [(at + 0.5, value) for at, value in enumerate(values) if value is not None]
+    return Line(name, [at for at, _ in points], [value for _, value in points])

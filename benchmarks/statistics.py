@@ -184,8 +184,8 @@ def main(args: list[str]) -> None:
             calm_garbage_collection()
             both = (silent, tells)
             for number in range(rounds):
-                for each in both if number % 2 == 0 else both[::-1]:
-                    each.cpu_s.append(each.run(ROUND_S))
+                for side in both if number % 2 == 0 else both[::-1]:
+                    side.cpu_s.append(side.run(ROUND_S))
                 print(
                     f"{silent.cpu_s[-1]:.2f} s silent, {tells.cpu_s[-1]:.2f} s telling", flush=True
                 )
@@ -206,8 +206,8 @@ def _result(silent: Contender, tells: Contender) -> dict[str, Any]:
         "streams": STREAMS,
         "records_per_s": RECORDS_PER_S,
         "seconds_a_round": ROUND_S,
-        "cpu_s_silent": [round(each, 3) for each in silent.cpu_s],
-        "cpu_s_telling": [round(each, 3) for each in tells.cpu_s],
+        "cpu_s_silent": [round(cpu_s, 3) for cpu_s in silent.cpu_s],
+        "cpu_s_telling": [round(cpu_s, 3) for cpu_s in tells.cpu_s],
         "reports": tells.told.reports,
         "points": tells.told.points,
         "of_a_core": round(statistics.median(extra_s) / ROUND_S, 4),

@@ -79,8 +79,8 @@ def main(_args: list[str]) -> None:
         f"p99 {worst:.2f} s (target {P99_TARGET_S}), {max(ratios):.3f} of Structured Streaming's "
         f"(target {RATIO_TARGET})"
     )
-    for name, each in runs.items():
-        print(f"{name}: " + "; ".join(line(run["cpu_cores"]) for run in each))
+    for name, its_runs in runs.items():
+        print(f"{name}: " + "; ".join(line(run["cpu_cores"]) for run in its_runs))
 
 
 def _figures(seen: Seen) -> dict[str, Any]:

@@ -18,14 +18,14 @@ def told(waves: Sequence[EndedWave]) -> dict[str, Any]:
     }
     return {
         name: {
-            "waves": len(each),
-            "failed": sum(wave.failed for wave in each),
-            "predicted_s": round(sum(wave.predicted_s for wave in each) / len(each), 3),
-            "mean_s": round(sum(wave.seconds for wave in each) / len(each), 3),
-            "max_s": round(max(wave.seconds for wave in each), 3),
-            "slices": round(sum(wave.slices for wave in each) / len(each), 1),
-            "records": sum(wave.records for wave in each),
+            "waves": len(ended),
+            "failed": sum(wave.failed for wave in ended),
+            "predicted_s": round(sum(wave.predicted_s for wave in ended) / len(ended), 3),
+            "mean_s": round(sum(wave.seconds for wave in ended) / len(ended), 3),
+            "max_s": round(max(wave.seconds for wave in ended), 3),
+            "slices": round(sum(wave.slices for wave in ended) / len(ended), 1),
+            "records": sum(wave.records for wave in ended),
         }
-        for name, each in kinds.items()
-        if each
+        for name, ended in kinds.items()
+        if ended
     }

@@ -25,23 +25,23 @@ GUARANTEES = {
 def table(lines):
     """The results as a Markdown table."""
     head = ["fault", "faults", "records"] + [
-        f"{each}: lost / twice" for each in GUARANTEES.values()
+        f"{guarantee}: lost / twice" for guarantee in GUARANTEES.values()
     ]
     rows = [head, ["---"] * len(head)]
     totals = [0, 0]
-    for each in lines:
-        found = each["found"]
+    for line in lines:
+        found = line["found"]
         cells = [
             f"{found[name]['lost']} / {found[name]['twice']}" if name in found else ""
             for name in GUARANTEES
         ]
-        rows.append([each["row"], str(each["faults"]), str(each["records"]), *cells])
-        totals = [totals[0] + each["faults"], totals[1] + each["records"]]
+        rows.append([line["row"], str(line["faults"]), str(line["records"]), *cells])
+        totals = [totals[0] + line["faults"], totals[1] + line["records"]]
     rows.append(["**all**", str(totals[0]), str(totals[1]), *[""] * len(GUARANTEES)])
-    foreign = sum(kinds["foreign"] for each in lines for kinds in each["found"].values())
+    foreign = sum(kinds["foreign"] for line in lines for kinds in line["found"].values())
     late = Counter()
-    for each in lines:
-        for use_case, kinds in each["found"].items():
+    for line in lines:
+        for use_case, kinds in line["found"].items():
             late[use_case == "claims"] += kinds["out_of_order"]
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return (
@@ -52,7 +52,7 @@ def table(lines):
 
 def simulated(results):
     """What the simulation did, as a paragraph."""
-    seeds, failed, took_s, jobs = (results[each] for each in ("seeds", "failed", "took_s", "jobs"))
+    seeds, failed, took_s, jobs = (results[what] for what in ("seeds", "failed", "took_s", "jobs"))
     counts = ", ".join(f"{what} {count:,}" for what, count in results["counts"].items())
     return textwrap.fill(
         f"The last run of the simulation: {seeds:,} seeds in {took_s:,} s, {jobs} at a time, of "
@@ -73,7 +73,7 @@ def between(text, name, made):
 def main(args):
     """Write the results, or check them."""
     told = map(json.loads, (DOCS / "fault-results.jsonl").read_text().splitlines())
-    lines = list({each["row"]: each for each in told}.values())
+    lines = list({line["row"]: line for line in told}.values())
     path = DOCS / "guarantees.md"
     text = path.read_text("utf-8")
     results = json.loads((DOCS / "simulation-results.json").read_text())
