@@ -24,7 +24,10 @@ class DeadLetter:
 
     @property
     def named(self) -> tuple[LaneId, str, int, int | None, bytes]:
-        """The same for the same record of a lane, which passes it once in an epoch."""
+        """What tells this record from every other: equal for two letters of one record.
+
+        A lane passes a record once in an epoch, so a later epoch names it anew.
+        """
         piece, error = self.slice, self.error
         record = (error.timestamp_ms, error.raw_key, error.raw_value, error.raw_headers)
         # Of a log that was cut and went on, another record may have the same offset.
