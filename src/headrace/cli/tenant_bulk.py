@@ -80,7 +80,11 @@ def add_file(store: Store, file: Path, how: How, config: Path) -> None:
 
 def _add(store: Store, planned: Addition, how: How, config: Path, file: str) -> None:
     if planned.again and not (how.yes and how.as_json):
-        for_all = [each.use_case for each in store.registry.deployments() if each.all_tenants]
+        for_all = [
+            deployment.use_case
+            for deployment in store.registry.deployments()
+            if deployment.all_tenants
+        ]
         begin = [StreamId(use_case, name) for name in planned.again for use_case in for_all]
         skip = ["--exists", "skip"] if how.exists is Exists.SKIP else []
         ask_again(store, begin, config, how.yes, "tenants", "add", "--file", file, *skip)

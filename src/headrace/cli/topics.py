@@ -81,7 +81,7 @@ def create(  # noqa: PLR0913 - options of a command
         found = made(connections_of(settings, folder).kafka, wanted, dry_run=dry_run)
         if not found and not as_json:
             raise ConfigError(_nothing_wanted(use_cases, inputs=inputs))
-        stopped = _stopped(store, {each.name for each in use_cases})
+        stopped = _stopped(store, {chosen.name for chosen in use_cases})
     if as_json:
         print_json([_row(outcome, dry_run=dry_run) for outcome in found])
     else:

@@ -56,7 +56,7 @@ def _whole(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, Mapping):
-        return {name: _whole(each) for name, each in value.items()}
+        return {name: _whole(inner) for name, inner in value.items()}
     return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
 
 

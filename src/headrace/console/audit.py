@@ -147,7 +147,7 @@ def without_secrets(body: bytes) -> str:
 def _masked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {
-            key: "…" if key.lower() in _SECRETS else _masked(each) for key, each in value.items()
+            key: "…" if key.lower() in _SECRETS else _masked(inner) for key, inner in value.items()
         }
     return [_masked(item) for item in value] if isinstance(value, list) else value
 
@@ -164,4 +164,4 @@ def list_changes(
     found: Iterator[Change] = iter(
         desk.store.audit.changes(tenant=tenant, before=before, limit=paging.limit + 1)
     )
-    return paging.page(found, lambda each: [each.id], plain)
+    return paging.page(found, lambda entry: [entry.id], plain)

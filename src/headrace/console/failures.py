@@ -74,7 +74,7 @@ def list_failures(
             if named and state in (None, failure.state) and sees(caller, lane.tenant):
                 yield failure
 
-    return paging.page(wanted(), lambda each: [each.id], lambda each: _row(seen, each))
+    return paging.page(wanted(), lambda failure: [failure.id], lambda failure: _row(seen, failure))
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ _Line = dict[str, list[float | None]]
 def _since(line: _Line, earlier: int) -> _Line:
     """A line without its first minutes, which are an earlier tenant's."""
     return {
-        name: [None if at < earlier else each for at, each in enumerate(of)]
+        name: [None if at < earlier else value for at, value in enumerate(of)]
         for name, of in line.items()
     }
 
@@ -134,7 +134,7 @@ class SparkKeeper:
     def _read(self, first: int, now_s: float) -> None:
         start_s = max(first * _SPAN_S, (self._read_until_s - _LATE_S) // _SPAN_S * _SPAN_S)
         again = int(start_s // _SPAN_S)
-        self._cells = {at: each for at, each in self._cells.items() if first <= at < again}
+        self._cells = {at: cell for at, cell in self._cells.items() if first <= at < again}
         of_stream: dict[tuple[int, StreamId], _Cell] = {}
         for point in self._statistics.history(None, start_s, now_s + _SPAN_S):
             key = (int(point.from_s // _SPAN_S), point.stream)

@@ -34,7 +34,7 @@ def list_keys(
             if after is None or (key.created_at_s, key.prefix) > after:
                 yield key
 
-    return paging.page(wanted(), lambda each: [float(each.created_at_s), each.prefix], key_row)
+    return paging.page(wanted(), lambda key: [float(key.created_at_s), key.prefix], key_row)
 
 
 @router.post(

@@ -110,17 +110,17 @@ class _Rest:
     p95_s: float | None = None
     p99_s: float | None = None
 
-    def add(self, each: StreamFigures) -> None:
-        self.lag_records += each.lag_records
-        self.lag_s = max(self.lag_s, each.lag_s)
-        self.in_per_s += each.in_per_s
-        self.task_share += each.task_share
-        self.throttled += each.throttled
-        self.stopped += _stopped(each)
-        self.active += each.state == ShownState.ACTIVE
-        self.p50_s = _larger(self.p50_s, each.delay.p50_s)
-        self.p95_s = _larger(self.p95_s, each.delay.p95_s)
-        self.p99_s = _larger(self.p99_s, each.delay.p99_s)
+    def add(self, figures: StreamFigures) -> None:
+        self.lag_records += figures.lag_records
+        self.lag_s = max(self.lag_s, figures.lag_s)
+        self.in_per_s += figures.in_per_s
+        self.task_share += figures.task_share
+        self.throttled += figures.throttled
+        self.stopped += _stopped(figures)
+        self.active += figures.state == ShownState.ACTIVE
+        self.p50_s = _larger(self.p50_s, figures.delay.p50_s)
+        self.p95_s = _larger(self.p95_s, figures.delay.p95_s)
+        self.p99_s = _larger(self.p99_s, figures.delay.p99_s)
 
 
 @dataclass(slots=True)
@@ -162,7 +162,7 @@ class _Drivers(Collector):
             samples.add("headrace_statistics_up", 0)
             return samples.families()
         samples.add("headrace_statistics_up", 1)
-        told = {name: each.figures for name, each in newest(reports).items()}
+        told = {name: last.figures for name, last in newest(reports).items()}
         self._choose({name.tenant for name in told}, samples)
         self._streams(told, samples)
         self._groups(told.values(), samples)
@@ -184,16 +184,16 @@ class _Drivers(Collector):
         rest: defaultdict[str, _Rest] = defaultdict(_Rest)
         #: two use cases may read one topic, and a series is shown once
         ends: dict[tuple[str, str], int] = {}
-        for name, each in sorted(told.items()):
+        for name, figures in sorted(told.items()):
             if name.tenant in self._own:
-                _stream(each, samples)
-                _lanes(each, self._prefix + name.use_case, samples)
-                for lane in each.lanes:
-                    place = (each.topic, str(lane.partition))
+                _stream(figures, samples)
+                _lanes(figures, self._prefix + name.use_case, samples)
+                for lane in figures.lanes:
+                    place = (figures.topic, str(lane.partition))
                     ends[place] = max(lane.end, ends.get(place, -1))
             else:
-                rest[name.use_case].add(each)
-                for metric, value in _counters(each):
+                rest[name.use_case].add(figures)
+                for metric, value in _counters(figures):
                     self._sums[metric, name.use_case].add(name, value)
         for place, end in ends.items():
             if end >= 0:
@@ -219,17 +219,17 @@ class _Drivers(Collector):
             samples.add("kafka_consumergroup_group_sum_lag", sum(lag for lag, _ in lags), group)
 
 
-def _stream(each: StreamFigures, samples: _Samples) -> None:
-    labels = (each.stream.tenant, each.stream.use_case)
-    samples.add("headrace_stream_lag_records", each.lag_records, *labels)
-    samples.add("headrace_stream_lag_seconds", each.lag_s, *labels)
-    samples.add("headrace_stream_incoming_records_per_second", each.in_per_s, *labels)
-    samples.add_spread("headrace_stream_delay_seconds", each.delay, *labels, edges=False)
-    samples.add("headrace_stream_task_share", each.task_share, *labels)
-    samples.add("headrace_stream_throttled", each.throttled, *labels)
-    samples.add("headrace_stream_stopped_lanes", _stopped(each), *labels)
-    samples.add("headrace_stream_active", each.state == ShownState.ACTIVE, *labels)
-    for name, value in _counters(each):
+def _stream(figures: StreamFigures, samples: _Samples) -> None:
+    labels = (figures.stream.tenant, figures.stream.use_case)
+    samples.add("headrace_stream_lag_records", figures.lag_records, *labels)
+    samples.add("headrace_stream_lag_seconds", figures.lag_s, *labels)
+    samples.add("headrace_stream_incoming_records_per_second", figures.in_per_s, *labels)
+    samples.add_spread("headrace_stream_delay_seconds", figures.delay, *labels, edges=False)
+    samples.add("headrace_stream_task_share", figures.task_share, *labels)
+    samples.add("headrace_stream_throttled", figures.throttled, *labels)
+    samples.add("headrace_stream_stopped_lanes", _stopped(figures), *labels)
+    samples.add("headrace_stream_active", figures.state == ShownState.ACTIVE, *labels)
+    for name, value in _counters(figures):
         samples.add(name, value, *labels)
 
 
@@ -246,15 +246,15 @@ def _other(use_case: str, rest: _Rest, samples: _Samples) -> None:
     samples.add("headrace_stream_active", rest.active, *labels)
 
 
-def _counters(each: StreamFigures) -> Iterator[tuple[str, int]]:
-    yield "headrace_stream_records_total", each.records_total
-    yield "headrace_stream_dead_letters_total", each.dead_letters_total
-    yield "headrace_stream_lost_records_total", each.lost_records_total
+def _counters(figures: StreamFigures) -> Iterator[tuple[str, int]]:
+    yield "headrace_stream_records_total", figures.records_total
+    yield "headrace_stream_dead_letters_total", figures.dead_letters_total
+    yield "headrace_stream_lost_records_total", figures.lost_records_total
 
 
-def _lanes(each: StreamFigures, group: str, samples: _Samples) -> None:
-    for lane in each.lanes:
-        place = (each.topic, str(lane.partition))
+def _lanes(figures: StreamFigures, group: str, samples: _Samples) -> None:
+    for lane in figures.lanes:
+        place = (figures.topic, str(lane.partition))
         samples.add("kafka_consumergroup_current_offset", lane.position, group, *place)
         if lane.end < 0:
             continue  # nobody knows
@@ -276,20 +276,20 @@ def _driver(report: Report, reports: list[Report], now_s: float, samples: _Sampl
     samples.add("headrace_driver_executors", report.executors, name)
 
 
-def _use_case(driver: str, each: UseCaseFigures, samples: _Samples) -> None:
-    labels = (driver, each.use_case)
-    samples.add("headrace_use_case_waves_total", each.waves_total, *labels)
-    samples.add_spread("headrace_use_case_processing_seconds", each.processing, *labels)
-    samples.add_spread("headrace_use_case_scheduling_seconds", each.scheduling, *labels)
-    samples.add_spread("headrace_use_case_delay_seconds", each.delay, *labels)
-    samples.add("headrace_use_case_records_per_second", each.records_per_s, *labels)
-    samples.add("headrace_use_case_incoming_bytes_per_second", each.bytes_in_per_s, *labels)
-    if each.pace_per_s is not None:
-        samples.add("headrace_use_case_pace_records_per_second", each.pace_per_s, *labels)
+def _use_case(driver: str, figures: UseCaseFigures, samples: _Samples) -> None:
+    labels = (driver, figures.use_case)
+    samples.add("headrace_use_case_waves_total", figures.waves_total, *labels)
+    samples.add_spread("headrace_use_case_processing_seconds", figures.processing, *labels)
+    samples.add_spread("headrace_use_case_scheduling_seconds", figures.scheduling, *labels)
+    samples.add_spread("headrace_use_case_delay_seconds", figures.delay, *labels)
+    samples.add("headrace_use_case_records_per_second", figures.records_per_s, *labels)
+    samples.add("headrace_use_case_incoming_bytes_per_second", figures.bytes_in_per_s, *labels)
+    if figures.pace_per_s is not None:
+        samples.add("headrace_use_case_pace_records_per_second", figures.pace_per_s, *labels)
 
 
-def _stopped(each: StreamFigures) -> int:
-    return sum(lane.failure is not None for lane in each.lanes)
+def _stopped(figures: StreamFigures) -> int:
+    return sum(lane.failure is not None for lane in figures.lanes)
 
 
 def _larger(one: float | None, other: float | None) -> float | None:

@@ -99,7 +99,7 @@ def changeable(tenant: Tenant) -> Values:
 
 
 def _tenant_figures(figures: Sequence[StreamFigures], streams_total: int) -> Values:
-    leading = min(figures, key=lambda each: _rank(each.state))
+    leading = min(figures, key=lambda figure: _rank(figure.state))
     return {
         "state": leading.state,
         "lag_records": sum(figure.lag_records for figure in figures),

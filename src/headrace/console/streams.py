@@ -63,7 +63,7 @@ def list_streams(
                 yield stream
 
     return paging.page(
-        wanted(), lambda each: [each.id.tenant, each.id.use_case], snapshot.stream_row
+        wanted(), lambda stream: [stream.id.tenant, stream.id.use_case], snapshot.stream_row
     )
 
 

@@ -70,9 +70,9 @@ class StoreView:
         # What was told before a tenant was added again was told of an earlier one.
         added_s = {tenant.name: tenant.added_again_s or first_s for tenant in self.tenants}
         return {
-            name: each.figures
-            for name, each in self.told.items()
-            if each.at_s >= max(first_s, added_s.get(name.tenant, first_s))
+            name: last.figures
+            for name, last in self.told.items()
+            if last.at_s >= max(first_s, added_s.get(name.tenant, first_s))
         }
 
     @cached_property
@@ -148,7 +148,7 @@ class StoreView:
             rows.wave_row(report.driver, wave) for report in self.reports for wave in report.waves
         ]
         return tuple(
-            sorted(found, key=lambda each: (each["started_at_s"], each["wave"]), reverse=True)
+            sorted(found, key=lambda row: (row["started_at_s"], row["wave"]), reverse=True)
         )
 
     @cached_property
@@ -279,9 +279,9 @@ def _decided(stream: Stream, of_tenants: Mapping[str, State]) -> State:
 
 
 def _in_order(streams: Sequence[Stream]) -> tuple[Stream, ...]:
-    return tuple(sorted(streams, key=lambda each: (each.id.tenant, each.id.use_case)))
+    return tuple(sorted(streams, key=lambda stream: (stream.id.tenant, stream.id.use_case)))
 
 
 def _by_name(tenants: Sequence[Tenant]) -> tuple[Tenant, ...]:
     """As Python orders text, which is how cursors are compared."""
-    return tuple(sorted(tenants, key=lambda each: each.name))
+    return tuple(sorted(tenants, key=lambda tenant: tenant.name))

@@ -52,7 +52,7 @@ class Order:
 
 def orders() -> list[Order]:
     """Everything that is sent, in order of time."""
-    return sorted(_orders(), key=lambda each: each.at_s)
+    return sorted(_orders(), key=lambda order: order.at_s)
 
 
 def _orders() -> Iterator[Order]:

@@ -65,8 +65,8 @@ class Found:
 def collect(store: Store, log: Log, mails: list[EmailMessage], warehouse: Path) -> Found:
     """Read everything back from where it is; a guest's visits are nobody's business."""
     ends = {
-        (each.topic.removesuffix(".visits"), each.partition): offset
-        for each, offset in log.end_offsets(LANES).items()
+        (at.topic.removesuffix(".visits"), at.partition): offset
+        for at, offset in log.end_offsets(LANES).items()
     }
     with in_sql(store.positions).begin() as connection:
         rows = connection.exec_driver_sql("SELECT tenant, lead, score, visits FROM scores")

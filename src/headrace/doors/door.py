@@ -70,8 +70,8 @@ def install_door(
         Proxies,
         trusted=settings.proxies,
         certificates={
-            part: Caller(f"certificate:{part}", each.role, each.tenant)
-            for part, each in settings.certificates.items()
+            part: Caller(f"certificate:{part}", certificate.role, certificate.tenant)
+            for part, certificate in settings.certificates.items()
         },
     )
 

@@ -101,8 +101,8 @@ def serve(
     try:
         _run(server, listener)
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if not server.started:
         raise ServerError("the server could not start; the log says why")
 

@@ -206,7 +206,7 @@ def _roll_asked(state: FleetState, now_s: float) -> Decision:
         return state, ()
     # One that is on its way out comes back as the new version anyway.
     drivers = enumerate(state.drivers)
-    to_roll = tuple(index for index, each in drivers if each.phase in MEANT_TO_RUN)
+    to_roll = tuple(index for index, driver in drivers if driver.phase in MEANT_TO_RUN)
     rolling = None if state.rolling in to_roll else state.rolling
     state = replace(state, to_roll=to_roll, rolling=rolling, roll_error="")
     actions: list[Action] = []

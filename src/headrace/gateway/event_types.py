@@ -75,7 +75,7 @@ class EventType:
             )
         if not found:
             return None
-        errors = tuple(map(_told, sorted(found, key=lambda each: list(map(str, each.path)))))
+        errors = tuple(map(_told, sorted(found, key=lambda error: list(map(str, error.path)))))
         pointer, reason = errors[0]
         return EventFault(422, "not-valid", f"{pointer or 'the event'}: {reason}", pointer, errors)
 

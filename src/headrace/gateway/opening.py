@@ -90,10 +90,10 @@ def rules_of(settings: GatewaySettings) -> IntakeRules:
             "gateway: {types: {visit: {topic: visits}}}"
         )
     types = {
-        name: EventType(name, each.topic, each.key, _validator(each.schema_file))
-        for name, each in settings.types.items()
+        name: EventType(name, event_type.topic, event_type.key, _validator(event_type.schema_file))
+        for name, event_type in settings.types.items()
     }
-    tenants = {name: _rate(each) for name, each in settings.tenants.items()}
+    tenants = {name: _rate(tenant) for name, tenant in settings.tenants.items()}
     return IntakeRules(
         types,
         EventLimits(

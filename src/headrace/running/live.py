@@ -115,7 +115,7 @@ def table_of(rows: list[StreamRow], title: str = "") -> Table:
     table.add_column("note", overflow="ellipsis", no_wrap=True)
     shown = rows
     if len(rows) > MOST_ROWS:
-        shown = sorted(rows, key=lambda each: -each.lag_records)[:MOST_ROWS]
+        shown = sorted(rows, key=lambda row: -row.lag_records)[:MOST_ROWS]
     for shown_row in sorted(shown, key=lambda row: (row.stream.tenant, row.stream.use_case)):
         table.add_row(
             str(shown_row.stream),

@@ -87,9 +87,9 @@ class GatewaySettings(_Section):
     def within(self, folder: Path) -> GatewaySettings:
         """The same, with paths of schemas starting at ``folder``."""
         types = {
-            name: each.model_copy(update={"schema_file": folder / each.schema_file})
-            if each.schema_file is not None
-            else each
-            for name, each in self.types.items()
+            name: event_type.model_copy(update={"schema_file": folder / event_type.schema_file})
+            if event_type.schema_file is not None
+            else event_type
+            for name, event_type in self.types.items()
         }
         return self.model_copy(update={"types": types})

@@ -90,7 +90,7 @@ def _line(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
 
 def _filled(value: Any, environment: Mapping[str, str], path: Path) -> Any:
     if isinstance(value, dict):
-        return {key: _filled(each, environment, path) for key, each in value.items()}
+        return {key: _filled(inner, environment, path) for key, inner in value.items()}
     if isinstance(value, list):
         return [_filled(item, environment, path) for item in value]
     if not isinstance(value, str):
