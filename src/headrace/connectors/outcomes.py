@@ -18,8 +18,8 @@ def identity(effect: Effect) -> str:
     The same slice run again to the same offset has the same identity; nothing else has.
     """
     return ",".join(
-        f"{original(each.lane.use_case)}/{each.lane.tenant}/{each.lane.partition}:{each.from_offset}-{reached}"
-        for each, reached in zip(effect.slices, effect.reached, strict=True)
+        f"{original(piece.lane.use_case)}/{piece.lane.tenant}/{piece.lane.partition}:{piece.from_offset}-{reached}"
+        for piece, reached in zip(effect.slices, effect.reached, strict=True)
     )
 
 

@@ -92,7 +92,7 @@ class PendingLetters:
         """Whether its tenant may have one more wait."""
         taken = [aside.bytes for aside in self._waiting.values()]
         tenant = aside.move.lane.tenant
-        own = [each.bytes for lane, each in self._waiting.items() if lane.tenant == tenant]
+        own = [letter.bytes for lane, letter in self._waiting.items() if lane.tenant == tenant]
         return may_hold(MOST_WAITING, len(taken), len(own), 1) and may_hold(
             MOST_BYTES, sum(taken), sum(own), aside.bytes
         )
@@ -123,8 +123,8 @@ class PendingLetters:
     def _begun(self) -> Future[list[LetterOutcome]]:
         turn = {tenant: number for number, tenant in enumerate(self._troubled)}
 
-        def due(each: PendingLetter) -> tuple[int, int]:
-            return turn.get(each.move.lane.tenant, -1), each.tries
+        def due(letter: PendingLetter) -> tuple[int, int]:
+            return turn.get(letter.move.lane.tenant, -1), letter.tries
 
         some = sorted(self._waiting.values(), key=due)[:_ROUND]
         # With what log lines of this process are bound to, such as the driver's name.

@@ -40,7 +40,7 @@ class Fences:
             slots: how many bins run at once, more or less.
         """
         taken = {bin_.fence for other in others for bin_ in other.bins}
-        self._names.sort(key=lambda each: each in taken)
+        self._names.sort(key=lambda name: name in taken)
         numbers = (f"{self.driver}-{number}" for number in count())
         new = (name for name in numbers if name not in taken and name not in self._names)
         bins = []

@@ -199,7 +199,7 @@ class Gates:
         ]
         records = self._level(gate.records, lags)
         bytes_ = self._level(gate.bytes, sizes)
-        return [Allowance(each, more) for each, more in zip(records, bytes_, strict=True)]
+        return [Allowance(count, more) for count, more in zip(records, bytes_, strict=True)]
 
     def _level(self, bucket: Bucket | None, wanted: Sequence[int]) -> list[int | None]:
         if bucket is None:

@@ -110,7 +110,7 @@ def _effective(tenant: State, stream: State) -> State:
 
 
 def _of_topic(offsets: Mapping[TopicPartition, int], topic: str) -> dict[int, int]:
-    return {each.partition: offset for each, offset in offsets.items() if each.topic == topic}
+    return {at.partition: offset for at, offset in offsets.items() if at.topic == topic}
 
 
 @dataclass(frozen=True, slots=True)

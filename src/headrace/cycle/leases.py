@@ -139,9 +139,9 @@ class Leases:
     def _alive(self) -> list[PeerSilence]:
         # Who never beat is one that was lost: its share would be nobody's until it is inherited.
         return [
-            each
-            for name, each in self._seen.items()
-            if name == self.name or (each.silent_s < self.lease_s and each.peer.beats)
+            silence
+            for name, silence in self._seen.items()
+            if name == self.name or (silence.silent_s < self.lease_s and silence.peer.beats)
         ]
 
     def _living(self) -> set[tuple[str, frozenset[str]]]:

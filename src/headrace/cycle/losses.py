@@ -185,12 +185,12 @@ class Losses:
         if self.board.runs(held):
             return _ENDS_FIRST
         stream, moves, failures = held.stream.id, [], []
-        for number, each in sorted(found.items()):
+        for number, loss in sorted(found.items()):
             lane = LaneId(*stream, number)
-            piece = Slice(lane, held.stream.topic, each.from_offset, each.until_offset, held.epoch)
-            moves.append(Move(lane, held.lanes[number].position, each.go_on_at, held.epoch))
-            fact = f"{_fact(held, number, each, info)}; skipped, goes on at {each.go_on_at}"
-            failures.append(self._over(piece, _error(each, fact)))
+            piece = Slice(lane, held.stream.topic, loss.from_offset, loss.until_offset, held.epoch)
+            moves.append(Move(lane, held.lanes[number].position, loss.go_on_at, held.epoch))
+            fact = f"{_fact(held, number, loss, info)}; skipped, goes on at {loss.go_on_at}"
+            failures.append(self._over(piece, _error(loss, fact)))
         epoch = self.progress.skip_lost(stream, moves, failures, info.topic_id)
         if epoch is None:
             self.board.fill(self.progress.load_positions([stream]))
@@ -199,8 +199,8 @@ class Losses:
         if held.stream.topic_id != info.topic_id:
             held.topic_since = epoch
         held.stream = replace(held.stream, topic_id=info.topic_id, epoch=epoch)
-        for number, each in found.items():
-            held.lanes[number].restart(each.go_on_at)
+        for number, loss in found.items():
+            held.lanes[number].restart(loss.go_on_at)
         self._tell(stream, found, failures)
         return None
 

@@ -179,7 +179,7 @@ class Mirror:
             return offsets
         if before.offsets == offsets:
             return {}
-        news = {at: each for at, each in offsets.items() if before.offsets.get(at) != each}
+        news = {at: offset for at, offset in offsets.items() if before.offsets.get(at) != offset}
         before.offsets = offsets
         return news
 

@@ -83,7 +83,7 @@ def range_of(store: Store, log: Log, stream: StreamId, first: str, last: str | N
         for number, position in here.items()
         if number in starts
     }
-    lanes = {number: each for number, each in sorted(found.items()) if each[0] < each[1]}
+    lanes = {number: bounds for number, bounds in sorted(found.items()) if bounds[0] < bounds[1]}
     if not lanes:
         raise ConfigError(f"stream {stream} has read nothing between these places")
     return RerunRange(stream, lanes, of.stream.topic_id)

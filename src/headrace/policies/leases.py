@@ -66,7 +66,9 @@ def watched(
 def dead(me: str, seen: Mapping[str, PeerSilence], lease_s: float) -> list[Peer]:
     """Drivers that were silent for a whole lease, by name; never oneself."""
     return [
-        each.peer for name, each in sorted(seen.items()) if name != me and each.silent_s >= lease_s
+        silence.peer
+        for name, silence in sorted(seen.items())
+        if name != me and silence.silent_s >= lease_s
     ]
 
 

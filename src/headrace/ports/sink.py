@@ -40,8 +40,8 @@ class Effect:
     def moves(self) -> tuple[Move, ...]:
         """The positions to move, one for each slice."""
         return tuple(
-            Move(each.lane, each.from_offset, reached, each.epoch)
-            for each, reached in zip(self.slices, self.reached, strict=True)
+            Move(piece.lane, piece.from_offset, reached, piece.epoch)
+            for piece, reached in zip(self.slices, self.reached, strict=True)
         )
 
 

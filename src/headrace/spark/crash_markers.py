@@ -72,7 +72,7 @@ class CrashMarkers:
         """
         self._path = path
         self._vitals = vitals
-        self._number = {each: number for number, each in enumerate(slices)}
+        self._number = {piece: number for number, piece in enumerate(slices)}
         died = {at for at, _ in _read(path)} - {_NOWHERE}
         with path.open("ab") as file:
             file.write(_LINE.pack(_NOWHERE, os.getpid()))
@@ -81,7 +81,7 @@ class CrashMarkers:
             self._map = mmap.mmap(file.fileno(), size)
         self._at = size - _LINE.size
         #: slices at which an earlier attempt died
-        self.killers = frozenset(each for each, number in self._number.items() if number in died)
+        self.killers = frozenset(piece for piece, number in self._number.items() if number in died)
 
     def during(self, planned: Slice, call: Callable[[], _T]) -> _T:
         """Run ``call``; should the process die in it, ``planned`` is to blame."""

@@ -115,8 +115,8 @@ class FrameCalls:
         ]
         moved = self.positions().advance(moves)
         return [
-            replace(each, committed=True) if mine else _undone(each, superseded=True)
-            for each, mine in zip(receipts, moved, strict=True)
+            replace(receipt, committed=True) if mine else _undone(receipt, superseded=True)
+            for receipt, mine in zip(receipts, moved, strict=True)
         ]
 
     def _call(self, frame: Frame, wave: Wave) -> SliceError | None:
@@ -137,8 +137,8 @@ def with_share(
     """The handler's seconds are spread by what it was given, done or not."""
     total = sum(1 + receipt.records for receipt in given) or 1
     return [
-        replace(each, seconds=each.seconds + handler_s * (1 + before.records) / total)
-        for each, before in zip(handled, given, strict=True)
+        replace(receipt, seconds=receipt.seconds + handler_s * (1 + before.records) / total)
+        for receipt, before in zip(handled, given, strict=True)
     ]
 
 

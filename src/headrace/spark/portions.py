@@ -98,7 +98,7 @@ def merge(portions: list[Portion]) -> Portion:
     now; those lanes stop early and go on in the next wave. The lane with the oldest last record is
     always taken whole, so every portion makes progress.
     """
-    portions = sorted(portions, key=lambda each: each.planned[0].lane.partition)
+    portions = sorted(portions, key=lambda portion: portion.planned[0].lane.partition)
     planned = tuple(portion.planned[0] for portion in portions)
     broken = next((portion for portion in portions if portion.error), None)
     if broken is not None:
@@ -167,8 +167,8 @@ def cut_to(
     taken = portion.records.slice(0, rows)
     left = set(portion.records.slice(rows)["partition"].to_pylist())
     reached = tuple(
-        max(_reached_in(taken, each), each.from_offset) if each.lane.partition in left else upto
-        for each, upto in zip(portion.slices, portion.reached, strict=True)
+        max(_reached_in(taken, piece), piece.from_offset) if piece.lane.partition in left else upto
+        for piece, upto in zip(portion.slices, portion.reached, strict=True)
     )
     return replace(portion, reached=reached, records=taken, error=error, blamed=blamed)
 

@@ -224,7 +224,7 @@ def sample_s(records: pa.Table, most: int, event_time: EventTime | None = None) 
     if event_time is None or not rows:
         return by_kafka
     told = _told_s(event_time, records)
-    return [k if each is None else each for each, k in zip(told, by_kafka, strict=True)]
+    return [k if stamp is None else stamp for stamp, k in zip(told, by_kafka, strict=True)]
 
 
 def _told_s(event_time: EventTime, records: pa.Table) -> Sequence[float | None]:

@@ -201,5 +201,5 @@ def _postgresql_engine(address: Address, lock_wait_s: float, statement_wait_s: f
 
 
 def _limits(seconds: Mapping[str, float]) -> str:
-    each = (f"set_config('{name}', '{limit * 1000:.0f}', true)" for name, limit in seconds.items())
-    return f"SELECT {', '.join(each)}"
+    calls = (f"set_config('{name}', '{limit * 1000:.0f}', true)" for name, limit in seconds.items())
+    return f"SELECT {', '.join(calls)}"

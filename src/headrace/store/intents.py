@@ -62,7 +62,7 @@ def finish(
     known = connection.scalar(asked)
     if known is not None:
         wave = from_json(known)
-        done = {(each.lane, each.from_offset) for each, ok in zip(moves, moved, strict=True) if ok}
+        done = {(move.lane, move.from_offset) for move, ok in zip(moves, moved, strict=True) if ok}
         due = dict(_due(connection, wave, done, over))
         believed = list(_believed(wave, parts, due))
         parted = {piece.begin for part in believed for piece in part.slices}

@@ -141,7 +141,7 @@ def _merge(connection: Connection, streams: Sequence[StreamId], old: ColumnEleme
 
 
 def _keep(connection: Connection, told: Collection[Point]) -> None:
-    in_order = sorted(told, key=lambda each: (each.stream, each.span_s, each.from_s))
+    in_order = sorted(told, key=lambda point: (point.stream, point.span_s, point.from_s))
     _put(connection, point_rows, [_row(point) for point in in_order])
 
 

@@ -83,17 +83,21 @@ def watch(
     known = before._streams if before is not None else {}
     removed = {name for name, state in states.items() if state is State.REMOVED}
     told = {
-        name: each
-        for name, each in newest(reports).items()
+        name: last
+        for name, last in newest(reports).items()
         if states.get(name, State.ACTIVE) is State.ACTIVE
     }
-    seen = {name: _looked(each, known.get(name)) for name, each in told.items()}
+    seen = {name: _looked(last, known.get(name)) for name, last in told.items()}
     found = [
         *_lost(reports, now_s, removed),
         *_quarantined(
             failure for failure in failures_open if failure.slice.lane.stream not in removed
         ),
-        *(late for name, (_, each) in told.items() for late in _late(each, seen[name], target_s)),
+        *(
+            late
+            for name, (_, figures) in told.items()
+            for late in _late(figures, seen[name], target_s)
+        ),
     ]
     found.sort(key=_place)
     return AlertState(tuple(found), MappingProxyType(seen))
@@ -101,29 +105,33 @@ def watch(
 
 def _looked(told: LastFigures, before: _Seen | None) -> _Seen:
     # In the time of who tells it: of a driver that is silent nothing more is known.
-    now_s, each = told
-    position = sum(lane.position for lane in each.lanes)
+    now_s, figures = told
+    position = sum(lane.position for lane in figures.lanes)
     if before is None or now_s < before.looked_at_s:  # clocks are set back: it begins anew
-        return _Seen(position, now_s, now_s, each.lag_s)
-    rests = each.lag_records == 0 or each.state != ShownState.ACTIVE
+        return _Seen(position, now_s, now_s, figures.lag_s)
+    rests = figures.lag_records == 0 or figures.state != ShownState.ACTIVE
     moved_at_s = now_s if rests or position != before.position else before.moved_at_s
     if now_s - before.looked_at_s < LOOK_EVERY_S:
         kept = (before.looked_at_s, before.lag_s, before.rises, before.rising_since_s)
         return _Seen(position, moved_at_s, *kept)
-    rises = before.rises + 1 if each.lag_s > before.lag_s and each.state == ShownState.ACTIVE else 0
+    rises = (
+        before.rises + 1
+        if figures.lag_s > before.lag_s and figures.state == ShownState.ACTIVE
+        else 0
+    )
     since_s = before.rising_since_s if before.rises else before.looked_at_s
-    return _Seen(position, moved_at_s, now_s, each.lag_s, rises, since_s)
+    return _Seen(position, moved_at_s, now_s, figures.lag_s, rises, since_s)
 
 
-def _late(each: StreamFigures, seen: _Seen, target_s: float) -> Iterator[Alert]:
-    use_case, tenant = each.stream
+def _late(figures: StreamFigures, seen: _Seen, target_s: float) -> Iterator[Alert]:
+    use_case, tenant = figures.stream
     still_s = seen.looked_at_s - seen.moved_at_s
     if still_s >= STALLED_AFTER_S:
         text = (
-            f"{each.stream} has {each.lag_records} records to do and committed none for "
+            f"{figures.stream} has {figures.lag_records} records to do and committed none for "
             f"{still_s:.0f} s"
         )
-        why = f": {each.note}" if each.note else "; see its wave and the driver's log"
+        why = f": {figures.note}" if figures.note else "; see its wave and the driver's log"
         yield Alert(
             AlertKind.STALLED,
             Severity.CRITICAL,
@@ -133,11 +141,11 @@ def _late(each: StreamFigures, seen: _Seen, target_s: float) -> Iterator[Alert]:
             seen.moved_at_s,
             text + why,
         )
-    elif seen.rises >= RISING_LOOKS and each.lag_s > target_s:
+    elif seen.rises >= RISING_LOOKS and figures.lag_s > target_s:
         text = (
-            f"{each.stream} is {each.lag_s:.0f} s late and getting later: {each.in_per_s:.0f} "
-            f"records/s come in, {each.out_per_s:.0f}/s are done; give it a higher weight, more "
-            "slots or a quicker handler"
+            f"{figures.stream} is {figures.lag_s:.0f} s late and getting later: "
+            f"{figures.in_per_s:.0f} records/s come in, {figures.out_per_s:.0f}/s are done; "
+            "give it a higher weight, more slots or a quicker handler"
         )
         kind, severity = AlertKind.LAG_GROWING, Severity.WARNING
         yield Alert(kind, severity, tenant, use_case, None, seen.rising_since_s, text)
@@ -148,7 +156,7 @@ def _quarantined(failures: Iterable[Failure]) -> Iterator[Alert]:
     for failure in failures:
         by_stream[failure.slice.lane.stream].append(failure)
     for name, found in by_stream.items():
-        first = min(found, key=lambda each: each.at_s)
+        first = min(found, key=lambda failure: failure.at_s)
         lanes = "1 lane stands" if len(found) == 1 else f"{len(found)} lanes stand"
         text = (
             f"{name}: {lanes} still at a failure ({first.error.code}); look at it, then retry or "

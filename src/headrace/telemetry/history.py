@@ -72,6 +72,6 @@ def _place(point: Point) -> tuple[StreamId, float]:
 
 def shortest(points: Iterable[Point]) -> list[Point]:
     """By stream and time, without long spans of which a part is told by shorter ones."""
-    in_order = sorted(points, key=lambda each: (each.stream, each.from_s, each.span_s))
+    in_order = sorted(points, key=lambda point: (point.stream, point.from_s, point.span_s))
     fine = {_place(point) for point in in_order if point.span_s < OLD_SPAN_S}
     return [point for point in in_order if point.span_s < OLD_SPAN_S or _place(point) not in fine]

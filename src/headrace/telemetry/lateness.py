@@ -50,7 +50,7 @@ def lag_s(looks: tuple[EndSample, ...], position: int) -> float:
         return 0.0
     if first.end > position:
         return min(MOST_S, last.at_s - first.at_s + _before(first, last, position))
-    number = max(n for n, each in enumerate(looks) if each.end <= position)
+    number = max(n for n, look in enumerate(looks) if look.end <= position)
     here, after = looks[number], looks[number + 1]
     share = (position - here.end) / (after.end - here.end)
     return last.at_s - (here.at_s + share * (after.at_s - here.at_s))

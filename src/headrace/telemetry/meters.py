@@ -144,5 +144,5 @@ def _delays(receipt: Receipt, committed_s: float) -> NDArray[np.float32]:
         delays = np.array([max(0.0, committed_s - stamp) for stamp in stamps], np.float32)
     else:
         delays = np.maximum(committed_s - np.array(stamps), 0.0).astype(np.float32)
-    each = receipt.records // max(1, len(stamps))
-    return np.repeat(delays, each) if each > 1 else delays
+    alike = receipt.records // max(1, len(stamps))
+    return np.repeat(delays, alike) if alike > 1 else delays

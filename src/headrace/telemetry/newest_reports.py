@@ -29,7 +29,7 @@ class LastFigures(NamedTuple):
 def newest(reports: Iterable[Report]) -> dict[StreamId, LastFigures]:
     """What is known of each stream, from whichever driver told of it last."""
     found: dict[StreamId, LastFigures] = {}
-    for report in sorted(reports, key=lambda each: each.at_s):
+    for report in sorted(reports, key=lambda report: report.at_s):
         found.update((stream.stream, LastFigures(report.at_s, stream)) for stream in report.streams)
     return found
 

@@ -70,7 +70,7 @@ class Timeline:
             self._ended.pop()
         told = [_told(entry, None) for entry in self._running.values()]
         told += [_told(entry, ended_at_s) for ended_at_s, entry in self._ended]
-        told.sort(key=lambda each: -each.started_at_s)
+        told.sort(key=lambda wave: -wave.started_at_s)
         return tuple(told[:MOST_WAVES])
 
     def _row(self) -> int:
@@ -92,10 +92,11 @@ def _told(entry: _Entry, ended_at_s: float | None) -> WaveFigures:
             started_at_s=entry.started_at_s,
             ended_at_s=ended_at_s,
             bins=tuple(
-                _bin(row, each, found, Outcome.FAILED if failed else None) for row, each in bins
+                _bin(row, planned, found, Outcome.FAILED if failed else None)
+                for row, planned in bins
             )
             if result
-            else tuple(_running_bin(row, each) for row, each in bins),
+            else tuple(_running_bin(row, planned) for row, planned in bins),
             error=result.error.message if result is not None and result.error else "",
         )
         entry.result = None  # receipts hold records that failed

@@ -124,9 +124,9 @@ class GroupMirror:
         wrong = [
             (partition, partition.error) for partition in partitions if partition.error is not None
         ]
-        for each, why in wrong:
+        for partition, why in wrong:
             if kind_of(why) is not ErrorKind.MISSING:
-                raise self._told(why, f"{group}, {each.topic}[{each.partition}]")
+                raise self._told(why, f"{group}, {partition.topic}[{partition.partition}]")
         if error is not None and not wrong:
             raise self._told(error, group)
 

@@ -180,11 +180,11 @@ class Ingest:
     ) -> None:
         produce: Any = client.producer.produce
         told = sending.told
-        for number, each in enumerate(records):
+        for number, record in enumerate(records):
             try:
                 # To name headers, even none, makes the client's call twice as dear.
-                more = {"headers": each.headers} if each.headers else {}
-                produce(topic, each.value, each.key, on_delivery=partial(told, number), **more)
+                more = {"headers": record.headers} if record.headers else {}
+                produce(topic, record.value, record.key, on_delivery=partial(told, number), **more)
             except BufferError:
                 sending.stopped(number, SinkUnavailable("the queue to Kafka is full"))
                 break

@@ -68,8 +68,8 @@ class KafkaLog:
         found, failures = self._describe(wanted)
         self._raise_if_all_failed(found, failures)
         return {
-            name: TopicInfo(str(each.topic_id), tuple(sorted(one.id for one in each.partitions)))
-            for name, each in found.items()
+            name: TopicInfo(str(topic.topic_id), tuple(sorted(one.id for one in topic.partitions)))
+            for name, topic in found.items()
         }
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:

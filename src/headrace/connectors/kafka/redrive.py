@@ -181,7 +181,7 @@ def _batches(
                 stopped = True
         tally.refused += refused
         if chosen or refused:
-            in_order = sorted(chosen, key=lambda each: each[0])
+            in_order = sorted(chosen, key=lambda placed: placed[0])
             yield [message for _, message in in_order], place
         if tally.left >= _MOST_LEFT:
             return

@@ -94,13 +94,13 @@ def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table
     """Describe the table; ``key`` becomes its primary key."""
     made = [
         Column(
-            each,
+            column,
             type_of(kind),
-            primary_key=each in key,
-            nullable=each not in key,
+            primary_key=column in key,
+            nullable=column not in key,
             autoincrement=False,
         )
-        for each, kind in columns.items()
+        for column, kind in columns.items()
     ]
     return Table(name, MetaData(), *made)
 
