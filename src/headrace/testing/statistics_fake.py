@@ -45,7 +45,7 @@ class MemoryStatistics:
     def reports(self) -> list[Report]:
         """The latest report of each driver, by name."""
         with self._told.lock:
-            return [each for _, each in sorted(self._told.reports.items())]
+            return [report for _, report in sorted(self._told.reports.items())]
 
     def forget(self, driver: str) -> None:
         """Drop the report of a driver that has left."""
@@ -83,9 +83,9 @@ class MemoryStatistics:
                 del points[point.stream, point.span_s, point.from_s]
             self.keep(thinned([*fresh, *long]))
             too_old_s = dropped_before_s(now_s)
-            for key in [key for key, each in points.items() if each.from_s < too_old_s]:
+            for key in [key for key, point in points.items() if point.from_s < too_old_s]:
                 del points[key]
             for name in [
-                name for name, each in self._told.reports.items() if each.at_s < too_old_s
+                name for name, report in self._told.reports.items() if report.at_s < too_old_s
             ]:
                 del self._told.reports[name]

@@ -67,8 +67,8 @@ class TestVersions:
                 Path(f"{marks}.{context.tenant}").touch()
 
             versions.append(take(engine, handler, order=order))
-        for each, tenant in zip(versions, ("acme", "bolt", "cove"), strict=True):
-            engine.start(replace(wave(tenant, tenant), terms=each.terms))
+        for version, tenant in zip(versions, ("acme", "bolt", "cove"), strict=True):
+            engine.start(replace(wave(tenant, tenant), terms=version.terms))
         results(engine, 3)
         assert sorted(path.name for path in tmp_path.glob("?.*")) == ["1.bolt", "2.acme", "2.cove"]
 
@@ -89,8 +89,8 @@ class TestVersions:
         engine.take(made, deployment, code)
         engine.take(stricter, deployment)
         assert len(looks) == before
-        for each, tenant in ((made, "acme"), (stricter, "bolt")):
-            engine.start(replace(wave(tenant, tenant), terms=each.terms))
+        for version, tenant in ((made, "acme"), (stricter, "bolt")):
+            engine.start(replace(wave(tenant, tenant), terms=version.terms))
         assert [result.error for result in results(engine, 2)] == [None, None]
         assert {path.name.partition(".")[0] for path in tmp_path.glob("*.True")} == {"acme", "bolt"}
 

@@ -166,7 +166,7 @@ class TestReader:
         pieces = [piece(topic, 0, 30, partition) for partition in range(5)]
         batches = read(*pieces, batch_records=10)
         came = [key for key, _ in itertools.groupby(batches, lambda batch: batch.slice)]
-        assert sorted(came, key=lambda each: each.lane) == pieces
+        assert sorted(came, key=lambda piece: piece.lane) == pieces
         assert sum(batch.last for batch in batches) == 5
 
     def test_two_slices_of_one_lane_are_both_read(self, topics: Topics, read: Read) -> None:

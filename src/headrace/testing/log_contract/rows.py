@@ -66,7 +66,7 @@ def forged(topic: str) -> list[Row]:
     *said, (_, seal) = true.headers
 
     def saying(name: str, text: bytes) -> Row:
-        changed = tuple((each, text if each == name else old) for each, old in true.headers)
+        changed = tuple((header, text if header == name else old) for header, old in true.headers)
         return replace(true, headers=changed)
 
     return [

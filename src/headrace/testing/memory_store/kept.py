@@ -25,13 +25,13 @@ class KeptFailures:
 
     def keep(self, failure: Failure, generation: int) -> int:
         """Keep an open failure, unless its lane has one; return the id of the one that is open."""
-        for number, each in self._kept.items():
-            if each.state is FailureState.OPEN and each.slice.lane == failure.slice.lane:
+        for number, known in self._kept.items():
+            if known.state is FailureState.OPEN and known.slice.lane == failure.slice.lane:
                 return number
-        for number, each in self._kept.items():
-            ours = each.slice.epoch >= generation and failure.comes_again(each)
-            if ours and each.state is FailureState.RETRIED:
-                self._put(replace(failure, state=FailureState.OPEN, times=each.times + 1), number)
+        for number, known in self._kept.items():
+            ours = known.slice.epoch >= generation and failure.comes_again(known)
+            if ours and known.state is FailureState.RETRIED:
+                self._put(replace(failure, state=FailureState.OPEN, times=known.times + 1), number)
                 return number
         return self.note(replace(failure, state=FailureState.OPEN))
 
@@ -44,9 +44,9 @@ class KeptFailures:
     def _put(self, failure: Failure, number: int) -> None:
         tenant = failure.slice.lane.tenant
         kept = [
-            KeptRow(other, bytes_of(each), each.state is FailureState.OPEN)
-            for other, each in self._kept.items()
-            if each.slice.lane.tenant == tenant and other != number
+            KeptRow(other, bytes_of(known), known.state is FailureState.OPEN)
+            for other, known in self._kept.items()
+            if known.slice.lane.tenant == tenant and other != number
         ]
         room = room_for(failure, kept)
         for dropped in room.drop:
@@ -90,11 +90,11 @@ class KeptFailures:
 
     def release(self, stream: StreamId, partitions: Collection[int] | None = None) -> None:
         """Let lanes of a stream go on where they stand: all of them, or some partitions."""
-        for number, each in self._kept.items():
-            lane = each.slice.lane
+        for number, known in self._kept.items():
+            lane = known.slice.lane
             ours = lane.stream == stream and (partitions is None or lane.partition in partitions)
-            if ours and each.state is FailureState.OPEN:
-                self._kept[number] = replace(each, state=FailureState.RETRIED)
+            if ours and known.state is FailureState.OPEN:
+                self._kept[number] = replace(known, state=FailureState.RETRIED)
 
 
 def no_failure(number: int) -> str:

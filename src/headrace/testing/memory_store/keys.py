@@ -37,7 +37,7 @@ class MemoryKeys:
         """All keys, or those of one tenant, by time of creation."""
         with self._data.lock:
             found = [key for key in self._data.keys.values() if tenant in (None, key.tenant)]
-        return sorted(found, key=lambda each: (each.created_at_s, each.prefix))
+        return sorted(found, key=lambda key: (key.created_at_s, key.prefix))
 
     def expire(self, prefix: str, at_s: float) -> None:
         """Let a key end at ``at_s``, or sooner if it would by itself."""

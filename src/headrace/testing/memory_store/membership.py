@@ -52,7 +52,7 @@ class MemoryMembership:
         if known.number != number:
             raise Fenced(f"another driver named {driver} was started on this store")
         self.data.drivers[driver] = replace(known, beats=known.beats + 1)
-        return [each for _, each in sorted(self.data.drivers.items())]
+        return [peer for _, peer in sorted(self.data.drivers.items())]
 
     @alone
     def adopt(self, heir: str, number: int, dead: Peer) -> bool:
@@ -89,7 +89,7 @@ class MemoryMembership:
     @alone
     def drivers(self) -> list[Peer]:
         """All drivers, by name."""
-        return [each for _, each in sorted(self.data.drivers.items())]
+        return [peer for _, peer in sorted(self.data.drivers.items())]
 
     @alone
     def hold(
@@ -124,7 +124,7 @@ class MemoryMembership:
     def answers(self) -> list[Answer]:
         """What drivers say to deployments, by use case and driver."""
         found = (answer for answers in self.data.answers.values() for answer in answers)
-        return sorted(found, key=lambda each: (each.use_case, each.driver))
+        return sorted(found, key=lambda answer: (answer.use_case, answer.driver))
 
     def _give(
         self, driver: str, to: str | None, streams: Collection[StreamId] | None = None

@@ -74,7 +74,7 @@ class MemoryProgress:
         """Let lanes of a stream go on behind what the log no longer has: all of them or none."""
         known, lanes = self.data.stream(stream), self.data.positions.get(stream, {})
         places = [(lanes.get(move.lane.partition), move) for move in moves]
-        there = all(at is not None and self.data.matches(at, each) for at, each in places)
+        there = all(at is not None and self.data.matches(at, move) for at, move in places)
         if known.state is State.REMOVED or not there:
             return None
         self.data.changed()

@@ -47,7 +47,7 @@ def forget(data: Data, stream: StreamId) -> None:
         name: (wave.only(lambda piece: piece.lane.stream != stream), of)
         for name, (wave, of) in data.intents.items()
     }
-    data.intents = {name: each for name, each in left.items() if each[0].bins}
+    data.intents = {name: intent for name, intent in left.items() if intent[0].bins}
 
 
 def is_ours(data: Data, piece: Slice) -> bool:

@@ -27,7 +27,7 @@ class MemoryRegistry:
     @alone
     def tenants(self) -> list[Tenant]:
         """All tenants ever added, by name."""
-        return [each for _, each in sorted(self.data.tenants.items())]
+        return [tenant for _, tenant in sorted(self.data.tenants.items())]
 
     @alone
     def add_tenant(self, tenant: Tenant, *, at_s: float | None = None) -> None:
@@ -119,7 +119,7 @@ class MemoryRegistry:
     @alone
     def streams(self) -> list[Stream]:
         """All streams ever added, by use case and tenant."""
-        return [each for _, each in sorted(self.data.streams.items())]
+        return [stream for _, stream in sorted(self.data.streams.items())]
 
     @alone
     def add_stream(self, stream: StreamId) -> None:
@@ -187,7 +187,7 @@ class MemoryRegistry:
     @alone
     def deployments(self) -> list[Deployment]:
         """Deployed use cases, by name."""
-        return [each for _, each in sorted(self.data.deployments.items())]
+        return [deployment for _, deployment in sorted(self.data.deployments.items())]
 
     def _set_tenant(self, name: str, *, removed_too: bool = False, **values: Any) -> None:
         known = self.data.tenants.get(name)

@@ -69,7 +69,7 @@ def _many(seeds: range, jobs: int, asked: RunOptions, results: Path | None) -> i
         told = {"seeds": len(seeds), "failed": len(failed), "took_s": took_s, "jobs": jobs}
         results.write_text(json.dumps({**told, "counts": dict(sorted(counts.items()))}, indent=1))
     if failed:
-        _say(f"first failing seed:\n    {min(failed, key=lambda each: each.seed).command}")
+        _say(f"first failing seed:\n    {min(failed, key=lambda run: run.seed).command}")
     return 1 if failed else 0
 
 

@@ -80,7 +80,7 @@ class Decisions:
         log, there = self.topics.made[topic], self.topics.partitions[topic]
         if topic_id is not None:
             log = self.topics.log_of_id(topic_id)
-        to = {each: (offset, log) for each, offset in offsets.items()}
+        to = {partition: (offset, log) for partition, offset in offsets.items()}
         for lane in self._lanes(stream):
             now = self.generations.now(lane)
             if now is None or lane.partition in to or now.log == log:

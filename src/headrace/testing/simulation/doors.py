@@ -206,7 +206,7 @@ class LogDoor(Door):
             return answer
         if name == "end_offsets":
             answer = {at: self._stage.believed_end(at, end) for at, end in answer.items()}
-        return {at: each for at, each in answer.items() if not self._left_out()}
+        return {at: offset for at, offset in answer.items() if not self._left_out()}
 
     def _left_out(self) -> bool:
         return self._happens(self._stage.odds.log_partial)

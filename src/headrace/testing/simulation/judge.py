@@ -94,7 +94,7 @@ class _Books:
         """Everything that is wrong with it."""
         self._read_letters()
         self._read(_done(self.world, self.use_case))
-        for lane in self.world.generations.lanes(lambda each: each.use_case == self.use_case.name):
+        for lane in self.world.generations.lanes(lambda lane: lane.use_case == self.use_case.name):
             for generation in self.world.generations.of(lane):
                 self._generation(lane, generation)
             if self.use_case.claims or self.use_case.transacts:

@@ -60,7 +60,7 @@ def unfinished(world: World) -> list[str]:
             now, end = stands[partition], min(until, stops[partition])
             if now is None or now.at < end:
                 found.append(f"the rerun {stream.id} stands at {now and now.at} of {end}")
-        if untils and all(until <= stops[each] for each, until in untils.items()):
+        if untils and all(until <= stops[partition] for partition, until in untils.items()):
             found.append(f"the rerun {stream.id} is done, and nobody has ended it")
     return found
 

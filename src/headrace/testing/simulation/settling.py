@@ -161,7 +161,7 @@ def _why(world: World) -> str:
         told.append(f"{stream.id} {stream.state} held by {stream.holder}")
     for life in world.lives:
         board = life.driver.board
-        working = [str(name) for name, each in board.streams.items() if each.has_work]
+        working = [str(name) for name, stream in board.streams.items() if stream.has_work]
         told.append(f"{life.actor.name} holds {len(board.streams)}, has work in {working}")
         told.append(f"replays {[wave.id for _, wave in life.driver.recorded.waiting]}")
     return "; ".join(told)

@@ -219,7 +219,7 @@ class _PickyWriter:
         if self.picky.raises and any(refused):
             self.door.hurt()
             raise SinkRefused(_REFUSED)
-        taken = [each for each, no in zip(effects, refused, strict=True) if not no]
+        taken = [effect for effect, no in zip(effects, refused, strict=True) if not no]
         answers = iter(self.writer.write(taken) if taken else ())
         return [failed(SinkRefused(_REFUSED)) if no else next(answers) for no in refused]
 

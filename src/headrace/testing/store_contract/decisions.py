@@ -62,9 +62,9 @@ class Decisions(RuleBasedStateMachine):
         self.offsets = {0: 0, 1: 0}
 
     def _release(self, partitions: set[int]) -> None:
-        for number, each in self.known.items():
-            if each.state is FailureState.OPEN and each.slice.lane.partition in partitions:
-                self.known[number] = replace(each, state=FailureState.RETRIED)
+        for number, failure in self.known.items():
+            if failure.state is FailureState.OPEN and failure.slice.lane.partition in partitions:
+                self.known[number] = replace(failure, state=FailureState.RETRIED)
 
     def _agree(self) -> None:
         kept = self.store.failures.every(self.stream)
@@ -115,15 +115,18 @@ class Decisions(RuleBasedStateMachine):
         if pick >= len(self.known):
             return
         number = sorted(self.known)[-1 - pick]
-        each = self.known[number]
-        partition, offset = each.slice.lane.partition, each.error.offset
-        stands = {each.slice.from_offset, each.slice.from_offset if offset is None else offset}
-        to = each.slice.until_offset if offset is None else offset + 1
+        failure = self.known[number]
+        partition, offset = failure.slice.lane.partition, failure.error.offset
+        stands = {
+            failure.slice.from_offset,
+            failure.slice.from_offset if offset is None else offset,
+        }
+        to = failure.slice.until_offset if offset is None else offset + 1
         decide = self.store.failures.skip if skip else self.store.failures.retry
-        if each.state is FailureState.OPEN and (not skip or self.offsets[partition] in stands):
+        if failure.state is FailureState.OPEN and (not skip or self.offsets[partition] in stands):
             decide(number)
             state = FailureState.SKIPPED if skip else FailureState.RETRIED
-            self.known[number] = replace(each, state=state)
+            self.known[number] = replace(failure, state=state)
             if skip:
                 self.offsets[partition] = to
         else:
