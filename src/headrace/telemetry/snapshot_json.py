@@ -1,4 +1,4 @@
-"""Snapshots and plans as JSON, for people.
+"""Snapshots read from JSON, and plans written as JSON, for people.
 
 A plan depends on its snapshot alone, so anyone can ask "what would you do?" with a file:
 `headrace plan snapshot.json`. Such files are written by hand, so whatever has a default may be
@@ -70,11 +70,6 @@ def snapshot_from_json(text: str) -> Snapshot:
     if nonsense := list(_nonsense(snapshot)):
         raise _refused(nonsense)
     return snapshot
-
-
-def snapshot_to_json(snapshot: Snapshot) -> str:
-    """Write a snapshot with every key, in the form ``snapshot_from_json`` reads."""
-    return json.dumps(_plain(snapshot), indent=2, allow_nan=False)
 
 
 def plan_to_json(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""Snapshots are read strictly, by key, and written in the form of their schema."""
+"""Snapshots are read strictly, by key, and plans written in the form of their schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from headrace.telemetry.snapshot_json import (
     schema_text,
     schemas,
     snapshot_from_json,
-    snapshot_to_json,
 )
 
 DOCS = Path(__file__).parents[3] / "docs" / "schemas"
@@ -57,9 +56,16 @@ def test_what_has_a_default_may_be_left_out():
     assert snapshot == Snapshot("t-1", (view,), 2)
 
 
-def test_what_was_read_is_written_and_read_again():
-    snapshot = snapshot_from_json(EXAMPLE)
-    assert snapshot_from_json(snapshot_to_json(snapshot)) == snapshot
+def is_as_said(read: Any, said: Any) -> bool:
+    if isinstance(said, dict):
+        return all(is_as_said(getattr(read, key), value) for key, value in said.items())
+    if isinstance(said, list):
+        return len(read) == len(said) and all(map(is_as_said, read, said))
+    return bool(read == said)
+
+
+def test_every_key_of_a_file_is_read_as_it_stands_there():
+    assert is_as_said(snapshot_from_json(EXAMPLE), json.loads(EXAMPLE))
 
 
 STREAM = ("streams", 0)
@@ -141,7 +147,8 @@ def test_the_schemas_can_be_written_anew(tmp_path: Path):
 def test_the_schema_takes_what_the_code_takes_and_refuses_unknown_keys():
     judge = jsonschema.Draft202012Validator(schemas()["snapshot.schema.json"])
     assert judge.is_valid(json.loads(EXAMPLE))
-    assert judge.is_valid(json.loads(snapshot_to_json(snapshot_from_json(EXAMPLE))))
+    assert judge.is_valid(smallest())
+    snapshot_from_json(json.dumps(smallest()))
     assert not judge.is_valid(smallest() | {"speed": 1})
 
 
