@@ -57,6 +57,16 @@ def test_a_message_and_a_mail_are_looked_at_row_by_row():
         handled(returning(Email("me@example.org"), **{**mail, "subject": ["a\nb"]}), [b"x"])
 
 
+def test_a_row_of_a_table_is_looked_at_by_its_value():
+    sink = SqlTable("paid", columns={"amount": "decimal(12, 2)", "booked": "date"})
+    paid = {"amount": ["12.50", "1"], "booked": ["2026-01-31", None]}
+    assert handled(returning(sink, **paid), [b"x"]).num_rows == 2
+    with pytest.raises(SinkRefused, match=r"paid: .*'amount', row 1: it has 3 digits after"):
+        handled(returning(sink, **{**paid, "amount": ["12.50", "1.005"]}), [b"x"])
+    with pytest.raises(SinkRefused, match="'booked', row 0: the text is no day"):
+        handled(returning(sink, **{**paid, "booked": ["31.1.2026", None]}), [b"x"])
+
+
 def test_an_empty_table_is_right_for_any_sink():
     assert handled(returning(SINKS["sql"]), [b"x"]).num_rows == 0
 

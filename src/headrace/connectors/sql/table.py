@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from sqlalchemy import Connection, inspect
@@ -135,12 +135,14 @@ class SqlTable:
             )
 
     def check(self, output: pa.Table) -> None:
-        """See that a handler's table has the columns.
+        """See that a handler's table has the columns, and values that fit them.
 
         Raises:
             WrongSchema: the message names the column.
+            SinkRefused: a value does not fit, such as an amount with a digit too many.
         """
         check_columns(output.schema, self.columns, self._where)
+        _rows(self, [output], "postgresql")
 
     def _check_amounts(self, dialect: str) -> None:
         """See that no expression reckons with amounts where the database would do it in floats."""
@@ -270,17 +272,21 @@ class SqlTableWriter:
         sink = self._sink
         statement = kept_upsert_sql(sink.name, sink.columns, sink.key, sink.update, dialect)
         tables = [effect.output for effect in effects if effect.output.num_rows]
-        try:
-            rows = rows_of(tables, sink.columns, dialect)
-        except (ValueError, OverflowError, pa.ArrowException) as error:
-            # Such as a date after the year 9999; it must not stop the other tenants.
-            raise SinkRefused(f"{self._where}: a value cannot be written: {error}") from error
+        rows = _rows(sink, tables, dialect)
         if not rows:
             return
         try:
             connection.exec_driver_sql(statement, rows)
         except DBAPIError as error:
             raise translated(error, self._where) from error
+
+
+def _rows(sink: SqlTable, tables: Sequence[pa.Table], dialect: str) -> list[tuple[Any, ...]]:
+    try:
+        return rows_of(tables, sink.columns, dialect)
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        # Such as a date after the year 9999; it must not stop the other tenants.
+        raise SinkRefused(f"table {sink.name}: a value cannot be written: {error}") from error
 
 
 class _PartlyMovedError(Exception):
