@@ -80,7 +80,7 @@ def create(  # noqa: PLR0913 - options of a command
         wanted = wanted_topics(use_cases, streams, said, inputs=inputs, tenants=tenant or ())
         found = made(connections_of(settings, folder).kafka, wanted, dry_run=dry_run)
         if not found and not as_json:
-            raise ConfigError(_nothing_wanted(use_cases, inputs=inputs))
+            raise ConfigError(_nothing_wanted(store, use_cases, inputs=inputs))
         stopped = _stopped(store, {chosen.name for chosen in use_cases})
     if as_json:
         print_json([_row(outcome, dry_run=dry_run) for outcome in found])
@@ -165,8 +165,14 @@ def _show(found: Sequence[TopicOutcome], *, dry_run: bool) -> None:
     print_table(table)
 
 
-def _nothing_wanted(use_cases: Sequence[UseCase], *, inputs: bool) -> str:
+def _nothing_wanted(store: Store, use_cases: Sequence[UseCase], *, inputs: bool) -> str:
     names = ", ".join(sorted(use_case.name for use_case in use_cases))
+    deployed = {deployment.use_case for deployment in store.registry.deployments()}
+    if inputs and store.registry.tenants() and deployed.isdisjoint(each.name for each in use_cases):
+        return (
+            f"{names}: not deployed yet, so no tenant has a stream of it: 'headrace up' deploys it "
+            "while it starts, 'headrace use-cases deploy' at once; then say this again"
+        )
     if inputs:
         return f"{names}: no tenant has a stream of it; 'headrace tenants add NAME' adds one"
     return (

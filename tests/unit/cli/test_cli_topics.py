@@ -122,6 +122,22 @@ def test_what_cannot_be_made_says_what_to_type(headrace, kafka, words, told):
     assert kafka.asked == []
 
 
+def test_before_the_first_deployment_it_says_that_and_asks_for_no_tenant_again(headrace, kafka):
+    result = headrace("topics", "create", "keep", "--inputs")
+    told = " ".join(result.output.split())
+    assert result.exit_code == 2
+    assert "keep: not deployed yet" in told
+    assert "'headrace use-cases deploy' at once" in told
+    assert "tenants add" not in told
+
+
+def test_with_no_tenant_it_says_how_to_add_one(headrace, store, kafka):
+    for tenant in ("acme", "bolt"):
+        store.registry.set_tenant_state(tenant, State.REMOVED)
+    result = headrace("topics", "create", "--inputs")
+    assert "'headrace tenants add NAME' adds one" in " ".join(result.output.split())
+
+
 def test_a_use_case_resumes_lanes_that_stopped_of_all_its_tenants(headrace, store, fail):
     numbers = [fail("acme"), fail("bolt")]
     store.registry.set_stream_state(StreamId("score", "bolt"), State.SUSPENDED, reason="for now")
