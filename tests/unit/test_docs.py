@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import confluent_kafka
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -141,9 +142,10 @@ def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
         def __init__(self, config):
             made["servers"] = config["bootstrap.servers"]
 
-        def produce(self, topic, value):
+        def produce(self, topic, value, on_delivery):
             made["topic"] = topic
             sent.append(value.encode())
+            on_delivery(None, None)
 
         def flush(self):
             made["flushed"] = len(sent)
@@ -159,6 +161,18 @@ def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
     written = names["pages"](records(sent), SliceContext("pages", "acme", ()))
     assert made == {"servers": "127.0.0.1:1", "topic": "acme.visits", "flushed": 3}
     assert written["page"].to_pylist() == ["/", "/prices", "/"]
+
+
+def test_what_the_guide_sends_is_not_lost_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["send.py"])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "visits.jsonl").write_text(text_of("visits.jsonl"))
+    remember(folder_of(tmp_path), {"bootstrap.servers": "127.0.0.1:1"})
+    unreached = {"message.timeout.ms": 1, "log_level": 0}
+    real = confluent_kafka.Producer
+    monkeypatch.setattr("confluent_kafka.Producer", lambda config: real({**config, **unreached}))
+    with pytest.raises(SystemExit, match="3 not sent: Local: Message timed out"):
+        exec(guides("# send.py"), {})
 
 
 def test_with_the_guides_first_yaml_file_up_starts_every_server(tmp_path):
