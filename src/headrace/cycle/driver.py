@@ -276,7 +276,9 @@ class Driver:
             "questions to Kafka": self.observer.close(until_s),
         }
         if left := [what for what, is_over in over.items() if not is_over]:
-            log.warning("left behind, servers do not answer", what=left, seconds=CLOSE_S)
+            log.warning(
+                "left behind, servers do not answer", error=", ".join(left), seconds=CLOSE_S
+            )
 
     def cancel_all(self) -> None:
         """End everything that runs; for a drain that takes too long."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -132,7 +133,8 @@ class Mirror:
     def _came(self, now_s: float, until_s: float) -> bool:
         """Wait for what is on its way; whether it came back in time."""
         if self._running is not None:
-            wait([self._running], max(0.0, until_s - time.monotonic()))
+            with suppress(TimeoutError):
+                self._running.exception(max(0.0, until_s - time.monotonic()))
         return self._done(now_s)
 
     def _done(self, now_s: float) -> bool:

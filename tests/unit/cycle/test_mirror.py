@@ -38,8 +38,8 @@ class AtOnce:
         answer = do(*args)
         return Came(self, answer)
 
-    def shutdown(self, wait):
-        assert wait
+    def shutdown(self, wait, cancel_futures):
+        assert cancel_futures
 
 
 class Came:
@@ -49,7 +49,7 @@ class Came:
     def done(self):
         return not self.pool.busy
 
-    def exception(self):
+    def exception(self, timeout=None):
         self.pool.busy = False
 
     def result(self):

@@ -191,7 +191,7 @@ def test_a_closed_driver_begins_no_letter_more(world, later):
     kept = []
 
     def closing(some):
-        world.driver.failing.letters.close()
+        world.driver.failing.letters.close(until_s=0.0)
         kept.append(some)
 
     world.driver.failing.letters.dead_letters = type("Closing", (), {"keep": staticmethod(closing)})
