@@ -6,14 +6,23 @@ import os
 import signal
 import time
 
+import psutil
 import pytest
 from test_run import Service
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+from headrace.embedded import EmbeddedKafka
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 
 DRAIN_S = 10.0
 #: Spark's end, and Python's, on a busy machine
-ENDS_S = 15.0
+ENDS_S = 20.0
+
+
+@pytest.fixture
+def own_kafka(tmp_path):
+    with EmbeddedKafka(tmp_path / "kafka", quick_start=True) as made:
+        yield made
 
 
 def made(folder, servers):
@@ -46,3 +55,23 @@ def test_a_driver_that_never_saw_kafka_ends_in_time(tmp_path):
     until_said(service, "waiting for a server")
     time.sleep(3.0)
     assert ends_in_time(process, service) == 0
+
+
+@pytest.mark.parametrize("kind", ["killed", "still"])
+def test_a_driver_whose_kafka_is_gone_while_something_runs_ends_in_time(tmp_path, own_kafka, kind):
+    service = made(tmp_path, own_kafka.bootstrap_servers)
+    service.send("acme", b"a", b"b")
+    process = service.run()
+    service.until(2)
+    service.send("acme", *[b"c"] * 50_000)
+    broker = psutil.Process(own_kafka.pid)
+    if kind == "killed":
+        own_kafka.kill()
+    else:
+        broker.suspend()
+    try:
+        time.sleep(5.0)
+        assert ends_in_time(process, service) in (0, 1)
+    finally:
+        if kind == "still":
+            broker.resume()

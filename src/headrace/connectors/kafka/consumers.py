@@ -46,7 +46,8 @@ class Client:
             # librdkafka wants a group's name even where no group is joined.
             "group.id": f"headrace-reader-{uuid.uuid4().hex}",
         }
-        self.consumer = opened(Consumer, settings, error_cb=_listener(self._refusals))
+        # The only reference to it, for whoever gives it up.
+        self._consumers = [opened(Consumer, settings, error_cb=_listener(self._refusals))]
         _made.add(self)
 
     @property
@@ -56,9 +57,12 @@ class Client:
 
     def close(self) -> None:
         """End the consumer, beside the caller where brokers hang; nothing is called after it."""
-        clients = [self.consumer]
-        del self.consumer
-        give_up(clients)
+        give_up(self._consumers)
+
+    @property
+    def consumer(self) -> Consumer:
+        """The consumer itself; there is none after ``close``."""
+        return self._consumers[0]
 
     def accepted(self) -> None:
         """A broker has answered: what it complained of is over, such as a token that was late."""
