@@ -168,7 +168,7 @@ def _show(found: Sequence[TopicOutcome], *, dry_run: bool) -> None:
 def _nothing_wanted(store: Store, use_cases: Sequence[UseCase], *, inputs: bool) -> str:
     names = ", ".join(sorted(use_case.name for use_case in use_cases))
     deployed = {deployment.use_case for deployment in store.registry.deployments()}
-    if inputs and store.registry.tenants() and deployed.isdisjoint(each.name for each in use_cases):
+    if inputs and store.registry.tenants() and deployed.isdisjoint(one.name for one in use_cases):
         return (
             f"{names}: not deployed yet, so no tenant has a stream of it: 'headrace up' deploys it "
             "while it starts, 'headrace use-cases deploy' at once; then say this again"
