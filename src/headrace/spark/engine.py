@@ -63,8 +63,8 @@ _GONE_S = 15.0
 _LOOK_EVERY_S = 0.05
 #: how long bins are tried on other executors; far less than a wave may take before it is ended
 _ELSEWHERE_S = 5.0
-#: longest wait at the end for all waves, as Spark kills a worker within 3 s on a machine that is not
-#: starved; what lives on is as a task whose driver was killed
+#: longest wait at the end for all waves; Spark kills a worker within 3 s, later on a starved
+#: machine; what lives on is as a task whose driver was killed
 _CLOSE_S = 15.0
 
 
