@@ -4,6 +4,7 @@ Workers and operators are killed and put to sleep, answers to commits are lost o
 broker is killed. A reader of committed messages says what became of it.
 """
 
+import contextlib
 import random
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from transfer_process import LANES, Table
 from headrace.connectors.kafka import KafkaDeadLetters
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.addresses import HOST, free_ports
+from headrace.errors import BrokerUnavailable
 from headrace.testing.dead_letters_contract import letter
 from headrace.testing.kafka_topics import KafkaTopics
 
@@ -38,8 +40,10 @@ class DeafLine(BadLine):
     lost = 0
 
     def _pass_on(self, source, target):
-        to_broker = target.getpeername()[1] == self._server_port
-        super()._pass_on(Deaf(source, self) if to_broker else source, target)
+        with contextlib.suppress(OSError):
+            if target.getpeername()[1] == self._server_port:
+                source = Deaf(source, self)
+        super()._pass_on(source, target)
 
 
 class Deaf:
@@ -137,6 +141,17 @@ def harass(kinds, line, more):
     return done
 
 
+def messages_of(topics, topic):
+    """What is there once the broker answers, as it may just have come up."""
+    until_s = time.monotonic() + 60.0
+    while True:
+        try:
+            return topics.messages(topic)
+        except BrokerUnavailable:
+            if time.monotonic() > until_s:
+                raise
+
+
 def test_readers_of_committed_messages_see_each_once_and_in_order(line, tmp_path):
     servers = f"{HOST}:{line.port}"
     topics, table = KafkaTopics(servers), Table(tmp_path / "table.db")
@@ -151,12 +166,12 @@ def test_readers_of_committed_messages_see_each_once_and_in_order(line, tmp_path
         finally:
             workers.end()
     place, _ = table.due()
-    seen = [message.value().decode() for message in topics.messages(output)]
+    seen = [message.value().decode() for message in messages_of(topics, output)]
     told = (line.lost, done["killed"], done["asleep"], done["broker"])
     assert place, told
     assert all(told), told
     for lane in range(LANES):
-        offsets = [int(each.split(":")[1]) for each in seen if each.startswith(f"{lane}:")]
+        offsets = [int(said.split(":")[1]) for said in seen if said.startswith(f"{lane}:")]
         # The last wave may be there already.
         assert offsets == list(range(len(offsets)))
         assert len(offsets) >= place
@@ -186,6 +201,6 @@ def test_letters_redriven_by_two_at_once_go_back_once(line, tmp_path):
         last = operators.start()
         assert last.wait(300) == 0
     told = (line.lost, done["killed"], done["asleep"], done["broker"])
-    back = [(message.partition(), int(message.value())) for message in topics.messages(topic)]
+    back = [(message.partition(), int(message.value())) for message in messages_of(topics, topic)]
     assert sorted(offset for _, offset in back) == list(range(kept))
     assert all(told), told
