@@ -51,12 +51,12 @@ class World:
                     self.killed.add(index)
         self.hold()
 
-    def nobody_misses(self, before, actions):
+    def nobody_misses(self, before, lost, actions):
         """A roll takes one that works only when all others work."""
         for action in actions:
             if isinstance(action, Drain) and not self.state.stopping:
                 others = [d for i, d in enumerate(self.state.drivers) if i != action.index]
-                if before.drivers[action.index].phase is Phase.READY:
+                if before.drivers[action.index].phase is Phase.READY and action.index != lost:
                     assert all(other.phase is Phase.READY for other in others)
 
     def hold(self):
@@ -72,7 +72,9 @@ class World:
     def see(self, event):
         before = self.state
         self.state, actions = decide(before, event, self.now_s)
-        self.nobody_misses(before, actions)
+        # What has just lost a server does no work any more.
+        lost = event.index if isinstance(event, Lacks) and event.missing else None
+        self.nobody_misses(before, lost, actions)
         self.obey(actions)
 
     def exit(self, index, code=1, chance=1.0, error="it died"):

@@ -80,7 +80,7 @@ class FailedPartition:
 def edges():
     made = Watermarks({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=5.0)
     made._client.consumer.close()
-    made._client.consumer = FakeConsumer({ACME: 7, BOLT: 8, COVE: 9})
+    made._client._consumers = [FakeConsumer({ACME: 7, BOLT: 8, COVE: 9})]
     return made
 
 
