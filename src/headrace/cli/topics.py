@@ -15,6 +15,7 @@ from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
+    err,
     out,
     print_json,
     print_table,
@@ -24,8 +25,13 @@ from headrace.cli.console import (
 from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.deploying.offer import connections_of, load
 from headrace.errors import ConfigError, UnknownName
-from headrace.model.streams import Stream
-from headrace.operating.topics import TopicOutcome, made, wanted_topics
+from headrace.model.streams import State, Stream
+from headrace.operating.topics import (
+    TopicOutcome,
+    each_tenant_has_its_own,
+    made,
+    wanted_topics,
+)
 from headrace.ports import Store
 from headrace.use_cases import UseCase
 
@@ -79,8 +85,9 @@ def create(  # noqa: PLR0913 - options of a command
         _refuse_strangers(tenant or (), use_cases, streams)
         wanted = wanted_topics(use_cases, streams, said, inputs=inputs, tenants=tenant or ())
         found = made(connections_of(settings, folder).kafka, wanted, dry_run=dry_run)
+        waiting = _not_deployed(store, use_cases, inputs=inputs)
         if not found and not as_json:
-            raise ConfigError(_nothing_wanted(store, use_cases, inputs=inputs))
+            raise ConfigError(_nothing_wanted(use_cases, waiting, inputs=inputs))
         stopped = _stopped(store, {chosen.name for chosen in use_cases})
     if as_json:
         print_json([_row(outcome, dry_run=dry_run) for outcome in found])
@@ -88,6 +95,8 @@ def create(  # noqa: PLR0913 - options of a command
         _show(found, dry_run=dry_run)
         if not dry_run:
             _tell_resumes(stopped, config)
+    if waiting:
+        err.print(_left_out(waiting), markup=False, highlight=False, soft_wrap=True)
     if any(outcome.error for outcome in found):
         raise typer.Exit(1)
 
@@ -165,14 +174,30 @@ def _show(found: Sequence[TopicOutcome], *, dry_run: bool) -> None:
     print_table(table)
 
 
-def _nothing_wanted(store: Store, use_cases: Sequence[UseCase], *, inputs: bool) -> str:
-    names = ", ".join(sorted(use_case.name for use_case in use_cases))
+def _not_deployed(store: Store, use_cases: Sequence[UseCase], *, inputs: bool) -> list[str]:
+    """Use cases for which tenants would have topics, had they been deployed."""
+    if all(tenant.state is State.REMOVED for tenant in store.registry.tenants()):
+        return []
     deployed = {deployment.use_case for deployment in store.registry.deployments()}
-    if inputs and store.registry.tenants() and deployed.isdisjoint(one.name for one in use_cases):
-        return (
-            f"{names}: not deployed yet, so no tenant has a stream of it: 'headrace up' deploys it "
-            "while it starts, 'headrace use-cases deploy' at once; then say this again"
-        )
+    return sorted(
+        use_case.name
+        for use_case in use_cases
+        if use_case.name not in deployed and each_tenant_has_its_own(use_case, inputs=inputs)
+    )
+
+
+def _left_out(waiting: Sequence[str]) -> str:
+    return (
+        f"{', '.join(waiting)}: not deployed yet, so no tenant has a stream of it, and its topics "
+        "are left out: 'headrace up' deploys it while it starts, 'headrace use-cases deploy' at "
+        "once; then say this again"
+    )
+
+
+def _nothing_wanted(use_cases: Sequence[UseCase], waiting: Sequence[str], *, inputs: bool) -> str:
+    if waiting:
+        return _left_out(waiting)
+    names = ", ".join(sorted(use_case.name for use_case in use_cases))
     if inputs:
         return f"{names}: no tenant has a stream of it; 'headrace tenants add NAME' adds one"
     return (

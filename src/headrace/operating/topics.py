@@ -20,6 +20,8 @@ from headrace.sinks import KafkaTopic
 from headrace.use_cases import UseCase
 
 _MAKE_S = 30.0
+#: in the pattern of a topic
+_TENANT = "{tenant}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,13 @@ def wanted_topics(
     return sorted(found.values(), key=lambda wanted: (wanted.use_case, wanted.topic))
 
 
+def each_tenant_has_its_own(use_case: UseCase, *, inputs: bool = False) -> bool:
+    """Whether a use case writes to topics of which each tenant has one; with ``inputs``: reads."""
+    sink = use_case.sink
+    written = isinstance(sink, KafkaTopic) and _TENANT in sink.topic
+    return written or (inputs and _TENANT in use_case.topic)
+
+
 def made(
     config: Mapping[str, str], wanted: Sequence[WantedTopic], *, dry_run: bool = False
 ) -> list[TopicOutcome]:
@@ -119,7 +128,7 @@ def _order(wanted: WantedTopic) -> str:
 def _named(
     use_case: str, pattern: str, tenants: Sequence[str], shape: TopicShape, *, output: bool
 ) -> dict[str, WantedTopic]:
-    if "{tenant}" not in pattern:
+    if _TENANT not in pattern:
         return {pattern: WantedTopic(pattern, use_case, None, output, shape)}
     topics = {tenant: pattern.format(tenant=tenant) for tenant in tenants}
     return {

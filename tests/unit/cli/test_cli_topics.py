@@ -131,6 +131,20 @@ def test_before_the_first_deployment_it_says_that_and_asks_for_no_tenant_again(h
     assert "tenants add" not in told
 
 
+@pytest.mark.parametrize("more", [(), ("--json",), ("--dry-run",)])
+def test_what_is_not_deployed_yet_is_told_beside_what_is(headrace, kafka, more):
+    result = headrace("topics", "create", "--inputs", *more)
+    assert result.exit_code == 0, result.output
+    assert "acme.scores" in result.stdout
+    assert result.stderr.startswith("keep: not deployed yet, so no tenant has a stream of it")
+    assert "'headrace use-cases deploy' at once" in result.stderr
+
+
+def test_of_what_is_not_deployed_only_what_would_have_topics_is_told(headrace, kafka):
+    assert headrace("topics", "create").stderr == ""
+    assert headrace("topics", "create", "score", "--inputs").stderr == ""
+
+
 def test_with_no_tenant_it_says_how_to_add_one(headrace, store, kafka):
     for tenant in ("acme", "bolt"):
         store.registry.set_tenant_state(tenant, State.REMOVED)
