@@ -39,7 +39,14 @@ def show(row: Sequence[Standing]) -> None:
     for standing in row:
         _say(f"  {standing.driver} {told(standing)}")
     if all(standing.stand is Stand.SILENT for standing in row):
-        _say("  no driver runs: the next one to start takes it")
+        _say(f"  no driver runs: the next one to start takes it{_or_who_comes_back(len(row))}")
+
+
+def _or_who_comes_back(silent: int) -> str:
+    """One that gives no sign of life may be starved, and not dead."""
+    if not silent:
+        return ""
+    return f", or {'this one' if silent == 1 else 'one of these'}, should it answer again"
 
 
 def show_newer(deployment: Deployment, newer: Deployment) -> None:

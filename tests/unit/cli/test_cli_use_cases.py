@@ -139,7 +139,7 @@ def test_without_a_driver_a_deployment_says_so_and_is_done(headrace, pages):
     result = headrace("use-cases", "deploy")
     assert result.exit_code == 0
     assert "pages deployed as" in result.output
-    assert "no driver runs" in result.output
+    assert "no driver runs: the next one to start takes it\n" in result.output
     result = headrace("use-cases", "deploy")
     assert result.exit_code == 0
     assert "nothing changed; no driver runs" in result.output
@@ -176,6 +176,20 @@ def test_a_driver_that_does_not_answer_in_time_is_named(headrace, store, pages):
     result = headrace("use-cases", "deploy", "--wait-s", "0")
     assert result.exit_code == 1
     assert "d1 has not answered yet\n" in result.output
+
+
+@pytest.mark.parametrize(("names", "told"), [(["d1"], "this one"), (["d1", "d2"], "one of these")])
+def test_a_driver_that_is_silent_takes_a_deployment_should_it_answer_again(
+    headrace, store, config, pages, names, told
+):
+    config.write_text(f"{config.read_text()}driver: {{lease: 1s}}\n")
+    for name in names:
+        store.membership.beat(name, store.membership.join(name, ["pages"]))
+    result = headrace("use-cases", "deploy")
+    assert result.exit_code == 0
+    assert "d1 gives no sign of life, and is not waited for\n" in result.output
+    line = f"no driver runs: the next one to start takes it, or {told}, should it answer again\n"
+    assert line in result.output
 
 
 def test_a_terminal_shows_who_is_waited_for(headrace, store, pages, monkeypatch):
