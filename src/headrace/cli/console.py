@@ -102,14 +102,14 @@ def told_of_up(config: Path) -> Iterator[None]:
     try:
         yield
     except Temporary as error:
-        hint = _about_up(config)
+        hint = hint_of_up(config)
         if hint is None:
             raise
         raise Temporary(f"{error}\n{hint}") from error
 
 
-def _about_up(config: Path) -> str | None:
-    """None where the YAML file names all servers, so that none is `up`'s."""
+def hint_of_up(config: Path) -> str | None:
+    """What is known of `headrace up`; None where the YAML file names all servers itself."""
     settings = read_settings(config)
     named = "bootstrap.servers" in settings.kafka and settings.names_a_store()
     return None if named else about_up(folder_of_file(as_asked(config)))

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import SecretStr
 
-from headrace.embedded.folder_lock import FolderLock, holder
+from headrace.cli.failure_text import when
+from headrace.embedded.folder_lock import FolderLock, held_since_s, holder
 from headrace.errors import ConfigError, ServerError
 from headrace.settings import Settings
 
@@ -58,12 +60,43 @@ def _refuse_second_up(folder: Path) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RunningUp:
+    """An `up` that runs now, as far as its folder tells."""
+
+    #: since when, in seconds since 1970
+    since_s: float
+    #: when all of its servers were there; None: they are not yet
+    served_s: float | None
+
+    @property
+    def told(self) -> str:
+        """It, in words."""
+        return f"'headrace up' runs here since {when(self.since_s, zone=False)}"
+
+
+def running_up(base: Path) -> RunningUp | None:
+    """The `up` that starts or runs in ``base`` now; None: none does."""
+    folder = folder_of(base)
+    since_s = held_since_s(folder)
+    if since_s is None:
+        return None
+    try:
+        served_s = (folder / _FILE).stat().st_mtime
+    except OSError:
+        return RunningUp(since_s, None)
+    # An older file is that of the `up` before.
+    return RunningUp(since_s, served_s if served_s >= since_s else None)
+
+
 def about_up(base: Path) -> str | None:
     """What to do where a server of `up` does not answer; None if `up` never was in ``base``."""
-    folder = folder_of(base)
-    if holder(folder) is not None:
-        return "'headrace up' runs here and may still be starting: try again in a moment"
-    if (folder / _FILE).is_file():
+    if (up := running_up(base)) is not None:
+        if up.served_s is None:
+            return f"{up.told}, and its servers are not all there yet: try again when it names them"
+        served = when(up.served_s, zone=False)
+        return f"{up.told}, and its servers were there at {served}: see what it says, and try again"
+    if (folder_of(base) / _FILE).is_file():
         return "'headrace up' does not run here now: type 'headrace up', and try again"
     return None
 

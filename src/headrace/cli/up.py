@@ -124,6 +124,7 @@ def with_servers(
     addresses: dict[str, str] = {}
     if "bootstrap.servers" not in settings.kafka:
         data = folder / "kafka"
+        say("starting Kafka ...")
         kafka = stack.enter_context(EmbeddedKafka(data, ports.take("Kafka", data)))
         addresses["bootstrap.servers"] = kafka.bootstrap_servers
         say(f"Kafka  {kafka.bootstrap_servers}")
@@ -152,6 +153,7 @@ def _store(folder: Path, kind: StoreKind, stack: ExitStack, ports: KeptPorts) ->
     """The URL of a store that is kept in ``folder``."""
     if kind is StoreKind.POSTGRES:
         data = folder / "postgres"
+        say("starting PostgreSQL ...")
         postgres = stack.enter_context(EmbeddedPostgres(data, ports.take("PostgreSQL", data)))
         say(f"store  PostgreSQL, port {postgres.port}, kept in {postgres.folder}")
         return postgres.url

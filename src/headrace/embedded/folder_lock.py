@@ -106,6 +106,16 @@ def holder(folder: Path) -> int | None:
         os.close(descriptor)
 
 
+def held_since_s(folder: Path) -> float | None:
+    """When the living process that holds ``folder`` took it; None if nobody does."""
+    if holder(folder) is None:
+        return None
+    try:
+        return (folder / _FILE).stat().st_mtime
+    except OSError:
+        return None
+
+
 def _owner(descriptor: int) -> int:
     text = os.pread(descriptor, 32, 0)
     return int(text) if text.isdigit() else 0

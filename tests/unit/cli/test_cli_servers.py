@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from headrace.cli import up as up_command
 from headrace.cli import verifying
 from headrace.cli.app import app
+from headrace.cli.failure_text import when
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.servers import completed, folder_of, remember
 from headrace.cli.up import StoreKind
@@ -115,7 +116,25 @@ def test_while_up_starts_a_command_says_to_try_again(yaml, words):
     with FolderLock(folder_of(yaml)):
         told = headrace(yaml, *words)
     assert told.exit_code == 75, told.output
-    assert told.output.count("'headrace up' runs here and may still be starting: try again") == 1
+    assert told.output.count("'headrace up' runs here since 20") == 1
+    assert "and its servers are not all there yet: try again when it names them" in told.output
+
+
+@pytest.mark.usefixtures("no_kafka")
+def test_where_a_server_of_a_running_up_is_away_only_what_is_known_is_said(yaml):
+    store = f"sqlite:///{yaml}/headrace.db"
+    remember(folder_of(yaml), {"bootstrap.servers": "127.0.0.1:1", "database_url": store})
+    os.utime(folder_of(yaml) / "servers.json", (0, 0))
+    with FolderLock(folder_of(yaml)):
+        lock = folder_of(yaml) / ".headrace.lock"
+        os.utime(lock, (1_790_000_000, 1_790_000_000))
+        since = f"'headrace up' runs here since {when(1_790_000_000, zone=False)}, and its servers"
+        told = headrace(yaml, "verify").output
+        assert f"no Kafka broker answers\n{since} are not all there yet: try again" in told
+        os.utime(folder_of(yaml) / "servers.json", (1_790_000_009, 1_790_000_009))
+        told = headrace(yaml, "verify").output
+        assert f"{since} were there at {when(1_790_000_009, zone=False)}: see what it says" in told
+        assert "starting" not in told
 
 
 def test_without_an_up_a_command_says_that_no_store_is_named(yaml):
@@ -167,3 +186,20 @@ def test_where_servers_keep_their_data_is_told_as_it_is(tmp_path, monkeypatch, c
     kept = "headrace.db" if kind is StoreKind.SQLITE else "postgres"
     for place in ("mail", kept):
         assert f"{folder / place}\n" in told
+
+
+def test_what_takes_a_while_to_start_is_said_before_it_is_there(tmp_path, monkeypatch, capsys):
+    said = {}
+
+    class Slow(Started):
+        def __enter__(self):
+            said[self.folder.name] = capsys.readouterr().err
+            return self
+
+    for server in ("Kafka", "Smtp", "Postgres"):
+        monkeypatch.setattr(up_command, f"Embedded{server}", Slow)
+    settings, ports = Settings(module="m.py"), KeptPorts(tmp_path)
+    with ExitStack() as stack:
+        up_command.with_servers(settings, tmp_path, StoreKind.POSTGRES, stack, ports)
+    assert said["kafka"] == "starting Kafka ...\n"
+    assert said["postgres"].endswith("starting PostgreSQL ...\n")
