@@ -8,7 +8,7 @@ is shown to who asks for it, since a list that only grows hides what runs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.failure_text import printable, when
+from headrace.cli.servers import RunningUp
 from headrace.cycle.lags import StreamLag, lags
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import BrokerUnavailable, ConfigError, UnknownName
 from headrace.model.records import Failure
-from headrace.model.statistics import ShownState
+from headrace.model.statistics import Report, ShownState
 from headrace.model.streams import State, Stream, StreamId
 from headrace.ports import Log, Registry, Store
 from headrace.telemetry.conditions import Condition, condition
@@ -131,17 +132,40 @@ def table_of(rows: Collection[Listed]) -> Table:
     return table
 
 
-def listed(store: Store, log: Log, asked: Wanted, now_s: float) -> Iterator[Listed]:
-    """Each stream that is asked for; of others Kafka is asked nothing."""
-    told, stopped = newest(store.statistics.reports()), defaultdict[StreamId, list[Failure]](list)
+def lags_or_why(
+    store: Store, log: Log, asked: Wanted
+) -> tuple[list[StreamLag], BrokerUnavailable | None]:
+    """Streams that may be asked for; of others Kafka is asked nothing.
+
+    What they do and why is in the store. So where Kafka does not answer they are without a lag,
+    and the second is why.
+    """
+    try:
+        return lags(store, log, asked.is_named), None
+    except BrokerUnavailable as error:
+        return lags(store, None, asked.is_named), error
+
+
+def listed(
+    store: Store, found: Sequence[StreamLag], asked: Wanted, now_s: float, up: RunningUp | None
+) -> Iterator[Listed]:
+    """Each stream that is asked for, as it stands; ``up`` is the one that runs here now."""
+    reports, stopped = store.statistics.reports(), defaultdict[StreamId, list[Failure]](list)
+    told, starting = newest(reports), _starting(up, reports)
     for failure in store.failures.every(only_open=True, with_records=False):
         stopped[failure.slice.lane.stream].append(failure)
-    found = lags(store, log, asked.is_named)
     # After the streams: somebody may just now be added.
     tenants = {tenant.name: tenant for tenant in store.registry.tenants()}
     for lag in found:
         name = lag.stream.id
         word = told.get(name)
-        how = condition(lag.stream, tenants[name.tenant], word, stopped[name], now_s)
+        how = condition(lag.stream, tenants[name.tenant], word, stopped[name], now_s, starting)
         if asked.fits(how):
             yield Listed(lag, how, word and word.at_s)
+
+
+def _starting(up: RunningUp | None, reports: Iterable[Report]) -> str | None:
+    """That `up` starts, in words; None: no `up` runs, or a driver has told something since."""
+    if up is None or any(report.at_s >= up.since_s for report in reports):
+        return None
+    return f"'headrace up' is starting here, since {when(up.since_s, zone=False)}"

@@ -15,13 +15,18 @@ from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
+    err,
+    hint_of_up,
     out,
     print_list,
     store_of,
 )
-from headrace.cli.stream_list import STATES, listed, table_of, wanted
+from headrace.cli.servers import running_up
+from headrace.cli.stream_list import STATES, lags_or_why, listed, table_of, wanted
+from headrace.errors import BrokerUnavailable
 from headrace.model.streams import State
 from headrace.operating.seeking import carry_out, planned
+from headrace.versions.paths import as_asked, folder_of_file
 
 app = typer.Typer(
     no_args_is_help=True, help="One tenant's topic in one use case: lag, seek, suspend, resume."
@@ -47,13 +52,25 @@ def list_(
 ) -> None:
     """Show streams: what each does now and why, its lag and positions.
 
+    Where Kafka does not answer no lag is shown, and why is said on stderr.
+
     Example: `headrace streams list --tenant acme`, or `headrace streams list --state suspended`
     """
     with store_of(config) as store:
         asked = wanted(store.registry, tenant, use_case, states or (), every)
         with closing(log_of(config)) as log:
-            found = list(listed(store, log, asked, time.time()))
+            lags, away = lags_or_why(store, log, asked)
+        up = running_up(folder_of_file(as_asked(config)))
+        found = list(listed(store, lags, asked, time.time(), up))
+        if away is not None:
+            _tell_no_lag(away, config)
         print_list(table_of(found), [row.values() for row in found], as_json=as_json)
+
+
+def _tell_no_lag(away: BrokerUnavailable, config: Path) -> None:
+    """Why there is no lag, in one line beside the list."""
+    words = "; ".join(["no lag is known", str(away), *filter(None, [hint_of_up(config)])])
+    err.print(" ".join(words.split()), markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

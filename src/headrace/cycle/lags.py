@@ -6,7 +6,7 @@ The driver does not need these, so they are asked only when a person asks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,13 +27,14 @@ class StreamLag:
     #: end of the log by partition; a partition that cannot be asked now is left out
     ends: Mapping[int, int]
     starts: Mapping[int, int]
+    #: None: it is not there, or Kafka was not asked
     topic: TopicInfo | None
     #: where a rerun ends, by partition; one that is over ends nowhere, and has nothing to read
     until: Mapping[int, int] | None = None
 
     @property
     def lag_records(self) -> int | None:
-        """Offsets between positions and ends, a rerun's own; None if the topic is not there."""
+        """Offsets between positions and ends, a rerun's own; None without a topic."""
         if self.topic is None:
             return None
         return sum(
@@ -66,13 +67,16 @@ class StreamLag:
 
 
 def lags(
-    store: Store, log: Log, wanted: Callable[[Stream, State], bool] = lambda stream, state: True
+    store: Store,
+    log: Log | None,
+    wanted: Callable[[Stream, State], bool] = lambda stream, state: True,
 ) -> list[StreamLag]:
     """Streams with what Kafka says of their topics now.
 
     Args:
         store: knows the streams.
-        log: is asked about the topics of those that are wanted, and of no others.
+        log: is asked about the topics of those that are wanted, and of no others; None: Kafka is
+            asked nothing, and no lag is known.
         wanted: whether a stream is, in the state that it and its tenant are in together.
     """
     found = store.registry.streams()
@@ -80,11 +84,7 @@ def lags(
     tenants = {tenant.name: tenant.state for tenant in store.registry.tenants()}
     states = {stream.id: _effective(tenants[stream.id.tenant], stream.state) for stream in found}
     streams = [stream for stream in found if wanted(stream, states[stream.id])]
-    known = log.topics({stream.topic for stream in streams})
-    asked = [
-        TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions
-    ]
-    ends, starts = log.end_offsets(asked), log.start_offsets(asked)
+    known, ends, starts = _of_log(log, {stream.topic for stream in streams})
     until = {deployment.use_case: deployment.until for deployment in store.registry.deployments()}
     positions: dict[StreamId, dict[int, int]] = {}
     for position in store.progress.load_positions():
@@ -103,6 +103,19 @@ def lags(
         )
         for stream in streams
     ]
+
+
+def _of_log(
+    log: Log | None, topics: Collection[str]
+) -> tuple[Mapping[str, TopicInfo], Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
+    """Topics with their ends and starts."""
+    if log is None:
+        return {}, {}, {}
+    known = log.topics(topics)
+    asked = [
+        TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions
+    ]
+    return known, log.end_offsets(asked), log.start_offsets(asked)
 
 
 def _effective(tenant: State, stream: State) -> State:

@@ -40,6 +40,7 @@ def condition(
     told: LastFigures | None,
     stopped: Sequence[Failure],
     now_s: float,
+    starting: str | None = None,
 ) -> Condition:
     """How a stream stands now.
 
@@ -49,6 +50,7 @@ def condition(
         told: the newest word of any driver about it.
         stopped: its open failures, each of which stops a lane.
         now_s: seconds since 1970.
+        starting: that a driver starts just now, in words; None: nothing is known of one.
     """
     if State.REMOVED in {tenant.state, stream.state}:
         return Condition(ShownState.REMOVED, stream.reason or "")
@@ -57,12 +59,9 @@ def condition(
     if told is not None and now_s - told.at_s <= LOST_AFTER_S:
         return _as_told(tenant, told.figures, stopped)
     if stream.holder is None:
-        why = (
-            f"no driver holds it; start one that runs the use case {stream.id.use_case}, with "
-            "'headrace up' or 'headrace run'"
-        )
-        return Condition(ShownState.NOT_HELD, _joined(why, stopped))
-    return Condition(ShownState.UNKNOWN, _joined(_silent(stream.holder, told, now_s), stopped))
+        return Condition(ShownState.NOT_HELD, _joined(_not_held(stream, starting), stopped))
+    why = f"{_silent(stream.holder, told, now_s)}; {starting or 'see that it runs'}"
+    return Condition(ShownState.UNKNOWN, _joined(why, stopped))
 
 
 def _who_suspended(stream: Stream, tenant: Tenant) -> str:
@@ -73,13 +72,22 @@ def _who_suspended(stream: Stream, tenant: Tenant) -> str:
     return f"its tenant is suspended, see 'headrace tenants resume {tenant.name}'{also}"
 
 
+def _not_held(stream: Stream, starting: str | None) -> str:
+    if starting is not None:
+        return f"no driver holds it yet; {starting}"
+    return (
+        f"no driver holds it; start one that runs the use case {stream.id.use_case}, with "
+        "'headrace up' or 'headrace run'"
+    )
+
+
 def _silent(holder: str, told: LastFigures | None, now_s: float) -> str:
     if told is None:
-        return f"driver {holder} holds it and has told nothing of it; see that it runs"
+        return f"driver {holder} holds it and has told nothing of it"
     note = f": {told.figures.note}" if told.figures.note else ""
     return (
         f"driver {holder} holds it, and the last word about it is {now_s - told.at_s:.0f} s old "
-        f"({told.figures.state}{note}); see that it runs"
+        f"({told.figures.state}{note})"
     )
 
 

@@ -8,6 +8,9 @@ import pytest
 
 from headrace.cli import asking, streams
 from headrace.cli.failure_text import when
+from headrace.cli.servers import folder_of, remember
+from headrace.embedded.folder_lock import FolderLock
+from headrace.errors import BrokerUnavailable
 from headrace.model.records import Deployment, Move
 from headrace.model.statistics import LaneFigures
 from headrace.model.streams import LaneId, State, StreamId
@@ -113,6 +116,63 @@ def test_a_stream_that_no_driver_holds_is_not_called_active(headrace):
     assert " not held " in shown
     assert "no driver holds it; start one that runs the use case score" in shown
     assert values(headrace)["acme"]["holder"] is None
+
+
+@pytest.fixture
+def no_broker(log, monkeypatch):
+    def away(_topics):
+        raise BrokerUnavailable("no Kafka broker answers at 127.0.0.1:1")
+
+    monkeypatch.setattr(log, "topics", away)
+
+
+@pytest.mark.usefixtures("no_broker")
+def test_streams_are_listed_without_a_lag_while_kafka_does_not_answer(headrace, tell):
+    tell(state="waiting", note="Kafka does not answer")
+    result = headrace("streams", "list", "--tenant", "acme")
+    assert result.exit_code == 0, result.output
+    _heading, line = result.stdout.splitlines()
+    assert line.split()[:4] == ["acme/score", "acme.visits", "waiting", "-"]
+    assert "0:3, 1:3" in line
+    assert "Kafka does not answer" in line
+    assert result.stderr == "no lag is known; no Kafka broker answers at 127.0.0.1:1\n"
+
+
+@pytest.mark.usefixtures("no_broker")
+def test_a_program_is_told_no_lag_while_kafka_does_not_answer(headrace, tell):
+    tell()
+    result = headrace("streams", "list", "--json")
+    assert result.exit_code == 0, result.output
+    assert {row["tenant"]: row["lag_records"] for row in json.loads(result.stdout)} == {
+        "acme": None,
+        "bolt": None,
+    }
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("no_broker")
+def test_where_kafka_is_that_of_up_it_is_said_how_up_stands(headrace, config):
+    config.write_text(config.read_text().partition("kafka:")[0])
+    remember(folder_of(config.parent), {"bootstrap.servers": "127.0.0.1:1"})
+    told = headrace("streams", "list").stderr
+    assert told.endswith("'headrace up' does not run here now: type 'headrace up', and try again\n")
+    assert len(told.splitlines()) == 1
+
+
+def test_while_up_starts_a_stream_that_nobody_holds_is_not_said_to_need_one(headrace, config, tell):
+    with FolderLock(folder_of(config.parent)):
+        shown = listed(headrace)["acme"]
+        assert " not held " in shown
+        assert "no driver holds it yet; 'headrace up' is starting here, since 20" in shown
+        assert "start one" not in shown
+        tell()
+        assert " active " in listed(headrace)["acme"]
+
+
+def test_once_a_driver_of_up_tells_it_is_not_called_starting(headrace, config, store):
+    with FolderLock(folder_of(config.parent)):
+        store.statistics.publish(replace(report_of("one", time.time()), streams=()))
+        assert "start one that runs the use case score" in listed(headrace)["acme"]
 
 
 def test_of_a_silent_driver_it_is_told_how_old_its_word_is(headrace, tell):

@@ -27,8 +27,8 @@ def failure(at_s, message):
     return Failure(piece, SliceError(False, "BadRecord", message), at_s)
 
 
-def how(stream=STREAM, tenant=TENANT, word=None, stopped=()):
-    return condition(stream, tenant, word, stopped, NOW_S)
+def how(stream=STREAM, tenant=TENANT, word=None, stopped=(), starting=None):
+    return condition(stream, tenant, word, stopped, NOW_S, starting)
 
 
 def test_what_runs_needs_no_reason():
@@ -96,3 +96,12 @@ def test_what_nobody_runs_is_not_called_active():
         "it runs",
     )
     assert how().reason == "driver one holds it and has told nothing of it; see that it runs"
+
+
+def test_a_driver_that_starts_is_told_in_place_of_what_to_start():
+    nobodys, silent = replace(STREAM, holder=None), told(ago_s=LOST_AFTER_S + 1)
+    found = how(stream=nobodys, starting="one starts")
+    assert found == Condition("not held", "no driver holds it yet; one starts")
+    assert how(word=silent).reason.endswith("; see that it runs")
+    assert how(word=silent, starting="one starts").reason.endswith("s old (active); one starts")
+    assert how(word=told(), starting="one starts") == Condition("active", "")
