@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -173,6 +174,42 @@ def test_what_the_guide_sends_is_not_lost_in_silence(tmp_path, monkeypatch):
     monkeypatch.setattr("confluent_kafka.Producer", lambda config: real({**config, **unreached}))
     with pytest.raises(SystemExit, match="3 not sent: Local: Message timed out"):
         exec(guides("# send.py"), {})
+
+
+def rows_shown(folder: Path, words: str) -> str:
+    """What the guide's line for the shell that has these words prints in a folder."""
+    (line,) = (block for block in blocks(ROOT / "docs" / "guide.md", "") if words in block)
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    command = ["/bin/sh", "-c", line]
+    return subprocess.run(
+        command, cwd=folder, env={"PATH": path}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_guide_shows_the_rows_of_its_table_in_sqlite(tmp_path):
+    remember(folder_of(tmp_path), {})
+    store = sqlite3.connect(folder_of(tmp_path) / "headrace.db")
+    store.execute("PRAGMA journal_mode = WAL")
+    store.execute("CREATE TABLE pages (tenant text, page text, visits bigint)")
+    store.execute("INSERT INTO pages VALUES ('acme', '/', 2), ('acme', '/prices', 1)")
+    store.commit()
+    rows = "('acme', '/', 2)\n('acme', '/prices', 1)\n"
+    assert rows_shown(tmp_path, "import sqlite3") == rows
+    store.close()
+    assert rows_shown(tmp_path, "import sqlite3") == rows
+
+
+def test_the_guide_shows_the_rows_of_its_table_in_postgresql(tmp_path):
+    remember(folder_of(tmp_path), {"database_url": "postgresql://u:secret@127.0.0.1:1/up"})
+    (tmp_path / "psycopg.py").write_text(
+        "class connect:\n"
+        "    def __init__(self, url):\n"
+        "        self.url = url\n"
+        "    def execute(self, sql):\n"
+        "        return [(self.url, sql)]\n"
+    )
+    told = rows_shown(tmp_path, "psycopg.connect(url).execute(")
+    assert told == "('postgresql://u:secret@127.0.0.1:1/up', 'SELECT * FROM pages')\n"
 
 
 def test_with_the_guides_first_yaml_file_up_starts_every_server(tmp_path):
