@@ -97,8 +97,8 @@ than 0.1 s waiting, so they may share bins.
 >>> snapshot = Snapshot("turn-7", streams, free_slots=2)
 >>> made = plan(snapshot)
 >>> for wave in made.waves:
-...     for each in wave.bins:
-...         print(wave.id, f"{each.predicted_s:.3f} s", *each.slices, sep=chr(10) + "  ")
+...     for bin_ in wave.bins:
+...         print(wave.id, f"{bin_.predicted_s:.3f} s", *bin_.slices, sep=chr(10) + "  ")
 turn-7-0
   1.000 s
   heavy.visits[0] 0..600
@@ -128,8 +128,8 @@ eight times 2 s, and has a bin to itself. Its share was 0.4 s: what it takes bey
 >>> calls = StreamView(StreamId("score", "calls"), "calls.visits", lanes, cost=cost)
 >>> snapshot = Snapshot("turn-8", (calls, *streams), free_slots=2)
 >>> made = plan(snapshot)
->>> for each in (each for wave in made.waves for each in wave.bins):
-...     print(f"{each.predicted_s:.3f} s", *each.slices, sep=chr(10) + "  ")
+>>> for bin_ in (bin_ for wave in made.waves for bin_ in wave.bins):
+...     print(f"{bin_.predicted_s:.3f} s", *bin_.slices, sep=chr(10) + "  ")
 1.000 s
   heavy.visits[0] 0..267
   heavy.visits[1] 0..267
@@ -139,7 +139,7 @@ eight times 2 s, and has a bin to itself. Its share was 0.4 s: what it takes bey
   calls.visits[0] 0..12000
 >>> check(snapshot, made)
 []
->>> print([f"{each.credit_s:.1f}" for each in made.credits if each.stream == calls.id])
+>>> print([f"{share.credit_s:.1f}" for share in made.credits if share.stream == calls.id])
 ['-13.6']
 """
 
