@@ -1,6 +1,6 @@
 """Is a plan fit to run? Every fault has a name.
 
-The host checks bin_ plan before it runs it, whoever made it. The rules are those of the package
+The host checks each plan before it runs it, whoever made it. The rules are those of the package
 docstring, written a second time and from the other side: nothing here calls the planner. Only the
 numbers that say what is slow are the planner's.
 """

@@ -41,6 +41,7 @@ from headrace.ports import (
     ReaderFactory,
     WaveResult,
 )
+from headrace.process.daemon_threads import DaemonThreads
 from headrace.spark.executors import known_slots
 from headrace.spark.frames import FrameJob
 from headrace.spark.handling import error_of
@@ -50,7 +51,6 @@ from headrace.spark.shared_folder import Sentinel
 from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
 from headrace.spark.slots import KNOWN_S, Slots
 from headrace.spark.task import Work
-from headrace.spark.wave_threads import WaveThreads
 from headrace.spark.worker_cache import not_installed
 from headrace.spark.worker_ends import still_alive
 from headrace.telemetry.log_fields import of_wave
@@ -113,13 +113,13 @@ class SparkEngine:
     _seeds: dict[int, RDD[int]] = field(default_factory=dict)
     #: of this start: what workers have to see before they write files
     _token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    _threads: WaveThreads = field(init=False)
+    _threads: DaemonThreads = field(init=False)
     _spark: PolledSpark = field(init=False)
     _slots: Slots = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare for the threads that wait for jobs, and those that ask Spark."""
-        self._threads = WaveThreads(self.most_waves)
+        self._threads = DaemonThreads(self.most_waves, "wave")
         self._spark = PolledSpark(self.session)
         self._slots = Slots(self.session, self._spark, self._threads, self._warm_up)
 

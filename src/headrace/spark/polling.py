@@ -19,8 +19,8 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext, SparkStageInfo
 from pyspark.sql import SparkSession
 
+from headrace.process.daemon_threads import DaemonThreads
 from headrace.spark.executors import known_slots, live_executors
-from headrace.spark.wave_threads import WaveThreads
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +65,7 @@ class PolledSpark:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._closed = threading.Event()
-        self._threads = WaveThreads(_MOST, "spark")
+        self._threads = DaemonThreads(_MOST, "spark")
         #: tasks that the executors can run at once
         self.slots = Polled(self, lambda: known_slots(session), 1)
         self.executors = Polled(self, lambda: live_executors(session), 1)

@@ -26,7 +26,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headrace.errors import ConfigError
-from headrace.spark.wave_threads import WaveThreads
+from headrace.process.daemon_threads import DaemonThreads
 
 log = structlog.get_logger(__name__)
 
@@ -131,7 +131,7 @@ def stop_session(session: SparkSession, patience_s: float = STOP_S) -> bool:
     One that hangs is left behind: a JVM of this process ends when the process has, and its cluster
     manager takes it away.
     """
-    threads = WaveThreads(1, "stop")
+    threads = DaemonThreads(1, "stop")
     stopping = threads.submit(session.stop)
     if threads.close(patience_s):
         stopping.result()

@@ -19,9 +19,9 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from headrace.process.daemon_threads import DaemonThreads
 from headrace.spark.executors import resize_executors
 from headrace.spark.polling import PolledSpark
-from headrace.spark.wave_threads import WaveThreads
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +35,7 @@ class Slots:
 
     session: SparkSession
     spark: PolledSpark
-    threads: WaveThreads
+    threads: DaemonThreads
     #: starts a Python worker in so many slots, waits for it, and returns the number
     warm_up: Callable[[int], int]
     _last: tuple[float, int] = (-KNOWN_S, 1)

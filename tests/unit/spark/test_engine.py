@@ -11,10 +11,10 @@ from headrace.errors import EngineStopped
 from headrace.model.records import Deployment
 from headrace.model.waves import Wave
 from headrace.ports import Connections
+from headrace.process.daemon_threads import DaemonThreads
 from headrace.sinks import ParquetFiles
 from headrace.spark.engine import SparkEngine, TaskTools, _translated
 from headrace.spark.slots import Slots
-from headrace.spark.wave_threads import WaveThreads
 from headrace.testing.numbers_reader import NumbersReader
 from headrace.use_cases import use_case
 
@@ -61,7 +61,7 @@ def test_slots_count_also_where_workers_could_not_be_warmed_up(monkeypatch):
     started = Started(monkeypatch)
     started.take(1)
     monkeypatch.setattr(SparkEngine, "_seed", lambda *_: Refused())
-    threads = WaveThreads(1)
+    threads = DaemonThreads(1, "wave")
     slots = Slots(None, None, threads, started.engine._warm_up)
     assert slots.warmed(1) == 1
     slots.warmed(2)

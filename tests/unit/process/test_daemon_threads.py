@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from headrace.spark.wave_threads import WaveThreads
+from headrace.process.daemon_threads import DaemonThreads
 from headrace.testing.engine_contract.begun import eventually
 
 #: a call that comes back does so within this time, also on a machine that has much else to do
@@ -16,7 +16,7 @@ PATIENCE_S = 60
 
 
 def test_a_thread_that_is_free_is_used_again():
-    threads = WaveThreads(10)
+    threads = DaemonThreads(10, "wave")
     names = {threads.submit(lambda: threading.current_thread().name).result(PATIENCE_S)}
     for _ in range(50):
         # Its call counts as over a moment after it is done.
@@ -32,7 +32,7 @@ def test_calls_that_follow_each_other_closely_need_no_more_threads():
     How many such threads there are at once is the machine's to say: on a busy one many wait for a
     processor. So they are counted, a moment longer than they are busy.
     """
-    threads, over, ended = WaveThreads(1_000), queue.SimpleQueue(), queue.SimpleQueue()
+    threads, over, ended = DaemonThreads(1_000, "wave"), queue.SimpleQueue(), queue.SimpleQueue()
     begun = most = 0
 
     def begin():
@@ -51,7 +51,7 @@ def test_calls_that_follow_each_other_closely_need_no_more_threads():
 
 
 def test_calls_run_at_once_up_to_the_most_and_the_rest_wait():
-    threads, gate, both = WaveThreads(2), threading.Event(), threading.Barrier(3)
+    threads, gate, both = DaemonThreads(2, "wave"), threading.Event(), threading.Barrier(3)
 
     def waits():
         both.wait(PATIENCE_S)
@@ -69,7 +69,7 @@ def test_calls_run_at_once_up_to_the_most_and_the_rest_wait():
 
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt])
 def test_what_a_call_raises_is_told_and_its_thread_goes_on(raised):
-    threads = WaveThreads(1)
+    threads = DaemonThreads(1, "wave")
 
     def raises():
         raise raised("no")
@@ -80,7 +80,7 @@ def test_what_a_call_raises_is_told_and_its_thread_goes_on(raised):
 
 
 def test_closing_waits_for_what_runs_and_ends_the_threads():
-    threads, gate = WaveThreads(3), threading.Event()
+    threads, gate = DaemonThreads(3, "wave"), threading.Event()
     before = threading.active_count()
     done = [threads.submit(lambda: gate.wait(PATIENCE_S)) for _ in range(3)]
     threading.Timer(0.05, gate.set).start()
@@ -93,7 +93,7 @@ def test_closing_waits_for_what_runs_and_ends_the_threads():
 
 
 def test_what_never_comes_back_is_left_behind():
-    threads, gate = WaveThreads(3), threading.Event()
+    threads, gate = DaemonThreads(3, "wave"), threading.Event()
     threads.submit(lambda: gate.wait(60))
     assert not threads.close(0.05)
     gate.set()
@@ -101,9 +101,9 @@ def test_what_never_comes_back_is_left_behind():
 
 NEVER = """
 import threading
-from headrace.spark.wave_threads import WaveThreads
+from headrace.process.daemon_threads import DaemonThreads
 
-threads = WaveThreads(2)
+threads = DaemonThreads(2, "wave")
 threads.submit(threading.Event().wait)
 print("left behind" if not threads.close(0.1) else "came back")
 """
