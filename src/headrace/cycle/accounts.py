@@ -18,12 +18,13 @@ slot, and who runs apart owes for all the time that it had it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.board import Board, HeldStream
 from headrace.cycle.gates import Gates, Payment
 from headrace.model.receipts import Receipt
-from headrace.model.streams import LaneId, Order, Slice
+from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Wave
 from headrace.planning.shares import most_debt_s
 from headrace.policies.fairness import settled
@@ -51,18 +52,13 @@ class Accounts:
 
     def planned(self, wave: Wave) -> None:
         """Undo that the plan took the seconds of a wave: it pays when it starts, if it does."""
-        slices = Counter(piece.lane.stream for piece in wave.slices)
-        for piece in wave.slices:
-            held = self.board.streams[piece.lane.stream]
-            held.credit_s += _predicted_s(held, piece, slices[piece.lane.stream])
+        for held, _, predicted_s in self._predicted(wave):
+            held.credit_s += predicted_s
 
     def started(self, wave: Wave, now_s: float) -> None:
         """Let the slices of a wave pay."""
         paid = self._paid[wave.id] = {}
-        slices = Counter(piece.lane.stream for piece in wave.slices)
-        for piece in wave.slices:
-            held = self.board.streams[piece.lane.stream]
-            predicted_s = _predicted_s(held, piece, slices[piece.lane.stream])
+        for held, piece, predicted_s in self._predicted(wave):
             self._settle(held, 0.0, predicted_s)
             paid[piece.begin] = _Paid(held, self.gates.passed(held, piece, now_s), predicted_s)
 
@@ -78,17 +74,19 @@ class Accounts:
                 # One that had to be ended, or took its worker along, had the slot all that time.
                 self._settle(paid.held, paid.predicted_s, result.seconds)
 
+    def _predicted(self, wave: Wave) -> Iterator[tuple[HeldStream, Slice, float]]:
+        """Each slice with its stream and the seconds it takes; merged lanes are one call."""
+        slices = Counter(piece.lane.stream for piece in wave.slices)
+        for piece in wave.slices:
+            held = self.board.streams[piece.lane.stream]
+            parts = slices[held.stream.id] if held.deployment.order.merges_lanes else 1
+            fixed_s = held.cost.seconds_per_slice / parts
+            yield held, piece, fixed_s + piece.size * held.cost.seconds_per_record
+
     def _settle(self, held: HeldStream, predicted_s: float, measured_s: float) -> None:
         most_s, call_limit_s = self.most_credit_s, held.deployment.handler_timeout_s
         most_owed_s = most_debt_s(most_s, call_limit_s, apart=bool(held.apart))
         held.credit_s = settled(held.credit_s, predicted_s, measured_s, most_s, most_owed_s)
-
-
-def _predicted_s(held: HeldStream, piece: Slice, slices: int) -> float:
-    """What a slice takes, of so many of its stream in a wave; merged lanes are one call."""
-    calls = 1 if held.deployment.order is Order.STREAM else slices
-    fixed_s = held.cost.seconds_per_slice * calls / slices
-    return fixed_s + piece.size * held.cost.seconds_per_record
 
 
 def _undone(receipt: Receipt, held: HeldStream) -> float:
