@@ -29,6 +29,7 @@ from typing import Any, TextIO, TypeVar
 
 from headrace.errors import plain, shortened
 from headrace.model.streams import Slice
+from headrace.policies.throttle import Bucket
 from headrace.telemetry.log_fields import WORKER_LOGS, of_slice, of_stream
 
 _T = TypeVar("_T")
@@ -60,7 +61,7 @@ class HandlerOutput:
         #: of the call that is under way; most calls say nothing, so fields are made when one does
         self._slices: tuple[Slice, ...] = ()
         self._lines = self._left_out = 0
-        self._tokens, self._at_s = MOST_LINES_AT_ONCE, clock()
+        self._bucket = Bucket.full(LINES_PER_S, clock(), MOST_LINES_AT_ONCE / LINES_PER_S)
         self._pretty, self._least = shape_of(os.environ)
         self._streams: tuple[_Stream, ...] = ()
 
@@ -108,12 +109,10 @@ class HandlerOutput:
             self._write(text, logger, level)
 
     def _has_token(self) -> bool:
-        now_s = self._clock()
-        gained = (now_s - self._at_s) * LINES_PER_S
-        self._tokens, self._at_s = min(MOST_LINES_AT_ONCE, self._tokens + gained), now_s
-        if self._tokens < 1:
+        self._bucket = self._bucket.refilled(self._clock())
+        if self._bucket.tokens < 1:
             return False
-        self._tokens -= 1
+        self._bucket = self._bucket.spend(1)
         return True
 
     def _write(self, text: str, logger: str, level: int) -> None:
