@@ -24,7 +24,7 @@ from headrace.cli.console import (
 )
 from headrace.connectors.kafka.topic_shapes import TopicShape
 from headrace.deploying.offer import connections_of, load
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, TargetMissing, UnknownName
 from headrace.model.streams import State, Stream
 from headrace.operating.topics import (
     TopicOutcome,
@@ -131,7 +131,7 @@ def _stopped(store: Store, names: Collection[str]) -> list[str]:
         {
             failure.slice.lane.use_case
             for failure in failures
-            if failure.error.code == "TargetMissing" and failure.slice.lane.use_case in names
+            if failure.error.code == TargetMissing.__name__ and failure.slice.lane.use_case in names
         }
     )
 

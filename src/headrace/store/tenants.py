@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from headrace.errors import ConfigError, UnknownName, no_tenant, tenant_removed
+from headrace.errors import ConfigError, no_tenant, tenant_removed
 from headrace.model.streams import State, Stopper, StreamId, Tenant, Throttle
 from headrace.policies.stops import resumed, stopped
 from headrace.store import keys, stoppers, stops, streams
@@ -122,12 +122,12 @@ def set_state(connection: Connection, name: str, state: State, by: Stopper) -> N
     asked = select(tenants.c.state, tenants.c.stopped_by).where(tenants.c.name == name)
     row = connection.execute(asked.with_for_update()).first()
     if row is None:
-        raise _unknown(name)
+        raise no_tenant(name)
     before, left = stoppers.read(row.stopped_by), frozenset[Stopper]()
     if state is State.REMOVED:
         _remove_streams(connection, name)
     elif row.state == State.REMOVED:
-        raise _removed(name)
+        raise tenant_removed(name)
     if state is State.ACTIVE:
         left = resumed(before, by, f"tenant {name}")
     elif state is State.SUSPENDED:
@@ -219,17 +219,9 @@ def _set(connection: Connection, name: str, **values: str | float | None) -> Non
 def _refuse_removed(connection: Connection, name: str) -> None:
     state = connection.scalar(select(tenants.c.state).where(tenants.c.name == name))
     if state is None:
-        raise _unknown(name)
+        raise no_tenant(name)
     if state == State.REMOVED:
-        raise _removed(name)
-
-
-def _unknown(name: str) -> UnknownName:
-    return no_tenant(name)
-
-
-def _removed(name: str) -> ConfigError:
-    return tenant_removed(name)
+        raise tenant_removed(name)
 
 
 def check(tenant: Tenant) -> None:
