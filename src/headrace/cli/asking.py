@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.console import DEFAULT_CONFIG, out, settings_and_folder
+from headrace.cli.console import DEFAULT_CONFIG, say, settings_and_folder
 from headrace.connectors.kafka import KafkaLog
 from headrace.cycle.lags import lags
 from headrace.deploying.offer import connections_of, load
@@ -35,7 +35,7 @@ def show(seeks: Sequence[Seek], config: Path) -> None:
     """Say what would come of it, by partition and in words."""
     for seek in seeks:
         for number, shift in sorted(seek.shifts.items()):
-            _say(f"{seek.stream} partition {number}: {_told(shift)}")
+            say(f"{seek.stream} partition {number}: {_told(shift)}")
     show_consequences(seeks, config)
 
 
@@ -76,7 +76,7 @@ def agree_to(seek: Seek, count_again: Callable[[], Seek], config: Path, *command
     """
     agree([seek], config, *command)
     while is_more(now := count_again(), seek):
-        _say("it is more by now:")
+        say("it is more by now:")
         show([now], config)
         agree([now], config, *command)
         seek = now
@@ -119,7 +119,7 @@ def ask_again(
         if not yes:
             raise
         return
-    _say("it was removed, and begins at startingOffsets:")
+    say("it was removed, and begins at startingOffsets:")
     show(seeks, config)
     if not yes:
         agree(seeks, config, *command)
@@ -140,7 +140,7 @@ def ask_removal(store: Store, tenant: str, config: Path, *command: str) -> None:
         live = [row for row in rows if row.state is not State.REMOVED]
         unread = {row.stream.id: row.lag_records or 0 for row in live}
     for sentence in of_removal(tenant, unread):
-        _say(sentence)
+        say(sentence)
     confirm(config, *command)
 
 
@@ -166,9 +166,9 @@ def _told(shift: Shift) -> str:
 
 def _consequences(seeks: Sequence[Seek], use_case: UseCase | None) -> None:
     for sentence in consequences(seeks, use_case.guarantee if use_case else None):
-        _say(sentence)
+        say(sentence)
     if use_case is not None:
-        _say(repeated(use_case.sink))
+        say(repeated(use_case.sink))
 
 
 def _loaded(config: Path, name: str) -> UseCase | None:
@@ -177,7 +177,3 @@ def _loaded(config: Path, name: str) -> UseCase | None:
         return load(*settings_and_folder(config)).use_cases.get(name)
     except HeadraceError:
         return None
-
-
-def _say(line: str) -> None:
-    out.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -52,7 +52,7 @@ def shown_errors() -> Iterator[None]:
         yield
     except HeadraceError as error:
         err.print("error:", style="bold red", end=" ")
-        err.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        say(str(error), err)
         raise typer.Exit(_exit_code(error)) from error
 
 
@@ -128,9 +128,14 @@ def print_list(table: Table, values: Sequence[Mapping[str, object]], *, as_json:
         print_table(table)
 
 
+def say(line: str, to: Console = out) -> None:
+    """Print a line whole, as it is: what looks like markup in a name or an error is text."""
+    to.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(values: object) -> None:
     """Print for a program, with no word around it."""
-    out.print(json.dumps(values, indent=1), markup=False, highlight=False, soft_wrap=True)
+    say(json.dumps(values, indent=1))
 
 
 class LogFormat(StrEnum):

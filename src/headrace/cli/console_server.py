@@ -18,6 +18,7 @@ from headrace.cli.console import (
     LogFormat,
     configure_logs,
     err,
+    say,
     settings_and_folder,
     shown_errors,
 )
@@ -113,13 +114,11 @@ def tell(settings: Settings, store: Store, url: str, *, insecure: bool) -> None:
     """Say where the console is, with a link that logs in if there was no key of an operator yet."""
     key = None if insecure else first_key(store.keys, secret_of(settings), SystemClock().now_s())
     if key is None:
-        err.print(f"console  {url}", markup=False, highlight=False, soft_wrap=True)
+        say(f"console  {url}", err)
         return
-    err.print(
+    say(
         f"console  {login_link(url, key)}\n"
         "         this link is shown once, and whoever has it may do everything; other keys: "
         "headrace keys create",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        err,
     )

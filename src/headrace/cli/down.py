@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.asking import YesOption, confirm
-from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, err, out, shown_errors
+from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, err, say, shown_errors
 from headrace.cli.fleet import folder_of as fleet_folder_of
 from headrace.cli.servers import folder_of
 from headrace.embedded.folder_lock import FolderLock, holder
@@ -55,25 +55,23 @@ def down(
         folder = folder_of(folder_of_file(as_asked(config)))
         process = holder(folder)
         if process is None:
-            _say(f"no 'headrace up' runs here ({folder})")
+            say(f"no 'headrace up' runs here ({folder})")
             return
         patience_s = _patience_s(config) if wait_s is None else wait_s
-        _say(f"'headrace up' (process {process}) is asked to end")
+        say(f"'headrace up' (process {process}) is asked to end")
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
         if _ended(folder, patience_s):
-            _say(f"it has ended; kept in {folder}: 'headrace up' goes on")
+            say(f"it has ended; kept in {folder}: 'headrace up' goes on")
             return
         if (process := holder(folder)) is not None:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         _await_leftovers(config, folder)
-        err.print(
+        say(
             f"it had not ended after {patience_s:g} s and was killed; what was committed is kept "
             f"in {folder}: 'headrace up' goes on",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+            err,
         )
         raise typer.Exit(1)
 
@@ -90,16 +88,16 @@ def reset(yes: YesOption = False, config: ConfigOption = DEFAULT_CONFIG) -> None
         folder = folder_of(folder_of_file(as_asked(config)))
         _refuse_running(folder)
         if not folder.is_dir():
-            _say(f"nothing is kept here ({folder})")
+            say(f"nothing is kept here ({folder})")
             return
         files, size = _measured(folder)
-        _say(f"this removes {folder}: {files} files, {size / 1_000_000:.1f} MB")
-        _say(f"in it: {', '.join(_parts(folder)) or 'nothing of a server'}")
-        _say("not touched: your files, the warehouse, and servers that the YAML file names")
+        say(f"this removes {folder}: {files} files, {size / 1_000_000:.1f} MB")
+        say(f"in it: {', '.join(_parts(folder)) or 'nothing of a server'}")
+        say("not touched: your files, the warehouse, and servers that the YAML file names")
         if not yes:
             confirm(config, "reset")
         _remove(folder)
-        _say("removed; 'headrace up' starts afresh")
+        say("removed; 'headrace up' starts afresh")
 
 
 def _remove(folder: Path) -> None:
@@ -172,7 +170,3 @@ def _parts(folder: Path) -> list[str]:
         "ports.json": "ports",
     }
     return [words for name, words in said.items() if (folder / name).exists()]
-
-
-def _say(line: str) -> None:
-    out.print(line, markup=False, highlight=False, soft_wrap=True)

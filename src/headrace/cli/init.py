@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.console import out, shown_errors
+from headrace.cli.console import say, shown_errors
 from headrace.errors import ConfigError
 
 #: files as they are called in the new folder, in the order in which somebody reads them
@@ -49,9 +49,9 @@ def text_of(name: str) -> str:
 
 
 def _tell(folder: Path) -> None:
-    _say(f"made in {folder.resolve()}: {', '.join(FILES)}")
+    say(f"made in {folder.resolve()}: {', '.join(FILES)}")
     if folder != Path():
-        _say(f"  cd {shlex.quote(str(folder))}")
+        say(f"  cd {shlex.quote(str(folder))}")
     for command, why in (
         ("python -m pytest", "test the use case (needs pytest)"),
         ("headrace up", "run it, with a Kafka and a store of its own; then, in a second terminal:"),
@@ -61,8 +61,4 @@ def _tell(folder: Path) -> None:
         ("headrace streams list", "see how far it is"),
         ("headrace down", "end it; headrace up goes on, headrace reset removes what was kept"),
     ):
-        _say(f"  {command:<34}{why}")
-
-
-def _say(line: str) -> None:
-    out.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(f"  {command:<34}{why}")

@@ -26,6 +26,7 @@ from headrace.cli.console import (
     err,
     out,
     print_list,
+    say,
     settings_and_folder,
     store_of,
 )
@@ -138,15 +139,15 @@ def show(
     with store_of(config) as store:
         failure = store.failures.one(number)
         if failure.slice.epoch < generation_of(store.registry, failure.slice.lane.tenant):
-            _say(f"{'tenant':<10} an earlier one of this name, which was removed")
+            say(f"{'tenant':<10} an earlier one of this name, which was removed")
         for heading, text in paragraphs(failure, full=full):
             first, *more = text.split("\n")
-            _say(f"{heading:<10} {first}")
+            say(f"{heading:<10} {first}")
             for line in more:
-                _say(f"{'':<10} {line}")
+                say(f"{'':<10} {line}")
         if failure.state is FailureState.OPEN:
-            _say(f"\nheadrace quarantine retry {number}    once the cause is mended")
-            _say(f"headrace quarantine skip {number}     to go on without it")
+            say(f"\nheadrace quarantine retry {number}    once the cause is mended")
+            say(f"headrace quarantine skip {number}     to go on without it")
 
 
 @app.command()
@@ -168,7 +169,7 @@ def retry(
 
 def _retry_one(failures: Failures, failure: Failure) -> None:
     go_on(failures, failure)
-    _say(f"failure {failure.id}: {failure.slice.lane} goes on at offset {offsets(failure)}")
+    say(f"failure {failure.id}: {failure.slice.lane} goes on at offset {offsets(failure)}")
 
 
 @app.command()
@@ -192,7 +193,7 @@ def skip(
         chosen = _chosen(store.failures, numbers, None, every=False)
         for failure in chosen:
             check_skip(store, failure, whole_slice=whole_slice)
-            _say(consequence(failure))
+            say(consequence(failure))
         if not yes:
             words = ["--whole-slice"] if whole_slice else []
             confirm(config, "quarantine", "skip", *map(str, numbers), *words)
@@ -203,7 +204,7 @@ def skip(
 
 def _skip_one(failures: Failures, letters: DeadLetters, failure: Failure) -> None:
     go_on_behind(failures, letters, failure)
-    _say(f"failure {failure.id}: {failure.slice.lane} goes on behind offset {offsets(failure)}")
+    say(f"failure {failure.id}: {failure.slice.lane} goes on behind offset {offsets(failure)}")
 
 
 @app.command()
@@ -231,9 +232,9 @@ def redrive(
             limit = _agreed(send(limit=limit, dry_run=True).sent, limit, found.id, config)
         done = send(limit=limit, dry_run=dry_run)
         for why in done.refused:
-            err.print(f"refused: {why}", markup=False, highlight=False, soft_wrap=True)
+            say(f"refused: {why}", err)
         how = "to send" if dry_run else "sent"
-        _say(
+        say(
             f"dead letters {how} back to {found.topic}: {done.sent}, refused: "
             f"{len(done.refused)}, left for the next time: {done.left}"
         )
@@ -243,7 +244,7 @@ def _agreed(letters: int, limit: int | None, stream: StreamId, config: Path) -> 
     """The most to send once somebody has agreed: what was told, though more may come meanwhile."""
     if not letters:
         return limit
-    _say(of_letters(letters, stream))
+    say(of_letters(letters, stream))
     words = [] if limit is None else ["--limit", str(limit)]
     confirm(config, "quarantine", "redrive", str(stream), *words)
     return letters
@@ -278,7 +279,7 @@ def _each(chosen: Sequence[Failure], do: Callable[[Failure], None]) -> None:
         except ConfigError as error:
             refused.append(error)
     if not chosen:
-        _say("no lane is stopped by a failure")
+        say("no lane is stopped by a failure")
     if refused:
         raise ConfigError("\n".join(str(error) for error in refused))
 
@@ -286,11 +287,7 @@ def _each(chosen: Sequence[Failure], do: Callable[[Failure], None]) -> None:
 def _tell_suspended(registry: Registry, chosen: Sequence[Failure]) -> None:
     for stream in suspended(registry, chosen):
         why = f" ({stream.reason})" if stream.reason else ""
-        _say(
+        say(
             f"stream {stream.id} is suspended all the same{why}: "
             f"headrace streams resume {stream.id}"
         )
-
-
-def _say(line: str) -> None:
-    out.print(line, markup=False, highlight=False, soft_wrap=True)

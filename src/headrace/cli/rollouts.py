@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from headrace.cli.console import err, out
+from headrace.cli.console import err, say
 from headrace.cli.failure_text import printable, when
 from headrace.model.records import Deployment
 from headrace.operating.rollout import Rollout, Standings, Stopped
@@ -37,9 +37,9 @@ def is_done(found: Standings) -> bool:
 def show(row: Sequence[Standing]) -> None:
     """A line for each driver, or that there is none."""
     for standing in row:
-        _say(f"  {standing.driver} {told(standing)}")
+        say(f"  {standing.driver} {told(standing)}")
     if all(standing.stand is Stand.SILENT for standing in row):
-        _say(f"  no driver runs: the next one to start takes it{_or_who_comes_back(len(row))}")
+        say(f"  no driver runs: the next one to start takes it{_or_who_comes_back(len(row))}")
 
 
 def _or_who_comes_back(silent: int) -> str:
@@ -53,7 +53,7 @@ def show_newer(deployment: Deployment, newer: Deployment) -> None:
     """A line that says that a deployment counts no more."""
     version = newer.digest[:12]
     what = "other settings" if newer.digest == deployment.digest else version
-    _say(f"  somebody else has deployed {what} after it, and the later one counts")
+    say(f"  somebody else has deployed {what} after it, and the later one counts")
 
 
 def show_others(found: Standings) -> None:
@@ -61,7 +61,7 @@ def show_others(found: Standings) -> None:
     for use_case, row in found.items():
         for standing in row:
             if standing.stand is not Stand.RUNS:
-                _say(f"{use_case}: {standing.driver} {told(standing)}{_since(standing)}")
+                say(f"{use_case}: {standing.driver} {told(standing)}{_since(standing)}")
 
 
 def told(standing: Standing) -> str:
@@ -83,13 +83,13 @@ def show_stopped(use_case: str, found: Stopped) -> None:
     """What the deployment lets alone, and what lets it go on."""
     if found.lanes:
         lanes = "1 lane is" if found.lanes == 1 else f"{found.lanes} lanes are"
-        _say(
+        say(
             f"{use_case}: {lanes} stopped by failures, which no deployment ends: 'headrace "
             "quarantine list' shows them, 'headrace quarantine retry ID' lets one go on"
         )
     if found.streams:
         streams = "1 stream is" if found.streams == 1 else f"{found.streams} streams are"
-        _say(
+        say(
             f"{use_case}: {streams} suspended by a failure: 'headrace use-cases resume {use_case}' "
             "lets them go on"
         )
@@ -111,7 +111,3 @@ def _since(standing: Standing) -> str:
 def _before(standing: Standing) -> str:
     digest = standing.digest
     return "; it runs no version of it" if digest is None else f"; it goes on with {digest[:12]}"
-
-
-def _say(line: str) -> None:
-    out.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -19,6 +19,7 @@ from headrace.cli.console import (
     ConfigOption,
     err,
     out,
+    say,
     settings_and_folder,
     shown_errors,
 )
@@ -107,7 +108,7 @@ def downgrade_(
 
 
 def _show(step: Migration) -> None:
-    out.print(f"  {step.version}  {step.title}", highlight=False, markup=False, soft_wrap=True)
+    say(f"  {step.version}  {step.title}")
 
 
 def _version_in(database: Database) -> str:

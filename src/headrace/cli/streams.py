@@ -19,6 +19,7 @@ from headrace.cli.console import (
     hint_of_up,
     out,
     print_list,
+    say,
     store_of,
 )
 from headrace.cli.servers import running_up
@@ -70,7 +71,7 @@ def list_(
 def _tell_no_lag(away: BrokerUnavailable, config: Path) -> None:
     """Why there is no lag, in one line beside the list."""
     words = "; ".join(["no lag is known", str(away), *filter(None, [hint_of_up(config)])])
-    err.print(" ".join(words.split()), markup=False, highlight=False, soft_wrap=True)
+    say(" ".join(words.split()), err)
 
 
 @app.command()

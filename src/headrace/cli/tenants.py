@@ -13,7 +13,15 @@ from rich.table import Table
 
 from headrace.cli.amounts import counted, duration, size
 from headrace.cli.asking import YesOption, ask_again, ask_removal
-from headrace.cli.console import DEFAULT_CONFIG, ConfigOption, JsonOption, out, print_list, store_of
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    out,
+    print_list,
+    say,
+    store_of,
+)
 from headrace.cli.tenant_bulk import (
     DryRunOption,
     Exists,
@@ -166,16 +174,11 @@ def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
             if stream.state is State.SUSPENDED:
                 why = f" ({stream.reason})" if stream.reason else ""
                 line = f"its stream {stream.id} stays suspended{why}: {more} lets it go on"
-                out.print(line, markup=False, highlight=False, soft_wrap=True)
+                say(line)
             elif lanes := stopped[stream.id]:
                 stays = "stays" if lanes == 1 else "stay"
                 line = f"{counted(lanes, 'lane')} of its stream {stream.id} {stays} stopped"
-                out.print(
-                    f"{line} at a failure: {more} retries what failed",
-                    markup=False,
-                    highlight=False,
-                    soft_wrap=True,
-                )
+                say(f"{line} at a failure: {more} retries what failed")
 
 
 @app.command()

@@ -16,9 +16,9 @@ from headrace.cli.console import (
     ConfigOption,
     JsonOption,
     err,
-    out,
     print_json,
     print_table,
+    say,
     settings_and_folder,
     store_of,
 )
@@ -96,7 +96,7 @@ def create(  # noqa: PLR0913 - options of a command
         if not dry_run:
             _tell_resumes(stopped, config)
     if waiting:
-        err.print(_left_out(waiting), markup=False, highlight=False, soft_wrap=True)
+        say(_left_out(waiting), err)
     if any(outcome.error for outcome in found):
         raise typer.Exit(1)
 
@@ -210,8 +210,4 @@ def _tell_resumes(stopped: Sequence[str], config: Path) -> None:
     more = () if config == DEFAULT_CONFIG else ("--config", str(config))
     for name in stopped:
         words = shlex.join(["headrace", "use-cases", "resume", name, *more])
-        _say(f"streams of {name} stopped for want of a topic; this lets all of them go on: {words}")
-
-
-def _say(line: str) -> None:
-    out.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(f"streams of {name} stopped for want of a topic; this lets all of them go on: {words}")

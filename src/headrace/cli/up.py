@@ -18,6 +18,7 @@ from headrace.cli.console import (
     LogFormat,
     configure_logs,
     err,
+    say,
     shown_errors,
 )
 from headrace.cli.console_server import consoled
@@ -110,9 +111,9 @@ def up(  # noqa: PLR0913 - options of a command
             with closing(open_store(settings.store_url())) as opened:
                 begin(settings, base, opened, anew=deploy, stay=True)
             logs = fleet_folder_of(config, None) / "logs"
-            say(f"logs   {logs}; 'headrace fleet status' tells more")
+            say(f"logs   {logs}; 'headrace fleet status' tells more", err)
             clean = supervised(config, settings, drivers, log_level, log_format, master, name)
-        say(f"kept in {folder}: 'headrace up' goes on, 'headrace reset' removes it")
+        say(f"kept in {folder}: 'headrace up' goes on, 'headrace reset' removes it", err)
         if not clean:
             raise typer.Exit(1)
 
@@ -124,15 +125,15 @@ def with_servers(
     addresses: dict[str, str] = {}
     if "bootstrap.servers" not in settings.kafka:
         data = folder / "kafka"
-        say("starting Kafka ...")
+        say("starting Kafka ...", err)
         kafka = stack.enter_context(EmbeddedKafka(data, ports.take("Kafka", data)))
         addresses["bootstrap.servers"] = kafka.bootstrap_servers
-        say(f"Kafka  {kafka.bootstrap_servers}")
+        say(f"Kafka  {kafka.bootstrap_servers}", err)
     if settings.mail_url() is None:
         data = folder / "mail"
         smtp = stack.enter_context(EmbeddedSmtp(data, ports.take("mail server", data)))
         addresses["smtp_url"] = smtp.url
-        say(f"mail   {smtp.url}, kept in {data}")
+        say(f"mail   {smtp.url}, kept in {data}", err)
     if not settings.names_a_store():
         kind = store or _kind_kept_in(folder)
         addresses["database_url"] = _store(folder, kind, stack, ports)
@@ -153,11 +154,11 @@ def _store(folder: Path, kind: StoreKind, stack: ExitStack, ports: KeptPorts) ->
     """The URL of a store that is kept in ``folder``."""
     if kind is StoreKind.POSTGRES:
         data = folder / "postgres"
-        say("starting PostgreSQL ...")
+        say("starting PostgreSQL ...", err)
         postgres = stack.enter_context(EmbeddedPostgres(data, ports.take("PostgreSQL", data)))
-        say(f"store  PostgreSQL, port {postgres.port}, kept in {postgres.folder}")
+        say(f"store  PostgreSQL, port {postgres.port}, kept in {postgres.folder}", err)
         return postgres.url
-    say(f"store  {folder / 'headrace.db'}")
+    say(f"store  {folder / 'headrace.db'}", err)
     return f"sqlite:///{folder / 'headrace.db'}"
 
 
@@ -169,7 +170,7 @@ def _with_console_port(settings: Settings, ports: KeptPorts) -> Settings:
     port = ports.take("console", wished=chosen.port)
     if port != chosen.port:
         # Said once and for all: the next start takes this one.
-        say(f"the console listens on port {port} from now on")
+        say(f"the console listens on port {port} from now on", err)
     return settings.model_copy(update={"console": chosen.model_copy(update={"port": port})})
 
 
@@ -181,14 +182,9 @@ def _tell_kept(settings: Settings, folder: Path, ports: KeptPorts) -> None:
         ]
         done = sum(position.next_offset for position in store.progress.load_positions())
     told = f"{counted(len(tenants), 'tenant')}, positions at {counted(done, 'record')}"
-    say(f"kept   {told}; ports: {ports.told or 'none'}; in {folder}")
+    say(f"kept   {told}; ports: {ports.told or 'none'}; in {folder}", err)
     if not tenants:
-        say("next   'headrace tenants add NAME' in a second terminal")
-
-
-def say(line: str) -> None:
-    """Say where a server is; the path of a folder is text, whatever its name."""
-    err.print(line, markup=False, highlight=False, soft_wrap=True)
+        say("next   'headrace tenants add NAME' in a second terminal", err)
 
 
 def _kind_kept_in(folder: Path) -> StoreKind:

@@ -21,6 +21,7 @@ from headrace.cli.console import (
     out,
     print_json,
     print_list,
+    say,
     settings_and_folder,
     store_of,
 )
@@ -144,7 +145,7 @@ def resume(
         for stream_id in by_hand:
             more = f"'headrace streams resume {stream_id}'"
             line = f"stream {stream_id} was suspended by hand: {more} lets it go on"
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+            say(line)
 
 
 def _with_open_failures(store: Store) -> dict[StreamId, int]:
@@ -181,7 +182,7 @@ def deploy(
     with store_of(config) as store:
         settings, folder = settings_and_folder(config)
         if trouble := copies_at_risk(config, settings):
-            err.print(f"warning: {trouble}", markup=False, highlight=False, soft_wrap=True)
+            say(f"warning: {trouble}", err)
         offer = check(settings, folder, only=name)
         asked = {deployment.use_case: deployment for deployment in wanted(settings, offer, name)}
         changed = {
@@ -247,7 +248,7 @@ def _show(deployed: Sequence[_Deployed]) -> None:
     if same and not any(use_case.changed or use_case.newer for use_case in deployed):
         drivers = sorted({standing.driver for standing in standings})
         runs = f", and runs on {', '.join(drivers)}" if drivers else "; no driver runs"
-        out.print(f"nothing changed{runs}", markup=False, highlight=False, soft_wrap=True)
+        say(f"nothing changed{runs}")
     else:
         for use_case in deployed:
             version = use_case.deployment.digest[:12]
