@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -98,6 +98,13 @@ def confirm(config: Path, *command: str) -> None:
     more = () if config == DEFAULT_CONFIG else ("--config", str(config))
     words = shlex.join(["headrace", *command, *more, "--yes"])
     raise ConfigError(f"nothing is done: nobody can be asked here; if you mean it: {words}")
+
+
+def streams_begun(store: Store, tenants: Iterable[str]) -> list[StreamId]:
+    """The streams that begin with tenants: of each use case that is for all of them."""
+    deployed = store.registry.deployments()
+    for_all = [deployment.use_case for deployment in deployed if deployment.all_tenants]
+    return [StreamId(use_case, tenant) for tenant in tenants for use_case in for_all]
 
 
 def ask_again(

@@ -12,11 +12,10 @@ from typing import Annotated, NamedTuple
 import typer
 
 from headrace.cli.amounts import counted
-from headrace.cli.asking import ask_again
+from headrace.cli.asking import ask_again, streams_begun
 from headrace.cli.console import err, out, print_json
 from headrace.cli.tenant_file import read, text_of
 from headrace.errors import ConfigError
-from headrace.model.streams import StreamId
 from headrace.operating.adding import Addition, addition
 from headrace.ports import Store
 
@@ -80,12 +79,7 @@ def add_file(store: Store, file: Path, how: How, config: Path) -> None:
 
 def _add(store: Store, planned: Addition, how: How, config: Path, file: str) -> None:
     if planned.again and not (how.yes and how.as_json):
-        for_all = [
-            deployment.use_case
-            for deployment in store.registry.deployments()
-            if deployment.all_tenants
-        ]
-        begin = [StreamId(use_case, name) for name in planned.again for use_case in for_all]
+        begin = streams_begun(store, planned.again)
         skip = ["--exists", "skip"] if how.exists is Exists.SKIP else []
         ask_again(store, begin, config, how.yes, "tenants", "add", "--file", file, *skip)
     with _shown(f"adding {counted(len(planned.names), 'tenant')} ..."):

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from headrace.cli.amounts import counted, duration, size
-from headrace.cli.asking import YesOption, ask_again, ask_removal
+from headrace.cli.asking import YesOption, ask_again, ask_removal, streams_begun
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -33,7 +33,7 @@ from headrace.cli.tenant_bulk import (
 )
 from headrace.console.rows import changeable
 from headrace.errors import ConfigError
-from headrace.model.streams import State, StreamId, Tenant, Throttle
+from headrace.model.streams import State, Tenant, Throttle
 
 app = typer.Typer(no_args_is_help=True, help="Customers: add, suspend, resume, remove, throttle.")
 
@@ -130,17 +130,12 @@ def add(  # noqa: PLR0913 - options of a command
         assert name is not None, "one or the other"
         weight = 1.0 if weight is None else weight
         throttle = _throttle(records_per_s, bytes_per_s, burst_s)
-        for_all = [
-            deployment.use_case
-            for deployment in store.registry.deployments()
-            if deployment.all_tenants
-        ]
-        begin = [StreamId(use_case, name) for use_case in for_all]
         if any(
             tenant.name == name and tenant.state is State.REMOVED
             for tenant in store.registry.tenants()
         ):
-            ask_again(store, begin, config, yes, "tenants", "add", *_said(name, weight, throttle))
+            begin, said = streams_begun(store, [name]), _said(name, weight, throttle)
+            ask_again(store, begin, config, yes, "tenants", "add", *said)
         store.registry.add_tenant(Tenant(name, weight=weight, throttle=throttle))
         out.print(f"tenant {name} added")
 
