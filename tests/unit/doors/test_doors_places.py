@@ -10,7 +10,6 @@ import pytest
 from fastapi import Depends, FastAPI, Request
 from starlette.requests import ClientDisconnect
 
-from conftest import SECRET
 from headrace.doors.bounds import Bounds
 from headrace.doors.door import RequestLimits, install_door
 from headrace.doors.guard import Guard, calling
@@ -19,6 +18,7 @@ from headrace.doors.serving import Listening, serving
 from headrace.model.credentials import Caller, Role
 from headrace.settings.doors import DoorsSettings
 
+SECRET = b"a secret of thirty-two characters"
 MOST = 8
 BODY = b"Host: localhost\r\nContent-Length: 9999\r\n"
 
