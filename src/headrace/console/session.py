@@ -10,7 +10,14 @@ from headrace.console.answers import answer
 from headrace.console.problems import refusals
 from headrace.console.requests import SessionRequest
 from headrace.console.shapes import Me
-from headrace.doors.guard import SESSION_S, Guard, forbidden, refuse_forged, session_cookie
+from headrace.doors.guard import (
+    SESSION_S,
+    Guard,
+    forbidden,
+    over_tls,
+    refuse_forged,
+    session_cookie,
+)
 from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller, Role
 
@@ -37,7 +44,7 @@ async def begin_session(request: Request, asked: SessionRequest) -> Response:
         max_age=SESSION_S,
         httponly=True,
         samesite="strict",
-        secure=_over_tls(request),
+        secure=over_tls(request),
     )
     return response
 
@@ -47,7 +54,7 @@ async def end_session(request: Request) -> Response:
     """Take the cookie back from this browser."""
     response = Response(status_code=204)
     response.delete_cookie(
-        session_cookie(request), httponly=True, samesite="strict", secure=_over_tls(request)
+        session_cookie(request), httponly=True, samesite="strict", secure=over_tls(request)
     )
     return response
 
@@ -56,10 +63,6 @@ async def end_session(request: Request) -> Response:
 async def show_me(caller: Entered) -> Response:
     """Who calls, with which role."""
     return _me(caller)
-
-
-def _over_tls(request: Request) -> bool:
-    return request.url.scheme == "https"
 
 
 def _me(caller: Caller) -> Response:

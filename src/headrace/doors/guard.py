@@ -275,9 +275,14 @@ def _bearer(authorization: str | None) -> str | None:
     return text.strip() if scheme.lower() == "bearer" else ""
 
 
+def over_tls(request: Request) -> bool:
+    """Whether it came over TLS, to us or to a proxy that is believed."""
+    return request.url.scheme == "https"
+
+
 def session_cookie(request: Request) -> str:
     """What the cookie of a session is called on this way."""
-    return SESSION_COOKIE_OVER_TLS if request.url.scheme == "https" else SESSION_COOKIE
+    return SESSION_COOKIE_OVER_TLS if over_tls(request) else SESSION_COOKIE
 
 
 def refuse_forged(request: Request) -> None:

@@ -48,7 +48,7 @@ def opened(kind: type[_Client], settings: Mapping[str, object], **heard: Any) ->
         raise ConfigError(f"kafka: {first_error(exc).str()}") from exc
 
 
-def give_up(clients: list[Any], patience_s: float = END_S) -> bool:
+def end_clients(clients: list[Any], patience_s: float = END_S) -> bool:
     """End clients, and forget them; whether that was done in time.
 
     A client ends when nobody refers to it any more, and librdkafka then waits for what brokers have

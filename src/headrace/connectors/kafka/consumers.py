@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from headrace.connectors.kafka.clients import give_up, opened
+from headrace.connectors.kafka.clients import end_clients, opened
 from headrace.connectors.kafka.config import consumer_config
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
 
@@ -57,7 +57,7 @@ class Client:
 
     def close(self) -> None:
         """End the consumer, beside the caller where brokers hang; nothing is called after it."""
-        give_up(self._consumers)
+        end_clients(self._consumers)
 
     @property
     def consumer(self) -> Consumer:

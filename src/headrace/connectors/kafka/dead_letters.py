@@ -23,7 +23,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Producer
 
-from headrace.connectors.kafka.clients import BROKEN, NotTaken, give_up, opened, put
+from headrace.connectors.kafka.clients import BROKEN, NotTaken, end_clients, opened, put
 from headrace.connectors.kafka.config import client_config, letters_config, servers
 from headrace.connectors.kafka.dead_letter_headers import headers_of
 from headrace.connectors.kafka.dead_letter_topics import (
@@ -124,7 +124,7 @@ class KafkaDeadLetters:
             self._producer.flush(0)
         clients = [self._producer]
         self._producer = None
-        give_up(clients)
+        end_clients(clients)
 
     def _remember(self, letters: Sequence[DeadLetter]) -> None:
         for letter in letters:

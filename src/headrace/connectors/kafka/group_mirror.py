@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from headrace.connectors.kafka.clients import END_S, give_up, opened
+from headrace.connectors.kafka.clients import END_S, end_clients, opened
 from headrace.connectors.kafka.config import consumer_config, servers
 from headrace.connectors.kafka.consumers import PROFILES
 from headrace.connectors.kafka.faults import ErrorKind, kind_of, of_client
@@ -61,7 +61,7 @@ class _Group:
         """Give up the connection, beside the caller where an answer is still to come."""
         clients = [self._consumer]
         del self._consumer
-        give_up(clients, 0.0 if self._waits else END_S)
+        end_clients(clients, 0.0 if self._waits else END_S)
 
     def _answer(
         self, give_up_s: float

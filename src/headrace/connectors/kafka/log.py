@@ -21,7 +21,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from headrace.connectors.kafka.clients import give_up, opened
+from headrace.connectors.kafka.clients import end_clients, opened
 from headrace.connectors.kafka.config import admin_config, servers
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of, of_client
 from headrace.connectors.kafka.watermarks import END, START, Watermarks
@@ -99,7 +99,7 @@ class KafkaLog:
         self._edges.close()
         clients = [self._admin]
         del self._admin
-        give_up(clients)
+        end_clients(clients)
 
     def _offsets(
         self, partitions: Collection[TopicPartition], at: int
