@@ -10,8 +10,9 @@ was said before a crash is there.
 A handler that prints each record would fill a disk and take the time of others. So a call has a
 bound, and a worker one for all of its calls; what is left out is counted, and the count is told.
 
-What is written between two calls (by a sink, or while a module is imported) passes as it is. Forms
-that run on the driver are not looked at: there many calls run at once.
+What is written between two calls (by a sink, or while a module is imported) passes as it is, and so
+does what a thread says that was there before the call: it may speak of another one. Forms that run
+on the driver are not looked at: there many calls run at once.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class HandlerOutput:
         self._lock = threading.RLock()
         #: of the call that is under way; most calls say nothing, so fields are made when one does
         self._slices: tuple[Slice, ...] = ()
+        #: threads that were there before it
+        self._earlier: frozenset[threading.Thread] = frozenset()
         self._lines = self._left_out = 0
         self._bucket = Bucket.full(LINES_PER_S, clock(), MOST_LINES_AT_ONCE / LINES_PER_S)
         self._pretty, self._least = shape_of(os.environ)
@@ -81,7 +84,9 @@ class HandlerOutput:
         """Run a call; what it writes meanwhile is about these slices."""
         if not self._streams:
             return call()
-        self._slices, self._lines, self._left_out = slices, 0, 0
+        self._lines = self._left_out = 0
+        self._earlier = _other_threads()
+        self._slices = slices
         try:
             return call()
         finally:
@@ -94,8 +99,8 @@ class HandlerOutput:
 
     @property
     def is_of_a_call(self) -> bool:
-        """Whether a handler speaks now."""
-        return bool(self._slices)
+        """Whether who speaks now is the handler that is called."""
+        return bool(self._slices) and threading.current_thread() not in self._earlier
 
     def line(self, text: str, logger: str, level: int) -> None:
         """Say one line of the handler that is called now, within bounds."""
@@ -124,6 +129,13 @@ class HandlerOutput:
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
         }
         self._send(_pretty(row) if self._pretty else json.dumps(row))
+
+
+def _other_threads() -> frozenset[threading.Thread]:
+    # There are seldom any, and to count them costs little.
+    if threading.active_count() == 1:
+        return frozenset()
+    return frozenset(threading.enumerate()) - {threading.current_thread()}
 
 
 def shape_of(environment: Mapping[str, str]) -> tuple[bool, int]:

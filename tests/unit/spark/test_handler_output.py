@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import sys
+import threading
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import pytest
@@ -156,6 +157,31 @@ def test_what_is_written_between_calls_passes_as_it_is(spoken):
         logging.info("chatter")
     assert (spoken.out.getvalue(), spoken.err.getvalue()) == ("by a sink\n", "between\n")
     assert spoken.sent == []
+
+
+def test_a_thread_that_outlives_its_call_does_not_speak_for_the_next(spoken):
+    later, said = threading.Event(), threading.Event()
+
+    def leaves_a_thread_behind():
+        def speaks():
+            later.wait(60)
+            print("of acme")
+            logging.getLogger("crm").warning("of acme too")
+            said.set()
+
+        threading.Thread(target=speaks, daemon=True).start()
+
+    def waits_for_a_thread_of_its_own():
+        own = threading.Thread(target=print, args=("of bolt",))
+        own.start()
+        own.join()
+        later.set()
+        assert said.wait(60)
+
+    spoken.call(leaves_a_thread_behind, piece("acme"))
+    spoken.call(waits_for_a_thread_of_its_own, piece("bolt"))
+    assert [(row["tenant"], row["event"]) for row in spoken.rows()] == [("bolt", "of bolt")]
+    assert "of acme\n" in spoken.out.getvalue()
 
 
 def test_to_take_over_twice_says_nothing_twice(spoken):
