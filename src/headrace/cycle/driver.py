@@ -178,11 +178,6 @@ class Driver:
         """What it runs, by use case."""
         return {name: deployment for name, (_, deployment) in self.versions.newest.items()}
 
-    def _deployed_now(self) -> Mapping[str, Deployment]:
-        """What the store has, be it not taken here."""
-        found = self.parts.store.registry.deployments()
-        return {deployment.use_case: deployment for deployment in found}
-
     @property
     def slots(self) -> int:
         """Tasks that may be in flight at once."""
@@ -319,7 +314,7 @@ class Driver:
                 # Another one of our name may have written waves down until its streams were taken.
                 self.recorded.find(newest)
                 if self.recorded.waiting:
-                    self.versions.deployed = self._deployed_now()
+                    self.versions.know(self.parts.store.registry.deployments())
             except StoreUnavailable:
                 self.observer.forget_revision()
                 raise

@@ -70,6 +70,10 @@ class Versions:
         self._over = self.newest.keys() & names
         self.crowded |= bool(self._over)
 
+    def know(self, deployed: Iterable[Deployment]) -> None:
+        """Be told what the store has, be it not taken here."""
+        self.deployed = {deployment.use_case: deployment for deployment in deployed}
+
     def keep(self, waves: Iterable[Wave], held: Iterable[StreamId] = ()) -> None:
         """Let go what none of these waves needs: those in flight, and all that are recorded.
 
