@@ -34,16 +34,15 @@ from headrace.cycle.overdue import end_overdue
 from headrace.cycle.reach import NeededServer, Reach
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.replay import stopped
+from headrace.cycle.turn_plan import RunningBins, plan_turn
 from headrace.cycle.versions import Versions
 from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.statistics import Missing
 from headrace.model.waves import Wave
-from headrace.planning import check, plan, quick_only
 from headrace.planning.shares import CREDIT_BINS
 from headrace.policies.elasticity import SlotLimits
-from headrace.policies.express import is_long, with_express
 from headrace.ports import (
     Clock,
     DeadLetters,
@@ -342,27 +341,19 @@ class Driver:
         free = self._free_slots()
         if free <= 0:
             return
-        long_running = sum(flight.long_bins for flight in self.board.flights.values())
-        whole = self._snapshot(now_s, free)
-        snapshot = with_express(whole, self.slots, long_running, self.board.hung_bins)
-        express = snapshot.limits.bin_budget_s < self.limits.bin_budget_s
-        if express or (self.slots == 1 and self._was_long):
-            # With a single slot, quick streams have the turn after each long bin.
-            snapshot = quick_only(snapshot)
-        made = plan(snapshot)
+        flights = self.board.flights.values()
+        long_running = sum(flight.long_bins for flight in flights)
+        running = RunningBins(self.slots, long_running, self.board.hung_bins, self._was_long)
+        made = plan_turn(self._snapshot(now_s, free), running, self.limits.bin_budget_s)
         # With nothing to start (all idle, or throttled) the next turn waits a moment.
         self._busy = bool(made.waves)
-        faults = check(snapshot, made)
-        assert not faults, f"the plan of turn {snapshot.turn} breaks its rules: {faults}"
         for credit in made.credits:
             self.board.streams[credit.stream].credit_s = credit.credit_s
-        for wave in made.waves:
+        for wave, _ in made.waves:
             self.accounts.planned(wave)
-        views = {view.id: view for view in snapshot.streams} if made.waves else {}
         if made.waves:
             reached("planned")
-        for wave in made.waves:
-            long_bins = sum(is_long(bin_, views, snapshot.limits.express_s) for bin_ in wave.bins)
+        for wave, long_bins in made.waves:
             self._was_long = long_bins > 0
             self._launch(wave, long_bins, fresh=True)
 

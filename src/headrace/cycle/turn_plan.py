@@ -1,0 +1,66 @@
+"""What a turn starts: the plan of the whole snapshot, with one slot kept for quick work.
+
+The planner knows streams and free slots; what runs already, and what ran last, is known here. Both
+together say which part of the snapshot is planned now. A plan that breaks the planner's own rules
+is never carried out.
+
+Nothing is started here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.model.plans import Credit, Snapshot
+from headrace.model.waves import Wave
+from headrace.planning import check, plan, quick_only
+from headrace.policies.express import is_long, with_express
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBins:
+    """What holds slots, and what ran last.
+
+    Attributes:
+        slots: free or not.
+        long: bins in flight that may hold their slot for longer than the express allows.
+        hung: bins in flight of streams that hung when they were last alone.
+        was_long: whether the wave started last had a long bin.
+    """
+
+    slots: int
+    long: int
+    hung: int
+    was_long: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan:
+    """The waves to start, each with the number of its long bins, and the credits to remember."""
+
+    waves: tuple[tuple[Wave, int], ...]
+    credits: tuple[Credit, ...]
+
+
+def plan_turn(whole: Snapshot, running: RunningBins, budget_s: float) -> TurnPlan:
+    """The plan of a turn.
+
+    Args:
+        whole: everything that could be planned, with all free slots.
+        running: what runs already.
+        budget_s: of a bin that is not of the express.
+    """
+    snapshot = with_express(whole, running.slots, running.long, running.hung)
+    express = snapshot.limits.bin_budget_s < budget_s
+    if express or (running.slots == 1 and running.was_long):
+        # With a single slot, quick streams have the turn after each long bin.
+        snapshot = quick_only(snapshot)
+    made = plan(snapshot)
+    faults = check(snapshot, made)
+    assert not faults, f"the plan of turn {snapshot.turn} breaks its rules: {faults}"
+    views = {view.id: view for view in snapshot.streams} if made.waves else {}
+    express_s = snapshot.limits.express_s
+    waves = tuple(
+        (wave, sum(is_long(bin_, views, express_s) for bin_ in wave.bins)) for wave in made.waves
+    )
+    return TurnPlan(waves, made.credits)
