@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from benchmarks.cpu import Cpu, counted, line
 from benchmarks.harness import broker, driver_of, session, topics, write
@@ -100,7 +100,10 @@ def _figures(seen: Seen) -> dict[str, Any]:
 
 
 class Load(threading.Thread):
-    """Sends records at a fixed pace, stamped with the moment they were meant to be sent."""
+    """Sends records at a fixed pace, stamped with the moment they were meant to be sent.
+
+    What counts is what Kafka acknowledged: one that it refused is nobody's to keep.
+    """
 
     def __init__(self, config: Mapping[str, str], names: list[str], seconds: float) -> None:
         """Send to ``names`` in turn."""
@@ -108,20 +111,30 @@ class Load(threading.Thread):
         self._producer = Producer({**producer_config(config), "linger.ms": 2})
         self._names = names
         self._seconds = seconds
+        self._tried = 0
         self.sent = 0
+        self.refused: list[str] = []
 
     def run(self) -> None:
         """Send until the time is over."""
         began = time.time()
         while (elapsed := time.time() - began) < self._seconds:
-            while self.sent < elapsed * RATE_PER_S:
-                meant_ms = int((began + self.sent / RATE_PER_S) * 1000)
+            while self._tried < elapsed * RATE_PER_S:
+                meant_ms = int((began + self._tried / RATE_PER_S) * 1000)
                 # A stride that shares no factor with the number of lanes spreads them evenly.
-                name = self._names[self.sent * 7 % len(self._names)]
-                self._producer.produce(name, value=b"x" * 300, partition=0, timestamp=meant_ms)
-                self.sent += 1
+                name = self._names[self._tried * 7 % len(self._names)]
+                self._producer.produce(
+                    name, value=b"x" * 300, partition=0, timestamp=meant_ms, on_delivery=self._told
+                )
+                self._tried += 1
             self._producer.poll(0.002)
         assert self._producer.flush(30) == 0
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.sent += 1
+        else:
+            self.refused.append(f"{message.topic()}: {error}")
 
 
 def _observe(path: str, table: str, stop: Any, answer: Queue[Seen], after_s: float) -> None:
@@ -174,7 +187,9 @@ def _watched(
         (rows,) = count.execute(f"SELECT count(*) FROM {table}").fetchone()
         if rows >= load.sent:
             break
-        assert time.time() < deadline, f"{rows} of {load.sent} rows after three minutes"
+        assert time.time() < deadline, (
+            f"{rows} of {load.sent} rows after three minutes, refused: {load.refused}"
+        )
     stack.close()
     stop.set()
     assert cpu is not None, "it ended before it was warm"
@@ -182,6 +197,8 @@ def _watched(
     observer.join(timeout=10)
     count.close()
     assert seen.rows == seen.distinct == load.sent, (seen.rows, seen.distinct, load.sent)
+    if load.refused:
+        print("refused by Kafka:", "; ".join(load.refused[:3]), len(load.refused))
     return seen
 
 
