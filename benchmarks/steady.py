@@ -33,7 +33,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from benchmarks.cpu import Cpu, counted, line
 from benchmarks.harness import broker, driver_of, session, topics, write
-from headrace.connectors.kafka import producer_config
+from headrace.connectors.kafka import delivery_error, producer_config
 from headrace.model.plans import Limits
 from headrace.sinks import SqlTable
 from headrace.use_cases import use_case
@@ -131,10 +131,11 @@ class Load(threading.Thread):
         assert self._producer.flush(30) == 0
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
+        problem = delivery_error(error, message)
+        if problem is None:
             self.sent += 1
         else:
-            self.refused.append(f"{message.topic()}: {error}")
+            self.refused.append(f"{message.topic()}: {problem}")
 
 
 def _observe(path: str, table: str, stop: Any, answer: Queue[Seen], after_s: float) -> None:

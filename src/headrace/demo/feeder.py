@@ -12,7 +12,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.connectors.kafka import make_producer
+from confluent_kafka import KafkaError
+
+from headrace.connectors.kafka import delivery_error, make_producer
 from headrace.demo.poster import POSTED, Poster
 from headrace.demo.visits import LANES, Visit, read_visits, unsent
 from headrace.errors import BrokerUnavailable
@@ -102,8 +104,9 @@ class Feeder:
         if producer.flush(30) and self._error is None:
             self._error = BrokerUnavailable("Kafka did not acknowledge all visits within 30 s")
 
-    def _acknowledged(self, error: object, _message: object) -> None:
-        if error is not None:
-            self._error = BrokerUnavailable(f"a visit was not stored: {error}")
+    def _acknowledged(self, error: KafkaError | None, message: object) -> None:
+        problem = delivery_error(error, message)
+        if problem is not None:
+            self._error = BrokerUnavailable(f"a visit was not stored: {problem}")
         else:
             self._left -= 1

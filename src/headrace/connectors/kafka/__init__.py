@@ -12,6 +12,7 @@ from headrace.connectors.kafka.clients import make_producer, told_ports
 from headrace.connectors.kafka.config import client_config, producer_config
 from headrace.connectors.kafka.dead_letter_topics import dead_letters_topic
 from headrace.connectors.kafka.dead_letters import KafkaDeadLetters, KafkaDeadLettersFactory
+from headrace.connectors.kafka.faults import delivery_error
 from headrace.connectors.kafka.group_mirror import GroupMirror
 from headrace.connectors.kafka.log import KafkaLog
 from headrace.connectors.kafka.reader import KafkaReaderFactory, KafkaSliceReader
@@ -27,6 +28,7 @@ __all__ = [
     "client_config",
     "create_topics",
     "dead_letters_topic",
+    "delivery_error",
     "make_producer",
     "producer_config",
     "told_ports",

@@ -31,7 +31,14 @@ from headrace.connectors.kafka.dead_letter_topics import (
     dead_letters_topic,
     prepared,
 )
-from headrace.connectors.kafka.faults import DENIED, ErrorKind, first_error, kind_of, of_client
+from headrace.connectors.kafka.faults import (
+    DENIED,
+    ErrorKind,
+    delivery_error,
+    first_error,
+    kind_of,
+    of_client,
+)
 from headrace.errors import BrokerUnavailable, ConfigError, HeadraceError
 from headrace.ports import Connections, DeadLetter, DeadLetters
 
@@ -166,7 +173,8 @@ class KafkaDeadLetters:
         error = letter.error
         assert error.offset is not None, f"{letter.slice}: a dead letter names its record"
 
-        def delivered(problem: KafkaError | None, _: Any) -> None:
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            problem = delivery_error(error, message)
             if problem is not None:
                 failures.append(self._translated(problem, letter))
 

@@ -109,6 +109,23 @@ def kind_of(error: KafkaError) -> ErrorKind:
     return _FAULTS.get(error.code(), ErrorKind.PASSES)
 
 
+def delivery_error(error: KafkaError | None, message: Any) -> KafkaError | None:
+    """Why a message that a producer tells of may not be stored; None if it is.
+
+    A message without an offset was never answered for: the client counts it as delivered because
+    the broker took a later one of its partition ("implicitly acked"), or calls it a repetition. The
+    client believes that a broker takes nothing out of turn. But one that knows nothing of the
+    producer yet, as for a topic that was made a moment ago, takes any first message. If the first
+    is refused because the leader is not ready, and the second, sent meanwhile, is taken, the first
+    is nowhere. A broker that was killed can leave the same report of a message that it has.
+    Nobody can tell the two apart, but who knows that the broker had an earlier message of the same
+    producer and partition: then it has this one.
+    """
+    if error is None and message.offset() is None:
+        return KafkaError(KafkaError._STATE, "no broker answered for it; it may be stored or not")
+    return error
+
+
 def of_client(error: KafkaError, config: Mapping[str, object]) -> HeadraceError:
     """The error of a whole client: no broker, or a broker that does not accept us."""
     fault = kind_of(error)

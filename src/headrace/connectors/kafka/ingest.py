@@ -40,7 +40,14 @@ from headrace.connectors.kafka.config import (
     queue_bytes,
     servers,
 )
-from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, first_error, kind_of
+from headrace.connectors.kafka.faults import (
+    DENIED,
+    NOT_THERE,
+    ErrorKind,
+    delivery_error,
+    first_error,
+    kind_of,
+)
 from headrace.connectors.kafka.ingest_clients import IngestClient, IngestClients, ProducerKind
 from headrace.errors import (
     BrokerUnavailable,
@@ -139,7 +146,7 @@ class Ingest:
         """
         tenant, size = topic.partition(".")[0], sum(map(_size, records))
         if not self._queued.take(tenant, len(records), size):
-            sending = Sending(self, topic, len(records), asyncio.get_running_loop())
+            sending = Sending(self, topic, len(records), asyncio.get_running_loop(), set())
             sending.stopped(0, SinkUnavailable("too much of this tenant waits for Kafka"))
             return sending
         kind = ProducerKind.APART if topic in self._refusing else ProducerKind.PATIENT
@@ -164,8 +171,8 @@ class Ingest:
 
     def _sent(self, kind: ProducerKind, topic: str, records: Sequence[Outgoing]) -> Sending:
         loop = asyncio.get_running_loop()
-        sending = Sending(self, topic, len(records), loop)
         client = self._clients.of(kind, loop.time())
+        sending = Sending(self, topic, len(records), loop, client.numbered if client else set())
         if client is None:
             sending.stopped(0, SinkUnavailable("the client of topics that refuse records ends"))
         else:
@@ -268,10 +275,16 @@ class Sending:
     """
 
     def __init__(
-        self, owner: Ingest, topic: str, count: int, loop: asyncio.AbstractEventLoop
+        self,
+        owner: Ingest,
+        topic: str,
+        count: int,
+        loop: asyncio.AbstractEventLoop,
+        numbered: set[tuple[str, int]],
     ) -> None:
         self._owner = owner
         self._topic = topic
+        self._numbered = numbered
         self.results: list[Any] = [None] * count
         self._left = count
         self.fates: asyncio.Future[list[Result]] = loop.create_future()
@@ -284,10 +297,14 @@ class Sending:
     def told(self, number: int, error: KafkaError | None, message: Any) -> None:
         """The client knows what became of a record."""
         # Called for each record, and a good part of what one costs.
-        if error is None:
-            self.results[number] = Stored(message.partition(), message.offset())
+        partition = message.partition()
+        lane = self._topic, partition
+        problem = error if lane in self._numbered else delivery_error(error, message)
+        if problem is None:
+            self._numbered.add(lane)
+            self.results[number] = Stored(partition, message.offset())
         else:
-            self.results[number] = self._owner._failed(error, self._topic)
+            self.results[number] = self._owner._failed(problem, self._topic)
         self._left -= 1
         if self._left == 0:
             self._ended(0)

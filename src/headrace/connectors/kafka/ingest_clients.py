@@ -61,6 +61,8 @@ class IngestClient:
     health: Health
     #: when what it has is given up; None: it is not broken
     give_up_s: float | None = None
+    #: topics and partitions of which a broker knows its numbers, and so takes nothing out of turn
+    numbered: set[tuple[str, int]] = field(default_factory=set)
 
     def poll(self) -> None:
         """Let it tell what became of records."""

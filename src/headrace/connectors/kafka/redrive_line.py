@@ -24,6 +24,7 @@ from headrace.connectors.kafka.faults import (
     DENIED,
     NOT_THERE,
     ErrorKind,
+    delivery_error,
     first_error,
     kind_of,
     of_client,
@@ -126,7 +127,8 @@ class RedriveLine:
     def _put(self, topic: str, partition: int, message: Message, faults: list[KafkaError]) -> None:
         assert self._producer is not None
 
-        def delivered(problem: KafkaError | None, _: Any) -> None:
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            problem = delivery_error(error, message)
             if problem is not None:
                 faults.append(problem)
 

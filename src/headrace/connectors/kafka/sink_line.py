@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.connectors.kafka.clients import NotTaken, opened, put
-from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
+from headrace.connectors.kafka.faults import ErrorKind, delivery_error, first_error, kind_of
 from headrace.connectors.kafka.sink_messages import (
     messages,
     misdirected,
@@ -114,8 +114,9 @@ class TopicProducer:
         own = own_topic(effect, pattern)
 
         def delivered(error: KafkaError | None, message: Any) -> None:
-            if error is not None:
-                self._told(error, message.topic() or own, on_error)
+            problem = delivery_error(error, message)
+            if problem is not None:
+                self._told(problem, message.topic() or own, on_error)
 
         for topic, value, message in messages(effect, own):
             self._put(topic, value, {**message, "on_delivery": delivered}, on_error)

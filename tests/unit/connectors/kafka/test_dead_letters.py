@@ -1,6 +1,7 @@
 """When a letter counts as kept, without a broker."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -19,8 +20,9 @@ class Answering:
 
     made = 0
 
-    def __init__(self, answer, silent=False):
+    def __init__(self, answer, silent=False, offset=0):
         Answering.made += 1
+        self._offset = offset
         self._answer, self._silent, self._calls = answer, silent, []
 
     def produce(self, *args, on_delivery, **kwargs):
@@ -35,7 +37,8 @@ class Answering:
         if self._silent:
             return len(self._calls)
         while self._calls:
-            self._calls.pop(0)(self._answer and KafkaError(self._answer), None)
+            error = self._answer and KafkaError(self._answer)
+            self._calls.pop(0)(error, SimpleNamespace(offset=lambda: self._offset))
         return 0
 
     def purge(self):
@@ -77,6 +80,12 @@ def test_a_letter_that_is_refused_is_told_with_what_to_do(answered, code, kind, 
         letters.keep([letter("t", 7)])
     assert advice in str(raised.value)
     assert "hunter2" not in str(raised.value)
+
+
+def test_a_letter_that_no_broker_answered_for_is_not_kept(answered):
+    letters = answered(None, offset=None)
+    with pytest.raises(BrokerUnavailable, match="may be stored or not"):
+        letters.keep([letter("t", 1)])
 
 
 def test_letters_not_acknowledged_in_time_are_not_kept(answered):

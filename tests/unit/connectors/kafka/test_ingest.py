@@ -135,11 +135,28 @@ def test_each_record_has_its_own_place(opened):
     asyncio.run(play())
 
 
-def test_a_record_of_which_kafka_does_not_say_where_it_is_is_stored(opened):
+def test_a_record_of_which_kafka_does_not_say_where_it_is_is_stored_behind_one_that_is(opened):
     async def play():
         line, producer = opened()
         producer.places = {b"b": None}
         assert await line.store("t", records(b"a", b"b")) == [Stored(3, 0), Stored(3, None)]
+        assert await line.store("t", records(b"b")) == [Stored(3, None)]
+
+    asyncio.run(play())
+
+
+def test_with_none_before_it_nobody_knows_since_a_later_one_may_have_been_taken_in_its_stead(
+    opened,
+):
+    async def play():
+        line, producer = opened()
+        await line.store("other", records(b"a"))
+        producer.places = {b"b": None}
+        first, second = await line.store("t", records(b"b", b"c"))
+        assert isinstance(first, BrokerUnavailable)
+        assert "may be stored or not" in str(first)
+        assert isinstance(second, Stored)
+        assert not line._refusing
 
     asyncio.run(play())
 

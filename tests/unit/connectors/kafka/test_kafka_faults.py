@@ -7,12 +7,19 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headrace.connectors.kafka import sink_messages
 from headrace.connectors.kafka.dead_letters import KafkaDeadLetters
-from headrace.connectors.kafka.faults import first_error, of_client, of_partition, slice_error
+from headrace.connectors.kafka.faults import (
+    delivery_error,
+    first_error,
+    of_client,
+    of_partition,
+    slice_error,
+)
 from headrace.connectors.kafka.group_mirror import GroupMirror
 from headrace.connectors.kafka.ingest import Ingest
 from headrace.connectors.kafka.redrive_line import RedriveLine
+from headrace.connectors.kafka.seals import Message as SentBack
 from headrace.connectors.kafka.sink_transaction_line import as_error
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, Temporary
 from headrace.testing.dead_letters_contract import letter
 
 CONFIG = {"bootstrap.servers": "broker:9092", "sasl.password": "hunter2"}
@@ -48,6 +55,61 @@ def test_the_kafka_error_inside_an_exception_is_found():
     error = KafkaError(KafkaError._TRANSPORT)
     assert first_error(KafkaException(error)).code() == KafkaError._TRANSPORT
     assert first_error(ValueError("odd")).str() == "odd"
+
+
+class Message:
+    """What a producer tells of; of what no broker answered for it has no offset."""
+
+    def __init__(self, offset):
+        self._offset = offset
+
+    def offset(self):
+        return self._offset
+
+
+def test_a_message_that_no_broker_answered_for_does_not_count_as_stored():
+    assert delivery_error(None, Message(0)) is None
+    assert "may be stored or not" in delivery_error(None, Message(None)).str()
+    refused = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    assert delivery_error(refused, Message(None)) is refused
+
+
+class Believing:
+    """A producer that counts everything as delivered, though no broker answered for it."""
+
+    def __init__(self):
+        self._told = []
+
+    def produce(self, *_args, on_delivery, **_more):
+        self._told.append(on_delivery)
+
+    def begin_transaction(self):
+        pass
+
+    def __len__(self):
+        return len(self._told)
+
+    def poll(self, _timeout):
+        while self._told:
+            self._told.pop()(None, Message(None))
+
+    def flush(self, timeout):
+        self.poll(timeout)
+        return 0
+
+    def purge(self):
+        pass
+
+    def abort_transaction(self, _timeout):
+        self.aborted = True
+
+
+def test_nothing_is_sent_back_by_a_transaction_with_such_a_message():
+    line = RedriveLine(CONFIG, "pages", "t")
+    line._producer = producer = Believing()
+    with pytest.raises(Temporary, match="may be stored or not"):
+        line.send(0, [SentBack(b"x", None, ())], 1)
+    assert producer.aborted
 
 
 def redriven(error):

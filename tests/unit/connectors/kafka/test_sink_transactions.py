@@ -32,6 +32,8 @@ class Broker:
         self.answer_lost = False
         #: values that the broker refuses when they arrive
         self.refused = set()
+        #: values that it never answers for
+        self.unanswered = set()
         self.taken = 0
 
     def fails(self, call):
@@ -65,7 +67,7 @@ class Producer:
         for topic, value, told in self.waiting if timeout else ():
             refused = value in self.broker.refused
             error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if refused else None
-            told(error, Message(topic))
+            told(error, Message(topic, value not in self.broker.unanswered))
             if not refused:
                 self.sent.append(value)
         self.waiting = [] if timeout else self.waiting
@@ -93,8 +95,11 @@ class Producer:
 
 
 class Message:
-    def __init__(self, topic):
-        self._topic = topic
+    def __init__(self, topic, stored):
+        self._topic, self._stored = topic, stored
+
+    def offset(self):
+        return 0 if self._stored else None
 
     def topic(self):
         return self._topic
@@ -406,3 +411,9 @@ def test_a_producer_that_was_given_up_is_made_anew(opened):
 @pytest.mark.parametrize("error", [TIMED_OUT, FENCED])
 def test_what_no_person_has_to_mend_leaves_the_outcome_open(error):
     assert isinstance(sink_transaction_line.as_error(error), OutcomeLost)
+
+
+def test_nothing_is_committed_with_a_message_that_no_broker_answered_for(broker, write):
+    broker.unanswered = {"b"}
+    assert write(effect("acme", "a", "b"), effect("bolt", "c")) == ["SinkUnavailable"] * 2
+    assert broker.committed == []
