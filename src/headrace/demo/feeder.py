@@ -11,8 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from confluent_kafka import KafkaError
+from typing import Any
 
 from headrace.connectors.kafka import delivery_error, make_producer
 from headrace.demo.poster import POSTED, Poster
@@ -104,7 +103,7 @@ class Feeder:
         if producer.flush(30) and self._error is None:
             self._error = BrokerUnavailable("Kafka did not acknowledge all visits within 30 s")
 
-    def _acknowledged(self, error: KafkaError | None, message: object) -> None:
+    def _acknowledged(self, error: Any, message: object) -> None:
         problem = delivery_error(error, message)
         if problem is not None:
             self._error = BrokerUnavailable(f"a visit was not stored: {problem}")
