@@ -92,7 +92,7 @@ class Applier:
 
     def _judge(self, result: WaveResult) -> None:
         """Hand errors on, but not those of slices that a lane was sent away from meanwhile."""
-        intended = result.wave.intended
+        intended, whole_only = result.wave.intended, _all_or_nothing(result.wave)
         failed = [
             (receipt, receipt.error) for receipt in result.receipts if receipt.error is not None
         ]
@@ -110,7 +110,7 @@ class Applier:
             elif error.code in ABOUT_THE_LOG:
                 self.failing.lost([receipt.slice], error)
                 self.observer.doubt(held, lane, f"{error.message}; checking why")
-            elif intended and error.offset is not None and error.offset > here.reached:
+            elif whole_only and error.offset is not None and error.offset > here.reached:
                 self.failing.approach(here, error, held, lane)
             else:
                 whole = intended and runs_whole(receipt, self.board)
@@ -173,6 +173,15 @@ class Applier:
             for piece, lane in at.items()
             if lane is not None and piece.from_offset <= lane.position <= piece.until_offset
         )
+
+
+def _all_or_nothing(wave: Wave) -> bool:
+    """Whether an error can name a record while nothing of what comes before it is done.
+
+    Of a recorded slice no part is done, and of merged lanes nothing if one cannot be read to its
+    end.
+    """
+    return wave.intended or (wave.terms is not None and wave.terms.order.merges_lanes)
 
 
 def _learn_merged(held: HeldStream, receipts: Sequence[Receipt]) -> None:

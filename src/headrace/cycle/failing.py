@@ -146,7 +146,8 @@ class Failing:
     def approach(self, receipt: Receipt, error: SliceError, held: HeldStream, lane: Lane) -> None:
         """Do what comes before a record that failed, in a slice that ends there.
 
-        A recorded wave does whole slices only: of a part of one, its replay would know nothing.
+        A recorded wave does whole slices only: of a part of one, its replay would know nothing. And
+        lanes that are merged cannot be put in order where one of them is not read to its end.
         """
         assert error.offset is not None, "only a record that is named can be approached"
         if held.deployment.order.merges_lanes:

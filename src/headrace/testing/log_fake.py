@@ -19,6 +19,7 @@ from headrace.errors import (
     HeadraceError,
     LeaderUnknown,
     OffsetOutOfRange,
+    RecordUnreadable,
     Temporary,
     TopicMissing,
 )
@@ -42,6 +43,8 @@ class Row:
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     timestamp_ms: int = 0
+    #: False: the client cannot hand it out
+    readable: bool = True
 
 
 @dataclass(slots=True)
@@ -268,14 +271,17 @@ class MemoryReader:
             try:
                 rows = self._log.rows(piece) if piece.size > 0 else []
             except HeadraceError as exc:
-                error = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
-                yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, error)
+                fault = SliceError(isinstance(exc, Temporary), type(exc).__name__, str(exc))
+                yield SliceBatch(piece, _table(piece, []), piece.from_offset, True, fault)
                 continue
-            rows = [row for row in rows if self._is_given(piece, row[1])]
+            broken = next(((at, row) for at, row in rows if not row.readable), None)
+            error = None if broken is None else _unreadable(*broken)
+            reached = piece.until_offset if broken is None else broken[0]
+            rows = [row for row in rows if row[0] < reached and self._is_given(piece, row[1])]
             while len(rows) > batch_records:
                 batch, rows = rows[:batch_records], rows[batch_records:]
                 yield SliceBatch(piece, _table(piece, batch), batch[-1][0] + 1, last=False)
-            yield SliceBatch(piece, _table(piece, rows), piece.until_offset, last=True)
+            yield SliceBatch(piece, _table(piece, rows), reached, True, error)
 
     def close(self) -> None:
         """Nothing to give up."""
@@ -285,6 +291,18 @@ class MemoryReader:
         at = TopicPartition(piece.topic, piece.lane.partition)
         found = sent_back(Message(row.key, row.value, tuple(row.headers)), at, self._seal_key)
         return found is None or found.use_case == original(piece.lane.use_case)
+
+
+def _unreadable(offset: int, row: Row) -> SliceError:
+    return SliceError(
+        temporary=False,
+        code=RecordUnreadable.__name__,
+        message=f"offset {offset}: the fake plays a record that cannot be handed out",
+        offset=offset,
+        raw_key=row.key,
+        raw_value=row.value,
+        timestamp_ms=row.timestamp_ms,
+    )
 
 
 def _table(piece: Slice, rows: Sequence[tuple[int, Row]]) -> pa.Table:

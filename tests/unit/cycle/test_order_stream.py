@@ -10,7 +10,7 @@ import pytest
 
 from headrace.cycle.ends import BLIND_S
 from headrace.cycle.topics import TOPICS_EVERY_S, WAITING_EVERY_S
-from headrace.model.streams import Order
+from headrace.model.streams import Guarantee, Order
 from headrace.testing.log_fake import MemoryLog, Row
 
 TOPIC = "acme.visits"
@@ -230,3 +230,16 @@ def test_whatever_answers_when_effects_are_in_the_order_of_sending(strict, world
         back(case, left.partition)
     world.turns(80)
     assert list(dict.fromkeys(case.made)) == list(range(1, case.sent + 1))
+
+
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+def test_what_comes_before_a_record_that_cannot_be_read_is_done_before_it_is_set_aside(
+    strict, world, guarantee
+):
+    case = strict(guarantee=guarantee, bad_record="dead-letter")
+    case.send(0, 1, 0, 1, 0)
+    case.log.append(TOPIC, 0, [Row(b"unreadable", timestamp_ms=5500, readable=False)])
+    case.send(1, 0, 0)
+    world.turns(40, seconds=0.5)
+    assert case.done
+    assert [letter.error.offset for letter in world.dead_letters.letters] == [3]

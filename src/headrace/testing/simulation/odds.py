@@ -57,6 +57,8 @@ class Odds:
     yields: float = 0.0
     #: of a record: the handler calls it bad
     bad: float = 0.0
+    #: of a record: no reader can hand it out
+    unreadable: float = 0.0
     #: of a record: the handler raises, for ever or for some seconds
     raises: float = 0.0
     #: of a record: the handler hangs, and can be interrupted
@@ -109,6 +111,7 @@ _MOST = {
     "lost_after": 0.2,
     "yields": 0.5,
     "bad": 0.02,
+    "unreadable": 0.01,
     "raises": 0.01,
     "hangs": 0.005,
     "sticks": 0.003,

@@ -184,10 +184,12 @@ class WorldTopics:
         for _ in range(count):
             does, label = drawn(self.rng, self.odds, self.clock.monotonic_s()), self.label(topic)
             value, stamp_ms = f"{does}#{label}".encode(), int(self.clock.now_s() * 1000)
-            offset = self.log.append(topic, partition, [Row(value, timestamp_ms=stamp_ms)])
+            trouble = trouble_of(value)
+            row = Row(value, timestamp_ms=stamp_ms, readable=trouble.readable)
+            offset = self.log.append(topic, partition, [row])
             place = Place(named(topic, label), partition, offset)
             self.ledger.acknowledged(place)
-            self.troubles[place] = trouble_of(value)
+            self.troubles[place] = trouble
             self.written[place] = (len(self.written), stamp_ms)
             self._there(topic, partition, offset, place)
 

@@ -17,10 +17,10 @@ from headrace.testing.simulation.odds import Odds
 
 GOOD = "good"
 #: what cannot be but for ever
-_LASTING = ("bad", "refused")
+_LASTING = ("bad", "refused", "unreadable")
 #: what is never for ever
 _PASSING = ("down",)
-KINDS = ("bad", "raises", "hangs", "sticks", "kills", "refused", "down")
+KINDS = ("bad", "raises", "hangs", "sticks", "kills", "refused", "down", "unreadable")
 _LASTS_S = 10.0
 
 
@@ -40,6 +40,11 @@ class Trouble:
     until_s: float
     #: which log it is of, as places name it
     log: str
+
+    @property
+    def readable(self) -> bool:
+        """Whether a reader can hand it out."""
+        return self.kind != "unreadable"
 
     @property
     def poison(self) -> bool:
