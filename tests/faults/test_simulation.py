@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.board import Board, HeldStream, Lane
-from headrace.cycle import accounts, commit, driver, losses, replay, topics
+from headrace.cycle import accounts, apply, commit, driver, losses, replay, topics
 from headrace.cycle.dead_letters import LetterOutcome, PendingLetters
 from headrace.cycle.losses import Losses
 from headrace.cycle.recorded import RecordedWaves
@@ -296,6 +296,20 @@ def test_a_recorded_slice_that_waits_for_records_of_another_topic_is_found(monke
     monkeypatch.setattr(replay, "past_the_end", lambda wave, wait, board: [])
     monkeypatch.setattr(replay, "_of_another_topic", lambda recorded, board: [])
     assert first_wrong(seeds=900, how="does not come to rest")
+
+
+def test_a_merged_lane_that_passes_over_what_stands_before_an_unreadable_record_is_found(
+    monkeypatch,
+):
+    only(monkeypatch, unreadable=0.1)
+    monkeypatch.setattr(apply, "_all_or_nothing", lambda wave: wave.intended)
+    assert first_wrong(seeds=300, how="lost: ")
+
+
+def test_claims_that_are_not_told_when_an_engine_ends_are_found(monkeypatch):
+    only(monkeypatch, engine_stops=0.05, task_killed=0.02, lost_after=0.2)
+    monkeypatch.setattr(commit.Committer, "give_up", lambda self, end: None)
+    assert first_wrong(seeds=900, how="untold: ")
 
 
 def test_a_new_partition_that_is_not_read_from_its_beginning_is_found(monkeypatch):

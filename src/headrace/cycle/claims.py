@@ -8,8 +8,9 @@ A task tells exactly what it claimed and did not do. Of a task or a wave that di
 whose answer was lost, only the place is known that the lane came to, as long as nobody else has
 moved it since: then all that was claimed is told, though some of it may be done. A later attempt
 need not have met that claim: it may have yielded before, or had trouble of its own. So whatever
-came back short of its end is held against its position. Of a driver that died nothing is known: the
-next one finds a position, as after work that was done.
+came back short of its end is held against its position, and all that was in flight when Spark ended
+under its driver. Of a driver that died nothing is known: the next one finds a position, as after
+work that was done.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from headrace.board import Board
 from headrace.cycle.claims import as_claimed, claims, is_unclear, lost_claims
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.unfinished import over, unfinished
-from headrace.errors import HandlerHung
+from headrace.errors import EngineStopped, HandlerHung, StoreUnavailable
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Failure, Move
 from headrace.model.streams import LaneId, Position, StreamId
@@ -72,6 +72,16 @@ class Committer:
         done = self._lost(result) if result.error is not None else self._moved(result)
         done = replace(done, in_doubt=self._keep_doubt(result, positions))
         return replace(done, at_s=self.clock.now_s())
+
+    def give_up(self, end: EngineStopped) -> None:
+        """Tell what waves that never come back had claimed, as far as the store can be asked."""
+        error = SliceError(temporary=False, code=EngineStopped.__name__, message=str(end))
+        try:
+            for flight in self.board.flights.values():
+                result = WaveResult(flight.wave, (), 0.0, error)
+                self._keep_doubt(result, self._claimed(result))
+        except StoreUnavailable as trouble:
+            log.warning("nobody can tell what was claimed", error=str(trouble))
 
     def _moved(self, result: WaveResult) -> Committed:
         """Move the positions; what is left of a recorded wave stays written down."""

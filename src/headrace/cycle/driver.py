@@ -36,7 +36,7 @@ from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.replay import stopped
 from headrace.cycle.turn_plan import RunningBins, plan_turn
 from headrace.cycle.versions import Versions
-from headrace.errors import BrokerUnavailable, ConfigError, StoreUnavailable
+from headrace.errors import BrokerUnavailable, ConfigError, EngineStopped, StoreUnavailable
 from headrace.model.plans import Limits, Snapshot
 from headrace.model.records import Deployment
 from headrace.model.statistics import Missing
@@ -133,32 +133,26 @@ class Driver:
 
     def __post_init__(self) -> None:
         """Wire the steps to the board."""
-        store, clock = self.parts.store, self.parts.clock
+        store, clock, board = self.parts.store, self.parts.clock, self.board
         self.versions = Versions(self.parts.engine)
-        self.capacity = Capacity(self.parts.engine, self.board, self.versions, self.slot_limits)
+        self.capacity = Capacity(self.parts.engine, board, self.versions, self.slot_limits)
         self.reach = Reach(clock)
         self.leases = Leases(store.membership, self.name, self.lease_s)
-        losses = Losses(store.registry, store.progress, self.board, self.reporter, clock)
+        losses = Losses(store.registry, store.progress, board, self.reporter, clock)
         asking = self.threads("log")
-        self.observer = Observer(store, self.board, self.leases, losses, self.parts.log, asking)
+        self.observer = Observer(store, board, self.leases, losses, self.parts.log, asking)
         letters = PendingLetters(self.parts.dead_letters, self.threads("letters"))
-        self.failing = Failing(store, letters, self.board, self.reporter, clock)
-        self.recorded = RecordedWaves(store.progress, self.board, clock, self.name)
-        self.committer = Committer(store, self.board, self.recorded, clock)
+        self.failing = Failing(store, letters, board, self.reporter, clock)
+        self.recorded = RecordedWaves(store.progress, board, clock, self.name)
+        self.committer = Committer(store, board, self.recorded, clock)
         self.applier = Applier(
-            self.board,
-            self.observer,
-            self.failing,
-            self.reporter,
-            self.recorded,
-            clock,
-            self._returned,
+            board, self.observer, self.failing, self.reporter, self.recorded, clock, self._returned
         )
         self.gates = Gates(self._rates)
         most_credit_s = CREDIT_BINS * self.limits.bin_budget_s
-        self.accounts = Accounts(self.board, self.gates, most_credit_s)
-        self.mirror = Mirror(self.parts.mirror, self.board) if self.parts.mirror else None
-        told, figures = self.parts.statistics, BoardFigures(self.board, self.reporter)
+        self.accounts = Accounts(board, self.gates, most_credit_s)
+        self.mirror = Mirror(self.parts.mirror, board) if self.parts.mirror else None
+        told, figures = self.parts.statistics, BoardFigures(board, self.reporter)
         self.publisher = Publisher(self.name, told, figures, clock) if told else None
 
     def take(self, use_case: UseCase, deployment: Deployment) -> None:
@@ -224,7 +218,7 @@ class Driver:
             EngineStopped: nothing runs any more; only a new process can.
             Fenced: another driver of this name was started.
         """
-        self._results += self.parts.engine.finished(self._wait_s())
+        self._results += self._finished(self._wait_s())
         self.reach.begin()
         try:
             self._commit()
@@ -245,7 +239,7 @@ class Driver:
             log.warning("waiting for a server", error=str(trouble))
             self.reach.failed(trouble)
             self._busy = False
-            self._results += self.parts.engine.finished(TROUBLE_S)
+            self._results += self._finished(TROUBLE_S)
         if self.publisher is not None:
             self.publisher.poll(self._facts)
 
@@ -285,6 +279,13 @@ class Driver:
         if self._busy:
             return 0.0
         return IDLE_S if self.board.ready or not self.observer.quiet else QUIET_S
+
+    def _finished(self, timeout_s: float) -> list[WaveResult]:
+        try:
+            return self.parts.engine.finished(timeout_s)
+        except EngineStopped as end:
+            self.committer.give_up(end)
+            raise
 
     def _free_slots(self) -> int:
         return self.slots - self.board.busy_slots

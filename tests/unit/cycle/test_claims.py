@@ -4,7 +4,13 @@ import pyarrow as pa
 import pytest
 from with_parts import WithParts
 
-from headrace.errors import OutcomeUnknown, SinkUnavailable, StoreUnavailable, TaskLost
+from headrace.errors import (
+    EngineStopped,
+    OutcomeUnknown,
+    SinkUnavailable,
+    StoreUnavailable,
+    TaskLost,
+)
 from headrace.model.receipts import Receipt
 from headrace.model.records import FailureState
 from headrace.model.streams import StreamId
@@ -78,6 +84,32 @@ def test_what_a_task_that_died_had_claimed_is_told(world, monkeypatch, how):
     world.turns(20, 1.0)
     assert first
     assert told(world) == told(world, "b") == [(0, 5, "TaskLost")]
+
+
+@pytest.mark.parametrize("asked", ["the store answers", "the store is down as well"])
+def test_what_was_claimed_when_spark_ended_is_told(world, monkeypatch, capsys, asked):
+    def finished(engine, timeout_s):
+        """The task has moved the positions, and Spark ends before anybody hears of it."""
+
+        def away(_failures):
+            raise StoreUnavailable("down")
+
+        if not engine._waiting:
+            return []
+        while engine._waiting:
+            engine._run(engine._waiting.popleft())
+        if asked == "the store is down as well":
+            monkeypatch.setattr(world.store.failures, "note", away)
+        raise EngineStopped("Spark has ended: killed")
+
+    begun(world, None)
+    monkeypatch.setattr(InProcessEngine, "finished", finished)
+    with pytest.raises(EngineStopped):
+        world.turns(20, 1.0)
+    if asked == "the store answers":
+        assert told(world) == told(world, "b") == [(0, 5, "EngineStopped")]
+    else:
+        assert "nobody can tell what was claimed" in capsys.readouterr().out
 
 
 TROUBLE = error_of(StoreUnavailable("down"))

@@ -65,8 +65,8 @@ class Stage(Protocol):
     def set_aside(self, letter: DeadLetter) -> None:
         """A dead letter is kept."""
 
-    def recorded(self, wave: Wave) -> None:
-        """A wave may be written down, and whoever wrote does not know."""
+    def recorded(self, actor: Actor, wave: Wave, *, heard: bool) -> None:
+        """A wave is written down, or may be, and whoever wrote does not know."""
 
     def replaced(self, driver: str, by: Actor) -> None:
         """A driver of this name is not the one any more, or was given up for dead."""

@@ -93,6 +93,13 @@ class Flight:
         """Whether it has one handler for all of its bins, which runs where its driver does."""
         return self.work.load().form == "wave"
 
+    def sticks(self, attempt: Attempt) -> None:
+        """An attempt never comes back; with a dead driver's executor its worker goes as well."""
+        if attempt in self.running:
+            self.running.remove(attempt)
+            if not self.owner.dead:
+                self.stuck.append(attempt)
+
     def fail(self, why: str, kind: type[HeadraceError] = TaskLost) -> None:
         """The job fails; what sleeps goes on, and nobody listens."""
         self.waiting.clear()
@@ -184,9 +191,7 @@ class Cluster:
         except HeadraceError as error:  # of a whole wave: a task has a receipt for it
             flight.fail(str(error), type(error))
         except Stuck:
-            if attempt in flight.running:
-                flight.running.remove(attempt)
-                flight.stuck.append(attempt)
+            flight.sticks(attempt)
         except Killed as end:
             if isinstance(end, WorkerDies):
                 hurt(flight.wave)

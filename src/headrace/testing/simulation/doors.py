@@ -104,8 +104,10 @@ class ProgressDoor(PartDoor):
         try:
             recorded: bool = self._called("record_intent", wave, driver)
         except (Killed, StoreUnavailable):
-            self._stage.recorded(wave)
+            self._stage.recorded(self._actor, wave, heard=False)
             raise
+        if recorded:
+            self._stage.recorded(self._actor, wave, heard=True)
         return recorded
 
 

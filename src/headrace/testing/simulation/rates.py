@@ -55,16 +55,21 @@ class Rates:
     _started: dict[LaneId, list[tuple[Slice, Account]]] = field(default_factory=dict)
     #: waves that were started by somebody, or were to be
     _known: set[str] = field(default_factory=set)
+    #: who wrote a wave down
+    _writers: dict[str, object] = field(default_factory=dict)
 
-    def recorded(self, wave: Wave) -> None:
+    def recorded(self, driver: object, wave: Wave, *, heard: bool) -> None:
         """A wave is written down; if it is not started at once, it was taken all the same."""
-        self._known.add(_root(wave))
+        if heard:
+            self._writers.setdefault(_root(wave), driver)
+        else:
+            self._known.add(_root(wave))
 
     def started(
         self, driver: object, wave: Wave, now_s: float, limit: Callable[[str], Throttle | None]
     ) -> None:
         """A driver starts a wave; it knows these limits of tenants, None being none that counts."""
-        again = _root(wave) in self._known
+        again = _root(wave) in self._known or self._writers.get(_root(wave), driver) is not driver
         self._known.add(_root(wave))
         asked: dict[str, list[Slice]] = {}
         for piece in wave.slices:

@@ -176,9 +176,9 @@ class World:
         if actor.kind == "task" and self.deployed.use_case(name).claims:
             actor.hurt()
 
-    def recorded(self, wave: Wave) -> None:
-        """A wave may be written down, and whoever wrote does not know."""
-        self.rates.recorded(wave)
+    def recorded(self, actor: Actor, wave: Wave, *, heard: bool) -> None:
+        """A wave is written down, or may be, and whoever wrote does not know."""
+        self.rates.recorded(actor, wave, heard=heard)
 
     def replaced(self, driver: str, by: Actor) -> None:
         """Another process has a driver's name, or its streams: what it runs is a zombie's."""
