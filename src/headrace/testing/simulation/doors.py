@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from headrace.errors import BrokerUnavailable, EngineStopped, OutcomeUnknown, StoreUnavailable
 from headrace.model.records import Move
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, SliceBatch, advance_groups
+from headrace.spark.handling import error_of
 from headrace.testing.simulation.actors import Actor, Killed, Stage
 
 #: what a driver decides about lanes as a whole
@@ -184,13 +185,32 @@ class PositionsDoor(PartDoor):
 
 
 class ReaderDoor(Door):
-    """A reader whose task may die or sleep between two batches."""
+    """A reader whose task may die or sleep between two batches, and whose brokers may go.
+
+    As a real one, it gives slices in any order, and ends one in its middle.
+    """
 
     def read(self, slices: Sequence[Slice], batch_records: int) -> Iterator[SliceBatch]:
         """As the reader's."""
-        for batch in self._whole.read(slices, batch_records):
+        ended: set[Slice] = set()
+        mixed = self._stage.rng.sample(slices, len(slices))
+        for batch in self._whole.read(mixed, batch_records):
             self._before("reader.read")
-            yield batch
+            if batch.slice in ended:
+                continue
+            if batch.error is None and self._happens(self._stage.odds.reads_end):
+                ended.add(batch.slice)
+                yield self._cut(batch)
+            else:
+                yield batch
+
+    def _cut(self, batch: SliceBatch) -> SliceBatch:
+        """What of a batch came before its broker went."""
+        error = error_of(BrokerUnavailable("the simulation's broker goes"))
+        offsets = cast("list[int]", batch.records["offset"].to_pylist())
+        rows = self._stage.rng.randint(0, len(offsets))
+        reached = [*offsets, batch.reached][rows]
+        return SliceBatch(batch.slice, batch.records.slice(0, rows), reached, True, error)
 
 
 class LogDoor(Door):

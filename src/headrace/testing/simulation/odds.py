@@ -37,6 +37,8 @@ class Odds:
     log_slow: float = 0.0
     #: of a partition in an answer of the log: it is left out
     log_partial: float = 0.0
+    #: of a batch that is read: its broker goes before all of it came
+    reads_end: float = 0.0
     #: of a moment for it: a leader is cut off, and tells an end of a while ago
     log_stale: float = 0.0
     #: of a moment for it: a log loses its youngest records
@@ -101,6 +103,7 @@ _MOST = {
     "log_fails": 0.02,
     "log_slow": 0.01,
     "log_partial": 0.03,
+    "reads_end": 0.05,
     "log_stale": 1.0,
     "cuts": 1.0,
     "reruns": 1.0,
