@@ -307,7 +307,7 @@ def test_a_merged_lane_that_passes_over_what_stands_before_an_unreadable_record_
 
 
 def test_claims_that_are_not_told_when_an_engine_ends_are_found(monkeypatch):
-    only(monkeypatch, engine_stops=0.05, task_killed=0.02, lost_after=0.2)
+    only(monkeypatch, engine_stops=0.05, task_killed=0.3)
     monkeypatch.setattr(commit.Committer, "give_up", lambda self, end: None)
     assert first_wrong(seeds=900, how="untold: ")
 

@@ -72,7 +72,8 @@ def is_poison(value: bytes | None) -> bool:
 def drawn(rng: Random, odds: Odds, now_s: float) -> str:
     """What the next record does, and until when."""
     for kind in KINDS:
-        if rng.random() < getattr(odds, kind):
+        often = getattr(odds, kind)
+        if often and rng.random() < often:
             lasting = kind in _LASTING or (kind not in _PASSING and rng.random() < 0.5)
             return f"{kind}:{math.inf if lasting else now_s + rng.uniform(0, _LASTS_S)}"
     return GOOD
