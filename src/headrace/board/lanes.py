@@ -15,6 +15,8 @@ class Lane:
     position: int
     #: where its log ended when it was last asked; -1 is not known
     end: int = -1
+    #: when the question was put that it answers, in monotonic seconds
+    asked_s: float = 0.0
     #: where lanes are merged: since it was known to end here, all of its stream's lanes were asked,
     #: so that what is before it can be put in order
     sure: int = -1

@@ -212,7 +212,7 @@ class Ends:
             for name, end in told.items()
             if name in self._readers and name not in self._outdated
         }
-        grown = [name for name, end in answers.items() if self._take(name, end, news)]
+        grown = [name for name, end in answers.items() if self._take(name, end, now_s, news)]
         for held, lanes in zip(whole, before, strict=True):
             if self._unsure.get(held.stream.id) is held and self._are_in(held, answers):
                 for lane, end in lanes:
@@ -222,7 +222,7 @@ class Ends:
             self._lively.move_to_end(name)
         return AskedEnds(grown, set(asked) - told.keys())
 
-    def _take(self, name: TopicPartition, end: int, news: News) -> bool:
+    def _take(self, name: TopicPartition, end: int, asked_s: float, news: News) -> bool:
         """Write an answer down; True if it tells of a new record that may run."""
         grown = False
         for held, lane in self._readers[name]:
@@ -234,7 +234,7 @@ class Ends:
                 grown = True
                 if name not in self._lively:
                     news.woken.append(held)
-            lane.end = ends_at
+            lane.end, lane.asked_s = ends_at, asked_s
             if ends_at > lane.position:
                 self.board.ready[held.stream.id] = None
         return grown

@@ -56,6 +56,8 @@ class FirstAndLast:
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
+    #: monotonic second at which the youngest question was put
+    asked_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -106,6 +108,7 @@ class Losses:
         ]
         if not lanes:
             return FirstAndLast({}, {})
+        asked_s = self.clock.monotonic_s()
         edges: FirstAndLast = yield partial(_edges, list(lanes), doubtful)
         lost = {
             name
@@ -116,15 +119,16 @@ class Losses:
             )
         }
         if lost:
+            asked_s = self.clock.monotonic_s()
             edges = yield partial(_asked_anew, edges, lost)
-        return edges
+        return replace(edges, asked_s=asked_s)
 
     def _stream(self, held: HeldStream, info: TopicInfo, edges: FirstAndLast) -> str | None:
         if held.stream.topic_id not in (None, info.topic_id):
             found = _of_topic(held, info, edges)
         else:
             found = self._of_ranges(held, edges)
-            early = self._too_early(held, found)
+            early = self._too_early(held, found, edges.asked_s)
             if early is not None:
                 return early
         if found is None:
@@ -151,7 +155,7 @@ class Losses:
                 found[number] = lost
         return found
 
-    def _too_early(self, held: HeldStream, found: Mapping[int, Lost]) -> str | None:
+    def _too_early(self, held: HeldStream, found: Mapping[int, Lost], asked_s: float) -> str | None:
         """Why nothing may be done yet about what seems to be cut; None if nothing only seems so."""
         now_s, reason = self.clock.monotonic_s(), None
         for number, lane in held.lanes.items():
@@ -159,7 +163,8 @@ class Losses:
             if lost is None or lost.loss is not Loss.CUT:
                 lane.short = None
                 continue
-            lane.short = seen_short(lane.short, lane.position, now_s, self.cut_patience_s)
+            patience_s = self.cut_patience_s
+            lane.short = seen_short(lane.short, lane.position, asked_s, now_s, patience_s)
             if not lane.short.lasts(self.cut_patience_s):
                 reason = (
                     f"{held.stream.topic}[{number}] seems to end at {lost.from_offset}, before the "

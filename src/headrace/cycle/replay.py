@@ -143,7 +143,7 @@ def _seems_short(piece: Slice, board: Board, now_s: float) -> bool:
         return False
     if before is not None and now_s - before.last_s < _LOOK_EVERY_S:
         return False
-    lane.behind = seen_short(before, piece.until_offset, now_s, CUT_PATIENCE_S)
+    lane.behind = seen_short(before, piece.until_offset, lane.asked_s, now_s, CUT_PATIENCE_S)
     return True
 
 

@@ -91,7 +91,9 @@ class Short:
     """A log that ended before a position at every look from one monotonic second to another."""
 
     position: int
+    #: when the first answer was there
     first_s: float
+    #: when the last question was put; its answer may be as old, however late it is looked at
     last_s: float
 
     def lasts(self, patience_s: float) -> bool:
@@ -99,19 +101,22 @@ class Short:
         return self.last_s - self.first_s >= patience_s
 
 
-def seen_short(before: Short | None, position: int, now_s: float, patience_s: float) -> Short:
+def seen_short(
+    before: Short | None, position: int, asked_s: float, now_s: float, patience_s: float
+) -> Short:
     """What is known after one more look that found a log too short.
 
     Args:
         before: what was known; None if the look before this one found it long enough.
         position: the next offset to read.
+        asked_s: monotonic second at which the look began.
         now_s: monotonic.
         patience_s: of looks further apart than this the first does not count.
     """
     known = before is not None and before.position == position
-    if before is None or not known or now_s - before.last_s > patience_s:
-        return Short(position, now_s, now_s)
-    return Short(position, before.first_s, now_s)
+    if before is None or not known or asked_s - before.last_s > patience_s:
+        return Short(position, now_s, asked_s)
+    return Short(position, before.first_s, asked_s)
 
 
 def lost_topic(position: int, start: int) -> Lost:

@@ -10,6 +10,7 @@ from headrace.model.records import FailureState
 from headrace.model.streams import DataLossPolicy, Order, State, StreamId
 from headrace.operating.seeking import seek
 from headrace.policies.data_loss import CUT_PATIENCE_S
+from headrace.ports import TopicPartition
 
 ACME, BOLT = StreamId("keep", "acme"), StreamId("keep", "bolt")
 TOPIC = "acme.visits"
@@ -257,6 +258,31 @@ def test_the_end_that_a_leader_tells_that_is_cut_off_takes_no_position_back(begu
     until_it_counts_as_cut(world)
     assert (stream(world), notes(world)) == (before, [])
     assert [offset for tenant, offset in world.seen if tenant == "acme"] == list(range(7))
+    assert world.row("acme").state == "active"
+
+
+@pytest.mark.parametrize("policy", [FAIL, SKIP])
+def test_a_low_end_is_as_old_as_its_question_though_the_driver_slept_since(
+    begun, policy, monkeypatch
+):
+    world = begun(policy)
+    before = stream(world)
+    world.log.cut_off(TOPIC, 0, 3, replaced=False)
+    world.turns(6, seconds=1.5)
+    whole, sleeps_s = world.log.start_offsets, [CUT_PATIENCE_S - 5.0, 0.0]
+
+    def start_offsets(partitions):
+        """The second question of a look comes after its ends were told."""
+        found = whole(partitions)
+        if sleeps_s and set(partitions) == {TopicPartition(TOPIC, 0)}:
+            world.clock.move(sleeps_s.pop())
+            if not sleeps_s:
+                world.log.replace_leader(TOPIC, 0)
+        return found
+
+    monkeypatch.setattr(world.log, "start_offsets", start_offsets)
+    world.turns(6, seconds=1.5)
+    assert (stream(world), notes(world), sleeps_s) == (before, [], [])
     assert world.row("acme").state == "active"
 
 

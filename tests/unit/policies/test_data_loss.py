@@ -60,14 +60,26 @@ def test_what_is_not_known_tells_nothing(position):
     assert lost_range(position, None, None) is None
 
 
+def look(before, position, asked_s, answered_s=None):
+    return seen_short(before, position, asked_s, answered_s or asked_s, 20.0)
+
+
 def test_a_log_counts_as_cut_when_every_look_for_so_long_found_it_too_short():
-    first = seen_short(None, 9, 100.0, 20.0)
+    first = look(None, 9, 100.0)
     assert not first.lasts(20.0)
-    assert not seen_short(first, 9, 119.0, 20.0).lasts(20.0)
-    assert seen_short(seen_short(first, 9, 119.0, 20.0), 9, 120.0, 20.0).lasts(20.0)
+    assert not look(first, 9, 119.0).lasts(20.0)
+    assert look(look(first, 9, 119.0), 9, 120.0).lasts(20.0)
 
 
 def test_looks_far_apart_and_looks_at_another_position_begin_anew():
-    first = seen_short(None, 9, 100.0, 20.0)
-    assert seen_short(first, 9, 121.0, 20.0) == Short(9, 121.0, 121.0)
-    assert seen_short(first, 8, 119.0, 20.0) == Short(8, 119.0, 119.0)
+    first = look(None, 9, 100.0)
+    assert look(first, 9, 121.0) == Short(9, 121.0, 121.0)
+    assert look(first, 8, 119.0) == Short(8, 119.0, 119.0)
+
+
+def test_an_answer_is_as_old_as_its_question_however_late_it_is_looked_at():
+    first = look(None, 9, 100.0, 101.0)
+    assert not look(first, 9, 115.0, 140.0).lasts(20.0)
+    second = look(first, 9, 120.0)
+    assert not second.lasts(20.0)
+    assert look(second, 9, 121.0).lasts(20.0)
