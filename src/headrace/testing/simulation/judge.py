@@ -40,7 +40,14 @@ from headrace.use_cases import UseCase
 
 _NAMED = 3
 #: where one of these happened, it may be that nobody knows what at-most-once lost
-_UNTOLD = ("drivers killed", "drivers paused", "drivers replaced", "seeks", "added again")
+_UNTOLD = (
+    "drivers killed",
+    "drivers paused",
+    "drivers replaced",
+    "engines ended without a store",
+    "seeks",
+    "added again",
+)
 
 
 def judge(world: World) -> list[str]:

@@ -10,7 +10,8 @@ before. From where, a lane's next slice may see otherwise than the one before it
 are compared of which that makes no difference.
 
 Not judged: partitions that were added, until a driver knew them; records that were set aside; what
-a leader hid that was cut off and told an old end.
+a leader hid that was cut off and told an old end; what was written where a log was cut, which a
+slice that was planned before the cut reads as if it had been there.
 """
 
 from __future__ import annotations
@@ -58,8 +59,13 @@ class StreamOrder:
             number, stamp_ms = self.topics.written[place]
             known = ways[effect.generation].written
             for other, (other_number, other_ms) in before.items():
-                if other_number > max(number, known) and other_ms > self._turns_ms[place]:
+                later = other_number > max(number, known) and other_ms > self._turns_ms[place]
+                if later and not self._is_behind_cut(other):
                     found.append(f"{place} after {other}")
                     break
             before[place] = (number, stamp_ms)
         return found
+
+    def _is_behind_cut(self, place: Place) -> bool:
+        topic = place.topic.partition("#")[0]
+        return self.topics.cut_below(topic, place.partition, place.offset + 1)

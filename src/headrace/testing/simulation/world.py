@@ -70,6 +70,8 @@ class World:
     calm: bool = False
     depth: int = 0
     store_down: bool = False
+    #: actors whom the store did not answer in their turn
+    refused: set[str] = field(default_factory=set)
     lives: list[Life] = field(default_factory=list)
     #: what drivers do beside their turns, and did not begin yet
     jobs: list[Job] = field(default_factory=list)
@@ -151,6 +153,7 @@ class World:
         if fails:
             self.counts[f"store failed {when}"] += 1
             self.say(f"store fails {when} for {actor.name}")
+            self.refused.add(actor.name)
             actor.hurt()
         return fails
 
@@ -247,7 +250,8 @@ class World:
 
     def turn(self, life: Life) -> None:
         """One turn of a driver, as far as it comes."""
-        life.turning, life.turned_s = True, self.clock.monotonic_s()
+        life.turning, life.turned_s, name = True, self.clock.monotonic_s(), life.actor.name
+        self.refused.discard(name)
         try:
             life.driver.turn()
             if life.driver.drained:
@@ -258,7 +262,9 @@ class World:
             pass
         except (Fenced, EngineStopped) as end:
             self.say(f"{life.actor.name} stops: {type(end).__name__}")
-            self.counts["engines ended"] += isinstance(end, EngineStopped)
+            stopped = isinstance(end, EngineStopped)
+            self.counts["engines ended"] += stopped
+            self.counts["engines ended without a store"] += stopped and name in self.refused
             self.kill(life.actor)
         finally:
             life.turning = False
