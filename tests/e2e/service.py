@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from typed import in_a_shell, typed
 
 from headrace.connectors.kafka import create_topics, producer_config
+from headrace.embedded.addresses import lasting_port
 from headrace.model.statistics import Report
 from headrace.store import open_store
 
@@ -38,6 +39,16 @@ def keep(table, context):
         "version": pa.array([release.VERSION] * rows, pa.int64()),
     }})
 """
+
+
+def own_console_port(folder: Path) -> None:
+    """Give a folder's console a port of its own before its first `up`.
+
+    Else that takes 8600 if it is free and keeps it; while it is down, another folder takes it.
+    """
+    kept = folder / ".headrace" / "up" / "ports.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps({"console": lasting_port(f"{folder} console")}))
 
 
 class Service:

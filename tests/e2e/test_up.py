@@ -5,7 +5,7 @@ import time
 
 import psycopg
 import pytest
-from service import Service, ended, told_by_up
+from service import Service, ended, own_console_port, told_by_up
 
 from headrace.store.migrations import newest_version
 
@@ -17,6 +17,7 @@ def test_up_starts_what_the_yaml_file_does_not_name(tmp_path):
     (tmp_path / "headrace.yaml").write_text(
         f"module: use_cases.py\ndatabase_url: sqlite:///{tmp_path}/store.db\nmaster: local[2]\n"
     )
+    own_console_port(tmp_path)
     process = service.run(sys.executable, "-m", "headrace", "up", "-c", "headrace.yaml")
     service.config = {"bootstrap.servers": told_by_up(service, process)["bootstrap.servers"]}
     service.headrace("use-cases", "deploy")
@@ -33,6 +34,7 @@ def test_up_keeps_positions_in_a_postgresql_if_asked_and_goes_on_with_it(open_fo
     folder.mkdir()
     service = Service(folder, "", "visits")
     (folder / "headrace.yaml").write_text("module: use_cases.py\nmaster: local[2]\n")
+    own_console_port(folder)
     for words, value in ((("--store", "postgres"), b"a"), ((), b"b")):
         process = service.run(sys.executable, "-m", "headrace", "up", "-c", "headrace.yaml", *words)
         told = told_by_up(service, process)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from service import own_console_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -35,6 +36,7 @@ class Folder:
         self.path, self.log = path, path / "log"
         (path / "use_cases.py").write_text(USE_CASES)
         (path / "headrace.yaml").write_text("module: use_cases.py\nmaster: local[1]\n")
+        own_console_port(path)
         self.ups: list[subprocess.Popen[bytes]] = []
 
     def headrace(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -379,7 +379,7 @@ def test_a_merge_that_forgets_its_horizon_is_found(monkeypatch):
 
 def test_a_cut_that_is_believed_at_once_is_found(monkeypatch):
     only(monkeypatch, log_stale=1.0)
-    monkeypatch.setattr(Losses, "_too_early", lambda self, held, found: None)
+    monkeypatch.setattr(Losses, "_too_early", lambda self, held, found, asked_s: None)
     assert first_wrong(seeds=300, how="treated as if it had lost")
 
 

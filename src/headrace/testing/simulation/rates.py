@@ -66,16 +66,24 @@ class Rates:
             self._known.add(_root(wave))
 
     def started(
-        self, driver: object, wave: Wave, now_s: float, limit: Callable[[str], Throttle | None]
+        self,
+        driver: object,
+        wave: Wave,
+        turned_s: float,
+        now_s: float,
+        limit: Callable[[str], Throttle | None],
     ) -> None:
-        """A driver starts a wave; it knows these limits of tenants, None being none that counts."""
+        """A driver starts a wave; it knows these limits of tenants, None being none that counts.
+
+        It may have slept since its turn began and it took the records: the bucket filled meanwhile.
+        """
         again = _root(wave) in self._known or self._writers.get(_root(wave), driver) is not driver
         self._known.add(_root(wave))
         asked: dict[str, list[Slice]] = {}
         for piece in wave.slices:
             asked.setdefault(piece.lane.tenant, []).append(piece)
         for tenant, pieces in asked.items():
-            account = self._account(driver, tenant, limit(tenant), now_s)
+            account = self._account(driver, tenant, limit(tenant), turned_s)
             if account is None:
                 continue
             for piece in pieces:
@@ -111,7 +119,7 @@ class Rates:
                 return
 
     def _account(
-        self, driver: object, tenant: str, limit: Throttle | None, now_s: float
+        self, driver: object, tenant: str, limit: Throttle | None, since_s: float
     ) -> Account | None:
         key = (driver, tenant)
         if limit is None or limit.records_per_s is None:
@@ -120,7 +128,7 @@ class Rates:
         rate_per_s, burst = limit.records_per_s, max(1.0, limit.records_per_s * limit.burst_s)
         known = self._accounts.get(key)
         if known is None or known.rate_per_s != rate_per_s:
-            known = self._accounts[key] = Account(rate_per_s, burst, now_s)
+            known = self._accounts[key] = Account(rate_per_s, burst, since_s)
         return known
 
 

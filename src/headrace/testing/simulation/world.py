@@ -355,8 +355,10 @@ class World:
         self.say(f"wave {wave.id}: {', '.join(str(piece) for piece in wave.slices)}")
         self.flight.started(wave)
         tenants = {held.tenant.name: held.tenant for held in life.driver.board.streams.values()}
-        now_s = self.clock.monotonic_s()
-        self.rates.started(life.actor, wave, now_s, lambda name: _limit(tenants.get(name)))
+        turned_s, now_s = life.turned_s, self.clock.monotonic_s()
+        self.rates.started(
+            life.actor, wave, turned_s, now_s, lambda name: _limit(tenants.get(name))
+        )
         if life.replaced:
             self.touched.wave(wave)
         for piece in wave.slices:
