@@ -14,8 +14,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 from typed import in_a_shell, typed
 
+from headrace.cli.kept_ports import KeptPorts
 from headrace.connectors.kafka import create_topics, producer_config
-from headrace.embedded.addresses import lasting_port
 from headrace.model.statistics import Report
 from headrace.store import open_store
 
@@ -46,9 +46,7 @@ def own_console_port(folder: Path) -> None:
 
     Else that takes 8600 if it is free and keeps it; while it is down, another folder takes it.
     """
-    kept = folder / ".headrace" / "up" / "ports.json"
-    kept.parent.mkdir(parents=True)
-    kept.write_text(json.dumps({"console": lasting_port(f"{folder} console")}))
+    KeptPorts(folder / ".headrace" / "up").take("console")
 
 
 class Service:

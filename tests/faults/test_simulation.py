@@ -52,8 +52,13 @@ def no_log_lines():
 
 def first_wrong(make=None, seeds=ENOUGH, how=""):
     """What is wrong with the first seed with which anything of that kind is."""
-    outcomes = (simulate(seed, make) for seed in range(seeds))
-    return next((str(outcome) for outcome in outcomes if outcome.wrong and how in str(outcome)), "")
+    for seed in range(seeds):
+        outcome = simulate(seed, make)
+        # A planted fault that is called with other arguments than it takes was never planted.
+        assert "TypeError: " not in str(outcome), str(outcome)
+        if outcome.wrong and how in str(outcome):
+            return str(outcome)
+    return ""
 
 
 @pytest.mark.parametrize("first", range(0, 200, 20))
