@@ -39,6 +39,7 @@ from headrace.testing.simulation.many import RunOptions
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.run import in_memory, silent
 from headrace.testing.simulation.sinks import Notebook, TableWriter
+from headrace.testing.simulation.topics import WorldTopics
 
 #: seeds in which each planted fault has to be found
 ENOUGH = 60
@@ -180,6 +181,25 @@ def test_a_driver_that_does_not_read_positions_back_is_found(monkeypatch):
 def test_a_driver_that_forgets_what_it_wrote_down_is_found(monkeypatch):
     monkeypatch.setattr(RecordedWaves, "find", lambda self, use_cases: None)
     assert first_wrong(seeds=300, how="exactly-once-intent")
+
+
+def test_a_replay_that_leaves_out_more_than_a_cut_took_is_found(monkeypatch):
+    note, cut, topics = Notebook.note, WorldTopics.cut, set()
+
+    def noted_cut(self, topic, partition):
+        topics.add(topic)
+        return cut(self, topic, partition)
+
+    def short(self, effect):
+        spans = zip(effect.slices, effect.reached, strict=True)
+        again = tuple((piece.lane, piece.from_offset, end) for piece, end in spans) in self.kept
+        if again and effect.slices[0].topic in topics:
+            effect = replace(effect, output=effect.output.slice(1))
+        note(self, effect)
+
+    monkeypatch.setattr(WorldTopics, "cut", noted_cut)
+    monkeypatch.setattr(Notebook, "note", short)
+    assert first_wrong(seeds=600, how="replaced by another effect")
 
 
 def test_a_reader_that_loses_a_record_is_found(monkeypatch):

@@ -235,14 +235,22 @@ class _Books:
         return (self.use_case.name, bare(place)) in self.world.touched.places
 
     def _replaced(self) -> Iterator[Place]:
-        """By intent, an effect that was written again differs only if its topic does."""
+        """By intent, an effect written again differs only if its topic does, or by what was cut.
+
+        Nobody can write again what a cut took, where the log grew before anybody looked.
+        """
+        taken = self.world.topics.taken
         book = self.world.deployed.books.get(original(self.use_case.name))
         for before, after in book.changed if book is not None and self.use_case.intends else ():
             places = [effect.place for effect in (*before, *after)]
             topics = {place.topic for place in places}
             made_again = any(self._is_another(topic.partition("#")[0]) for topic in topics)
             both = bool(before) and bool(after)
-            if not made_again or (both and len(topics) == 1):
+            stays, left = (
+                [effect for effect in effects if effect.place not in taken]
+                for effects in (before, after)
+            )
+            if not made_again or (both and len(topics) == 1 and stays != left):
                 yield places[0]
 
     def _is_another(self, topic: str) -> bool:

@@ -77,6 +77,8 @@ class WorldTopics:
     hidden: dict[TopicPartition, int] = field(default_factory=dict)
     #: when no broker answered: from and to a monotonic second
     silent: list[tuple[float, float]] = field(default_factory=list)
+    #: records that a cut took away
+    taken: set[Place] = field(default_factory=set)
     _cut: dict[str, int] = field(default_factory=dict)
     _logs: dict[str, int] = field(default_factory=dict)
 
@@ -141,6 +143,9 @@ class WorldTopics:
         end = self.rng.randint(edges.start, edges.stop)
         if end < edges.stop:
             self.log.truncate(topic, partition, end)
+            made = self.made[topic]
+            latest = (self.at(topic, made, partition, at)[-1] for at in range(end, edges.stop))
+            self.taken.update(place for place in latest if place is not None)
             self.cuts.setdefault(TopicPartition(topic, partition), []).append(end)
             self._cut[topic] = self._cut.get(topic, 0) + 1
             self._begins(topic, self.label(topic))
