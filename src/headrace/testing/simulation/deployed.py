@@ -162,10 +162,6 @@ class Deployed:
         known = self.loss.get(stream.use_case)
         return DataLossPolicy.FAIL if known is None else known  # reruns fail, always
 
-    def intends(self, stream: StreamId) -> bool:
-        """Whether its waves are written down before they run."""
-        return self.use_cases[original(stream.use_case)].intends
-
     def change_terms(self, name: str) -> None:
         """Another order for a use case, and where its sink can do both, another guarantee."""
         made = self.use_cases[name]

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from headrace.errors import ConfigError, HeadraceError, Temporary
 from headrace.model.records import Failure
-from headrace.model.streams import RERUN_MARK, State, StreamId, Tenant, Throttle
+from headrace.model.streams import RERUN_MARK, Slice, State, StreamId, Tenant, Throttle
 from headrace.operating import quarantine
 from headrace.operating.seeking import seek
 from headrace.testing.simulation.decisions import topic_of
@@ -177,9 +177,14 @@ def _hopeless(world: World, failure: Failure) -> bool:
     with suppress(HeadraceError):
         rows = world.log.rows(piece)
         poison = [is_poison(row.value) for _, row in rows]
-        # A recorded slice runs as it was, and cannot tell more.
-        return any(poison) if world.deployed.intends(piece.lane.stream) else _only(poison)
+        # A recorded slice runs as it was, whatever its use case is by now, and cannot tell more.
+        return any(poison) if _is_recorded(world, piece) else _only(poison)
     return False
+
+
+def _is_recorded(world: World, piece: Slice) -> bool:
+    recorded = (own for wave in world.store.progress.pending_intents() for own in wave.slices)
+    return any(own.lane == piece.lane and own.from_offset == piece.from_offset for own in recorded)
 
 
 def _only(poison: list[bool]) -> bool:
