@@ -132,21 +132,22 @@ def ask_again(
         agree(seeks, config, *command)
 
 
-def ask_removal(store: Store, tenant: str, config: Path, *command: str) -> None:
-    """Before a tenant is removed: say what is not read, what is lost and what is kept, and ask.
+def ask_removal(store: Store, tenants: Sequence[str], config: Path, *command: str) -> None:
+    """Before tenants are removed: say what is not read, what is lost and what is kept, and ask.
 
     Raises:
         ConfigError: nobody can be asked.
     """
+    ours = set(tenants)
     try:
         with closing(log_of(config)) as log:
-            rows = lags(store, log, lambda stream, _: stream.id.tenant == tenant)
+            rows = lags(store, log, lambda stream, _: stream.id.tenant in ours)
     except Temporary:
         unread = None
     else:
         live = [row for row in rows if row.state is not State.REMOVED]
         unread = {row.stream.id: row.lag_records or 0 for row in live}
-    for sentence in of_removal(tenant, unread):
+    for sentence in of_removal(tenants, unread):
         say(sentence)
     confirm(config, *command)
 

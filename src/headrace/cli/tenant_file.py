@@ -56,15 +56,16 @@ class TenantFile:
         wrong = [*self.faults, *((self.places[number], why) for number, why in faults.items())]
         if wrong:
             told = "\n".join(f"{self.name}, {place}: {why}" for place, why in sorted(wrong))
-            raise ConfigError(f"nothing is added:\n{told}")
+            raise ConfigError(f"nothing is done:\n{told}")
 
 
-def read(name: str, text: str) -> TenantFile:
+def read(name: str, text: str, *, names_alone: bool = False) -> TenantFile:
     """The tenants of a text, and what is wrong in it.
 
     Args:
         name: of the file, to be told in messages.
         text: all of it.
+        names_alone: whom it names is all that is asked; what else it says of them is not read.
 
     Raises:
         ConfigError: it is none of the forms, or cut off.
@@ -74,7 +75,8 @@ def read(name: str, text: str) -> TenantFile:
     rows = _json_rows if begin.startswith(("[", "{")) else _csv_rows
     for place, row in rows(name, text):
         try:
-            tenant = _tenant(row)
+            entry = _entry(row)
+            tenant = Tenant(_name(entry)) if names_alone else _tenant(entry)
         except ValueError as error:
             found.faults.append((place, _of(row, str(error))))
         else:
@@ -163,20 +165,30 @@ def _json_rows(name: str, text: str) -> Iterator[tuple[Place, Any]]:
         at, separators = end, " \t\r\n," if is_array else separators
 
 
-def _tenant(row: Any) -> Tenant:
-    """One tenant; ``ValueError`` says what is wrong with it."""
+def _entry(row: Any) -> Mapping[str, Any]:
+    """What a row says by name; ``ValueError`` says why it is none."""
     if isinstance(row, ValueError):
         raise row
     if not isinstance(row, Mapping):
         raise ValueError('a tenant is an object such as {"name": "acme"}')  # noqa: TRY004
+    return row
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    name = row.get("name")
+    if not isinstance(name, str):
+        raise ValueError("it has no name")  # noqa: TRY004
+    return name
+
+
+def _tenant(row: Mapping[str, Any]) -> Tenant:
+    """One tenant; ``ValueError`` says what is wrong with it."""
     limit = row.get("throttle") or {}
     if not isinstance(limit, Mapping):
         raise ValueError('throttle is an object such as {"records_per_s": 100}')  # noqa: TRY004
     _check_known(row, ("name", "state", "weight", "throttle", *_GIVEN))
     _check_known(limit, _THROTTLE)
-    name = row.get("name")
-    if not isinstance(name, str):
-        raise ValueError("it has no name")  # noqa: TRY004
+    name = _name(row)
     state = row.get("state") or State.ACTIVE.value
     if state not in {State.ACTIVE.value, State.SUSPENDED.value}:
         raise ValueError(f"state {state!r} is neither active nor suspended")

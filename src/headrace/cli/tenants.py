@@ -5,21 +5,19 @@ Each takes effect within one planning turn of a running driver, and survives a r
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from headrace.cli.amounts import counted, duration, size
-from headrace.cli.asking import YesOption, ask_again, ask_removal, streams_begun
+from headrace.cli.amounts import duration, size
+from headrace.cli.asking import YesOption, ask_again, streams_begun
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
     out,
     print_list,
-    say,
     store_of,
 )
 from headrace.cli.tenant_bulk import (
@@ -31,6 +29,7 @@ from headrace.cli.tenant_bulk import (
     add_file,
     check_alone,
 )
+from headrace.cli.tenant_states import remove, resume, suspend
 from headrace.console.rows import changeable
 from headrace.errors import ConfigError
 from headrace.model.streams import State, Tenant, Throttle
@@ -140,58 +139,9 @@ def add(  # noqa: PLR0913 - options of a command
         out.print(f"tenant {name} added")
 
 
-@app.command()
-def suspend(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Stop planning a tenant; positions are kept.
-
-    Example: `headrace tenants suspend acme`
-    """
-    with store_of(config) as store:
-        store.registry.set_tenant_state(name, State.SUSPENDED)
-        out.print(f"tenant {name} is suspended")
-
-
-@app.command()
-def resume(name: Name, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Go on with a suspended tenant where it stopped.
-
-    Example: `headrace tenants resume acme`
-    """
-    with store_of(config) as store:
-        store.registry.set_tenant_state(name, State.ACTIVE)
-        out.print(f"tenant {name} is active")
-        failures = store.failures.every(only_open=True, with_records=False)
-        stopped = Counter(failure.slice.lane.stream for failure in failures)
-        for stream in store.registry.streams():
-            if stream.id.tenant != name or stream.state is State.REMOVED:
-                continue
-            more = f"'headrace streams resume {stream.id}'"
-            if stream.state is State.SUSPENDED:
-                why = f" ({stream.reason})" if stream.reason else ""
-                line = f"its stream {stream.id} stays suspended{why}: {more} lets it go on"
-                say(line)
-            elif lanes := stopped[stream.id]:
-                stays = "stays" if lanes == 1 else "stay"
-                line = f"{counted(lanes, 'lane')} of its stream {stream.id} {stays} stopped"
-                say(f"{line} at a failure: {more} retries what failed")
-
-
-@app.command()
-def remove(name: Name, yes: YesOption = False, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Remove a tenant. What is in flight may end; its topics and results are left alone.
-
-    Its API keys are gone with it. Added again, it starts at startingOffsets, and what it had read
-    may be read again. So it says first how much is not read yet, and asks. To pause it, use
-    suspend.
-
-    Example: `headrace tenants remove acme`
-    """
-    with store_of(config) as store:
-        known = [tenant for tenant in store.registry.tenants() if tenant.name == name]
-        if not yes and known and known[0].state is not State.REMOVED:
-            ask_removal(store, name, config, "tenants", "remove", name)
-        store.registry.set_tenant_state(name, State.REMOVED)
-        out.print(f"tenant {name} is removed")
+app.command()(suspend)
+app.command()(resume)
+app.command()(remove)
 
 
 @app.command()

@@ -61,6 +61,7 @@ RULES: dict[tuple[str, str], Roles] = {
     ("GET", "/v1/summary"): SEEING,
     ("GET", "/v1/tenants"): OWN_SEEING,
     ("POST", "/v1/tenants"): OPERATOR,
+    ("POST", "/v1/tenant-states"): OPERATOR,
     ("GET", "/v1/tenants/{tenant}"): OWN_SEEING,
     ("PUT", "/v1/tenants/{tenant}"): OPERATOR,
     ("DELETE", "/v1/tenants/{tenant}"): OPERATOR,

@@ -85,6 +85,18 @@ class TenantsRequest(RequestModel):
     dry_run: bool = Field(default=False, description="Only look, add nothing.")
 
 
+class TenantStatesRequest(RequestModel):
+    """A state that tenants are to have together."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"names": ["acme", "bolt"], "state": "suspended"}]}
+    )
+
+    names: list[Annotated[str, Field(max_length=63)]] = Field(min_length=1, max_length=1000)
+    state: Literal["active", "suspended", "removed"]
+    dry_run: bool = Field(default=False, description="Only look, change nothing.")
+
+
 class StreamRequest(RequestModel):
     """What a stream is to be."""
 

@@ -79,6 +79,15 @@ class TenantsAdded(Shape):
     dry_run: bool
 
 
+class TenantsChanged(Shape):
+    """What became of tenants that were to have a state; with `dry_run` what would."""
+
+    state: State
+    changed: list[str] = Field(description="Those whose state was another.")
+    already: list[str] = Field(description="Those that had it already.")
+    dry_run: bool
+
+
 class HistoryPoint(Shape):
     """One span of one stream."""
 

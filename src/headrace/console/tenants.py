@@ -19,14 +19,20 @@ from headrace.console.answers import (
 )
 from headrace.console.desk import AtDesk, Desk
 from headrace.console.problems import no_tenant, refusals
-from headrace.console.requests import TenantName, TenantRequest, TenantsRequest
+from headrace.console.requests import (
+    TenantName,
+    TenantRequest,
+    TenantsRequest,
+    TenantStatesRequest,
+)
 from headrace.console.rows import Values, changeable
-from headrace.console.shapes import Listed, TenantRow, TenantsAdded
+from headrace.console.shapes import Listed, TenantRow, TenantsAdded, TenantsChanged
 from headrace.console.watcher import StoreView
 from headrace.doors.problems import Problem
 from headrace.model.credentials import Caller
 from headrace.model.streams import State, Stopper, Tenant, Throttle
 from headrace.operating.adding import addition
+from headrace.operating.changing import state_change
 
 router = APIRouter(route_class=GuardedRoute, tags=["tenants"])
 
@@ -68,7 +74,7 @@ def post_tenants(request: Request, desk: AtDesk, asked: TenantsRequest) -> Respo
     planned = addition(wanted, desk.store.registry.tenants())
     faults = {**planned.faults, **({} if asked.exists == "skip" else planned.there_faults)}
     if faults:
-        raise _refused(faults)
+        raise _refused(faults, "items")
     request.state.noted = {"added": len(planned.names), "there": len(planned.there)}
     if not asked.dry_run:
         desk.store.registry.add_tenants(
@@ -78,9 +84,26 @@ def post_tenants(request: Request, desk: AtDesk, asked: TenantsRequest) -> Respo
     return answer({**planned.values(), "dry_run": asked.dry_run})
 
 
-def _refused(faults: Mapping[int, str]) -> Problem:
+@router.post("/v1/tenant-states", response_model=TenantsChanged, responses=refusals(409))
+def post_tenant_states(request: Request, desk: AtDesk, asked: TenantStatesRequest) -> Response:
+    """Suspend, resume or remove many tenants in one step: all or, if anything is wrong, none.
+
+    Each as by its own path; one that has the state already is left as it is. Whatever is wrong is
+    told of every name, by its JSON pointer, in `errors`.
+    """
+    planned = state_change(asked.names, State(asked.state), desk.store.registry.tenants())
+    if planned.faults:
+        raise _refused(planned.faults, "names")
+    request.state.noted = {"changed": len(planned.changed)}
+    if not asked.dry_run:
+        desk.store.registry.set_tenant_states(planned.wanted, planned.state)
+        desk.watcher.changed()
+    return answer({**planned.values(), "dry_run": asked.dry_run})
+
+
+def _refused(faults: Mapping[int, str], what: str) -> Problem:
     errors = [
-        {"pointer": f"/items/{number}", "detail": why} for number, why in sorted(faults.items())
+        {"pointer": f"/{what}/{number}", "detail": why} for number, why in sorted(faults.items())
     ]
     detail = "; ".join(f"{fault['pointer']}: {fault['detail']}" for fault in errors[:3])
     return Problem(409, "conflict", detail, extra={"errors": errors})

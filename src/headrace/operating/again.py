@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from headrace.model.streams import Guarantee, StreamId
 from headrace.operating.seeking import Seek
 
+#: of streams that something waits of, those that are named
+_SHOWN = 5
+
 
 def consequences(seeks: Sequence[Seek], guarantee: Guarantee | None = None) -> list[str]:
     """A sentence for each stream and kind of consequence; none if nothing comes of it.
@@ -51,28 +54,38 @@ def of_letters(letters: int, stream: StreamId) -> str:
     )
 
 
-def of_removal(tenant: str, unread: Mapping[StreamId, int] | None) -> list[str]:
-    """What is lost and what is kept when a tenant is removed.
+def of_removal(tenants: Sequence[str], unread: Mapping[StreamId, int] | None) -> list[str]:
+    """What is lost and what is kept when tenants are removed.
 
     Args:
-        tenant: its name.
+        tenants: their names.
         unread: records that wait, by stream; None: Kafka does not tell.
     """
-    if unread is None:
-        waiting = ["how many records are not read yet, nobody knows: Kafka does not answer"]
-    else:
-        waiting = [
-            f"{_exactly(amount)} of {stream} not read yet"
-            for stream, amount in sorted(unread.items())
-            if amount
-        ]
-    lost = f"the positions, weight, throttle and API keys of {tenant}"
+    alone = len(tenants) == 1
+    whom = tenants[0] if alone else f"{len(tenants)} tenants"
+    again = "it is another customer and begins" if alone else "they are other customers and begin"
+    lost = f"the positions, weight, throttle and API keys of {whom}"
+    whose = "its" if alone else "their"
+    pause = f"{whom}'" if alone else "...' with the same names"
     return [
-        *waiting,
-        f"lost: {lost}; added again, it is another customer and begins at startingOffsets",
-        "kept: its topics, with what is not read, its dead letters and its results",
-        f"to pause it instead: 'headrace tenants suspend {tenant}'",
+        *_not_read(unread),
+        f"lost: {lost}; added again, {again} at startingOffsets",
+        f"kept: {whose} topics, with what is not read, {whose} dead letters and {whose} results",
+        f"to pause {'it' if alone else 'them'} instead: 'headrace tenants suspend {pause}",
     ]
+
+
+def _not_read(unread: Mapping[StreamId, int] | None) -> list[str]:
+    """A sentence for each stream of which something waits, most first, and one for the rest."""
+    if unread is None:
+        return ["how many records are not read yet, nobody knows: Kafka does not answer"]
+    waiting = sorted((-amount, stream) for stream, amount in unread.items() if amount)
+    told = [f"{_exactly(-less)} of {stream} not read yet" for less, stream in waiting[:_SHOWN]]
+    if rest := waiting[_SHOWN:]:
+        told.append(
+            f"{_exactly(-sum(less for less, _ in rest))} of {len(rest)} more streams not read yet"
+        )
+    return told
 
 
 def is_more(now: Seek, asked: Seek) -> bool:

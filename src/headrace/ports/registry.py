@@ -63,6 +63,24 @@ class Registry(Protocol):
             NotAllowed: ``by`` may not resume what somebody else has stopped.
         """
 
+    def set_tenant_states(self, tenants: Sequence[Tenant], state: State) -> list[str]:
+        """Suspend, resume or remove many tenants as an operator, in one change: all or none.
+
+        Each as ``set_tenant_state`` does it.
+
+        Args:
+            tenants: as they were read; no name comes twice.
+            state: the one that all are to have.
+
+        Returns:
+            the names whose state was another, in their order.
+
+        Raises:
+            ConfigError: one is removed and is not to be, or was added again since it was read;
+                nothing was done.
+            UnknownName: one was never added; nothing was done.
+        """
+
     def set_weight(self, name: str, weight: float) -> None:
         """Set a tenant's weight, above 0."""
 

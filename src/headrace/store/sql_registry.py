@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
-from headrace.store import deployments, intents, streams, tenants
+from headrace.store import deployments, intents, streams, tenant_states, tenants
 from headrace.store.database import Database
 from headrace.store.revision import changing
 
@@ -44,6 +44,11 @@ class SqlRegistry:
         """Suspend, resume or remove a tenant; removing also removes its streams."""
         with changing(self._database) as connection:
             tenants.set_state(connection, name, state, by)
+
+    def set_tenant_states(self, tenants_: Sequence[Tenant], state: State) -> list[str]:
+        """Suspend, resume or remove many tenants, all of them or none; the names that changed."""
+        with changing(self._database) as connection:
+            return tenant_states.set_states(connection, tenants_, state)
 
     def set_weight(self, name: str, weight: float) -> None:
         """Set a tenant's weight, above 0."""

@@ -37,7 +37,7 @@ _NAMED = 3
 
 def every(connection: Connection) -> list[Tenant]:
     """All tenants, by name."""
-    return [_tenant(row) for row in connection.execute(select(tenants).order_by(tenants.c.name))]
+    return [of_row(row) for row in connection.execute(select(tenants).order_by(tenants.c.name))]
 
 
 def add(connection: Connection, tenant: Tenant, at_s: float) -> None:
@@ -158,7 +158,7 @@ def change(connection: Connection, before: Tenant, after: Tenant) -> bool:
     check_throttle(after.name, after.throttle)
     _refuse_removed(connection, after.name)
     asked = select(tenants).where(tenants.c.name == after.name).with_for_update()
-    if _tenant(connection.execute(asked).one()) != before:
+    if of_row(connection.execute(asked).one()) != before:
         return False
     _set(connection, after.name, weight=after.weight, **asdict(after.throttle))
     if (after.state, after.stopped_by) != (before.state, before.stopped_by):
@@ -177,7 +177,8 @@ def _values(tenant: Tenant) -> dict[str, Any]:
     }
 
 
-def _tenant(row: Row[Any]) -> Tenant:
+def of_row(row: Row[Any]) -> Tenant:
+    """A tenant as its row has it."""
     throttle = Throttle(row.records_per_s, row.bytes_per_s, row.burst_s)
     by = stoppers.read(row.stopped_by)
     state = State(row.state)

@@ -103,7 +103,7 @@ bursts,1,3s,
 def test_every_wrong_line_is_named_with_what_is_wrong_and_nothing_is_added(add, store):
     result = add(WRONG, by="tenants.csv")
     assert result.exit_code == 2
-    assert "nothing is added" in result.output
+    assert "nothing is done" in result.output
     told = [line for line in result.output.splitlines() if "tenants.csv, line " in line]
     found = {int(line.split(", line ")[1].split(":")[0]): line for line in told}
     for line, words in {

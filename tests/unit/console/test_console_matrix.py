@@ -38,6 +38,7 @@ STREAM = "/v1/streams/{tenant}/{use_case}"
 #: what is sent, where a route needs something
 BODIES = {
     ("POST", "/v1/tenants"): {"items": [{"name": "new"}]},
+    ("POST", "/v1/tenant-states"): {"names": ["bolt"], "state": "suspended"},
     ("PUT", "/v1/tenants/{tenant}"): {"weight": 2},
     ("PUT", STREAM): {"state": "active"},
     ("PUT", f"{STREAM}/positions"): {"offsets": {"0": 3}},

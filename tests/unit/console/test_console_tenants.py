@@ -225,6 +225,36 @@ def test_of_many_tenants_none_is_added_if_one_cannot_be_and_each_fault_is_named(
     assert (skipped.json()["added"], skipped.json()["there"]) == (["new"], ["acme"])
 
 
+def test_many_tenants_have_a_state_in_one_change(api, store):
+    store.registry.add_tenant(Tenant("corp"))
+    store.registry.set_tenant_state("acme", State.SUSPENDED)
+    asked = {"names": ["bolt", "acme", "corp"], "state": "suspended"}
+    told = {"state": "suspended", "changed": ["bolt", "corp"], "already": ["acme"]}
+    dry = api("POST", "/v1/tenant-states", json={**asked, "dry_run": True})
+    assert dry.json() == {**told, "dry_run": True}
+    assert of(store, "corp").state is State.ACTIVE
+    answer = api("POST", "/v1/tenant-states", json=asked)
+    assert (answer.status_code, answer.json()) == (200, {**told, "dry_run": False})
+    assert of(store, "corp").stopped_by == BY_OPERATOR
+    assert api.items("/v1/tenants")[2]["state"] == "suspended"
+    api("POST", "/v1/tenant-states", json={"names": ["acme", "corp"], "state": "removed"})
+    assert names(api.get("/v1/tenants").json()) == ["bolt"]
+    assert api.items("/v1/audit")[0]["detail"].endswith('"changed":2}')
+
+
+def test_of_many_tenants_none_is_changed_if_one_cannot_be_and_each_fault_is_named(api, store):
+    store.registry.set_tenant_state("bolt", State.REMOVED)
+    asked = {"names": ["acme", "nobody", "bolt", "acme"], "state": "suspended"}
+    answer = api("POST", "/v1/tenant-states", json=asked)
+    assert answer.status_code == 409
+    faults = {fault["pointer"]: fault["detail"] for fault in answer.json()["errors"]}
+    assert "no tenant nobody" in faults["/names/1"]
+    assert "bolt was removed" in faults["/names/2"]
+    assert "twice" in faults["/names/3"]
+    assert len(faults) == 3
+    assert of(store, "acme").state is State.ACTIVE
+
+
 def test_a_dry_run_of_many_tenants_adds_nothing(api, store):
     store.registry.set_tenant_state("bolt", State.REMOVED)
     asked = {"items": [{"name": "new"}, {"name": "bolt"}], "dry_run": True}

@@ -12,6 +12,7 @@ from headrace.model.records import Deployment
 from headrace.model.streams import State, Stopper, Stream, StreamId, Tenant, Throttle
 from headrace.policies.stops import Status, changed
 from headrace.store.streams import one_line, topic_of
+from headrace.store.tenant_states import check_states
 from headrace.store.tenants import check, check_throttle, check_weight
 from headrace.testing.memory_store import recorded
 from headrace.testing.memory_store.data import Data, alone
@@ -89,6 +90,17 @@ class MemoryRegistry:
             for stream in [stream for stream in self.data.streams if stream.tenant == name]:
                 self.data.set_stream(stream, state=state, stopped_by=frozenset())
             MemoryKeys(self.data).drop_of(name)
+
+    @alone
+    def set_tenant_states(self, tenants: Sequence[Tenant], state: State) -> list[str]:
+        """Suspend, resume or remove many tenants, all of them or none; the names that changed."""
+        check_states(tenants, self.data.tenants, state)
+        changed = [
+            tenant.name for tenant in tenants if self.data.tenants[tenant.name].state is not state
+        ]
+        for tenant in tenants:
+            self.set_tenant_state(tenant.name, state)
+        return changed
 
     @alone
     def set_weight(self, name: str, weight: float) -> None:

@@ -28,6 +28,7 @@ from headrace.testing.store_contract.positions import TestPositions
 from headrace.testing.store_contract.progress import TestProgress
 from headrace.testing.store_contract.stops import TestStops
 from headrace.testing.store_contract.streams import TestStreams
+from headrace.testing.store_contract.tenant_states import TestTenantStates
 from headrace.testing.store_contract.tenants import TestTenants
 
 __all__ = [
@@ -42,5 +43,6 @@ __all__ = [
     "TestProgress",
     "TestStops",
     "TestStreams",
+    "TestTenantStates",
     "TestTenants",
 ]
