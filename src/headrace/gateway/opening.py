@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 from fastapi import FastAPI
-from jsonschema.protocols import Validator
+from jsonschema_rs import Validator
 
 from headrace.connectors.kafka import client_config
 from headrace.connectors.kafka.ingest import Ingest

@@ -53,6 +53,8 @@ _CHARSET = re.compile(r"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 _LINE = re.compile(rb"\S[^\n]*")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-\S{0,64})?")
 _MOST_TRACESTATE = 512
+#: of larger events the first fault is told alone
+_TOLD_BYTES = 8192
 
 
 def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
@@ -101,6 +103,8 @@ class _Reader:
         # All records are JSON; to say so on each would cost a tenth of storing one.
         self._trace = trace_headers(request)
         self._is_plain = not kind.looks_inside
+        #: whether the faults of an event have been told at length; once a request is enough
+        self._has_told = False
         #: a line that is not longer is parsed without a look at it
         self._quick_bytes = min(limits.item_bytes, limits.parts)
 
@@ -202,7 +206,12 @@ class _Reader:
     def _looked_at(self, text: bytes, value: Any, envelope: Envelope | EventFault | None) -> Item:
         if isinstance(envelope, EventFault):
             return envelope
-        key = self._kind.fault_of(value) or self._key_of(value, envelope)
+        at_length = not self._has_told and len(text) <= _TOLD_BYTES
+        fault = self._kind.fault_of(value, at_length=at_length)
+        if fault is not None:
+            self._has_told = True
+            return fault
+        key = self._key_of(value, envelope)
         if isinstance(key, EventFault):
             return key
         headers = self._trace if envelope is None else [*envelope.headers(), *self._trace]

@@ -6,8 +6,9 @@ from headrace.errors import ConfigError
 from headrace.gateway.event_types import EventType, compiled
 
 
-def fault(schema, value):
-    return EventType("t", "t", validator=compiled(schema, "t.json")).fault_of(value)
+def fault(schema, value, *, at_length=True):
+    kind = EventType("t", "t", validator=compiled(schema, "t.json"))
+    return kind.fault_of(value, at_length=at_length)
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,12 @@ def fault(schema, value):
         ([], "an object is expected"),
         ({"type": "nonsense"}, "/type"),
         ({"$ref": "https://example.com/x.json"}, "nothing is fetched"),
-        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "#/$defs/b"),
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "/$defs/b"),
+        ({"$ref": "file:///etc/passwd"}, "nothing is fetched"),
+        ({"$schema": "https://example.com/own"}, "https://example.com/own"),
+        ({"properties": {"a": {"pattern": "(?=a)b"}}}, "at /properties/a/pattern"),
+        ({"patternProperties": {r"(a)\1": {}}}, "no back references"),
+        ({"pattern": "(?:x{1000}){1000}"}, "match in linear time"),
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused_by_name(schema, said):
@@ -31,8 +37,34 @@ def test_references_within_a_schema_are_followed():
     assert fault(schema, {"a": "x"}).pointer == "/a"
 
 
-def test_a_schema_that_never_ends_is_a_fault_of_the_event():
-    assert fault({"$ref": "#"}, {}).kind == "not-valid"
+def test_a_schema_that_leads_to_itself_comes_to_an_end():
+    assert fault({"$ref": "#"}, {}) is None
+    down = {"properties": {"a": {"$ref": "#"}, "b": False}}
+    assert fault(down, {"a": {"a": {"b": 1}}}).pointer == "/a/a/b"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"pattern": "^(a+)+$"}, "a" * 100_000 + "!"),
+        ({"items": {"pattern": "^(a|a)*$"}}, ["a" * 50_000 + "!"] * 10),
+        (
+            {"patternProperties": {"^(x+x+)+y": {"type": "null"}}, "required": ["z"]},
+            {"x" * 50_000: 1},
+        ),
+        ({"unevaluatedProperties": False}, {str(number): 1 for number in range(50_000)}),
+        ({"unevaluatedItems": False}, [1] * 100_000),
+    ],
+    ids=["nested", "alternatives", "names", "properties", "items"],
+)
+def test_no_event_holds_up_the_others(schema, value):
+    # What is tried in every way never ends, and what is compared each with each takes minutes.
+    assert fault(schema, value, at_length=False).kind == "not-valid"
+
+
+def test_a_format_says_nothing():
+    draft_7 = "http://json-schema.org/draft-07/schema#"
+    assert fault({"$schema": draft_7, "format": "date-time"}, "tomorrow") is None
 
 
 def test_a_long_value_is_not_repeated_to_its_sender():
@@ -42,6 +74,11 @@ def test_a_long_value_is_not_repeated_to_its_sender():
 
 def test_no_more_than_ten_errors_are_told():
     assert len(fault({"items": {"type": "integer"}}, ["x"] * 50).errors) == 10
+
+
+def test_one_error_is_told_where_one_is_asked_for():
+    found = fault({"items": {"type": "integer"}}, ["x", "y"], at_length=False)
+    assert (found.pointer, len(found.errors)) == ("/0", 1)
 
 
 def test_a_type_says_where_its_events_go():
@@ -63,4 +100,4 @@ def test_a_type_says_where_its_events_go():
 )
 def test_unique_items_are_what_json_schema_has_for_them_however_many(items, fits):
     kind = EventType("t", "t", validator=compiled({"uniqueItems": True}, "s.json"))
-    assert (kind.fault_of(items) is None) is fits
+    assert (kind.fault_of(items, at_length=False) is None) is fits

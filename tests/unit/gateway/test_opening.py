@@ -24,7 +24,7 @@ def test_a_type_has_its_topic_key_and_schema(tmp_path):
     kind = rules_of(settings(tmp_path)).types["form"]
     assert kind.topic_of("acme") == "acme.forms"
     assert kind.key == "/id"
-    assert kind.fault_of({}).kind == "not-valid"
+    assert kind.fault_of({}, at_length=True).kind == "not-valid"
 
 
 @pytest.mark.parametrize(

@@ -296,6 +296,13 @@ def test_a_schema_refuses_with_the_place_that_is_wrong():
     assert isinstance(bad, EventFault)
 
 
+def test_faults_are_told_at_length_once_a_request_and_of_no_large_event():
+    kind = EventType("visit", "visits", validator=compiled({"items": {"type": "integer"}}, "v"))
+    few, next_ = items(b'[["x", "y"], ["x", "y"]]', kind=kind)
+    (large,) = items(orjson.dumps([["x"] * 5000]), kind=kind)
+    assert [len(fault.errors) for fault in (few, next_, large)] == [2, 1, 1]
+
+
 def test_the_trace_goes_with_the_record():
     (event,) = items(b"{}", traceparent=PARENT, tracestate="a=b")
     assert event.headers == [("traceparent", PARENT.encode()), ("tracestate", b"a=b")]
