@@ -26,7 +26,7 @@ from headrace.errors import BadRecord, ConfigError
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
-from headrace.ports import Sink, SinkFacts, facts_of
+from headrace.ports import RECORD_SCHEMA, Format, Sink, SinkFacts, facts_of
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
@@ -64,6 +64,9 @@ class UseCase:
     form: Literal["slice", "wave"]
     #: columns the handler's table must have; checked on every call when given
     output: pa.Schema | None = None
+    #: what the values of its records are, and their keys; None: bytes
+    decode: Format | None = None
+    decode_key: Format | None = None
     #: what becomes of a record that cannot be handled
     bad_record: BadRecordPolicy = BadRecordPolicy.SUSPEND
     #: when its activities happened; None: Kafka's timestamps tell
@@ -78,6 +81,11 @@ class UseCase:
     def __call__(self, *args: Any) -> Any:
         """Call the handler itself, as a unit test would."""
         return self.handler(*args)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether its handler is given columns in the place of bytes."""
+        return self.decode is not None or self.decode_key is not None
 
     @property
     def claims(self) -> bool:
@@ -155,6 +163,8 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
     form: Literal["slice", "wave"] = "slice",
     name: str | None = None,
     output: pa.Schema | None = None,
+    decode: Format | None = None,
+    decode_key: Format | None = None,
     bad_record: str = "suspend",
     event_time: EventTime | None = None,
 ) -> Callable[[Handler], UseCase]:
@@ -168,6 +178,9 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
         form: ``slice`` (Arrow tables, on executors) or ``wave`` (a DataFrame, on the driver).
         name: what it is called; without one, as the function, with dashes.
         output: columns that returned tables must have; checked on every call when given.
+        decode: what values are, such as ``Json(schema)``: the handler is given its columns in the
+            place of ``value``, and what does not decode is a bad record; without it, bytes.
+        decode_key: the same for keys.
         bad_record: what becomes of a record that cannot be handled: ``suspend``, ``dead-letter``
             or ``fail``.
         event_time: what tells when activities happened, as ``json_time`` does; without it, Kafka's
@@ -188,6 +201,8 @@ def use_case(  # noqa: PLR0913 - all that can be said of a use case is said in o
             order=_choice(Order, order, "order", called),
             form=form,
             output=output,
+            decode=decode,
+            decode_key=decode_key,
             bad_record=_choice(BadRecordPolicy, bad_record, "bad_record", called),
             event_time=_event_time(event_time, called),
         )
@@ -230,6 +245,7 @@ def _check(made: UseCase) -> None:
         problem = _wave_problem(made)
     elif made.guarantee is Guarantee.EXACTLY_ONCE and _never_exact(made.sink):
         problem = f"{type(made.sink).__name__} cannot do exactly-once; choose at-least-once"
+    problem = problem or _decode_problem(made)
     if problem:
         raise ConfigError(f"use case {made.name}: {problem}")
 
@@ -241,6 +257,26 @@ def _wave_problem(made: UseCase) -> str | None:
         return "order stream needs form slice: a DataFrame has no order"
     if made.bad_record is BadRecordPolicy.DEAD_LETTER:
         return "bad_record dead-letter needs form slice: a wave names no record"
+    return None
+
+
+def _decode_problem(made: UseCase) -> str | None:
+    if not made.decodes:
+        return None
+    if made.form == "wave":
+        return "decode needs form slice: a DataFrame has Spark's own functions for it"
+    if not all(hasattr(kind, "schema") for kind in (made.decode, made.decode_key) if kind):
+        return "decode is a format, such as Json(schema) or Text() of headrace.formats"
+    names = [name for name in RECORD_SCHEMA.names if name not in ("key", "value")]
+    for column, kind in (("key", made.decode_key), ("value", made.decode)):
+        given = [column] if kind is None else kind.schema(column).names
+        for name in given:
+            if name in names:
+                return (
+                    f"decode gives a column {name}, and there is one already beside it; give it "
+                    f"another name, as Json(..., names={{'its_{name}': '{name}'}}) does"
+                )
+            names.append(name)
     return None
 
 

@@ -9,6 +9,7 @@ from headrace.ports.connections import Connections
 from headrace.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersFactory
 from headrace.ports.engine import Engine, WaveResult
 from headrace.ports.failures import Failures
+from headrace.ports.formats import Decoded, Format, Undecoded
 from headrace.ports.keys import Audit, Keys
 from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
 from headrace.ports.membership import Membership
@@ -50,10 +51,12 @@ __all__ = [
     "DeadLetter",
     "DeadLetters",
     "DeadLettersFactory",
+    "Decoded",
     "Effect",
     "Engine",
     "Failures",
     "Finished",
+    "Format",
     "HostPositions",
     "Keys",
     "Log",
@@ -74,6 +77,7 @@ __all__ = [
     "Store",
     "TopicInfo",
     "TopicPartition",
+    "Undecoded",
     "WaveResult",
     "Written",
     "advance_groups",

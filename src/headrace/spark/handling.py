@@ -40,6 +40,7 @@ from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
 from headrace.payload.exact import alike
 from headrace.process.crash_points import PlayedKill
+from headrace.spark.decoding import DecodedRecords, decoded, shown
 from headrace.spark.own_tables import owned
 from headrace.spark.timeouts import CallOverdue, bounded
 from headrace.use_cases import SliceContext, UseCase
@@ -98,9 +99,49 @@ def handle(
 ) -> Handled:
     """Run the handler; on failure keep the longest prefix that works and name the culprit.
 
-    Records that may be set aside are, and the handler is called again on what follows them.
+    Records that may be set aside are, and the handler is called again on what follows them. What
+    does not decode is a bad record that the handler never sees.
     """
     call = _Call(use_case, context, rules or CallRules())
+    if not use_case.decodes:
+        return _handled(call, records)
+    try:
+        found = decoded(use_case, records)
+    except Exception as error:  # of a format of somebody else's
+        return Handled(None, 0, error_of(error))
+    if not found.undecoded:
+        return _handled(call, found.records)
+    faults = {row: _undecoded(records, row, why) for row, why in found.undecoded.items()}
+    if BadRecord.__name__ in call.rules.set_aside:
+        if found.records.num_rows == 0:
+            return Handled(None, found.given, aside=tuple(sorted(faults.items())))
+        return _without(_handled(call, found.records), found, faults)
+    return _up_to(call, found.records, *min(faults.items()))
+
+
+def _up_to(call: _Call, records: pa.Table, row: int, fault: SliceError) -> Handled:
+    """What comes before the first record that did not decode, and stops there."""
+    before = Handled(None, 0) if row == 0 else _handled(call, records.slice(0, row))
+    return before if before.error is not None else replace(before, error=fault, blamed=row)
+
+
+def _without(handled: Handled, found: DecodedRecords, faults: dict[int, SliceError]) -> Handled:
+    """What was made of the records that decoded, told by the rows of all, with the rest aside."""
+    rows = found.row(handled.rows)
+    own = {found.row(row): error for row, error in handled.aside}
+    aside = sorted({**{row: why for row, why in faults.items() if row < rows}, **own}.items())
+    blamed = None if handled.blamed is None else found.row(handled.blamed)
+    return replace(handled, rows=rows, blamed=blamed, aside=tuple(aside))
+
+
+def _undecoded(records: pa.Table, row: int, reason: str) -> SliceError:
+    error = BadRecord(row, reason)
+    return replace(
+        name_record(error_of(error), records, row), message=_refusal(error, records, row)
+    )
+
+
+def _handled(call: _Call, records: pa.Table) -> Handled:
     outputs: list[pa.Table] = []
     aside: list[tuple[int, SliceError]] = []
     done = 0
@@ -122,9 +163,13 @@ def called(use_case: UseCase, records: pa.Table, context: SliceContext) -> pa.Ta
     """What one call of the handler gives, without looking for a culprit; raises what it raises.
 
     Raises:
+        BadRecord: a record does not decode.
         WrongSchema: it is no table, or not the one that ``output`` declares.
     """
-    return _Call(use_case, context, CallRules())(records)
+    found = decoded(use_case, records)
+    if found.undecoded:
+        raise BadRecord(*min(found.undecoded.items()))
+    return _Call(use_case, context, CallRules())(found.records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +186,8 @@ class _Call:
         """
         handler, context = self.use_case.handler, self.context
         try:
-            output = bounded(lambda: handler(records, context), self.rules.patience_s)
+            given = shown(self.use_case, records)
+            output = bounded(lambda: handler(given, context), self.rules.patience_s)
         except CallOverdue:
             raise self._overdue() from None
         except (Exception, PlayedKill):

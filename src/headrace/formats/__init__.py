@@ -1,0 +1,6 @@
+"""Formats of records, for ``decode=`` and ``decode_key=`` of a use case."""
+
+from headrace.formats.json_records import Json
+from headrace.formats.text import Text
+
+__all__ = ["Json", "Text"]

@@ -1,0 +1,166 @@
+"""What a column holds in Python, and columns made of that.
+
+A parser that is told what to expect checks while it reads, and skips what nobody asked for. So each
+Arrow type has the type that ``msgspec`` is told, exact or not at all: an integer has its bounds, a
+decimal keeps its digits, a time says its zone. What would lose something is refused when the use
+case is written: 64 bits without a sign, floats of 32 bits, times but in microseconds.
+
+Objects become ``msgspec`` structs whose fields are ``f0``, ``f1``, ...: names in a record need not
+be names in Python.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, chain
+from operator import attrgetter
+from typing import Annotated, Any, cast
+
+import msgspec
+import pyarrow as pa
+
+from headrace.errors import ConfigError
+
+_PLAIN: dict[pa.DataType, Any] = {
+    pa.bool_(): bool,
+    pa.float64(): float,
+    pa.string(): str,
+    pa.large_string(): str,
+    pa.binary(): bytes,
+    pa.date32(): datetime.date,
+}
+_INTEGERS: dict[pa.DataType, tuple[int, int]] = {
+    pa.int8(): (-(2**7), 2**7 - 1),
+    pa.int16(): (-(2**15), 2**15 - 1),
+    pa.int32(): (-(2**31), 2**31 - 1),
+    pa.int64(): (-(2**63), 2**63 - 1),
+    pa.uint8(): (0, 2**8 - 1),
+    pa.uint16(): (0, 2**16 - 1),
+    pa.uint32(): (0, 2**32 - 1),
+}
+_KNOWN = (
+    "bool, int8 to int64, uint8 to uint32, float64, string, binary, date32, decimal128, "
+    "timestamp('us'), and lists, structs and maps from strings of these"
+)
+
+
+def struct_of(fields: Iterable[pa.Field[Any]], names: Mapping[str, str] | None = None) -> type[Any]:
+    """A struct with these fields; one that may be null may be missing as well.
+
+    Args:
+        fields: the columns.
+        names: column -> name in the record, where that is another.
+
+    Raises:
+        ConfigError: a column has a type that this does not know, or there is none.
+    """
+    named, fields = names or {}, list(fields)
+    if not fields:
+        raise ConfigError("an object without a field has no column: name those that are wanted")
+    made: list[Any] = []
+    for number, field in enumerate(fields):
+        name = named.get(field.name, field.name)
+        kind = _type_of(field)
+        if field.nullable:
+            made.append((f"f{number}", kind, msgspec.field(name=name, default=None)))
+        else:
+            made.append((f"f{number}", kind, msgspec.field(name=name)))
+    return msgspec.defstruct("Record", made, gc=False, kw_only=True)
+
+
+def table_of(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    """Structs as columns.
+
+    Raises:
+        pa.ArrowInvalid: a value has no place in its column, such as a decimal of more digits.
+    """
+    columns = []
+    for number, field in enumerate(schema):
+        try:
+            columns.append(_column(list(map(_getter(number), rows)), field.type))
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"{error} - in column {field.name}") from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _getter(number: int) -> Callable[[Any], Any]:
+    return attrgetter(f"f{number}")
+
+
+def _type_of(field: pa.Field[Any]) -> Any:
+    try:
+        kind = _type(field.type)
+    except ConfigError as error:
+        raise ConfigError(f"column {field.name}: {error}") from None
+    return kind | None if field.nullable else kind
+
+
+def _type(kind: pa.DataType) -> Any:
+    known = _PLAIN.get(kind) or _exact(kind)
+    if known is None and pa.types.is_struct(kind):
+        known = struct_of(_fields(kind))
+    elif known is None and pa.types.is_list(kind):
+        known = list[_type_of(kind.value_field)]  # type: ignore[misc]
+    elif known is None and pa.types.is_map(kind) and kind.key_type == pa.string():
+        known = dict[str, _type_of(kind.item_field)]  # type: ignore[misc]
+    if known is None:
+        raise ConfigError(f"{kind} is none of {_KNOWN}")
+    return known
+
+
+def _exact(kind: pa.DataType) -> Any:
+    """Of types whose values have bounds, digits or a zone."""
+    if kind in _INTEGERS:
+        least, most = _INTEGERS[kind]
+        return Annotated[int, msgspec.Meta(ge=least, le=most)]
+    if pa.types.is_decimal128(kind):
+        return decimal.Decimal
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
+        return Annotated[datetime.datetime, msgspec.Meta(tz=kind.tz is not None)]
+    return None
+
+
+def _fields(kind: pa.DataType) -> list[pa.Field[Any]]:
+    return list(cast("Iterable[pa.Field[Any]]", kind))
+
+
+def _column(values: list[Any], kind: Any) -> Any:
+    if pa.types.is_struct(kind):
+        return _structs(values, kind)
+    if pa.types.is_list(kind) and pa.types.is_nested(kind.value_type):
+        items = _column(list(chain.from_iterable(filter(None, values))), kind.value_type)
+        return pa.ListArray.from_arrays(_offsets(values), items, type=kind)
+    if pa.types.is_map(kind):
+        pairs = list(chain.from_iterable(value.items() for value in values if value))
+        keys = pa.array([key for key, _ in pairs], kind.key_type)
+        items = _column([item for _, item in pairs], kind.item_type)
+        return pa.MapArray.from_arrays(  # type: ignore[call-overload]
+            _offsets(values), keys, items, type=kind
+        )
+    return pa.array(values, kind)
+
+
+def _structs(values: list[Any], kind: Any) -> Any:
+    gone = [value is None for value in values]
+    children = [
+        _column(
+            [None if value is None else getattr(value, f"f{number}") for value in values],
+            field.type,
+        )
+        for number, field in enumerate(_fields(kind))
+    ]
+    return pa.StructArray.from_arrays(
+        children, fields=_fields(kind), mask=pa.array(gone, pa.bool_())
+    )
+
+
+def _offsets(values: list[Any]) -> Any:
+    """Where each list begins; nothing where there is none."""
+    begins = accumulate((len(value or ()) for value in values), initial=0)
+    offsets = [
+        None if value is None else begin for value, begin in zip(values, begins, strict=False)
+    ]
+    total = sum(len(value or ()) for value in values)
+    return pa.array([*offsets, total], pa.int32())

@@ -1,0 +1,79 @@
+"""What every format must do, as tests; for ``Format``.
+
+A test module takes the suite in, and says what it is for::
+
+    from headrace.testing.format_contract import *
+
+    @pytest.fixture
+    def formats(): ...     # what is tested: some ways to make one
+
+    @pytest.fixture
+    def payloads(): ...    # bytes of which these formats take some, and refuse some
+"""
+
+# A test's name is its sentence.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from headrace.ports import Decoded, Format
+
+__all__ = ["TestFormat"]
+
+Payloads = Sequence[bytes | None]
+
+
+def decoded(kind: Format, payloads: Payloads, *, chunks: int = 1) -> Decoded:
+    """What a format makes of payloads, in so many chunks."""
+    size = max(1, -(-len(payloads) // chunks))
+    parts = [payloads[first : first + size] for first in range(0, len(payloads), size)]
+    arrays = [pa.array(part, pa.binary()) for part in parts]
+    return kind.decode(pa.chunked_array(arrays, pa.binary()))
+
+
+class TestFormat:
+    """The promises of a format."""
+
+    def test_columns_are_what_the_schema_says(
+        self, formats: Sequence[Format], payloads: Payloads
+    ) -> None:
+        for kind in formats:
+            for given in (payloads, payloads[:0]):
+                found = decoded(kind, given)
+                assert found.columns.schema.types == kind.schema("value").types
+                assert found.columns.num_rows + len(found.undecoded) == len(given)
+
+    def test_each_payload_is_what_it_is_alone(
+        self, formats: Sequence[Format], payloads: Payloads
+    ) -> None:
+        for kind in formats:
+            for given in (payloads, payloads[::-1], [*payloads, *payloads]):
+                alone = [decoded(kind, [payload]) for payload in given]
+                whole = decoded(kind, given)
+                rows = [row for one in alone for row in one.columns.to_pylist()]
+                refused = [
+                    (number, one.undecoded[0].reason)
+                    for number, one in enumerate(alone)
+                    if one.undecoded
+                ]
+                assert whole.columns.to_pylist() == rows
+                assert [tuple(found) for found in whole.undecoded] == refused
+                assert decoded(kind, given, chunks=3) == whole
+
+    def test_some_are_taken_and_some_refused(
+        self, formats: Sequence[Format], payloads: Payloads
+    ) -> None:
+        for kind in formats:
+            found = decoded(kind, payloads)
+            assert found.columns.num_rows > 0, "else the suite has seen nothing"
+            assert found.undecoded, "else the suite has seen nothing"
+
+    def test_it_travels(self, formats: Sequence[Format], payloads: Payloads) -> None:
+        for kind in formats:
+            again = pickle.loads(pickle.dumps(kind))  # noqa: S301 - its own
+            assert decoded(again, payloads) == decoded(kind, payloads)

@@ -1,0 +1,214 @@
+"""Use cases whose records are decoded: what their handlers see, and what becomes of the rest."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from task_bench import ListSink, by_tenant, of_acme
+
+from headrace.errors import BadRecord, ConfigError
+from headrace.formats import Json, Text
+from headrace.model.streams import LaneId, Slice
+from headrace.sinks import ParquetFiles
+from headrace.spark.handling import CallRules, handle
+from headrace.testing.handlers import handled
+from headrace.testing.records import records
+from headrace.use_cases import SliceContext, use_case
+
+CONTEXT = SliceContext("count", "acme", (Slice(LaneId("count", "acme", 0), "t", 0, 100, 1),))
+NUMBERS = Json(pa.schema([pa.field("n", pa.int64(), nullable=False)]))
+ASIDE = CallRules(set_aside=frozenset({"BadRecord"}))
+
+
+def made(handler, **options):
+    options.setdefault("decode", NUMBERS)
+    return use_case(topic="{tenant}.visits", sink=ParquetFiles("x"), name="count", **options)(
+        handler
+    )
+
+
+def same(table, _context):
+    return table
+
+
+def numbers(*values):
+    """A record for each: a number as JSON, or bytes as they are."""
+    return records([v if isinstance(v, bytes) else b'{"n": %d}' % v for v in values])
+
+
+def test_a_handler_sees_columns_in_the_place_of_the_value():
+    done = handle(made(same), numbers(7), CONTEXT)
+    assert done.output.column_names == [
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "key",
+        "headers",
+        "n",
+    ]
+    assert done.output["n"].to_pylist() == [7]
+
+
+def test_keys_and_values_may_both_be_decoded():
+    both = made(same, decode=Text(), decode_key=Json(pa.schema([("user", pa.string())])))
+    given = records([b"a", b"\xff", None], keys=[b'{"user": "u"}', b"{}", b"x"])
+    done = handle(both, given, CONTEXT, ASIDE)
+    assert done.output.select(["user", "value"]).to_pylist() == [{"user": "u", "value": "a"}]
+    assert "key" not in done.output.column_names
+    told = [(row, error.message.partition(": ")[2]) for row, error in done.aside]
+    assert told == [
+        (1, "value: no UTF-8: invalid start byte at byte 0"),
+        (2, "key: JSON is malformed: invalid character (byte 0)"),
+    ]
+
+
+def test_what_does_not_decode_stops_its_lane_where_that_is_wanted():
+    calls = []
+
+    def seen(table, _context):
+        calls.append(table["n"].to_pylist())
+        return table
+
+    done = handle(made(seen), numbers(1, 2, b"no", 4, b"no"), CONTEXT)
+    assert calls == [[1, 2]]
+    assert (done.rows, done.blamed, done.aside) == (2, 2, ())
+    assert (done.error.code, done.error.offset, done.error.raw_value) == ("BadRecord", 2, b"no")
+    assert done.error.message == (
+        "bad record at offset 2 of acme.visits[0]: value: Input data was truncated"
+    )
+    first = handle(made(seen), numbers(b"no", 4), CONTEXT)
+    assert (first.output, first.rows, first.blamed, len(calls)) == (None, 0, 0, 1)
+
+
+def test_a_record_that_the_handler_refuses_is_kept_as_it_came():
+    def picky(table, context):
+        if 3 in table["n"].to_pylist():
+            raise context.bad_record(table["n"].to_pylist().index(3), "three")
+        return table
+
+    done = handle(made(picky), numbers(1, b"no", 3, b"no", 5), CONTEXT, ASIDE)
+    assert done.output["n"].to_pylist() == [1, 5]
+    assert (done.rows, done.error) == (5, None)
+    assert [(row, error.raw_value) for row, error in done.aside] == [
+        (1, b"no"),
+        (2, b'{"n": 3}'),
+        (3, b"no"),
+    ]
+
+
+def test_records_of_which_none_decodes_call_no_handler():
+    done = handle(made(lambda *_: 1 / 0), numbers(b"a", b"b"), CONTEXT, ASIDE)
+    assert (done.output, done.rows, len(done.aside), done.error) == (None, 2, 2, None)
+
+
+def test_a_format_that_raises_is_a_fault_of_the_use_case():
+    class Broken(Text):
+        def decode(self, payloads):
+            raise RuntimeError("broken")
+
+    done = handle(made(same, decode=Broken()), numbers(1), CONTEXT, ASIDE)
+    assert (done.rows, done.error.code, done.aside) == (0, "HandlerError", ())
+
+
+@given(
+    st.lists(st.sampled_from(["good", "undecoded", "bad", "raises"]), max_size=12),
+    st.booleans(),
+)
+def test_each_record_is_done_or_aside_or_behind_what_stopped(kinds, aside):
+    """Against a handler that is called with one record after the other."""
+
+    def picky(table, context):
+        for row, number in enumerate(table["n"].to_pylist()):
+            if kinds[number] == "bad":
+                raise context.bad_record(row, "bad")
+            if kinds[number] == "raises":
+                raise RuntimeError("raises")
+        return table
+
+    given = numbers(*(b"{" if kind == "undecoded" else n for n, kind in enumerate(kinds)))
+    done = handle(made(picky), given, CONTEXT, ASIDE if aside else CallRules())
+    stops = {"raises"} if aside else {"raises", "bad", "undecoded"}
+    until = next((n for n, kind in enumerate(kinds) if kind in stops), len(kinds))
+    good = [n for n, kind in enumerate(kinds[:until]) if kind == "good"]
+    output = [] if done.output is None else done.output.column("n").to_pylist()
+    assert output == good
+    assert done.rows == until
+    assert [row for row, _ in done.aside] == [
+        n for n, kind in enumerate(kinds[:until]) if kind != "good"
+    ]
+    if until < len(kinds):
+        assert (done.blamed, done.error.offset) == (until, until)
+        assert done.error.raw_value == given["value"][until].as_py()
+    else:
+        assert done.error is None
+
+
+@pytest.mark.parametrize("guarantee", ["at-most-once", "at-least-once"])
+@pytest.mark.parametrize("order", ["lane", "stream"])
+def test_a_task_sets_aside_what_does_not_decode(bench, guarantee, order):
+    sink = ListSink()
+    wanted = Json(pa.schema([pa.field("value", pa.int64(), nullable=False)]))
+
+    def as_bytes(table, context):
+        values = [str(value).encode() for value in table["value"].to_pylist()]
+        return pa.table({"value": pa.array(values, pa.binary())})
+
+    class Odd(Json):
+        """Numbers as they come from the bench, of which each third is none."""
+
+        def decode(self, payloads):
+            values = [
+                b"no" if int(value) % 3 == 0 else b'{"value": %s}' % value
+                for value in payloads.to_pylist()
+            ]
+            return super().decode(pa.chunked_array([pa.array(values, pa.binary())]))
+
+    odd = Odd(wanted.columns)
+    receipts = by_tenant(
+        bench.run(
+            sink,
+            handler=as_bytes,
+            decode=odd,
+            bad_record="dead-letter",
+            guarantee=guarantee,
+            order=order,
+        )
+    )
+    assert (receipts["acme"].reached, receipts["acme"].error) == (10, None)
+    assert of_acme(sink) == [b"1", b"2", b"4", b"5", b"7", b"8"]
+    ours = [letter for letter in bench.dead_letters.letters if letter.slice.lane.tenant == "acme"]
+    assert [letter.error.raw_value for letter in ours] == [b"0", b"3", b"6", b"9"]
+
+
+def test_a_test_of_a_use_case_gives_it_decoded_records():
+    counted = made(lambda table, _context: table.select(["n"]))
+    assert handled(counted, [{"n": 1}, {"n": 2}])["n"].to_pylist() == [1, 2]
+    with pytest.raises(BadRecord, match="value: Expected `int`"):
+        handled(counted, [{"n": 1}, {"n": "x"}])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"decode": Json(pa.schema([("offset", pa.int64())]))}, "names={'its_offset': 'offset'}"),
+        ({"decode": Json(pa.schema([("key", pa.int64())]))}, "a column key"),
+        (
+            {"decode": NUMBERS, "decode_key": Json(pa.schema([("n", pa.int64())]))},
+            "a column n, and there is one already",
+        ),
+        ({"decode": NUMBERS, "form": "wave", "sink": None}, "decode needs form slice"),
+        ({"decode": "json"}, "decode is a format, such as Json"),
+    ],
+)
+def test_what_cannot_be_decoded_is_refused_when_it_is_written(options, told):
+    with pytest.raises(ConfigError, match=r".") as caught:
+        use_case(**{"topic": "{tenant}.v", "sink": ParquetFiles("x"), "name": "c", **options})(same)
+    assert told in str(caught.value)
+
+
+def test_json_that_python_wrote_is_read():
+    sent = {"n": 5, "more": json.loads('{"deep": [1, {"x": null}]}')}
+    assert handled(made(same), [sent])["n"].to_pylist() == [5]
