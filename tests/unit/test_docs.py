@@ -17,11 +17,13 @@ from headrace.cli.app import app
 from headrace.cli.init import text_of
 from headrace.cli.servers import folder_of, remember
 from headrace.cycle.failing import BACKOFF
+from headrace.formats import Json
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice
 from headrace.settings import read_settings
 from headrace.settings.doors import DoorsSettings
 from headrace.spark.handling import handle
+from headrace.testing.handlers import handled
 from headrace.testing.records import records
 from headrace.use_cases import UseCase
 
@@ -120,7 +122,14 @@ def test_retries_take_as_long_as_the_guide_says():
 
 
 def test_every_python_example_of_the_guide_is_run_by_a_test_here():
-    ran = ("def pages", "import pytest", "def report", "def archive", "# send.py")
+    ran = (
+        "def pages",
+        "import pytest",
+        "Json(pa.schema([\n",
+        "def report",
+        "def archive",
+        "# send.py",
+    )
     assert {guides(words) for words in ran} == set(blocks(ROOT / "docs" / "guide.md", "python"))
 
 
@@ -134,6 +143,13 @@ def test_the_guides_event_time_is_one():
     names = {}
     exec(guides("def archive"), names)
     assert names["archive"].event_time(records([b'{"at": 1}'])) == [1.0]
+
+
+def test_the_guides_format_is_one():
+    kind = eval(guides("Json(pa.schema([\n"), {"Json": Json, "pa": pa})
+    sent = b'{"id": 1, "timestamp": "2026-11-24T10:00:00Z", "amount": "1.50", "tags": ["a"]}'
+    (row,) = kind.decode(pa.chunked_array([pa.array([sent])])).columns.to_pylist()
+    assert (row["sent_at"].year, str(row["amount"]), row["tags"]) == (2026, "1.50", ["a"])
 
 
 def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
@@ -159,7 +175,7 @@ def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
     exec(guides("# send.py"), {})
     names = {}
     exec(guides("def pages"), names)
-    written = names["pages"](records(sent), SliceContext("pages", "acme", ()))
+    written = handled(names["pages"], sent)
     assert made == {"servers": "127.0.0.1:1", "topic": "acme.visits", "flushed": 3}
     assert written["page"].to_pylist() == ["/", "/prices", "/"]
 

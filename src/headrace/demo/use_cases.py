@@ -1,10 +1,13 @@
 """The three use cases of the demo, as a user of Headrace would write them."""
 
-import json
+from __future__ import annotations
+
+from typing import Any
 
 import pyarrow as pa
 
 from headrace import SliceContext, use_case
+from headrace.formats import Json
 from headrace.sinks import Email, ParquetFiles, SqlTable
 
 #: pages whose visitors the sales team wants to hear of at once
@@ -21,34 +24,33 @@ WATCH_LIST = {
 POINTS = {".png": 1, ".gif": 1, ".jpg": 1, ".css": 0, ".js": 0, ".ico": 0, ".pdf": 25, ".jar": 40}
 
 
-def _visits(table: pa.Table, context: SliceContext) -> list[dict]:  # type: ignore[type-arg]
-    rows = []
-    for row, value in enumerate(table["value"].to_pylist()):
-        try:
-            rows.append(json.loads(value or b""))
-        except (TypeError, ValueError) as error:
-            raise context.bad_record(row, f"the value is no JSON: {error}") from error
-    return rows
+_COLUMNS: list[pa.Field[Any]] = [
+    pa.field("line", pa.int64()),
+    pa.field("lead", pa.string(), nullable=False),
+    pa.field("at", pa.string()),
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("status", pa.int32()),
+    pa.field("bytes", pa.int64()),
+]
+VISITS = pa.schema(_COLUMNS)
 
 
 @use_case(
     topic="{tenant}.visits",
+    decode=Json(VISITS, fields=["lead", "path", "at"]),
     sink=Email(sender="headrace@example.com"),
     guarantee="at-least-once",
 )
 def react(table: pa.Table, context: SliceContext) -> pa.Table:
     """Tell sales when a lead opens a page on the watch list."""
-    offsets, partitions = table["offset"].to_pylist(), table["partition"].to_pylist()
     mails = [
         {
             "to": f"sales@{context.tenant}.example.com",
             "subject": f"{visit['lead']} opened {visit['path']}",
-            "body": f"Lead {visit['lead']} opened {visit['path']} at {visit.get('at') or 'once'}.",
-            "id": f"{partition}-{offset}",
+            "body": f"Lead {visit['lead']} opened {visit['path']} at {visit['at'] or 'once'}.",
+            "id": f"{visit['partition']}-{visit['offset']}",
         }
-        for visit, partition, offset in zip(
-            _visits(table, context), partitions, offsets, strict=True
-        )
+        for visit in table.select(["partition", "offset", "lead", "path", "at"]).to_pylist()
         if visit["path"].split("?")[0] in WATCH_LIST
     ]
     columns = ("to", "subject", "body", "id")
@@ -59,6 +61,7 @@ def react(table: pa.Table, context: SliceContext) -> pa.Table:
 
 @use_case(
     topic="{tenant}.visits",
+    decode=Json(VISITS, fields=["lead", "path"]),
     sink=SqlTable(
         "scores",
         columns={"tenant": "text", "lead": "text", "score": "bigint", "visits": "bigint"},
@@ -75,41 +78,31 @@ def react(table: pa.Table, context: SliceContext) -> pa.Table:
 )
 def score(table: pa.Table, context: SliceContext) -> pa.Table:
     """Change a lead's score with each page."""
-    visits = _visits(table, context)
     points = [
         next(
-            (points for end, points in POINTS.items() if visit["path"].split("?")[0].endswith(end)),
+            (points for end, points in POINTS.items() if path.split("?")[0].endswith(end)),
             10,
         )
-        for visit in visits
+        for path in map(str, table["path"].to_pylist())
     ]
+    rows = table.num_rows
     return pa.table(
         {
-            "tenant": pa.array([context.tenant] * len(visits), pa.string()),
-            "lead": pa.array([visit["lead"] for visit in visits], pa.string()),
+            "tenant": pa.array([context.tenant] * rows, pa.string()),
+            "lead": table["lead"],  # type: ignore[dict-item]
             "score": pa.array(points, pa.int64()),
-            "visits": pa.array([1] * len(visits), pa.int64()),
+            "visits": pa.array([1] * rows, pa.int64()),
         }
     )
 
 
 @use_case(
     topic="{tenant}.visits",
+    decode=Json(VISITS),
     sink=ParquetFiles("visits"),
     guarantee="exactly-once",
 )
 def replicate(table: pa.Table, context: SliceContext) -> pa.Table:
     """Keep every visit in the warehouse."""
-    visits = _visits(table, context)
-    kept = table.select(["partition", "offset"])
-    types = {
-        "line": pa.int64(),
-        "lead": pa.string(),
-        "at": pa.string(),
-        "path": pa.string(),
-        "status": pa.int32(),
-        "bytes": pa.int64(),
-    }
-    for name, kind in types.items():
-        kept = kept.append_column(name, pa.array([visit.get(name) for visit in visits], kind))
-    return kept
+    del context
+    return table.select(["partition", "offset", *VISITS.names])
