@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,8 +107,8 @@ def handle(
     if not use_case.decodes:
         return _handled(call, records)
     try:
-        found = decoded(use_case, records)
-    except Exception as error:  # of a format of somebody else's
+        found: DecodedRecords = call.bounded(lambda: decoded(use_case, records))
+    except Exception as error:  # a format may be of somebody's own
         return Handled(None, 0, error_of(error))
     if not found.undecoded:
         return _handled(call, found.records)
@@ -185,16 +186,8 @@ class _Call:
         Another call may use the same memory, so the answer is copied.
         """
         handler, context = self.use_case.handler, self.context
-        try:
-            given = shown(self.use_case, records)
-            output = bounded(lambda: handler(given, context), self.rules.patience_s)
-        except CallOverdue:
-            raise self._overdue() from None
-        except (Exception, PlayedKill):
-            raise
-        except BaseException as error:  # SystemExit, KeyboardInterrupt, a panic of Rust
-            # Nobody types Ctrl-C into a worker, which is in a process group of its own.
-            raise HandlerError(words_of(error)) from error
+        given = shown(self.use_case, records)
+        output = self.bounded(lambda: handler(given, context))
         if not isinstance(output, pa.Table):
             what = "None, as without a return" if output is None else type(output).__name__
             raise WrongSchema(
@@ -204,6 +197,18 @@ class _Call:
         return owned(
             output if self.use_case.output is None else _as_declared(self.use_case, output)
         )
+
+    def bounded(self, call: Callable[[], Any]) -> Any:
+        """What a call of the use case's own code gives; it has its time, and ends no worker."""
+        try:
+            return bounded(call, self.rules.patience_s)
+        except CallOverdue:
+            raise self._overdue() from None
+        except (Exception, PlayedKill):
+            raise
+        except BaseException as error:  # SystemExit, KeyboardInterrupt, a panic of Rust
+            # Nobody types Ctrl-C into a worker, which is in a process group of its own.
+            raise HandlerError(words_of(error)) from error
 
     def _overdue(self) -> HeadraceError:
         who = f"use case {self.use_case.name} took over {self.rules.patience_s:g} s for one call"

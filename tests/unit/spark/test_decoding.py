@@ -1,6 +1,9 @@
 """Use cases whose records are decoded: what their handlers see, and what becomes of the rest."""
 
 import json
+import sys
+import time
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -104,13 +107,24 @@ def test_records_of_which_none_decodes_call_no_handler():
     assert (done.output, done.rows, len(done.aside), done.error) == (None, 2, 2, None)
 
 
-def test_a_format_that_raises_is_a_fault_of_the_use_case():
+@pytest.mark.parametrize(
+    ("does", "code"),
+    [
+        (lambda: 1 / 0, "HandlerError"),
+        (sys.exit, "HandlerError"),
+        (lambda: time.sleep(60), "HandlerHung"),
+    ],
+    ids=["raises", "exits", "hangs"],
+)
+def test_a_format_of_ones_own_is_code_of_the_use_case(does, code):
     class Broken(Text):
         def decode(self, payloads):
-            raise RuntimeError("broken")
+            does()
+            return super().decode(payloads)
 
-    done = handle(made(same, decode=Broken()), numbers(1), CONTEXT, ASIDE)
-    assert (done.rows, done.error.code, done.aside) == (0, "HandlerError", ())
+    rules = replace(ASIDE, patience_s=0.2)
+    done = handle(made(same, decode=Broken()), numbers(1), CONTEXT, rules)
+    assert (done.rows, done.error.code, done.aside) == (0, code, ())
 
 
 @given(
