@@ -265,12 +265,12 @@ def _decode_problem(made: UseCase) -> str | None:
         return None
     if made.form == "wave":
         return "decode needs form slice: a DataFrame has Spark's own functions for it"
-    if not all(hasattr(kind, "schema") for kind in (made.decode, made.decode_key) if kind):
+    given = [kind for kind in (made.decode, made.decode_key) if kind is not None]
+    if any(isinstance(kind, type) or not hasattr(kind, "schema") for kind in given):
         return "decode is a format, such as Json(schema) or Text() of headrace.formats"
     names = [name for name in RECORD_SCHEMA.names if name not in ("key", "value")]
     for column, kind in (("key", made.decode_key), ("value", made.decode)):
-        given = [column] if kind is None else kind.schema(column).names
-        for name in given:
+        for name in [column] if kind is None else kind.schema(column).names:
             if name in names:
                 return (
                     f"decode gives a column {name}, and there is one already beside it; give it "

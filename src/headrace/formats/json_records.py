@@ -65,13 +65,14 @@ class Json:
         Raises:
             ConfigError: a type or name cannot be; it is named.
         """
+        if not isinstance(columns, pa.Schema):
+            raise ConfigError('Json takes a pyarrow.schema, such as [("page", pyarrow.string())]')
         chosen = columns if fields is None else _chosen(columns, fields)
         unknown = [name for name in names or {} if name not in chosen.names]
         if unknown:
             raise ConfigError(f"names: there is no column {unknown[0]}")
-        doubled = {name for name in chosen.names if chosen.names.count(name) > 1}
-        if doubled:
-            raise ConfigError(f"column {min(doubled)} is there twice")
+        _refuse_doubled("column", chosen.names)
+        _refuse_doubled("field", [(names or {}).get(name, name) for name in chosen.names])
         strict = [field.name for field in chosen if not field.nullable]
         if tombstones == "null" and strict:
             raise ConfigError(f"tombstones='null' needs columns that may be null: {strict[0]}")
@@ -126,6 +127,12 @@ def _chosen(columns: pa.Schema, fields: Collection[str]) -> pa.Schema:
     if unknown:
         raise ConfigError(f"fields: there is no column {unknown[0]}")
     return pa.schema([columns.field(name) for name in fields])
+
+
+def _refuse_doubled(what: str, names: Sequence[str]) -> None:
+    doubled = {name for name in names if names.count(name) > 1}
+    if doubled:
+        raise ConfigError(f"{what} {min(doubled)} is there twice")
 
 
 @lru_cache(maxsize=256)

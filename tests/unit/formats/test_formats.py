@@ -162,6 +162,8 @@ def test_a_tombstone_is_all_null_where_that_is_wanted():
         (lambda: Json(pa.schema([("x", pa.struct([]))])), "column x: an object without a field"),
         (lambda: Json(pa.schema([])), "an object without a field"),
         (lambda: Json(pa.schema([("x", pa.int8()), ("x", pa.int8())])), "x is there twice"),
+        (lambda: Json(EVERY, names={"id": "page"}), "field page is there twice"),
+        (lambda: Json([("x", pa.int8())]), "Json takes a pyarrow.schema"),
         (lambda: Json(EVERY, fields=["nope"]), "fields: there is no column nope"),
         (lambda: Json(EVERY, names={"nope": "x"}), "names: there is no column nope"),
         (lambda: Json(EVERY, tombstones="null"), "needs columns that may be null: id"),

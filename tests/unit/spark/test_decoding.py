@@ -215,6 +215,7 @@ def test_a_test_of_a_use_case_gives_it_decoded_records():
         ),
         ({"decode": NUMBERS, "form": "wave", "sink": None}, "decode needs form slice"),
         ({"decode": "json"}, "decode is a format, such as Json"),
+        ({"decode_key": Text}, "decode is a format, such as Json"),
     ],
 )
 def test_what_cannot_be_decoded_is_refused_when_it_is_written(options, told):
