@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from headrace.errors import no_tenant, tenant_removed
+from headrace.errors import ConfigError, no_tenant, tenant_removed
 from headrace.model.streams import State, Tenant
+from headrace.store.tenants import check_name
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ def state_change(names: Sequence[str], state: State, known: Iterable[Tenant]) ->
     for place, name in enumerate(names):
         tenant = tenants.get(name)
         if tenant is None:
-            found.faults[place] = str(no_tenant(name))
+            found.faults[place] = _unknown(name)
         elif name in seen:
             found.faults[place] = f"tenant {name} is in the list twice; leave one out"
         elif tenant.state is State.REMOVED and state is not State.REMOVED:
@@ -50,3 +51,15 @@ def state_change(names: Sequence[str], state: State, known: Iterable[Tenant]) ->
             (found.already if tenant.state is state else found.changed).append(name)
         seen.add(name)
     return found
+
+
+def _unknown(name: str) -> str:
+    """What is said of somebody who was never added; a name that cannot be is not sent on as it is.
+
+    It may be of a file from elsewhere, and hold what a terminal obeys.
+    """
+    try:
+        check_name(name)
+    except ConfigError as error:
+        return str(error)
+    return str(no_tenant(name))

@@ -225,13 +225,18 @@ def _refuse_removed(connection: Connection, name: str) -> None:
         raise tenant_removed(name)
 
 
-def check(tenant: Tenant) -> None:
-    """Raise ``ConfigError`` if a tenant cannot be added like this."""
-    if not NAME.fullmatch(tenant.name):
+def check_name(name: str) -> None:
+    """Raise ``ConfigError`` if no tenant can have this name."""
+    if not NAME.fullmatch(name):
         raise ConfigError(
-            f"tenant {tenant.name!r}: a name is 1 to 63 lower-case letters, digits and dashes, "
+            f"tenant {name!r}: a name is 1 to 63 lower-case letters, digits and dashes, "
             "starting with a letter or digit"
         )
+
+
+def check(tenant: Tenant) -> None:
+    """Raise ``ConfigError`` if a tenant cannot be added like this."""
+    check_name(tenant.name)
     if tenant.state is State.REMOVED:
         raise ConfigError(f"tenant {tenant.name}: a tenant cannot be added as removed")
     check_weight(tenant.name, tenant.weight)

@@ -69,7 +69,7 @@ def test_a_program_is_told_whose_state_is_another(headrace):
 
 def test_every_wrong_line_is_named_and_nothing_is_done(headrace, store, listed):
     headrace("tenants", "remove", "bolt", "--yes")
-    path = listed("name,weight\nacme,heavy\nnobody,\nacme,\nbolt,\n,3\n")
+    path = listed("name,weight\nacme,heavy\nnobody,\nacme,\nbolt,\n,3\n\x1b[2J,\n")
     result = headrace("tenants", "suspend", "--file", path)
     assert result.exit_code == 2
     for told in (
@@ -77,6 +77,7 @@ def test_every_wrong_line_is_named_and_nothing_is_done(headrace, store, listed):
         "line 4: tenant acme is in the list twice",
         "line 5: tenant bolt was removed",
         "line 6: it has no name",
+        r"line 7: tenant '\x1b[2J': a name is 1 to 63",
     ):
         assert told in result.output
     assert "line 2:" not in result.output, "only the name is read"
