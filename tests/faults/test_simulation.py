@@ -21,7 +21,7 @@ from headrace.errors import OutcomeUnknown, SinkUnavailable
 from headrace.model.streams import original
 from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_range
-from headrace.spark import frame_calls, handling, portions, task
+from headrace.spark import decoding, frame_calls, handling, portions, task
 from headrace.spark.bin_run import BinRun
 from headrace.spark.handling import name_record
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -200,6 +200,21 @@ def test_a_replay_that_leaves_out_more_than_a_cut_took_is_found(monkeypatch):
     monkeypatch.setattr(WorldTopics, "cut", noted_cut)
     monkeypatch.setattr(Notebook, "note", short)
     assert first_wrong(seeds=600, how="replaced by another effect")
+
+
+def test_records_that_do_not_decode_and_are_kept_nowhere_are_found(monkeypatch):
+    without = handling._without
+
+    def forgetful(handled, found, faults):
+        return replace(without(handled, found, faults), aside=())
+
+    monkeypatch.setattr(handling, "_without", forgetful)
+    assert first_wrong(seeds=300, how="lost")
+
+
+def test_rows_that_are_counted_without_those_that_do_not_decode_are_found(monkeypatch):
+    monkeypatch.setattr(decoding.DecodedRecords, "row", lambda self, number: number)
+    assert first_wrong(seeds=300)
 
 
 def test_a_reader_that_loses_a_record_is_found(monkeypatch):

@@ -27,7 +27,7 @@ from headrace.model.streams import (
     StreamId,
     original,
 )
-from headrace.ports import Connections, Sink, Site, Store
+from headrace.ports import Connections, Decoded, Format, Sink, Site, Store, Undecoded
 from headrace.spark.timeouts import CallOverdue
 from headrace.testing.clock import FakeClock
 from headrace.testing.ledger import Place
@@ -49,6 +49,8 @@ GUARANTEES = (
 TIMEOUT_S = 1.0
 #: part of the use cases whose handlers are given a whole wave
 _WAVES = 0.2
+#: of ten others, those whose records are decoded before
+_DECODE_OF_TEN = 4
 
 
 class Surroundings(Protocol):
@@ -123,8 +125,18 @@ class Deployed:
             sink=sink,
             order=self.rng.choice(["lane", "lane", "stream"]),
             bad_record=self.rng.choice(["suspend", "suspend", "dead-letter", "fail"]),
+            decode=self._format(options["guarantee"]),
             **options,
         )(self._handle)
+
+    def _format(self, guarantee: str) -> Format | None:
+        """Of some use cases bad records are none that decode.
+
+        Not of those of at-most-once: their handler tells what a bad record may cost. The chance is
+        of its own, as any other of the run would be another for it.
+        """
+        decodes = self.rng.getstate()[1][1] % 10 < _DECODE_OF_TEN
+        return Decodable() if decodes and guarantee != "at-most-once" else None
 
     def _of_waves(self, options: dict[str, Any]) -> UseCase:
         exact: Literal["intent"] | None = "intent" if "exact" in options["guarantee"] else None
@@ -259,6 +271,23 @@ class Deployed:
     def _touch(self, context: SliceContext) -> None:
         for piece in context.slices:
             self.world.touched.piece(piece.lane.use_case, piece)
+
+
+@dataclass(frozen=True, slots=True)
+class Decodable:
+    """Bytes as they are, but for bad records."""
+
+    def schema(self, column: str) -> pa.Schema:
+        """The same column."""
+        return pa.schema([pa.field(column, pa.binary())])
+
+    def decode(self, payloads: pa.ChunkedArray[Any]) -> Decoded:
+        """All but the bad ones."""
+        values = payloads.to_pylist()
+        bad = {row for row, value in enumerate(values) if trouble_of(value).kind == "bad"}
+        good = [value for row, value in enumerate(values) if row not in bad]
+        undecoded = tuple(Undecoded(row, "bad") for row in sorted(bad))
+        return Decoded(pa.table({"value": pa.array(good, pa.binary())}), undecoded)
 
 
 _RAISED: dict[str, Callable[[], BaseException]] = {
