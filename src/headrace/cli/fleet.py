@@ -55,6 +55,8 @@ State = Annotated[
 #: after its drain_timeout a driver cancels what runs, and then has to close Spark
 _CLOSE_S = 30.0
 _LOOK_EVERY_S = 0.2
+#: characters of a line of an error, in a table
+_BRIEF = 120
 
 
 @app.callback()
@@ -228,9 +230,16 @@ def _print_drivers(view: FleetView) -> None:
             when(driver.since_s, zone=False),
             str(driver.restarts),
             printable(", ".join(missing)) or "-",
-            Text(printable(" | ".join(driver.error.splitlines()))),
+            Text(printable(_in_brief(driver.error))),
         )
     print_table(table)
+
+
+def _in_brief(error: str) -> str:
+    """How it ended and its last word, in one line; all of it is in its log, and for programs."""
+    first, *more = error.splitlines() or [""]
+    told = [first, *more[-1:]]
+    return " | ".join(f"{line[:_BRIEF]}…" if len(line) > _BRIEF else line for line in told)
 
 
 def _print_supervisor(view: FleetView, *, lives: bool) -> None:

@@ -102,6 +102,17 @@ def test_status_shows_each_driver(folder):
         assert word in done.output
 
 
+def test_of_a_long_end_the_table_shows_the_first_and_the_last_line(folder):
+    made, lines = state_of(folder), [f"line {number}" for number in range(20)]
+    error = "\n".join(["ended by SIGKILL; its last lines:", *lines, "x" * 500])
+    state_file.write(made, view(error=error))
+    with FolderLock(made):
+        shown, whole = headrace("fleet", "status"), headrace("fleet", "status", "--json")
+    assert "its last lines: | " + "x" * 120 + "…" in shown.output
+    assert "line 7" not in shown.output
+    assert json.loads(whole.output)["drivers"][0]["error"] == error
+
+
 def test_a_name_is_shown_as_it_is(folder, monkeypatch):
     made, plain = state_of(folder), view()
     named = replace(plain, name="[/a]", drivers=(replace(plain.drivers[0], name="[/a]-0"),))
