@@ -11,6 +11,7 @@ and is not searched for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,13 +54,14 @@ def decoded(use_case: UseCase, records: pa.Table) -> DecodedRecords:
         found.append((mark, made))
         for row, reason in made.undecoded:
             undecoded.setdefault(row, f"{column}: {reason}")
-    rows = [row for row in range(records.num_rows) if row not in undecoded] if undecoded else None
-    whole = records if rows is None else records.take(pa.array(rows, pa.int64()))
+    good = np.ones(records.num_rows, bool)
+    good[list(undecoded)] = False
+    whole = records.filter(pa.array(good)) if undecoded else records
     for mark, made in found:
-        columns = made.columns if rows is None else _rows_of(made, records.num_rows, rows)
+        columns = _rows_of(made, good) if undecoded else made.columns
         for number, values in enumerate(columns.columns):
             whole = whole.append_column(f"{mark}{number}", values)
-    return DecodedRecords(whole, rows, undecoded)
+    return DecodedRecords(whole, np.flatnonzero(good).tolist() if undecoded else None, undecoded)
 
 
 def shown(use_case: UseCase, records: pa.Table) -> pa.Table:
@@ -81,8 +83,8 @@ def _formats(use_case: UseCase) -> list[tuple[str, str, Format]]:
     return [(column, mark, kind) for column, mark, kind in wanted if kind is not None]
 
 
-def _rows_of(made: Decoded, given: int, rows: list[int]) -> pa.Table:
-    """Of columns that have no row for what did not decode, those of some of the given rows."""
-    out = {row for row, _ in made.undecoded}
-    place = np.cumsum([row not in out for row in range(given)]) - 1
-    return made.columns.take(pa.array(place[rows], pa.int64()))
+def _rows_of(made: Decoded, good: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Table:
+    """Of columns that have no row for what did not decode, those that are good in all columns."""
+    has_row = np.ones(len(good), bool)
+    has_row[[row for row, _ in made.undecoded]] = False
+    return made.columns.filter(pa.array(good[has_row]))
