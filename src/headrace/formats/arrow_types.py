@@ -80,8 +80,10 @@ def table_of(rows: Sequence[Any], schema: pa.Schema) -> pa.Table:
     for number, field in enumerate(schema):
         try:
             columns.append(_column(list(map(_getter(number), rows)), field.type))
-        except pa.ArrowInvalid as error:
-            raise pa.ArrowInvalid(f"{error} - in column {field.name}") from error
+        except (pa.ArrowInvalid, decimal.DecimalException) as error:
+            digits = isinstance(error, decimal.DecimalException)
+            why = "a number has other digits than its decimal can have" if digits else error
+            raise pa.ArrowInvalid(f"{why} - in column {field.name}") from error
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -129,7 +131,9 @@ def _fields(kind: pa.DataType) -> list[pa.Field[Any]]:
 def _column(values: list[Any], kind: Any) -> Any:
     if pa.types.is_struct(kind):
         return _structs(values, kind)
-    if pa.types.is_list(kind) and pa.types.is_nested(kind.value_type):
+    if pa.types.is_decimal128(kind):
+        return pa.array(_exactly(values, kind), kind)
+    if pa.types.is_list(kind) and not _is_plain(kind.value_type):
         items = _column(list(chain.from_iterable(filter(None, values))), kind.value_type)
         return pa.ListArray.from_arrays(_offsets(values), items, type=kind)
     if pa.types.is_map(kind):
@@ -140,6 +144,22 @@ def _column(values: list[Any], kind: Any) -> Any:
             _offsets(values), keys, items, type=kind
         )
     return pa.array(values, kind)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_decimal128(kind))
+
+
+def _exactly(values: list[Any], kind: Any) -> list[Any]:
+    """Decimals with the digits of their column.
+
+    Arrow is given no others: at an exponent of minus a hundred million it ends the process, and
+    whoever sends a record may write one.
+    """
+    traps = [decimal.Inexact, decimal.InvalidOperation]
+    quantize = decimal.Context(prec=kind.precision, traps=traps).quantize
+    least = decimal.Decimal((0, (1,), -kind.scale))
+    return [None if value is None else quantize(value, least) for value in values]
 
 
 def _structs(values: list[Any], kind: Any) -> Any:

@@ -32,6 +32,7 @@ EVERY = pa.schema(
         pa.field("tags", pa.list_(pa.string())),
         pa.field("leads", pa.list_(LEAD)),
         pa.field("rates", pa.map_(pa.string(), pa.decimal128(5, 1))),
+        pa.field("prices", pa.list_(pa.decimal128(5, 1))),
         pa.field("by_day", pa.map_(pa.string(), pa.list_(LEAD))),
     ]
 )
@@ -50,6 +51,7 @@ FULL = {
     "tags": ["a", None],
     "leads": [{"name": "Ada", "age": 36}, None],
     "rates": {"EUR": 1.5, "": None},
+    "prices": [1, None, "0e-999999999"],
     "by_day": {"mon": [{"name": "Bob"}], "tue": None},
     "more": [[[{"of": "it"}]]],
 }
@@ -68,6 +70,7 @@ MADE = {
     "tags": ["a", None],
     "leads": [{"name": "Ada", "age": 36}, None],
     "rates": [("EUR", Decimal("1.5")), ("", None)],
+    "prices": [Decimal("1.0"), None, Decimal("0.0")],
     "by_day": [("mon", [{"name": "Bob", "age": None}]), ("tue", None)],
 }
 #: what does not fit, and what is told
@@ -96,10 +99,16 @@ REFUSED = [
     (b'{"id": 1, "local": "2026-11-24T10:00:00Z"}', "no timezone"),
     (b'{"id": 1, "at": 5}', "got `int` - at `$.at`"),
     (b'{"id": 1, "day": "2026-02-30"}', "at `$.day`"),
-    (b'{"id": 1, "eur": 0.001}', "data loss - in column eur"),
-    (b'{"id": 1, "eur": 123456789}', "precision"),
+    (b'{"id": 1, "eur": 0.001}', "other digits than its decimal can have - in column eur"),
+    (b'{"id": 1, "eur": 123456789}', "other digits"),
     (b'{"id": 1, "eur": "NaN"}', "NaN"),
     (b'{"id": 1, "eur": 1e400}', "in column eur"),
+    (b'{"id": 1, "eur": "Infinity"}', "in column eur"),
+    # Arrow ends the process at these.
+    (b'{"id": 1, "eur": 1e-99999999}', "other digits"),
+    (b'{"id": 1, "eur": "1e-2147483647"}', "other digits"),
+    (b'{"id": 1, "rates": {"EUR": 1e-99999999}}', "in column rates"),
+    (b'{"id": 1, "prices": [1e-99999999]}', "in column prices"),
     (b'{"id": 1, "raw": "?"}', "at `$.raw`"),
     (b'{"id": 1, "lead": {"age": 1}}', "missing required field `name` - at `$.lead`"),
     (b'{"id": 1, "lead": {"name": "x", "age": 2147483648}}', "at `$.lead.age`"),
