@@ -15,9 +15,11 @@ without a schema costs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema_rs
 import orjson
@@ -29,8 +31,28 @@ from headrace.payload.json_pointers import pointed, pointer_of
 #: what is told of one event; the first few say enough
 _MOST_ERRORS = 10
 _MOST_REASON = 200
+#: where more is not told
+_UNTOLD = (("", "it does not fit the schema of its type"),)
 #: most bytes of a partition key
 MOST_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class EventSchema:
+    """A schema, and whether it can be told what it has against an event."""
+
+    validator: jsonschema_rs.Validator
+    #: False where it refers to itself beside alternatives: each of them would be told within each
+    tells: bool = True
+
+    def errors(self, value: Any) -> tuple[tuple[str, str], ...]:
+        """The first few faults of a value that is not valid: place and reason."""
+        if not self.tells:
+            return _UNTOLD
+        try:
+            return tuple(map(_told, islice(self.validator.iter_errors(value), _MOST_ERRORS)))
+        except ValueError:  # more than 255 levels are judged, and not told
+            return _UNTOLD
 
 
 @dataclass(frozen=True)
@@ -41,13 +63,13 @@ class EventType:
         name: in the path of a request.
         topic: without the tenant: records go to ``<tenant>.<topic>``.
         key: JSON pointer to the partition key within an event; None: the event says none.
-        validator: of its schema; None: any JSON will do.
+        schema: what its events look like; None: any JSON will do.
     """
 
     name: str
     topic: str
     key: str | None = None
-    validator: jsonschema_rs.Validator | None = field(default=None, repr=False)
+    schema: EventSchema | None = field(default=None, repr=False)
 
     def topic_of(self, tenant: str) -> str:
         """Where a tenant's events go."""
@@ -56,31 +78,21 @@ class EventType:
     @property
     def looks_inside(self) -> bool:
         """Whether an event's value is needed, beyond that it is JSON."""
-        return self.key is not None or self.validator is not None
+        return self.key is not None or self.schema is not None
 
     def fault_of(self, value: Any, *, at_length: bool) -> EventFault | None:
         """What the schema has against an event.
 
         Args:
             value: the event, parsed.
-            at_length: tell the first few faults; else the first. To tell some all are made, at
+            at_length: tell the first few faults, with their places. To tell some all are made, at
                 five microseconds each, and a value may have very many.
         """
-        if self.validator is None or self.validator.is_valid(value):
+        if self.schema is None or self.schema.validator.is_valid(value):
             return None
-        errors = self._errors(value, at_length=at_length)
+        errors = self.schema.errors(value) if at_length else _UNTOLD
         pointer, reason = errors[0]
         return EventFault(422, "not-valid", f"{pointer or 'the event'}: {reason}", pointer, errors)
-
-    def _errors(self, value: Any, *, at_length: bool) -> tuple[tuple[str, str], ...]:
-        assert self.validator is not None, "asked of what is not valid"
-        if at_length:
-            return tuple(map(_told, islice(self.validator.iter_errors(value), _MOST_ERRORS)))
-        try:
-            self.validator.validate(value)
-        except jsonschema_rs.ValidationError as error:
-            return (_told(error),)
-        raise AssertionError("what is not valid has an error")
 
     def key_of(self, value: Any) -> bytes | EventFault:
         """The partition key within an event, where the type says that there is one."""
@@ -100,8 +112,8 @@ class EventType:
         )
 
 
-def compiled(schema: object, source: str) -> jsonschema_rs.Validator:
-    """A validator for a JSON Schema.
+def compiled(schema: object, source: str) -> EventSchema:
+    """A JSON Schema, ready to be asked.
 
     Args:
         schema: the schema, parsed.
@@ -115,11 +127,53 @@ def compiled(schema: object, source: str) -> jsonschema_rs.Validator:
         raise ConfigError(f"{source} is no JSON Schema: an object is expected")
     linear = jsonschema_rs.RegexOptions()
     try:
-        return jsonschema_rs.validator_for(
+        validator = jsonschema_rs.validator_for(
             schema, offline=True, pattern_options=linear, validate_formats=False
         )
     except jsonschema_rs.ValidationError as error:
         raise ConfigError(f"{source} {_refused(error)}") from error
+    return EventSchema(validator, tells=not (_alternatives(schema) and _refers_to_itself(schema)))
+
+
+def _alternatives(schema: object) -> bool:
+    return any("anyOf" in part or "oneOf" in part for part in _objects(schema))
+
+
+def _refers_to_itself(schema: Mapping[str, Any]) -> bool:
+    """Whether a reference leads to where it is; of one by a name nobody looks where it leads."""
+    leads: dict[str, set[str]] = {}
+    todo = _references(schema)
+    while todo:
+        reference = todo.pop()
+        try:
+            target = pointed(schema, unquote(reference.removeprefix("#")))
+        except KeyError:
+            return True
+        leads[reference] = _references(target)
+        todo |= leads[reference] - leads.keys()
+    return any(reference in _led_to(leads, reference) for reference in leads)
+
+
+def _led_to(leads: Mapping[str, set[str]], reference: str) -> set[str]:
+    """All references that one leads to, from one to the next."""
+    seen, todo = set[str](), set(leads[reference])
+    while todo:
+        seen |= todo
+        todo = set[str]().union(*(leads[name] for name in todo)) - seen
+    return seen
+
+
+def _references(schema: object) -> set[str]:
+    names = ("$ref", "$dynamicRef", "$recursiveRef")
+    return {str(part[name]) for part in _objects(schema) for name in names if name in part}
+
+
+def _objects(schema: object) -> Iterator[Mapping[str, Any]]:
+    if isinstance(schema, Mapping):
+        yield schema
+    if isinstance(schema, Mapping | list):
+        for part in schema.values() if isinstance(schema, Mapping) else schema:
+            yield from _objects(part)
 
 
 def _refused(error: jsonschema_rs.ValidationError) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import orjson
 from fastapi import FastAPI
-from jsonschema_rs import Validator
 
 from headrace.connectors.kafka import client_config
 from headrace.connectors.kafka.ingest import Ingest
@@ -17,7 +16,7 @@ from headrace.doors.guard import Doorkeeper
 from headrace.doors.watch import Backend
 from headrace.errors import ConfigError
 from headrace.gateway.app import gateway_app
-from headrace.gateway.event_types import EventType, compiled
+from headrace.gateway.event_types import EventSchema, EventType, compiled
 from headrace.gateway.events import EventLimits
 from headrace.gateway.idempotency import IdempotencyMemory
 from headrace.gateway.intake import IntakeRules
@@ -90,7 +89,7 @@ def rules_of(settings: GatewaySettings) -> IntakeRules:
             "gateway: {types: {visit: {topic: visits}}}"
         )
     types = {
-        name: EventType(name, event_type.topic, event_type.key, _validator(event_type.schema_file))
+        name: EventType(name, event_type.topic, event_type.key, _schema(event_type.schema_file))
         for name, event_type in settings.types.items()
     }
     tenants = {name: _rate(tenant) for name, tenant in settings.tenants.items()}
@@ -109,7 +108,7 @@ def _rate(settings: RateSettings) -> Rate:
     return Rate(settings.records_per_s, settings.bytes_per_s)
 
 
-def _validator(path: Path | None) -> Validator | None:
+def _schema(path: Path | None) -> EventSchema | None:
     if path is None:
         return None
     try:

@@ -81,7 +81,7 @@ def expected_s(body: bytes, kind: EventType) -> float:
         return 0.0
     brackets = body.count(b"[") + body.count(b"{")
     spent_s = size * _BYTE_S + brackets * _BRACKET_S
-    if kind.validator is not None:
+    if kind.schema is not None:
         spent_s += size * _BYTE_OF_SCHEMA_S
     if has_long_number(body):
         spent_s += size * _BYTE_OF_LONG_NUMBERS_S

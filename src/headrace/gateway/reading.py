@@ -53,8 +53,8 @@ _CHARSET = re.compile(r"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 _LINE = re.compile(rb"\S[^\n]*")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-\S{0,64})?")
 _MOST_TRACESTATE = 512
-#: of larger events the first fault is told alone
-_TOLD_BYTES = 8192
+#: of so many bytes of events that do not fit it is told where: that takes long
+_TOLD_BYTES = 32_768
 
 
 def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
@@ -103,8 +103,7 @@ class _Reader:
         # All records are JSON; to say so on each would cost a tenth of storing one.
         self._trace = trace_headers(request)
         self._is_plain = not kind.looks_inside
-        #: whether the faults of an event have been told at length; once a request is enough
-        self._has_told = False
+        self._told_bytes = _TOLD_BYTES
         #: a line that is not longer is parsed without a look at it
         self._quick_bytes = min(limits.item_bytes, limits.parts)
 
@@ -206,10 +205,10 @@ class _Reader:
     def _looked_at(self, text: bytes, value: Any, envelope: Envelope | EventFault | None) -> Item:
         if isinstance(envelope, EventFault):
             return envelope
-        at_length = not self._has_told and len(text) <= _TOLD_BYTES
+        at_length = len(text) <= self._told_bytes
         fault = self._kind.fault_of(value, at_length=at_length)
         if fault is not None:
-            self._has_told = True
+            self._told_bytes -= len(text) if at_length else 0
             return fault
         key = self._key_of(value, envelope)
         if isinstance(key, EventFault):

@@ -21,7 +21,7 @@ from headrace.settings.doors import DoorsSettings
 SCHEMA = {"required": ["id"], "properties": {"id": {"type": "integer"}}}
 TYPES = {
     "visit": EventType("visit", "visits"),
-    "form": EventType("form", "forms", validator=compiled(SCHEMA, "form.json")),
+    "form": EventType("form", "forms", schema=compiled(SCHEMA, "form.json")),
 }
 
 

@@ -7,7 +7,7 @@ from headrace.gateway.event_types import EventType, compiled
 
 
 def fault(schema, value, *, at_length=True):
-    kind = EventType("t", "t", validator=compiled(schema, "t.json"))
+    kind = EventType("t", "t", schema=compiled(schema, "t.json"))
     return kind.fault_of(value, at_length=at_length)
 
 
@@ -76,9 +76,47 @@ def test_no_more_than_ten_errors_are_told():
     assert len(fault({"items": {"type": "integer"}}, ["x"] * 50).errors) == 10
 
 
-def test_one_error_is_told_where_one_is_asked_for():
+def test_it_is_told_that_an_event_does_not_fit_where_no_more_is_asked_for():
     found = fault({"items": {"type": "integer"}}, ["x", "y"], at_length=False)
-    assert (found.pointer, len(found.errors)) == ("/0", 1)
+    assert (found.pointer, len(found.errors)) == ("", 1)
+
+
+def _tree(**more):
+    """Each branch of which may be one of two, and is told in both."""
+    branch = {"properties": {"c": {"$ref": "#/$defs/tree"}}}
+    ways = [{**branch, "required": ["y"]}, {**branch, "required": ["z"]}]
+    return {"$ref": "#/$defs/tree", "$defs": {"tree": {**more, "anyOf": ways}}}
+
+
+def test_what_refers_to_itself_in_alternatives_is_not_told_in_all_their_ways():
+    deep = {}
+    for _ in range(60):
+        deep = {"c": deep}
+    assert fault(_tree(), deep).errors == (("", "it does not fit the schema of its type"),)
+    named = {
+        "$ref": "#tree",
+        "$defs": {"tree": {"$anchor": "tree", "anyOf": _tree()["$defs"]["tree"]["anyOf"]}},
+    }
+    named["$defs"]["tree"]["anyOf"] = [
+        {"properties": {"c": {"$ref": "#tree"}}, "required": [name]} for name in "yz"
+    ]
+    assert fault(named, deep).pointer == ""
+
+
+def test_alternatives_that_refer_to_others_are_told():
+    schema = {
+        "oneOf": [{"$ref": "#/$defs/a%20b"}, {"type": "null"}],
+        "$defs": {"a b": {"$ref": "#/$defs/c"}, "c": {"type": "string"}},
+    }
+    assert "oneOf" in fault(schema, 5).detail
+
+
+def test_what_is_deeper_than_is_told_is_judged():
+    deep = []
+    for _ in range(500):
+        deep = [deep]
+    assert fault({"items": {}}, deep) is None
+    assert fault({"enum": [1]}, deep).errors == (("", "it does not fit the schema of its type"),)
 
 
 def test_a_type_says_where_its_events_go():
@@ -99,5 +137,5 @@ def test_a_type_says_where_its_events_go():
     ],
 )
 def test_unique_items_are_what_json_schema_has_for_them_however_many(items, fits):
-    kind = EventType("t", "t", validator=compiled({"uniqueItems": True}, "s.json"))
+    kind = EventType("t", "t", schema=compiled({"uniqueItems": True}, "s.json"))
     assert (kind.fault_of(items, at_length=False) is None) is fits

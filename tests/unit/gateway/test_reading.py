@@ -287,7 +287,7 @@ def test_a_key_may_not_be_long():
 
 def test_a_schema_refuses_with_the_place_that_is_wrong():
     schema = {"properties": {"a/b": {"items": {"type": "integer"}}}, "required": ["id"]}
-    kind = EventType("visit", "visits", validator=compiled(schema, "visit.json"))
+    kind = EventType("visit", "visits", schema=compiled(schema, "visit.json"))
     fault = refusal(b'{"a/b": [1, "x"]}', kind=kind)
     assert (fault.status, fault.kind) == (422, "not-valid")
     assert [at for at, _ in fault.errors] == ["", "/a~1b/1"]
@@ -296,11 +296,12 @@ def test_a_schema_refuses_with_the_place_that_is_wrong():
     assert isinstance(bad, EventFault)
 
 
-def test_faults_are_told_at_length_once_a_request_and_of_no_large_event():
-    kind = EventType("visit", "visits", validator=compiled({"items": {"type": "integer"}}, "v"))
-    few, next_ = items(b'[["x", "y"], ["x", "y"]]', kind=kind)
-    (large,) = items(orjson.dumps([["x"] * 5000]), kind=kind)
-    assert [len(fault.errors) for fault in (few, next_, large)] == [2, 1, 1]
+def test_faults_are_told_at_length_of_so_many_bytes_of_a_request():
+    kind = EventType("visit", "visits", schema=compiled({"items": {"type": "integer"}}, "v"))
+    sent = [["x", "y"], ["x"] * 5000, ["x"] * 5000, ["x", "y"]]
+    found = items(orjson.dumps(sent), kind=kind)
+    assert [len(fault.errors) for fault in found] == [2, 10, 1, 2]
+    assert found[2].detail == "the event: it does not fit the schema of its type"
 
 
 def test_the_trace_goes_with_the_record():
