@@ -20,9 +20,12 @@ from typing import Annotated, Any, cast
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.errors import ConfigError
 
+#: microseconds since 1970 at which the year 1 begins and the year 9999 ends
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _PLAIN: dict[pa.DataType, Any] = {
     pa.bool_(): bool,
     pa.float64(): float,
@@ -133,6 +136,8 @@ def _column(values: list[Any], kind: Any) -> Any:
         return _structs(values, kind)
     if pa.types.is_decimal128(kind):
         return pa.array(_exactly(values, kind), kind)
+    if pa.types.is_timestamp(kind):
+        return _dated(pa.array(values, kind))
     if pa.types.is_list(kind) and not _is_plain(kind.value_type):
         items = _column(list(chain.from_iterable(filter(None, values))), kind.value_type)
         return pa.ListArray.from_arrays(_offsets(values), items, type=kind)
@@ -147,7 +152,17 @@ def _column(values: list[Any], kind: Any) -> Any:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    return not (pa.types.is_nested(kind) or pa.types.is_decimal128(kind))
+    return not (
+        pa.types.is_nested(kind) or pa.types.is_decimal128(kind) or pa.types.is_timestamp(kind)
+    )
+
+
+def _dated(times: Any) -> Any:
+    """Times that a handler can read: with its zone one may be in the year 0, which is none."""
+    edges: Any = pc.min_max(times.cast(pa.int64())).as_py()
+    if edges["min"] is not None and (edges["min"] < _FIRST_US or edges["max"] > _LAST_US):
+        raise pa.ArrowInvalid("a time is not from the year 1 to 9999 in UTC")
+    return times
 
 
 def _exactly(values: list[Any], kind: Any) -> list[Any]:
