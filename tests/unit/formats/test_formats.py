@@ -33,6 +33,7 @@ EVERY = pa.schema(
         pa.field("leads", pa.list_(LEAD)),
         pa.field("rates", pa.map_(pa.string(), pa.decimal128(5, 1))),
         pa.field("prices", pa.list_(pa.decimal128(5, 1))),
+        pa.field("berlin", pa.timestamp("us", "Europe/Berlin")),
         pa.field("times", pa.list_(pa.timestamp("us", "UTC"))),
         pa.field("by_day", pa.map_(pa.string(), pa.list_(LEAD))),
     ]
@@ -53,6 +54,7 @@ FULL = {
     "leads": [{"name": "Ada", "age": 36}, None],
     "rates": {"EUR": 1.5, "": None},
     "prices": [1, None, "0e-999999999"],
+    "berlin": "2026-11-24T10:00:00Z",
     "times": ["9999-12-31T23:59:59.999999Z", None, "0001-01-01T00:00:00Z"],
     "by_day": {"mon": [{"name": "Bob"}], "tue": None},
     "more": [[[{"of": "it"}]]],
@@ -73,6 +75,7 @@ MADE = {
     "leads": [{"name": "Ada", "age": 36}, None],
     "rates": [("EUR", Decimal("1.5")), ("", None)],
     "prices": [Decimal("1.0"), None, Decimal("0.0")],
+    "berlin": datetime(2026, 11, 24, 10, tzinfo=UTC),
     "times": [
         datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
         None,
@@ -104,7 +107,8 @@ REFUSED = [
     (b'{"id": 1, "ms": 1e999}', "at `$.ms`"),
     (b'{"id": 1, "at": "2026-11-24T10:00:00"}', "with a timezone"),
     (b'{"id": 1, "at": "0001-01-01T00:00:00+01:00"}', "not from the year 1 to 9999"),
-    (b'{"id": 1, "at": "9999-12-31T23:59:59-01:00"}', "9999 in UTC - in column at"),
+    (b'{"id": 1, "at": "9999-12-31T23:59:59-01:00"}', "9999 in UTC and in its zone - in column at"),
+    (b'{"id": 1, "berlin": "9999-12-31T23:59:59Z"}', "in column berlin"),
     (b'{"id": 1, "times": ["0001-01-01T00:00:00+01:00"]}', "in column times"),
     (b'{"id": 1, "local": "2026-11-24T10:00:00Z"}', "no timezone"),
     (b'{"id": 1, "at": 5}', "got `int` - at `$.at`"),
