@@ -149,6 +149,13 @@ def test_another_mail_under_the_same_id_is_not_taken_for_a_repeat(writer, postma
         (("a@b.c", "x\r\nBcc: all@b.c", "", "1"), "line break in its subject"),
         (("a@b.c\nBcc: d@e.f", "x", "", "1"), "line break in its to"),
         (("a@b.c", "x", "", "1\n2"), "line break in its id"),
+        (
+            ("a@b.c", "=?utf-8?b?eA0KQmNjOiBhQGIuYw==?=", "", "1"),
+            "encoded word (=?...?=) in its subject",
+        ),
+        (("a@b.c", "x", "", "=?rot13?Q?=0D=0A?="), "encoded word (=?...?=) in its id"),
+        (("=?utf-8?q?d=40e.f=2Ca?=@b.c", "x", "", "1"), "encoded word (=?...?=) in its to"),
+        (("a@.", "x", "", "1"), "one plain address"),
         (("a@b.c, d@e.f", "x", "", "1"), "one plain address"),
         (("Ann <a@b.c>", "x", "", "1"), "one plain address"),
         (("ann", "x", "", "1"), "one plain address"),

@@ -56,9 +56,11 @@ from headrace.ports import Effect, Site, Written
 #: header with the readable text that the Message-ID is the digest of
 ID_HEADER = "X-Headrace-Id"
 _COLUMNS = {"to": "text", "subject": "text", "body": "text", "id": "text"}
-_ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:\"()\[\]\\]+")
+_ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@(?!\.)[^\s@<>,;:\"()\[\]\\]+")
 #: headers in one line: folding would encode a long Message-ID, and readers compare it as text
 _POLICY = SMTP.clone(max_line_length=998)
+#: RFC 2047: a header reads it as what is encoded, be that further headers
+_ENCODED = re.compile(r"=\?[^?]*\?[bBqQ]\?")
 _LINE_BREAKS = re.compile(r"[\r\n\x00\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -252,6 +254,11 @@ def _check_row(row: int, fields: dict[str, str | None]) -> None:
             raise SinkRefused(f"e-mail: row {row} has no {name}")
         if name != "body" and _LINE_BREAKS.search(text):
             raise SinkRefused(f"e-mail: row {row} has a line break in its {name}")
+        if name != "body" and _ENCODED.search(text):
+            raise SinkRefused(
+                f"e-mail: row {row} has an encoded word (=?...?=) in its {name}, which may hold a "
+                "line break: write it as text"
+            )
     if not _ADDRESS.fullmatch(fields["to"] or ""):
         raise SinkRefused(f"e-mail: row {row} does not have one plain address in its to")
 
