@@ -22,6 +22,7 @@ import pyarrow.json
 
 from benchmarks import harness
 from headrace.formats import Json
+from headrace.testing.format_contract import as_given
 
 _RECORDS = 20_000
 _ROUNDS = 9
@@ -126,4 +127,4 @@ def _by_arrow(values: pa.ChunkedArray[Any]) -> pa.Table:
 
 
 def _ours(values: pa.ChunkedArray[Any]) -> pa.Table:
-    return Json(SCHEMA).decode(values).columns
+    return Json(SCHEMA).decode(as_given(values)).columns

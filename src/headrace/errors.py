@@ -12,6 +12,7 @@ every foreign exception is translated into one of them at the door of the room t
     │   │   └── OutcomeUnknown     the answer to a commit was lost; the store knows, so look there
     │   ├── SinkUnavailable        a sink is down or asks us to slow down
     │   ├── FolderNotShared        an executor does not see the folder that all are to write to
+    │   ├── RegistryUnavailable    the schema registry does not answer, or not yet with a schema
     │   ├── CodeNotLoaded          an executor cannot load a use case: a package is not installed
     │   ├── HandlerSlow            a call was ended early so that neighbours need not wait
     │   └── TaskLost               Spark lost the task, its executor or its Python worker
@@ -30,6 +31,7 @@ every foreign exception is translated into one of them at the door of the room t
         ├── HandlerHung            a use case did not come back within its handler_timeout
         ├── WorkerKilled           the Python worker died while it handled this stream
         ├── BadRecord              a use case refused one record
+        ├── SchemaUnknown          no registry has the schema that a record names
         ├── WrongSchema            a handler returned what its sink cannot take
         ├── SinkRefused            the sink refused the data itself
         ├── TargetMissing          what a sink writes to is not there
@@ -80,6 +82,10 @@ class SinkUnavailable(Temporary):
 
 class FolderNotShared(Temporary):
     """An executor does not see the folder that it is to share with the driver; it does nothing."""
+
+
+class RegistryUnavailable(Temporary):
+    """The schema registry does not answer, or not yet with what is asked for."""
 
 
 class CodeNotLoaded(Temporary):
@@ -190,6 +196,10 @@ class BadRecord(Permanent):
     def __reduce__(self) -> tuple[type[BadRecord], tuple[int, str]]:
         """Survive the way back from a Spark task, with both arguments."""
         return (BadRecord, (self.row, self.reason))
+
+
+class SchemaUnknown(Permanent):
+    """No registry has the schema that a record names."""
 
 
 class WrongSchema(Permanent):

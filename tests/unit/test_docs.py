@@ -23,6 +23,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.settings import read_settings
 from headrace.settings.doors import DoorsSettings
 from headrace.spark.handling import handle
+from headrace.testing.format_contract import decoded
 from headrace.testing.handlers import handled
 from headrace.testing.records import records
 from headrace.use_cases import UseCase
@@ -148,7 +149,7 @@ def test_the_guides_event_time_is_one():
 def test_the_guides_format_is_one():
     kind = eval(guides("Json(pa.schema([\n"), {"Json": Json, "pa": pa})
     sent = b'{"id": 1, "timestamp": "2026-11-24T10:00:00Z", "amount": "1.50", "tags": ["a"]}'
-    (row,) = kind.decode(pa.chunked_array([pa.array([sent])])).columns.to_pylist()
+    (row,) = decoded(kind, [sent]).columns.to_pylist()
     assert (row["sent_at"].year, str(row["amount"]), row["tags"]) == (2026, "1.50", ["a"])
 
 

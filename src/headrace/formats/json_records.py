@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from headrace.errors import ConfigError
 from headrace.formats.arrow_types import struct_of, table_of
-from headrace.ports import Decoded, Undecoded
+from headrace.ports import Decoded, Payloads, Undecoded
 
 #: which of the payloads, and what was parsed
 _Row = tuple[int, Any]
@@ -86,9 +86,9 @@ class Json:
         del column
         return self.columns
 
-    def decode(self, payloads: pa.ChunkedArray[Any]) -> Decoded:
+    def decode(self, payloads: Payloads) -> Decoded:
         """All in one loop; again, each by itself, if one of them does not fit."""
-        values: list[Any] = payloads.to_pylist()
+        values: list[Any] = payloads.bytes.to_pylist()
         try:
             return Decoded(table_of(list(map(_parser(self).decode, values)), self.columns))
         except (*_REFUSALS, TypeError, pa.ArrowInvalid):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
-from headrace.ports import Decoded, Undecoded
+from headrace.ports import Decoded, Payloads, Undecoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +17,15 @@ class Text:
         """The same column, of strings."""
         return pa.schema([pa.field(column, pa.string())])
 
-    def decode(self, payloads: pa.ChunkedArray[Any]) -> Decoded:
+    def decode(self, payloads: Payloads) -> Decoded:
         """All at once, or one by one where something is none."""
         try:
-            return Decoded(pa.Table.from_arrays([payloads.cast(pa.string())], ["text"]))
+            return Decoded(pa.Table.from_arrays([payloads.bytes.cast(pa.string())], ["text"]))
         except pa.ArrowInvalid:
             pass
         texts: list[str | None] = []
         undecoded: list[Undecoded] = []
-        for row, payload in enumerate(payloads.to_pylist()):
+        for row, payload in enumerate(payloads.bytes.to_pylist()):
             try:
                 texts.append(None if payload is None else payload.decode())
             except UnicodeDecodeError as error:

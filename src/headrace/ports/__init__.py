@@ -9,7 +9,7 @@ from headrace.ports.connections import Connections
 from headrace.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersFactory
 from headrace.ports.engine import Engine, WaveResult
 from headrace.ports.failures import Failures
-from headrace.ports.formats import Decoded, Format, Undecoded
+from headrace.ports.formats import Decoded, Format, Payloads, Undecoded, Waiting
 from headrace.ports.keys import Audit, Keys
 from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
 from headrace.ports.membership import Membership
@@ -29,6 +29,14 @@ from headrace.ports.reading import (
     SliceReader,
 )
 from headrace.ports.registry import Registry
+from headrace.ports.schemas import (
+    NoRegistry,
+    SchemaId,
+    SchemaKind,
+    Schemas,
+    SchemasFactory,
+    WrittenSchema,
+)
 from headrace.ports.sink import (
     Effect,
     Sink,
@@ -61,12 +69,18 @@ __all__ = [
     "Keys",
     "Log",
     "Membership",
+    "NoRegistry",
+    "Payloads",
     "Positions",
     "PositionsFactory",
     "PositionsMirror",
     "Progress",
     "ReaderFactory",
     "Registry",
+    "SchemaId",
+    "SchemaKind",
+    "Schemas",
+    "SchemasFactory",
     "Sink",
     "SinkFacts",
     "SinkWriter",
@@ -78,8 +92,10 @@ __all__ = [
     "TopicInfo",
     "TopicPartition",
     "Undecoded",
+    "Waiting",
     "WaveResult",
     "Written",
+    "WrittenSchema",
     "advance_groups",
     "facts_of",
     "needs_shared_folder",

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
+
+from headrace.errors import Temporary
+from headrace.ports.schemas import NoRegistry, Schemas
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """The values, or the keys, of some records."""
+
+    #: binary, of which some may be null
+    bytes: pa.ChunkedArray[Any]
+    #: of the same records, as ``RECORD_SCHEMA`` has them: writers may name a schema there
+    headers: pa.ChunkedArray[Any]
+    column: Literal["value", "key"] = "value"
+    #: where the schemas are that these name
+    schemas: Schemas = field(default_factory=NoRegistry)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.bytes)
 
 
 class Undecoded(NamedTuple):
@@ -17,6 +37,15 @@ class Undecoded(NamedTuple):
     reason: str
 
 
+class Waiting(NamedTuple):
+    """What nobody can decode before somebody answers, such as a registry."""
+
+    #: of the payloads that were given, the first one of these
+    row: int
+    #: what one waits for
+    error: Temporary
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """What many payloads are."""
@@ -25,6 +54,8 @@ class Decoded:
     columns: pa.Table
     #: the others, in their order
     undecoded: tuple[Undecoded, ...] = ()
+    #: from there on nothing is told of any payload
+    waiting: Waiting | None = None
 
 
 class Format(Protocol):
@@ -37,8 +68,8 @@ class Format(Protocol):
     def schema(self, column: str) -> pa.Schema:
         """What stands in the place of ``column``, which is ``value`` or ``key``."""
 
-    def decode(self, payloads: pa.ChunkedArray[Any]) -> Decoded:
-        """Decode binary payloads, of which some may be null; never raises for what is in them.
+    def decode(self, payloads: Payloads) -> Decoded:
+        """Decode payloads; never raises for what is in them, or for whoever does not answer.
 
         ``columns`` has the types and the order of ``schema``, and its names but where a format
         gives one column, which has the name of the column that it replaces.

@@ -161,7 +161,11 @@ def assembled(
             stack.callback(traces.close)
         letters = KafkaDeadLettersFactory()
         tools = TaskTools(
-            connections, KafkaReaderFactory(), SqlPositionsFactory(), letters, traces is not None
+            connections,
+            KafkaReaderFactory(),
+            SqlPositionsFactory(),
+            letters,
+            traced=traces is not None,
         )
         engine = stack.enter_context(closing(SparkEngine(session, tools)))
         dead_letters = stack.enter_context(closing(letters.open(connections)))

@@ -18,7 +18,16 @@ from headrace.errors import HandlerSlow, HeadraceError, TargetMissing, Temporary
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Slice, original
-from headrace.ports import DeadLetter, DeadLetters, Effect, Positions, SinkWriter, Written
+from headrace.ports import (
+    DeadLetter,
+    DeadLetters,
+    Effect,
+    NoRegistry,
+    Positions,
+    Schemas,
+    SinkWriter,
+    Written,
+)
 from headrace.process.crash_points import PlayedKill, reached
 from headrace.spark.crash_markers import CrashMarkers
 from headrace.spark.handler_output import OUTPUT
@@ -42,6 +51,7 @@ class BinRun:
     tally: Tally
     rules: CallRules
     markers: CrashMarkers | None = None
+    schemas: Schemas = field(default_factory=NoRegistry)
     _begun: bool = False
     _kept: set[tuple[Slice, int | None]] = field(default_factory=set)
 
@@ -136,7 +146,7 @@ class BinRun:
         def call() -> Handled:
             return OUTPUT.during(
                 portion.slices,
-                lambda: handle(use_case, portion.records, context, self.rules),
+                lambda: handle(use_case, portion.records, context, self.rules, self.schemas),
             )
 
         return self.markers.during(first, call) if self.markers is not None else call()

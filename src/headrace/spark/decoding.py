@@ -10,13 +10,14 @@ and is not searched for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.ports import Decoded, Format
+from headrace.errors import Temporary
+from headrace.ports import Decoded, Format, Payloads, Schemas
 from headrace.use_cases import UseCase
 
 _VALUE, _KEY = "decoded value ", "decoded key "
@@ -32,6 +33,8 @@ class DecodedRecords:
     rows: list[int] | None
     #: row -> why it did not decode
     undecoded: dict[int, str]
+    #: why the rows behind these, if there are any, cannot be decoded now
+    waiting: Temporary | None = None
 
     def row(self, number: int) -> int:
         """Which of the rows that were given a row of ``records`` is; the end is the end."""
@@ -41,16 +44,19 @@ class DecodedRecords:
 
     @property
     def given(self) -> int:
-        """How many rows were given."""
+        """How many rows of those that were given are told of."""
         return self.records.num_rows + len(self.undecoded)
 
 
-def decoded(use_case: UseCase, records: pa.Table) -> DecodedRecords:
-    """Decode what a use case wants decoded."""
+def decoded(use_case: UseCase, records: pa.Table, schemas: Schemas) -> DecodedRecords:
+    """Decode what a use case wants decoded, as far as everybody answers who has to be asked."""
     undecoded: dict[int, str] = {}
     found: list[tuple[str, Decoded]] = []
     for column, mark, kind in _formats(use_case):
-        made = kind.decode(records[column])
+        made = kind.decode(Payloads(records[column], records["headers"], column, schemas))
+        if made.waiting is not None:
+            before = decoded(use_case, records.slice(0, made.waiting.row), schemas)
+            return before if before.waiting else replace(before, waiting=made.waiting.error)
         found.append((mark, made))
         for row, reason in made.undecoded:
             undecoded.setdefault(row, f"{column}: {reason}")
@@ -77,10 +83,14 @@ def shown(use_case: UseCase, records: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(list(kept.values()), list(kept))
 
 
-def _formats(use_case: UseCase) -> list[tuple[str, str, Format]]:
+def _formats(use_case: UseCase) -> list[tuple[Literal["key", "value"], str, Format]]:
     """Column, mark of what is decoded of it, and format."""
-    wanted = (("key", _KEY, use_case.decode_key), ("value", _VALUE, use_case.decode))
-    return [(column, mark, kind) for column, mark, kind in wanted if kind is not None]
+    made = list[tuple[Literal["key", "value"], str, Format]]()
+    if use_case.decode_key is not None:
+        made.append(("key", _KEY, use_case.decode_key))
+    if use_case.decode is not None:
+        made.append(("value", _VALUE, use_case.decode))
+    return made
 
 
 def _rows_of(made: Decoded, good: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Table:

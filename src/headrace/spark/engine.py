@@ -37,8 +37,10 @@ from headrace.model.waves import Terms, Wave
 from headrace.ports import (
     Connections,
     DeadLettersFactory,
+    NoRegistry,
     PositionsFactory,
     ReaderFactory,
+    SchemasFactory,
     WaveResult,
 )
 from headrace.process.daemon_threads import DaemonThreads
@@ -76,6 +78,7 @@ class TaskTools:
     reader: ReaderFactory
     positions: PositionsFactory
     dead_letters: DeadLettersFactory
+    schemas: SchemasFactory = field(default_factory=NoRegistry)
     #: receipts are to carry the places of records in traces
     traced: bool = False
 
@@ -156,6 +159,7 @@ class SparkEngine:
             reader=self.tools.reader,
             positions=self.tools.positions,
             dead_letters=self.tools.dead_letters,
+            schemas=self.tools.schemas,
             timeout_s=deployment.handler_timeout_s,
             traced=self.tools.traced,
             sentinel=self._sentinel(use_case),

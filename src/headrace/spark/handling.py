@@ -40,6 +40,7 @@ from headrace.errors import (
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
 from headrace.payload.exact import alike
+from headrace.ports import NoRegistry, Schemas
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.decoding import DecodedRecords, decoded, shown
 from headrace.spark.own_tables import owned
@@ -96,20 +97,37 @@ class Handled:
 
 
 def handle(
-    use_case: UseCase, records: pa.Table, context: SliceContext, rules: CallRules | None = None
+    use_case: UseCase,
+    records: pa.Table,
+    context: SliceContext,
+    rules: CallRules | None = None,
+    schemas: Schemas | None = None,
 ) -> Handled:
     """Run the handler; on failure keep the longest prefix that works and name the culprit.
 
     Records that may be set aside are, and the handler is called again on what follows them. What
-    does not decode is a bad record that the handler never sees.
+    does not decode is a bad record that the handler never sees; what cannot be decoded yet stops
+    there, for as long as somebody does not answer.
     """
     call = _Call(use_case, context, rules or CallRules())
     if not use_case.decodes:
         return _handled(call, records)
     try:
-        found: DecodedRecords = call.bounded(lambda: decoded(use_case, records))
+        found: DecodedRecords = call.bounded(
+            lambda: decoded(use_case, records, schemas or NoRegistry())
+        )
     except Exception as error:  # a format may be of somebody's own
         return Handled(None, 0, error_of(error))
+    if found.waiting is None:
+        return _decodable(call, records, found)
+    before = _decodable(call, records, found) if found.given else Handled(None, 0)
+    if before.error is not None:
+        return before
+    return replace(before, error=error_of(found.waiting), blamed=found.given)
+
+
+def _decodable(call: _Call, records: pa.Table, found: DecodedRecords) -> Handled:
+    """What was made of records that were decoded, or are known not to decode."""
     if not found.undecoded:
         return _handled(call, found.records)
     faults = {row: _undecoded(records, row, why) for row, why in found.undecoded.items()}
@@ -160,16 +178,21 @@ def _handled(call: _Call, records: pa.Table) -> Handled:
             return _joined(outputs, Handled(None, done, aside=tuple(aside)))
 
 
-def called(use_case: UseCase, records: pa.Table, context: SliceContext) -> pa.Table:
+def called(
+    use_case: UseCase, records: pa.Table, context: SliceContext, schemas: Schemas | None = None
+) -> pa.Table:
     """What one call of the handler gives, without looking for a culprit; raises what it raises.
 
     Raises:
         BadRecord: a record does not decode.
+        RegistryUnavailable: one cannot be decoded without a schema that is not there.
         WrongSchema: it is no table, or not the one that ``output`` declares.
     """
-    found = decoded(use_case, records)
+    found = decoded(use_case, records, schemas or NoRegistry())
     if found.undecoded:
         raise BadRecord(*min(found.undecoded.items()))
+    if found.waiting is not None:
+        raise found.waiting
     return _Call(use_case, context, CallRules())(found.records)
 
 

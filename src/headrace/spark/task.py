@@ -28,7 +28,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from headrace.errors import BrokerUnavailable, HeadraceError, StoreUnavailable
+from headrace.errors import (
+    BrokerUnavailable,
+    HeadraceError,
+    RegistryUnavailable,
+    StoreUnavailable,
+)
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Bin
@@ -37,9 +42,12 @@ from headrace.ports import (
     Connections,
     DeadLetters,
     DeadLettersFactory,
+    NoRegistry,
     Positions,
     PositionsFactory,
     ReaderFactory,
+    Schemas,
+    SchemasFactory,
     Sink,
     Site,
     SliceReader,
@@ -74,6 +82,7 @@ class Work:
     reader: ReaderFactory
     positions: PositionsFactory
     dead_letters: DeadLettersFactory
+    schemas: SchemasFactory = field(default_factory=NoRegistry)
     #: seconds one call of the handler may take
     timeout_s: float = 30.0
     #: receipts are to carry the places of records in traces
@@ -108,6 +117,7 @@ class WorkerClients:
     reader: SliceReader
     positions: Positions
     dead_letters: DeadLetters
+    schemas: Schemas = field(default_factory=NoRegistry)
 
 
 def kept(work: Work) -> WorkerClients:
@@ -116,7 +126,7 @@ def kept(work: Work) -> WorkerClients:
     Raises:
         HeadraceError: one of them cannot be opened; the next call tries again.
     """
-    factories = (work.reader, work.positions, work.dead_letters)
+    factories = (work.reader, work.positions, work.dead_letters, work.schemas)
     address = pickle.dumps((work.connections, factories))
     made: WorkerClients = CACHE.clients(address, lambda: opened(work))
     return made
@@ -129,10 +139,12 @@ def opened(work: Work) -> WorkerClients:
         HeadraceError: one of them cannot be opened.
     """
     at, reads, moves, keeps = work.connections, work.reader, work.positions, work.dead_letters
+    knows = work.schemas
     return WorkerClients(
         opened_or_told(lambda: reads.open(at), f"reader {_kind(reads)}", BrokerUnavailable),
         opened_or_told(lambda: moves.open(at), f"positions {_kind(moves)}", StoreUnavailable),
         opened_or_told(lambda: keeps.open(at), f"dead letters {_kind(keeps)}", BrokerUnavailable),
+        opened_or_told(lambda: knows.open(at), f"schemas {_kind(knows)}", RegistryUnavailable),
     )
 
 
@@ -187,6 +199,7 @@ def run_bin(
             use_case, work.call_limit_s(planned.predicted_s, shared=shared), shared=shared
         ),
         markers=markers,
+        schemas=clients.schemas,
     )
     reading = _Timed(_portions(use_case, clients.reader, planned.slices))
     try:

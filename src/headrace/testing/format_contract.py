@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from headrace.ports import Decoded, Format
+from headrace.ports import RECORD_SCHEMA, Decoded, Format
+from headrace.ports import Payloads as Given
 
-__all__ = ["TestFormat"]
+__all__ = ["TestFormat", "as_given"]
 
 Payloads = Sequence[bytes | None]
 
@@ -33,7 +35,13 @@ def decoded(kind: Format, payloads: Payloads, *, chunks: int = 1) -> Decoded:
     size = max(1, -(-len(payloads) // chunks))
     parts = [payloads[first : first + size] for first in range(0, len(payloads), size)]
     arrays = [pa.array(part, pa.binary()) for part in parts]
-    return kind.decode(pa.chunked_array(arrays, pa.binary()))
+    return kind.decode(as_given(pa.chunked_array(arrays, pa.binary())))
+
+
+def as_given(payloads: pa.ChunkedArray[Any]) -> Given:
+    """Payloads of records without headers."""
+    headers = pa.nulls(len(payloads), RECORD_SCHEMA.field("headers").type)
+    return Given(payloads, pa.chunked_array([headers]))
 
 
 class TestFormat:

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from task_bench import ListSink, by_tenant, of_acme
 
-from headrace.errors import BadRecord, ConfigError
+from headrace.errors import BadRecord, ConfigError, RegistryUnavailable
 from headrace.formats import Json, Text
 from headrace.model.streams import LaneId, Slice
+from headrace.ports import Waiting
 from headrace.sinks import ParquetFiles
 from headrace.spark.handling import CallRules, handle
+from headrace.testing.format_contract import as_given
 from headrace.testing.handlers import handled
 from headrace.testing.records import records
 from headrace.use_cases import SliceContext, use_case
@@ -127,8 +129,19 @@ def test_a_format_of_ones_own_is_code_of_the_use_case(does, code):
     assert (done.rows, done.error.code, done.aside) == (0, code, ())
 
 
+class Registered(Json):
+    """Of which a registry knows all schemas but that of ``waits``."""
+
+    def decode(self, payloads):
+        values = payloads.bytes.to_pylist()
+        known = values.index(b"waits") if b"waits" in values else len(values)
+        found = super().decode(replace(payloads, bytes=payloads.bytes.slice(0, known)))
+        away = Waiting(known, RegistryUnavailable("away", retry_after_s=7.0))
+        return found if known == len(values) else replace(found, waiting=away)
+
+
 @given(
-    st.lists(st.sampled_from(["good", "undecoded", "bad", "raises"]), max_size=12),
+    st.lists(st.sampled_from(["good", "undecoded", "bad", "raises", "waits"]), max_size=12),
     st.booleans(),
 )
 def test_each_record_is_done_or_aside_or_behind_what_stopped(kinds, aside):
@@ -142,9 +155,11 @@ def test_each_record_is_done_or_aside_or_behind_what_stopped(kinds, aside):
                 raise RuntimeError("raises")
         return table
 
-    given = numbers(*(b"{" if kind == "undecoded" else n for n, kind in enumerate(kinds)))
-    done = handle(made(picky), given, CONTEXT, ASIDE if aside else CallRules())
-    stops = {"raises"} if aside else {"raises", "bad", "undecoded"}
+    odd = {"undecoded": b"{", "waits": b"waits"}
+    given = numbers(*(odd.get(kind, n) for n, kind in enumerate(kinds)))
+    use_case = made(picky, decode=Registered(NUMBERS.columns))
+    done = handle(use_case, given, CONTEXT, ASIDE if aside else CallRules())
+    stops = {"raises", "waits"} if aside else {"raises", "waits", "bad", "undecoded"}
     until = next((n for n, kind in enumerate(kinds) if kind in stops), len(kinds))
     good = [n for n, kind in enumerate(kinds[:until]) if kind == "good"]
     output = [] if done.output is None else done.output.column("n").to_pylist()
@@ -153,7 +168,11 @@ def test_each_record_is_done_or_aside_or_behind_what_stopped(kinds, aside):
     assert [row for row, _ in done.aside] == [
         n for n, kind in enumerate(kinds[:until]) if kind != "good"
     ]
-    if until < len(kinds):
+    if until < len(kinds) and kinds[until] == "waits":
+        assert (done.blamed, done.error.offset) == (until, None)
+        assert (done.error.code, done.error.temporary) == ("RegistryUnavailable", True)
+        assert done.error.retry_after_s == 7.0
+    elif until < len(kinds):
         assert (done.blamed, done.error.offset) == (until, until)
         assert done.error.raw_value == given["value"][until].as_py()
     else:
@@ -176,9 +195,9 @@ def test_a_task_sets_aside_what_does_not_decode(bench, guarantee, order):
         def decode(self, payloads):
             values = [
                 b"no" if int(value) % 3 == 0 else b'{"value": %s}' % value
-                for value in payloads.to_pylist()
+                for value in payloads.bytes.to_pylist()
             ]
-            return super().decode(pa.chunked_array([pa.array(values, pa.binary())]))
+            return super().decode(as_given(pa.chunked_array([pa.array(values, pa.binary())])))
 
     odd = Odd(wanted.columns)
     receipts = by_tenant(

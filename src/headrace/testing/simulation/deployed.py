@@ -27,7 +27,7 @@ from headrace.model.streams import (
     StreamId,
     original,
 )
-from headrace.ports import Connections, Decoded, Format, Sink, Site, Store, Undecoded
+from headrace.ports import Connections, Decoded, Format, Payloads, Sink, Site, Store, Undecoded
 from headrace.spark.timeouts import CallOverdue
 from headrace.testing.clock import FakeClock
 from headrace.testing.ledger import Place
@@ -281,9 +281,9 @@ class Decodable:
         """The same column."""
         return pa.schema([pa.field(column, pa.binary())])
 
-    def decode(self, payloads: pa.ChunkedArray[Any]) -> Decoded:
+    def decode(self, payloads: Payloads) -> Decoded:
         """All but the bad ones."""
-        values = payloads.to_pylist()
+        values = payloads.bytes.to_pylist()
         bad = {row for row, value in enumerate(values) if trouble_of(value).kind == "bad"}
         good = [value for row, value in enumerate(values) if row not in bad]
         undecoded = tuple(Undecoded(row, "bad") for row in sorted(bad))
