@@ -263,12 +263,11 @@ def _wave_problem(made: UseCase) -> str | None:
 def _decode_problem(made: UseCase) -> str | None:
     if not made.decodes:
         return None
-    if made.form == "wave":
-        return "decode needs form slice: a DataFrame has Spark's own functions for it"
     given = [kind for kind in (made.decode, made.decode_key) if kind is not None]
     if any(isinstance(kind, type) or not hasattr(kind, "schema") for kind in given):
         return "decode is a format, such as Json(schema) or Text() of headrace.formats"
     names = [name for name in RECORD_SCHEMA.names if name not in ("key", "value")]
+    names += ["tenant"] if made.form == "wave" else []
     for column, kind in (("key", made.decode_key), ("value", made.decode)):
         for name in [column] if kind is None else kind.schema(column).names:
             if name in names:

@@ -23,7 +23,7 @@ from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_range
 from headrace.spark import decoding, frame_calls, handling, portions, task
 from headrace.spark.bin_run import BinRun
-from headrace.spark.handling import name_record
+from headrace.spark.slice_errors import name_record
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.log_fake import MemoryReader
 from headrace.testing.memory_store import (

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from headrace.formats import Text
 from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin, Wave
@@ -137,6 +138,21 @@ def test_a_dataframe_handler_sees_the_whole_wave_with_its_tenants(engine):
         "headers",
     ]
     assert all(receipt.reached == 10 and receipt.records == 10 for receipt in result.receipts)
+
+
+def test_a_dataframe_has_decoded_columns_in_the_place_of_the_value(engine):
+    seen = {}
+
+    def report(frame, _wave):
+        seen["types"] = dict(frame.dtypes)
+        seen["values"] = sorted(row["value"] for row in frame.select("value").collect())
+
+    take(engine, of_form_wave(report, decode=Text()))
+    engine.start(wave(1, "acme"))
+    result = results(engine, 1)["w1"]
+    assert [receipt.error for receipt in result.receipts] == [None]
+    assert (seen["types"]["value"], seen["types"]["key"]) == ("string", "binary")
+    assert seen["values"] == [str(number) for number in range(10)]
 
 
 def test_a_dataframe_use_case_tells_when_its_records_happened(engine):

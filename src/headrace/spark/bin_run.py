@@ -31,8 +31,9 @@ from headrace.ports import (
 from headrace.process.crash_points import PlayedKill, reached
 from headrace.spark.crash_markers import CrashMarkers
 from headrace.spark.handler_output import OUTPUT
-from headrace.spark.handling import CallRules, Handled, error_of, handle, name_record
+from headrace.spark.handling import CallRules, Handled, handle
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
+from headrace.spark.slice_errors import error_of, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import Temporary
-from headrace.ports import Decoded, Format, Payloads, Schemas
+from headrace.ports import RECORD_SCHEMA, Decoded, Format, Payloads, Schemas
 from headrace.use_cases import UseCase
 
 _VALUE, _KEY = "decoded value ", "decoded key "
@@ -54,7 +54,7 @@ def decoded(use_case: UseCase, records: pa.Table, schemas: Schemas) -> DecodedRe
     found: list[tuple[str, Decoded]] = []
     for column, mark, kind in _formats(use_case):
         made = kind.decode(Payloads(records[column], records["headers"], column, schemas))
-        if made.waiting is not None:
+        if made.waiting is not None and made.waiting.row < records.num_rows:
             before = decoded(use_case, records.slice(0, made.waiting.row), schemas)
             return before if before.waiting else replace(before, waiting=made.waiting.error)
         found.append((mark, made))
@@ -81,6 +81,15 @@ def shown(use_case: UseCase, records: pa.Table) -> pa.Table:
         for number, name in enumerate(kind.schema(column).names):
             kept[name] = records[f"{mark}{number}"]
     return pa.Table.from_arrays(list(kept.values()), list(kept))
+
+
+def shown_schema(use_case: UseCase) -> pa.Schema:
+    """The columns that a handler is given."""
+    gone = {column for column, _, _ in _formats(use_case)}
+    fields = [field for field in RECORD_SCHEMA if field.name not in gone]
+    for column, _, kind in _formats(use_case):
+        fields += list(kind.schema(column))
+    return pa.schema(fields)
 
 
 def _formats(use_case: UseCase) -> list[tuple[Literal["key", "value"], str, Format]]:

@@ -46,11 +46,11 @@ from headrace.ports import (
 from headrace.process.daemon_threads import DaemonThreads
 from headrace.spark.executors import known_slots
 from headrace.spark.frames import FrameJob
-from headrace.spark.handling import error_of
 from headrace.spark.jobs import BinTasks, WarmUp
 from headrace.spark.polling import PolledSpark, stages_of
 from headrace.spark.shared_folder import Sentinel
 from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
+from headrace.spark.slice_errors import error_of
 from headrace.spark.slots import KNOWN_S, Slots
 from headrace.spark.task import Work
 from headrace.spark.worker_cache import not_installed

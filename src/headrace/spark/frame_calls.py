@@ -20,11 +20,11 @@ from headrace.model.receipts import Receipt, SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Wave
-from headrace.payload.event_times import EventTime
-from headrace.ports import Positions, SliceReader
+from headrace.ports import Positions, Schemas, SliceReader
 from headrace.process.crash_points import PlayedKill
-from headrace.spark.handling import error_of
-from headrace.spark.portions import by_slice
+from headrace.spark.decoding import decoded, shown, shown_schema
+from headrace.spark.portions import Portion, by_slice, cut_to
+from headrace.spark.slice_errors import error_of, undecoded_error
 from headrace.spark.tally import SAMPLES, sample_s
 from headrace.use_cases import UseCase
 
@@ -44,13 +44,23 @@ class Frame(Protocol):
 
 
 def read(
-    reader: SliceReader, slices: Sequence[Slice], batch_records: int, event_time: EventTime | None
+    reader: SliceReader,
+    schemas: Schemas,
+    slices: Sequence[Slice],
+    batch_records: int,
+    use_case: UseCase | None,
 ) -> Iterator[tuple[pa.Table, Receipt]]:
-    """The records of each slice, with a receipt that says how far they could be read."""
+    """The records of each slice as a handler is given them, and how far they could be read.
+
+    A record that does not decode is where its slice stops. Without ``use_case`` records are given
+    as they came, and nothing but their timestamps tells when they happened.
+    """
+    event_time = None if use_case is None else use_case.event_time
     began = time.monotonic()
-    for portion in by_slice(reader.read(slices, batch_records)):
+    for whole in by_slice(reader.read(slices, batch_records)):
+        portion, given = _decodable(use_case, whole, schemas)
         yield (
-            portion.records,
+            given,
             Receipt(
                 slice=portion.planned[0],
                 reached=portion.reached[0],
@@ -63,6 +73,27 @@ def read(
             ),
         )
         began = time.monotonic()
+
+
+def _decodable(
+    use_case: UseCase | None, portion: Portion, schemas: Schemas
+) -> tuple[Portion, pa.Table]:
+    """A portion up to the first record that does not decode, or not yet; and these, decoded."""
+    if use_case is None or not use_case.decodes:
+        return portion, portion.records
+    try:
+        found = decoded(use_case, portion.records, schemas)
+    except Exception as error:  # a format may be of somebody's own
+        nothing = shown_schema(use_case).empty_table()
+        return cut_to(portion, 0, error_of(error)), nothing
+    given = shown(use_case, found.records)
+    if found.undecoded:
+        row, why = min(found.undecoded.items())
+        bad = undecoded_error(portion.records, row, why)
+        return cut_to(portion, row, bad), given.slice(0, row)
+    if found.waiting is not None:
+        return cut_to(portion, found.given, error_of(found.waiting)), given
+    return portion, given
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,28 +37,29 @@ from headrace.errors import HeadraceError
 from headrace.model.receipts import Receipt
 from headrace.model.streams import Slice
 from headrace.model.waves import Bin, Wave
-from headrace.ports import RECORD_SCHEMA, SliceReader
+from headrace.spark.decoding import shown_schema
 from headrace.spark.frame_calls import FrameCalls, read, with_share
-from headrace.spark.handling import error_of
 from headrace.spark.jobs import kept_small
 from headrace.spark.shipping import home_of
+from headrace.spark.slice_errors import error_of
+from headrace.spark.spark_types import as_spark
 from headrace.spark.task import BATCH_RECORDS, Work, kept
 from headrace.use_cases import UseCase
 from headrace.versions.loading import version_of
 
 _RECEIPT = "__receipt"
 _TENANT = "tenant"
-_SCHEMA = RECORD_SCHEMA.insert(0, pa.field(_TENANT, pa.string())).append(
-    pa.field(_RECEIPT, pa.binary())
-)
-#: Spark takes timestamps in microseconds only.
-_SPARK_TYPES = {pa.timestamp("ms", tz="UTC"): pa.timestamp("us", tz="UTC")}
 #: the farthest time from 1970, in milliseconds, that Spark can hold; a sender may write any
 _FARTHEST_MS = (2**63 - 1) // 1000
-#: Receipt rows have no record in them, so every column may be null on the way.
-_WIRE = pa.schema(
-    [pa.field(column.name, _SPARK_TYPES.get(column.type, column.type)) for column in _SCHEMA]
-)
+
+
+def wire_of(use_case: UseCase) -> pa.Schema:
+    """What a worker hands to Spark: records as a handler sees them, and rows that are receipts.
+
+    Receipt rows have no record in them, so every column may be null on the way.
+    """
+    columns = shown_schema(use_case).insert(0, pa.field(_TENANT, pa.string()))
+    return as_spark(columns.append(pa.field(_RECEIPT, pa.binary())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class ReadBin:
 
     work: Work
     bins: tuple[Bin, ...]
+    #: what Spark is handed
+    wire: pa.Schema
     #: digests of the code that tasks may still ask for
     needed: frozenset[str]
 
@@ -80,22 +83,25 @@ class ReadBin:
 
     def _read(self, planned: Bin) -> Iterator[pa.RecordBatch]:
         try:
-            event_time = self.work.load().event_time if self.work.code else None
-            reader: SliceReader = kept(self.work).reader
+            use_case = self.work.load() if self.work.code else None
+            clients = kept(self.work)
         except HeadraceError as error:
             for piece in planned.slices:
                 told = error_of(error)
-                yield _receipt_row(Receipt(piece, piece.from_offset, committed=False, error=told))
+                receipt = Receipt(piece, piece.from_offset, committed=False, error=told)
+                yield _receipt_row(receipt, self.wire)
             return
-        for records, receipt in read(reader, planned.slices, BATCH_RECORDS, event_time):
-            yield from _with_tenant(records, receipt.slice.lane.tenant).to_batches()
-            yield _receipt_row(receipt)
+        found = read(clients.reader, clients.schemas, planned.slices, BATCH_RECORDS, use_case)
+        for records, receipt in found:
+            tenant = receipt.slice.lane.tenant
+            yield from _with_tenant(records, tenant, self.wire).to_batches()
+            yield _receipt_row(receipt, self.wire)
 
 
-def _with_tenant(records: pa.Table, tenant: str) -> pa.Table:
+def _with_tenant(records: pa.Table, tenant: str, wire: pa.Schema) -> pa.Table:
     rows = records.num_rows
     filled = _within_reach(records).add_column(0, _TENANT, pa.array([tenant] * rows, pa.string()))
-    return filled.append_column(_RECEIPT, pa.nulls(rows, pa.binary())).cast(_WIRE)
+    return filled.append_column(_RECEIPT, pa.nulls(rows, pa.binary())).cast(wire)
 
 
 def _within_reach(records: pa.Table) -> pa.Table:
@@ -107,10 +113,10 @@ def _within_reach(records: pa.Table) -> pa.Table:
     return records.set_column(at, kind, held.cast(kind.type))
 
 
-def _receipt_row(receipt: Receipt) -> pa.RecordBatch:
-    empty = [pa.nulls(1, column.type) for column in _WIRE][:-1]
+def _receipt_row(receipt: Receipt, wire: pa.Schema) -> pa.RecordBatch:
+    empty = [pa.nulls(1, column.type) for column in wire][:-1]
     return pa.RecordBatch.from_arrays(
-        [*empty, pa.array([pickle.dumps(receipt)], pa.binary())], schema=_WIRE
+        [*empty, pa.array([pickle.dumps(receipt)], pa.binary())], schema=wire
     )
 
 
@@ -130,9 +136,11 @@ class FrameJob:
             return self._run(wave)
 
     def _run(self, wave: Wave) -> list[Receipt]:
+        columns = wire_of(self.use_case)
+        reading = ReadBin(self.work, wave.bins, columns, self.needed)
         wire = (
             self.session.range(0, len(wave.bins), 1, len(wave.bins))
-            .mapInArrow(ReadBin(self.work, wave.bins, self.needed), from_arrow_schema(_WIRE))
+            .mapInArrow(reading, from_arrow_schema(columns))
             .persist(StorageLevel.MEMORY_AND_DISK)
         )
         try:

@@ -32,9 +32,6 @@ from headrace.errors import (
     HeadraceError,
     Temporary,
     WrongSchema,
-    code_of,
-    shortened,
-    text_of,
     words_of,
 )
 from headrace.model.receipts import SliceError
@@ -44,16 +41,12 @@ from headrace.ports import NoRegistry, Schemas
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.decoding import DecodedRecords, decoded, shown
 from headrace.spark.own_tables import owned
+from headrace.spark.slice_errors import error_of, name_record, refusal, undecoded_error
 from headrace.spark.timeouts import CallOverdue, bounded
 from headrace.use_cases import SliceContext, UseCase
-from headrace.versions.quoting import traceback_of
 
 #: part of the patience that a call has which searches for the record that hangs
 _SEARCH_PART = 8.0
-#: characters of what is told: Python quotes what it cannot read, which may be a whole record
-_MESSAGE = 4_000
-#: whoever asks for a longer wait is asked again then; a moment far beyond has no date to be shown
-_LONGEST_WAIT_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +123,7 @@ def _decodable(call: _Call, records: pa.Table, found: DecodedRecords) -> Handled
     """What was made of records that were decoded, or are known not to decode."""
     if not found.undecoded:
         return _handled(call, found.records)
-    faults = {row: _undecoded(records, row, why) for row, why in found.undecoded.items()}
+    faults = {row: undecoded_error(records, row, why) for row, why in found.undecoded.items()}
     if BadRecord.__name__ in call.rules.set_aside:
         if found.records.num_rows == 0:
             return Handled(None, found.given, aside=tuple(sorted(faults.items())))
@@ -151,13 +144,6 @@ def _without(handled: Handled, found: DecodedRecords, faults: dict[int, SliceErr
     aside = sorted({**{row: why for row, why in faults.items() if row < rows}, **own}.items())
     blamed = None if handled.blamed is None else found.row(handled.blamed)
     return replace(handled, rows=rows, blamed=blamed, aside=tuple(aside))
-
-
-def _undecoded(records: pa.Table, row: int, reason: str) -> SliceError:
-    error = BadRecord(row, reason)
-    return replace(
-        name_record(error_of(error), records, row), message=_refusal(error, records, row)
-    )
 
 
 def _handled(call: _Call, records: pa.Table) -> Handled:
@@ -260,7 +246,7 @@ def _up_to_culprit(
         return Handled(None, 0, failure)
     named = name_record(failure, records, bad)
     if isinstance(raised, BadRecord):
-        named = replace(named, message=_refusal(raised, records, bad))
+        named = replace(named, message=refusal(raised, records, bad))
     if bad == 0:
         return Handled(None, 0, named, bad)
     before = records.slice(0, bad)
@@ -289,15 +275,6 @@ def _earlier(call: _Call, records: pa.Table, raised: Exception) -> Handled:
     except Exception as error:
         return _up_to_culprit(call, first, error, at_last=True)
     return Handled(None, 0, error_of(raised))
-
-
-def _refusal(raised: BadRecord, records: pa.Table, row: int) -> str:
-    """What a handler said of a record; rows count within a call, so the place in Kafka is told."""
-    topic, partition, offset = (
-        records[column][row].as_py() for column in ("topic", "partition", "offset")
-    )
-    reason = getattr(raised, "reason", text_of(raised))
-    return shortened(f"bad record at offset {offset} of {topic}[{partition}]: {reason}", _MESSAGE)
 
 
 def _row_to_blame(call: _Call, records: pa.Table, raised: Exception) -> int | None:
@@ -380,52 +357,3 @@ def _as_declared(use_case: UseCase, output: pa.Table) -> pa.Table:
         raise WrongSchema(
             f"use case {use_case.name} returned columns of another type than declared: {exc}"
         ) from exc
-
-
-def error_of(error: BaseException) -> SliceError:
-    """Translate what a handler, sink or reader raised; foreign errors become ``HandlerError``."""
-    known = isinstance(error, HeadraceError)
-    message = text_of(error) if known else words_of(error)
-    return SliceError(
-        temporary=isinstance(error, Temporary),
-        code=code_of(error) if isinstance(error, HeadraceError) else HandlerError.__name__,
-        message=shortened(message, _MESSAGE),
-        traceback=shortened(_traceback_of(error)),
-        retry_after_s=_wait_of(error),
-    )
-
-
-def _traceback_of(error: BaseException) -> str:
-    """Its traceback; one that somebody made by hand may hold what Python cannot print."""
-    try:
-        return traceback_of(error)
-    except Exception as trouble:
-        return f"its traceback cannot be had, {words_of(trouble)}"
-
-
-def _wait_of(error: BaseException) -> float | None:
-    """The wait that it asks for, be it as text; None if that is no time that one can wait."""
-    if not isinstance(error, Temporary):
-        return None
-    try:
-        wait_s = float(getattr(error, "retry_after_s", None))  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return min(wait_s, _LONGEST_WAIT_S) if math.isfinite(wait_s) else None
-
-
-def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
-    """The same failure with the offset, the time and the bytes of the record to blame."""
-    # Not its time: Python has no name for one after the year 9999, and a sender may write any.
-    told = records.select(["offset", "key", "value", "headers"])
-    record: dict[str, Any] = told.slice(row, 1).to_pylist()[0]
-    headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
-    stamp_ms: int = records["timestamp"][row].value
-    return replace(
-        failure,
-        offset=record["offset"],
-        raw_key=record["key"],
-        raw_value=record["value"],
-        raw_headers=headers,
-        timestamp_ms=stamp_ms,
-    )

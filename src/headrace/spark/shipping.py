@@ -23,12 +23,16 @@ _registering = threading.Lock()
 
 
 def code_of(use_case: UseCase) -> bytes:
-    """What workers need of it: all; of form wave, whose handler stays here, its event time."""
+    """What workers need of it: all; of form wave, whose handler stays here, what reads records."""
     if use_case.form == "slice":
         return pickled(use_case)
-    if use_case.event_time is None:
+    if use_case.event_time is None and not use_case.decodes:
         return b""
-    return pickled(replace(use_case, handler=use_case.event_time))
+    return pickled(replace(use_case, handler=use_case.event_time or _stays_with_the_driver))
+
+
+def _stays_with_the_driver(*_given: object) -> None:
+    """Instead of a handler of DataFrames, which may hold what cannot be sent."""
 
 
 def differs_in_terms_alone(use_case: UseCase, last: UseCase) -> bool:

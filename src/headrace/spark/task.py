@@ -55,9 +55,10 @@ from headrace.ports import (
 from headrace.spark.bin_run import BinRun
 from headrace.spark.crash_markers import CrashMarkers
 from headrace.spark.foreign_ends import opened_for, opened_or_told, trouble_of_closing
-from headrace.spark.handling import call_rules, error_of
+from headrace.spark.handling import call_rules
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
 from headrace.spark.shared_folder import Sentinel
+from headrace.spark.slice_errors import error_of
 from headrace.spark.tally import Tally
 from headrace.spark.worker_cache import WorkerCache
 from headrace.use_cases import UseCase

@@ -23,7 +23,7 @@ from headrace.ports import (
     ReaderFactory,
     WaveResult,
 )
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.spark.task import Work, WorkerClients, opened, run_bin
 from headrace.use_cases import UseCase
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from headrace.errors import LeaderUnknown
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, SliceBatch
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.testing.records import records
 
 

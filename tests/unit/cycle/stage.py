@@ -20,7 +20,7 @@ from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice, State, Tenant, Throttle
 from headrace.ports import Connections, TopicPartition, WaveResult, Written
 from headrace.sinks import SqlTable
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.at_once import at_once
 from headrace.testing.clock import FakeClock

@@ -16,7 +16,7 @@ from headrace.model.streams import LaneId, Slice, Stream, StreamId, Tenant, Thro
 from headrace.model.waves import Bin, Wave
 from headrace.ports import WaveResult
 from headrace.sinks import SqlTable
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.testing.engine_fake import InProcessEngine
 
 DEPLOYMENT = Deployment("keep", "m.py", "0" * 64, "{tenant}.visits")

@@ -15,7 +15,7 @@ from headrace.model.receipts import Receipt
 from headrace.model.records import FailureState
 from headrace.model.streams import StreamId
 from headrace.ports import WaveResult
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.spark.task import opened
 from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.simulation.frames import run_wave

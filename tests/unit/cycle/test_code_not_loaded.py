@@ -6,7 +6,7 @@ from headrace.cycle.failing import BACKOFF
 from headrace.errors import CodeNotLoaded
 from headrace.ports import WaveResult
 from headrace.sinks import ParquetFiles
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 
 WHY = "package shapely is not installed on executor e1"
 MINUTES = 10

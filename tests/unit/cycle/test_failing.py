@@ -6,7 +6,7 @@ from headrace.errors import BrokerUnavailable, HandlerSlow, SinkUnavailable, Wor
 from headrace.model.records import FailureState
 from headrace.model.streams import State, StreamId, Tenant, Throttle
 from headrace.ports import WaveResult
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.testing.engine_fake import InProcessEngine
 
 ACME = StreamId("keep", "acme")

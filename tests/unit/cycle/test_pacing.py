@@ -10,7 +10,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
 from headrace.policies.elasticity import SlotLimits
 from headrace.ports import WaveResult
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 
 
 def result(use_case, seconds, tenants, refused=(), predicted_s=1.0):

@@ -13,7 +13,7 @@ from headrace.operating.seeking import seek
 from headrace.policies.quarantine import NARROWING
 from headrace.ports import Site, WaveResult
 from headrace.sinks import SqlTable
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.testing.engine_fake import InProcessEngine
 from headrace.testing.log_fake import Row
 

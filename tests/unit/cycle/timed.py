@@ -17,7 +17,7 @@ from headrace.model.records import Deployment
 from headrace.model.streams import StreamId, Tenant
 from headrace.policies.watchdog import patience_s
 from headrace.ports import WaveResult
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.testing.clock import FakeClock
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.log_fake import MemoryLog, Row

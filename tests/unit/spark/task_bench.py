@@ -10,7 +10,7 @@ from headrace.model.streams import LaneId, Slice, StreamId, Tenant
 from headrace.model.waves import Bin
 from headrace.ports import Connections, Written
 from headrace.sinks import SqlTable
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.spark.task import Work, run_bin
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters

@@ -232,7 +232,10 @@ def test_a_test_of_a_use_case_gives_it_decoded_records():
             {"decode": NUMBERS, "decode_key": Json(pa.schema([("n", pa.int64())]))},
             "a column n, and there is one already",
         ),
-        ({"decode": NUMBERS, "form": "wave", "sink": None}, "decode needs form slice"),
+        (
+            {"decode": Json(pa.schema([("tenant", pa.string())])), "form": "wave", "sink": None},
+            "a column tenant, and there is one already",
+        ),
         ({"decode": "json"}, "decode is a format, such as Json"),
         ({"decode_key": Text}, "decode is a format, such as Json"),
     ],

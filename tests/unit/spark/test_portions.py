@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from headrace.errors import LeaderUnknown
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import SliceBatch
-from headrace.spark.handling import error_of
 from headrace.spark.portions import (
     Portion,
     by_batch,
@@ -20,6 +19,7 @@ from headrace.spark.portions import (
     rest_of,
     whole_or_nothing,
 )
+from headrace.spark.slice_errors import error_of
 from headrace.testing.records import records
 
 

@@ -7,7 +7,7 @@ from headrace.errors import StoreUnavailable, TargetMissing
 from headrace.model.streams import LaneId, StreamId
 from headrace.model.waves import Bin
 from headrace.ports import Connections, Site, Written
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.spark.task import Work, kept, run_bin
 from headrace.store import SqlPositions, SqlPositionsFactory
 from headrace.testing.dead_letters_fake import MemoryDeadLetters

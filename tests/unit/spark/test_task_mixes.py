@@ -12,7 +12,7 @@ from headrace.errors import BrokerUnavailable, LeaderUnknown, SinkRefused, SinkU
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin
 from headrace.ports import Connections, SliceBatch, Written, advance_groups
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.spark.task import Work, WorkerClients, run_bin
 from headrace.testing.records import records
 from headrace.use_cases import use_case

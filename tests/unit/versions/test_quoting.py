@@ -5,8 +5,8 @@ import linecache
 import cloudpickle
 import pytest
 
-from headrace.spark.handling import error_of
 from headrace.spark.shipping import code_of
+from headrace.spark.slice_errors import error_of
 from headrace.versions import find_module, load_code, read_code
 from headrace.versions.loading import nothing_imported
 

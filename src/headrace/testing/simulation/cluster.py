@@ -23,7 +23,7 @@ from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Terms, Wave
 from headrace.ports import Connections, Positions, WaveResult
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.spark.task import WorkerClients, run_bin
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_fake import SECONDS_PER_RECORD, InProcessWork

@@ -19,7 +19,7 @@ from headrace.model.records import Move
 from headrace.model.streams import Slice
 from headrace.model.waves import Wave
 from headrace.ports import DeadLetter, SliceBatch, advance_groups
-from headrace.spark.handling import error_of
+from headrace.spark.slice_errors import error_of
 from headrace.testing.simulation.actors import Actor, Killed, Stage
 
 #: what a driver decides about lanes as a whole

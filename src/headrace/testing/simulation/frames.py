@@ -51,7 +51,7 @@ class FakeFrame:
 def run_wave(use_case: UseCase, wave: Wave, clients: WorkerClients) -> list[Receipt]:
     """Read a wave and call its handler."""
     slices = list(wave.slices)
-    found = list(read(clients.reader, slices, _BATCH_RECORDS, None))
+    found = list(read(clients.reader, clients.schemas, slices, _BATCH_RECORDS, use_case))
     frame = FakeFrame(
         tuple((receipt.slice, records) for records, receipt in found), clients.positions
     )

@@ -1,0 +1,98 @@
+"""What is told of an error: by whoever raised it, at which record, as a ``SliceError``.
+
+A task has to hand back what a handler, a sink, a reader or a format raised, as one kind of value
+that says whether to try again, and with the bytes of the record to blame, which nobody may have any
+more when a person looks. Texts and waits of strangers have bounds here.
+
+Which record is to blame, and what follows from it, is not decided here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.errors import (
+    BadRecord,
+    HandlerError,
+    HeadraceError,
+    Temporary,
+    code_of,
+    shortened,
+    text_of,
+    words_of,
+)
+from headrace.model.receipts import SliceError
+from headrace.versions.quoting import traceback_of
+
+#: characters of what is told: Python quotes what it cannot read, which may be a whole record
+_MESSAGE = 4_000
+#: whoever asks for a longer wait is asked again then; a moment far beyond has no date to be shown
+_LONGEST_WAIT_S = 30 * 86_400.0
+
+
+def error_of(error: BaseException) -> SliceError:
+    """Translate what a handler, sink or reader raised; foreign errors become ``HandlerError``."""
+    known = isinstance(error, HeadraceError)
+    message = text_of(error) if known else words_of(error)
+    return SliceError(
+        temporary=isinstance(error, Temporary),
+        code=code_of(error) if isinstance(error, HeadraceError) else HandlerError.__name__,
+        message=shortened(message, _MESSAGE),
+        traceback=shortened(_traceback_of(error)),
+        retry_after_s=_wait_of(error),
+    )
+
+
+def _traceback_of(error: BaseException) -> str:
+    """Its traceback; one that somebody made by hand may hold what Python cannot print."""
+    try:
+        return traceback_of(error)
+    except Exception as trouble:
+        return f"its traceback cannot be had, {words_of(trouble)}"
+
+
+def _wait_of(error: BaseException) -> float | None:
+    """The wait that it asks for, be it as text; None if that is no time that one can wait."""
+    if not isinstance(error, Temporary):
+        return None
+    try:
+        wait_s = float(getattr(error, "retry_after_s", None))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return min(wait_s, _LONGEST_WAIT_S) if math.isfinite(wait_s) else None
+
+
+def name_record(failure: SliceError, records: pa.Table, row: int) -> SliceError:
+    """The same failure with the offset, the time and the bytes of the record to blame."""
+    # Not its time: Python has no name for one after the year 9999, and a sender may write any.
+    told = records.select(["offset", "key", "value", "headers"])
+    record: dict[str, Any] = told.slice(row, 1).to_pylist()[0]
+    headers = tuple((header["key"], header["value"]) for header in record["headers"] or ())
+    stamp_ms: int = records["timestamp"][row].value
+    return replace(
+        failure,
+        offset=record["offset"],
+        raw_key=record["key"],
+        raw_value=record["value"],
+        raw_headers=headers,
+        timestamp_ms=stamp_ms,
+    )
+
+
+def undecoded_error(records: pa.Table, row: int, reason: str) -> SliceError:
+    """What is told of a record that does not decode."""
+    error = BadRecord(row, reason)
+    return replace(name_record(error_of(error), records, row), message=refusal(error, records, row))
+
+
+def refusal(raised: BadRecord, records: pa.Table, row: int) -> str:
+    """What a handler said of a record; rows count within a call, so the place in Kafka is told."""
+    topic, partition, offset = (
+        records[column][row].as_py() for column in ("topic", "partition", "offset")
+    )
+    reason = getattr(raised, "reason", text_of(raised))
+    return shortened(f"bad record at offset {offset} of {topic}[{partition}]: {reason}", _MESSAGE)
