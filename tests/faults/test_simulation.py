@@ -212,6 +212,17 @@ def test_records_that_do_not_decode_and_are_kept_nowhere_are_found(monkeypatch):
     assert first_wrong(seeds=300, how="lost")
 
 
+@pytest.mark.parametrize("room", [handling, frame_calls])
+def test_records_that_wait_for_a_schema_and_count_as_done_are_found(monkeypatch, room):
+    decoded = decoding.decoded
+
+    def hasty(use_case, records, schemas):
+        return replace(decoded(use_case, records, schemas), waiting=None)
+
+    monkeypatch.setattr(room, "decoded", hasty)
+    assert first_wrong(seeds=300, how="lost")
+
+
 def test_rows_that_are_counted_without_those_that_do_not_decode_are_found(monkeypatch):
     monkeypatch.setattr(decoding.DecodedRecords, "row", lambda self, number: number)
     assert first_wrong(seeds=300)

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, cast
 import pyarrow as pa
 
 from headrace.cycle.reruns import renewed_by
-from headrace.errors import HandlerSlow, SinkUnavailable
+from headrace.errors import HandlerSlow, RegistryUnavailable, SinkUnavailable
 from headrace.model.records import Deployment
 from headrace.model.streams import (
     BadRecordPolicy,
@@ -27,7 +27,17 @@ from headrace.model.streams import (
     StreamId,
     original,
 )
-from headrace.ports import Connections, Decoded, Format, Payloads, Sink, Site, Store, Undecoded
+from headrace.ports import (
+    Connections,
+    Decoded,
+    Format,
+    Payloads,
+    Sink,
+    Site,
+    Store,
+    Undecoded,
+    Waiting,
+)
 from headrace.spark.timeouts import CallOverdue
 from headrace.testing.clock import FakeClock
 from headrace.testing.ledger import Place
@@ -136,7 +146,11 @@ class Deployed:
         of its own, as any other of the run would be another for it.
         """
         decodes = self.rng.getstate()[1][1] % 10 < _DECODE_OF_TEN
-        return Decodable() if decodes and guarantee != "at-most-once" else None
+        return Decodable(self._kind) if decodes and guarantee != "at-most-once" else None
+
+    def _kind(self, value: bytes | None) -> str:
+        """What a record does now."""
+        return trouble_of(value).now(self.clock.monotonic_s(), calm=self.world.calm)
 
     def _of_waves(self, options: dict[str, Any]) -> UseCase:
         exact: Literal["intent"] | None = "intent" if "exact" in options["guarantee"] else None
@@ -156,6 +170,7 @@ class Deployed:
             form="wave",
             order=self.rng.choice(["lane", "none"]),
             bad_record=self.rng.choice(["suspend", "fail"]),
+            decode=self._format(options["guarantee"]),
             **options,
         )(FrameHandler(self._book(name, exact), stumble, place, generation))
 
@@ -251,7 +266,7 @@ class Deployed:
             raise _RAISED[kind]()
 
     def _stumble_in_frame(self, value: bytes | None, piece: Slice) -> None:
-        kind = trouble_of(value).now(self.clock.monotonic_s(), calm=self.world.calm)
+        kind = self._kind(value)
         if kind == GOOD:
             return
         if kind == "down" or self.use_cases[original(piece.lane.use_case)].claims:
@@ -275,19 +290,27 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class Decodable:
-    """Bytes as they are, but for bad records."""
+    """Bytes as they are, but for bad records, and those whose schema nobody tells now."""
+
+    kind: Callable[[bytes | None], str]
 
     def schema(self, column: str) -> pa.Schema:
         """The same column."""
         return pa.schema([pa.field(column, pa.binary())])
 
     def decode(self, payloads: Payloads) -> Decoded:
-        """All but the bad ones."""
+        """All but the bad ones, up to the first whose schema is not to be had."""
         values = payloads.bytes.to_pylist()
-        bad = {row for row, value in enumerate(values) if trouble_of(value).kind == "bad"}
-        good = [value for row, value in enumerate(values) if row not in bad]
-        undecoded = tuple(Undecoded(row, "bad") for row in sorted(bad))
-        return Decoded(pa.table({"value": pa.array(good, pa.binary())}), undecoded)
+        kinds = [self.kind(value) for value in values]
+        known = kinds.index("down") if "down" in kinds else len(kinds)
+        bad = [row for row in range(known) if kinds[row] == "bad"]
+        good = [values[row] for row in range(known) if kinds[row] != "bad"]
+        away = Waiting(known, RegistryUnavailable("the simulation's registry is away"))
+        return Decoded(
+            pa.table({"value": pa.array(good, pa.binary())}),
+            tuple(Undecoded(row, "bad") for row in bad),
+            away if known < len(kinds) else None,
+        )
 
 
 _RAISED: dict[str, Callable[[], BaseException]] = {

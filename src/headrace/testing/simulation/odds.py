@@ -120,7 +120,7 @@ _MOST = {
     "sticks": 0.003,
     "kills": 0.005,
     "refused": 0.01,
-    "down": 0.02,
+    "down": 0.1,
     "dawdles": 0.04,
     "seeks": 1.0,
     "comes_and_goes": 1.0,

@@ -22,6 +22,8 @@ _LASTING = ("bad", "refused", "unreadable")
 _PASSING = ("down",)
 KINDS = ("bad", "raises", "hangs", "sticks", "kills", "refused", "down", "unreadable")
 _LASTS_S = 10.0
+#: what never is for ever lasts for longer: else it is over before anybody looks
+_PASSES_S = 90.0
 
 
 class WorkerDies(Killed):
@@ -75,5 +77,6 @@ def drawn(rng: Random, odds: Odds, now_s: float) -> str:
         often = getattr(odds, kind)
         if often and rng.random() < often:
             lasting = kind in _LASTING or (kind not in _PASSING and rng.random() < 0.5)
-            return f"{kind}:{math.inf if lasting else now_s + rng.uniform(0, _LASTS_S)}"
+            most_s = _PASSES_S if kind in _PASSING else _LASTS_S
+            return f"{kind}:{math.inf if lasting else now_s + rng.uniform(0, most_s)}"
     return GOOD
