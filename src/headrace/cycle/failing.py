@@ -130,6 +130,7 @@ class Failing:
             error,
             1 if whole else receipt.slice.size,
             self.chance(),
+            claimed=receipt.committed,
         )
         if verdict.step is LaneStep.RETRY:
             self._again(piece, error, verdict, held, lane)

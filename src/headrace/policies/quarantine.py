@@ -41,6 +41,8 @@ from headrace.policies.retry import Backoff
 RETRIED = frozenset({"HandlerError", "HandlerHung", "WorkerKilled"})
 #: what a handler gave up, or made a wrong table of: a few in a row, and it is not the records
 COUNTED_IN_A_ROW = RETRIED | {"WrongSchema"}
+#: what a sink says of a table, and so of all of its records
+REFUSED = frozenset({"SinkRefused", "WrongSchema"})
 #: hurts whoever shares the bin
 HURTS_NEIGHBOURS = frozenset({"HandlerSlow", "HandlerHung", "WorkerKilled"})
 #: says something about records; anything else (a topic that is gone) no dead letter can mend
@@ -98,7 +100,13 @@ class Verdict:
 
 
 def judge(
-    rules: FailureRules, history: LaneHistory, error: SliceError, records: int, chance: float
+    rules: FailureRules,
+    history: LaneHistory,
+    error: SliceError,
+    records: int,
+    chance: float,
+    *,
+    claimed: bool = False,
 ) -> Verdict:
     """Decide about a slice that failed.
 
@@ -108,6 +116,7 @@ def judge(
         error: what happened now.
         records: offsets that the failed slice spanned.
         chance: evenly drawn from ``[0, 1)``.
+        claimed: its position had moved before, so that nothing of it can be tried again.
 
     Returns:
         ``RETRY`` for all that is temporary, for ever; for what counts, up to ``retries`` times, and
@@ -128,6 +137,10 @@ def judge(
         if after.attempts <= rules.retries:
             wait_s = _wait_s(rules, history.attempts, error, chance)
             return Verdict(LaneStep.RETRY, after, wait_s, apart, narrowed(records))
+    if error.code in REFUSED and error.offset is None and records > 1 and not claimed:
+        # None of it is there, and smaller slices tell which record it is.
+        same = replace(history, tries=history.tries + 1)
+        return Verdict(LaneStep.RETRY, same, rules.backoff.least_s, False, narrowed(records))
     step = _final(rules, error)
     if step is LaneStep.DEAD_LETTER and error.code in COUNTED_IN_A_ROW:
         if history.letters >= MOST_LETTERS:

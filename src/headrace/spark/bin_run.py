@@ -11,8 +11,9 @@ When the budget is used up, portions that nobody has claimed are left for a late
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from headrace.errors import HandlerSlow, HeadraceError, TargetMissing, Temporary, WorkerKilled
 from headrace.model.receipts import SliceError
@@ -37,6 +38,7 @@ from headrace.spark.slice_errors import error_of, name_record
 from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
 
+_T = TypeVar("_T")
 _FIRST_LETTER = "its topic of dead letters has to be made ready; tried again in a bin of its own"
 
 
@@ -82,10 +84,12 @@ class BinRun:
             answers = self._write(effects)
             reached("sink-written", self.use_case.name)
             for done, effect, written in zip(handled, effects, answers, strict=True):
-                if self._can_narrow(done, written):
-                    self._narrow(done)
-                else:
+                if not self._is_refused(done, written):
                     self.tally.wrote(done, written, effect.output.nbytes)
+                elif self.use_case.intends:
+                    self._look_for_culprit(done, written)
+                else:
+                    self._narrow(done)
 
     def _claim(self, portions: list[Portion]) -> list[Portion]:
         """Move the positions first; keep only the portions whose positions were ours to move."""
@@ -101,7 +105,9 @@ class BinRun:
             self.tally.claimed(portion, mine)
         return [portion for portion, mine in zip(portions, ours, strict=True) if mine]
 
-    def _handle(self, portion: Portion) -> tuple[Portion, Effect | None]:
+    def _handle(
+        self, portion: Portion, rules: CallRules | None = None
+    ) -> tuple[Portion, Effect | None]:
         first = portion.planned[0]
         if self.markers is not None and first in self.markers.killers:
             # The only record there is must be the one.
@@ -110,7 +116,7 @@ class BinRun:
             self.tally.stop(replace(portion, blamed=blamed), self._killed(portion, row))
             return portion, None
         began = time.monotonic()
-        handled = self._call(portion) if portion.records.num_rows else None
+        handled = self._call(portion, rules or self.rules) if portion.records.num_rows else None
         unkept = self._set_aside(portion, handled.aside) if handled is not None else None
         self.tally.spent(portion, time.monotonic() - began)
         if handled is not None:
@@ -129,6 +135,8 @@ class BinRun:
         if nothing_reached:
             self.tally.stop(portion, portion.error)
             return portion, None
+        if self.use_case.event_time is not None:
+            self._marked(first, lambda: self.tally.sample(portion))
         output = handled.output if handled is not None else None
         return portion, Effect(
             portion.slices,
@@ -138,7 +146,7 @@ class BinRun:
             may_repeat=not self.use_case.claims,
         )
 
-    def _call(self, portion: Portion) -> Handled:
+    def _call(self, portion: Portion, rules: CallRules) -> Handled:
         first, use_case = portion.planned[0], self.use_case
         context = SliceContext(
             original(use_case.name), first.lane.tenant, portion.slices, self.options
@@ -147,10 +155,14 @@ class BinRun:
         def call() -> Handled:
             return OUTPUT.during(
                 portion.slices,
-                lambda: handle(use_case, portion.records, context, self.rules, self.schemas),
+                lambda: handle(use_case, portion.records, context, rules, self.schemas),
             )
 
-        return self.markers.during(first, call) if self.markers is not None else call()
+        return self._marked(first, call)
+
+    def _marked(self, planned: Slice, call: Callable[[], _T]) -> _T:
+        """Run code of the use case; a slice at which it ends its worker is known by that."""
+        return call() if self.markers is None else self.markers.during(planned, call)
 
     def _killed(self, portion: Portion, row: int | None) -> SliceError:
         error = error_of(
@@ -186,14 +198,37 @@ class BinRun:
         self._kept |= {(letter.slice, letter.error.offset) for letter in letters}
         return None
 
-    def _can_narrow(self, portion: Portion, written: Written) -> bool:
-        """Whether halving is allowed: not after a claim, not for effects of a fixed identity."""
-        if written.error is None or written.error.temporary:
+    def _is_refused(self, portion: Portion, written: Written) -> bool:
+        """Whether a record is to be looked for; not after a claim, for a sink has one chance."""
+        if written.error is None or written.error.temporary or self.use_case.claims:
             return False
         if written.error.code == TargetMissing.__name__:
             return False  # it is missing for every record
-        fixed = self.use_case.claims or self.use_case.intends
-        return not fixed and len(portion.slices) == 1 and portion.records.num_rows > 0
+        return portion.records.num_rows > 0
+
+    def _look_for_culprit(self, portion: Portion, written: Written) -> None:
+        """Handle a recorded slice once more, each answer held against what its sink takes.
+
+        Its effect has one identity, so no part of it can be written alone. What the sink's own look
+        finds is set aside where that is wanted, as its replay will do; else the error names it.
+        """
+        check, kept = getattr(self.use_case.sink, "check", None), len(self._kept)
+        if check is not None:
+            portion, effect = self._handle(portion, replace(self.rules, check=check))
+            if effect is None:
+                return
+            if len(self._kept) > kept:
+                written = self._write([effect])[0]
+                self.tally.wrote(portion, written, effect.output.nbytes)
+                return
+        self.tally.wrote(*self._named(portion, written), 0)
+
+    def _named(self, portion: Portion, written: Written) -> tuple[Portion, Written]:
+        """A refusal with its record, where there is one alone."""
+        if portion.records.num_rows != 1 or written.error is None:
+            return portion, written
+        named = name_record(written.error, portion.records, 0)
+        return replace(portion, blamed=slice_of(portion, 0)), replace(written, error=named)
 
     def _narrow(self, portion: Portion) -> None:
         """Write a refused portion piece by piece, up to the record that the sink refuses.
@@ -227,7 +262,7 @@ class BinRun:
         """One record that the sink refuses: set aside, or the end of this slice."""
         named = name_record(error, part.records, 0)
         if named.code not in self.rules.set_aside:
-            self.tally.stop(part, named)
+            self.tally.stop(replace(part, blamed=slice_of(part, 0)), named)
         elif (trouble := self._set_aside(part, [(0, named)])) is not None:
             self.tally.stop(part, trouble)
         else:

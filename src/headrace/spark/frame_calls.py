@@ -23,9 +23,10 @@ from headrace.model.waves import Wave
 from headrace.ports import Positions, Schemas, SliceReader
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.decoding import decoded, shown, shown_schema
+from headrace.spark.event_samples import sample_s
 from headrace.spark.portions import Portion, by_slice, cut_to
 from headrace.spark.slice_errors import error_of, undecoded_error
-from headrace.spark.tally import SAMPLES, sample_s
+from headrace.spark.tally import SAMPLES
 from headrace.use_cases import UseCase
 
 

@@ -39,6 +39,7 @@ from headrace.model.streams import BadRecordPolicy
 from headrace.payload.exact import alike
 from headrace.ports import NoRegistry, Schemas
 from headrace.process.crash_points import PlayedKill
+from headrace.spark.declared import as_declared
 from headrace.spark.decoding import DecodedRecords, decoded, shown
 from headrace.spark.own_tables import owned
 from headrace.spark.slice_errors import error_of, name_record, refusal, undecoded_error
@@ -58,6 +59,8 @@ class CallRules:
     shared: bool = False
     #: codes of the errors whose record is set aside at once
     set_aside: frozenset[str] = frozenset()
+    #: holds what the handler returns against its sink; None where the sink does that itself
+    check: Callable[[pa.Table], object] | None = None
 
 
 def call_rules(use_case: UseCase, patience_s: float, *, shared: bool) -> CallRules:
@@ -106,11 +109,9 @@ def handle(
     if not use_case.decodes:
         return _handled(call, records)
     try:
-        found: DecodedRecords = call.bounded(
-            lambda: decoded(use_case, records, schemas or NoRegistry())
-        )
+        found = call.decoded(records, schemas)
     except Exception as error:  # a format may be of somebody's own
-        return Handled(None, 0, error_of(error))
+        return _up_to_undecodable(call, records, error, schemas)
     if found.waiting is None:
         return _decodable(call, records, found)
     before = _decodable(call, records, found) if found.given else Handled(None, 0)
@@ -129,6 +130,20 @@ def _decodable(call: _Call, records: pa.Table, found: DecodedRecords) -> Handled
             return Handled(None, found.given, aside=tuple(sorted(faults.items())))
         return _without(_handled(call, found.records), found, faults)
     return _up_to(call, found.records, *min(faults.items()))
+
+
+def _up_to_undecodable(
+    call: _Call, records: pa.Table, raised: Exception, schemas: Schemas | None
+) -> Handled:
+    """What comes before the record at which decoding raised or hung."""
+    bad = _row_to_blame(replace(call, decodes=True, schemas=schemas), records, raised)
+    if bad is None:
+        return Handled(None, 0, error_of(raised))
+    named = name_record(error_of(raised), records, bad)
+    if bad == 0:
+        return Handled(None, 0, named, bad)
+    before = handle(call.use_case, records.slice(0, bad), call.context, call.rules, schemas)
+    return before if before.error is not None else replace(before, error=named, blamed=bad)
 
 
 def _up_to(call: _Call, records: pa.Table, row: int, fault: SliceError) -> Handled:
@@ -187,6 +202,9 @@ class _Call:
     use_case: UseCase
     context: SliceContext
     rules: CallRules
+    #: records are decoded alone, to find the one at which that fails
+    decodes: bool = False
+    schemas: Schemas | None = None
 
     def __call__(self, records: pa.Table) -> pa.Table:
         """Call the handler once.
@@ -194,6 +212,8 @@ class _Call:
         None is no answer: it is what a forgotten ``return`` gives, and would lose every record.
         Another call may use the same memory, so the answer is copied.
         """
+        if self.decodes:
+            return self.decoded(records, self.schemas).records
         handler, context = self.use_case.handler, self.context
         given = shown(self.use_case, records)
         output = self.bounded(lambda: handler(given, context))
@@ -203,9 +223,18 @@ class _Call:
                 f"use case {self.use_case.name} returned {what}; return a pyarrow.Table, "
                 "for nothing to write an empty one: pyarrow.table({})"
             )
-        return owned(
-            output if self.use_case.output is None else _as_declared(self.use_case, output)
-        )
+        declared = self.use_case.output
+        if declared is not None:
+            output = as_declared(output, declared, self.use_case.name)
+        if self.rules.check is not None and (output.num_rows or output.num_columns):
+            self.rules.check(output)
+        return owned(output)
+
+    def decoded(self, records: pa.Table, schemas: Schemas | None) -> DecodedRecords:
+        """The records, decoded within the time of a call."""
+        known = schemas or NoRegistry()
+        found: DecodedRecords = self.bounded(lambda: decoded(self.use_case, records, known))
+        return found
 
     def bounded(self, call: Callable[[], Any]) -> Any:
         """What a call of the use case's own code gives; it has its time, and ends no worker."""
@@ -332,28 +361,27 @@ def _works(call: _Call, records: pa.Table) -> bool:
 
 
 def _joined(outputs: list[pa.Table], handled: Handled) -> Handled:
-    """The same with one table of all outputs; only an error if they do not fit together."""
+    """The same with one table of all outputs; only an error if they do not fit together.
+
+    Where one has a column that another has not, nobody knows what belongs there.
+    """
+    outputs = [output for output in outputs if output.num_rows] or outputs[:1]
     if len(outputs) < 2:
         return replace(handled, output=outputs[0] if outputs else None)
+    first = outputs[0]
+    other = next((table for table in outputs if not _same_columns(table, first)), None)
+    if other is not None:
+        why = f"one has {_told(first)}, another {_told(other)}"
+        return Handled(None, 0, error_of(WrongSchema(f"the tables of two calls differ: {why}")))
     try:
         return replace(handled, output=pa.concat_tables(alike(outputs), promote_options="default"))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
         return Handled(None, 0, error_of(WrongSchema(f"the tables of two calls differ: {exc}")))
 
 
-def _as_declared(use_case: UseCase, output: pa.Table) -> pa.Table:
-    declared: pa.Schema = use_case.output  # type: ignore[assignment]
-    if output.num_columns == output.num_rows == 0:
-        return declared.empty_table()
-    missing = [name for name in declared.names if name not in output.column_names]
-    if missing:
-        raise WrongSchema(
-            f"use case {use_case.name} returned no column {', '.join(missing)}; "
-            f"it has {', '.join(output.column_names) or 'none'}"
-        )
-    try:
-        return output.select(declared.names).cast(declared)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as exc:
-        raise WrongSchema(
-            f"use case {use_case.name} returned columns of another type than declared: {exc}"
-        ) from exc
+def _same_columns(table: pa.Table, other: pa.Table) -> bool:
+    return sorted(table.column_names) == sorted(other.column_names)
+
+
+def _told(table: pa.Table) -> str:
+    return f"the columns {', '.join(table.column_names)}" if table.num_columns else "no column"

@@ -174,9 +174,10 @@ def cut_to(
 
 
 def rest_of(portion: Portion, done: Portion) -> Portion:
-    """What is left of a portion of one slice after its first part is done."""
+    """What is left of a portion after its first part is done."""
     left = portion.records.slice(done.records.num_rows)
-    return replace(portion, slices=(_from(portion.slices[0], done.reached[0]),), records=left)
+    stand = tuple(map(_from, portion.slices, done.reached))
+    return replace(portion, slices=stand, records=left)
 
 
 def _from(planned: Slice, offset: int) -> Slice:

@@ -15,23 +15,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import structlog
 
-from headrace.errors import words_of
 from headrace.model.receipts import Receipt, SliceError
 from headrace.model.streams import Slice
 from headrace.payload.event_times import EventTime
 from headrace.ports import DeadLetter, Written
+from headrace.spark.event_samples import sample_s
 from headrace.spark.lane_parts import fractions_of, spread, tables_of
 from headrace.spark.portions import Portion
 from headrace.telemetry.tracing import MOST_LINKS
-
-log = structlog.get_logger(__name__)
 
 #: timestamps a receipt carries at most
 SAMPLES = 32
@@ -80,6 +75,7 @@ class Tally:
         """
         self._traced = traced
         self._event_time = event_time
+        self._sampled: dict[Slice, list[float]] = {}
         self._lines = {piece: _Line(piece.from_offset, piece.from_offset) for piece in slices}
         self._started_s = started_s
         self._own_s = 0.0
@@ -111,6 +107,13 @@ class Tally:
         # Of merged slices one is to blame; an error names a record by its offset in that lane.
         self._lines[portion.blamed or portion.planned[0]].error = error
 
+    def sample(self, portion: Portion) -> None:
+        """Ask the use case when records of a portion happened, before anything of it is written."""
+        self._sampled |= {
+            planned: sample_s(own.records, SAMPLES, self._event_time)
+            for planned, own in zip(portion.planned, _owned(portion, 0), strict=True)
+        }
+
     def wrote(self, portion: Portion, written: Written, output_bytes: int) -> None:
         """The sink answered for this portion, which had come to so many bytes.
 
@@ -130,15 +133,15 @@ class Tally:
             _see_that_it_follows(piece, line.done)
             line.done, line.reached = reached, max(line.reached, reached)
             line.committed = line.committed or written.committed
-            self._count(line, own)
+            self._count(line, own, self._sampled.pop(planned, None))
         if portion.error is not None and not written.superseded:
             self.stop(portion, portion.error)
 
-    def _count(self, line: _Line, own: _Own) -> None:
+    def _count(self, line: _Line, own: _Own, sampled_s: list[float] | None) -> None:
         line.records += own.records.num_rows
         line.bytes += own.bytes
         line.output_bytes += own.output_bytes
-        line.timestamps_s += sample_s(own.records, SAMPLES, self._event_time)
+        line.timestamps_s += sample_s(own.records, SAMPLES) if sampled_s is None else sampled_s
         if self._traced and len(line.traceparents) < MOST_LINKS:
             wanted = MOST_LINKS - len(line.traceparents)
             line.traceparents += traceparents_of(own.records, wanted)
@@ -211,35 +214,6 @@ def _see_that_it_follows(piece: Slice, stood: int) -> None:
     """A gap is a bug of ours; nothing behind it may count as done."""
     if piece.from_offset != stood:
         raise AssertionError(f"{piece} does not begin where its lane stood, at {stood}")
-
-
-def sample_s(records: pa.Table, most: int, event_time: EventTime | None = None) -> list[float]:
-    """When up to ``most`` records happened, evenly spread over the rows, in seconds since 1970."""
-    rows = records.num_rows
-    if rows > most:
-        chosen = pa.array([index * (rows - 1) // (most - 1) for index in range(most)])
-        records = (records if event_time else records.select(["timestamp"])).take(chosen)
-    stamps: list[int] = pc.cast(records["timestamp"], pa.int64()).to_pylist()  # type: ignore[assignment]
-    by_kafka = [stamp / 1000 for stamp in stamps]
-    if event_time is None or not rows:
-        return by_kafka
-    told = _told_s(event_time, records)
-    return [k if stamp is None else stamp for stamp, k in zip(told, by_kafka, strict=True)]
-
-
-def _told_s(event_time: EventTime, records: pa.Table) -> Sequence[float | None]:
-    """What the use case says; nothing where it fails, for a figure is not worth a slice."""
-    try:
-        told = [None if seconds is None else float(seconds) for seconds in event_time(records)]
-        if len(told) == records.num_rows and all(
-            seconds is None or isfinite(seconds) for seconds in told
-        ):
-            return told
-        why = f"{len(told)} times for {records.num_rows} records, or one that is not finite"
-    except Exception as error:
-        why = words_of(error)
-    log.warning("event time is not told; delays are from Kafka's timestamps", error=why)
-    return [None] * records.num_rows
 
 
 def traceparents_of(records: pa.Table, most: int) -> list[str]:

@@ -80,6 +80,19 @@ def test_no_record_no_dead_letter():
     assert [verdict.step for verdict in found] == [LaneStep.SUSPEND]
 
 
+@pytest.mark.parametrize("code", ["SinkRefused", "WrongSchema"])
+@pytest.mark.parametrize("policy", BadRecordPolicy)
+def test_what_a_sink_refuses_as_a_whole_is_looked_at_more_closely(code, policy):
+    refused = replace(RAISED, code=code, offset=None)
+    found = steps(refused, records=1000, bad_record=policy)
+    assert [verdict.step for verdict in found[:-1]] == [LaneStep.RETRY] * 3
+    assert [verdict.most_records for verdict in found[:-1]] == [125, 15, 1]
+    assert all(verdict.history.attempts == 0 for verdict in found[:-1])
+    assert found[-1].step is not LaneStep.RETRY
+    claimed = judge(rules(policy), LaneHistory(), refused, 1000, 0.5, claimed=True)
+    assert claimed.step is not LaneStep.RETRY
+
+
 @pytest.mark.parametrize("code", ["HandlerError", "WrongSchema"])
 def test_who_gives_up_every_record_is_suspended_and_not_emptied_into_the_dead_letters(code):
     chosen = rules(BadRecordPolicy.DEAD_LETTER, retries=0)

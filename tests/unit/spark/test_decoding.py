@@ -127,6 +127,22 @@ def test_a_format_of_ones_own_is_code_of_the_use_case(does, code):
     rules = replace(ASIDE, patience_s=0.2)
     done = handle(made(same, decode=Broken()), numbers(1), CONTEXT, rules)
     assert (done.rows, done.error.code, done.aside) == (0, code, ())
+    assert (done.blamed, done.error.raw_value) == (0, b'{"n": 1}')
+
+
+@pytest.mark.parametrize("does", [sys.exit, lambda: time.sleep(60)], ids=["exits", "hangs"])
+def test_the_record_that_cannot_be_decoded_in_time_is_found(does):
+    class Broken(Json):
+        def decode(self, payloads):
+            if b'{"n": 5}' in payloads.bytes.to_pylist():
+                does()
+            return super().decode(payloads)
+
+    broken = made(same, decode=Broken(NUMBERS.columns))
+    done = handle(broken, numbers(*range(8)), CONTEXT, replace(ASIDE, patience_s=0.4))
+    assert done.output["n"].to_pylist() == [0, 1, 2, 3, 4]
+    assert (done.rows, done.blamed, done.error.offset) == (5, 5, 5)
+    assert done.error.raw_value == b'{"n": 5}'
 
 
 class Registered(Json):

@@ -1,7 +1,7 @@
 """Calling a handler, and finding the record it cannot take."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from headrace.use_cases import SliceContext, use_case
 
 SLICE = Slice(LaneId("count", "acme", 0), "acme.visits", 0, 100, 1)
 CONTEXT = SliceContext("count", "acme", (SLICE,))
+MOMENT = datetime(2026, 1, 31, 23, 30, tzinfo=UTC)
 
 
 def made(handler, **options):
@@ -281,6 +282,88 @@ def test_declared_columns_are_cast_and_put_in_order():
     answer = pa.table({"b": ["x"], "a": pa.array([1], pa.int8())})
     done = handle(made(lambda _t, _c: answer, output=schema), records([b"a"]), CONTEXT)
     assert done.output.schema.equals(schema)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "told"),
+    [
+        ([2.675], pa.decimal128(12, 2), "a float is not exact"),
+        ([MOMENT], pa.date32(), "which day a moment is"),
+        ([MOMENT.replace(tzinfo=None)], pa.timestamp("us", "UTC"), "another type"),
+        ([0.1], pa.float32(), "another type"),
+        (["12"], pa.int64(), "another type"),
+        ([2], pa.bool_(), "another type"),
+        ([1], pa.string(), "another type"),
+        ([{"a": 1, "b": 2}], pa.struct([("a", pa.int64())]), "another type"),
+        ([["1"]], pa.list_(pa.int64()), "another type"),
+        ([2**40], pa.int32(), "not in range"),
+        ([2**53 + 1], pa.float64(), "not in range"),
+        (["1.005"], pa.decimal128(12, 2), "it has 3 digits after the point"),
+    ],
+)
+def test_what_is_declared_is_never_had_by_losing_something(answer, kind, told):
+    table = pa.table({"x": answer})
+    use_case = made(lambda _t, _c: table, output=pa.schema([("x", kind)]))
+    done = handle(use_case, records([b"a"]), CONTEXT)
+    assert (done.output, done.error.code) == (None, "WrongSchema")
+    assert told in done.error.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "had"),
+    [
+        (pa.array([None]), pa.int64(), None),
+        (pa.array([7], pa.int8()), pa.float64(), 7.0),
+        (pa.array(["7.5"]), pa.decimal128(12, 2), Decimal("7.50")),
+        (pa.array(["a"]).dictionary_encode(), pa.string(), "a"),
+        (pa.array([[1]], pa.large_list(pa.int8())), pa.list_(pa.int64()), [1]),
+        (pa.array([{"a": 1}]), pa.struct([("a", pa.int32())]), {"a": 1}),
+        (pa.array([b"ab"], pa.binary(2)), pa.binary(), b"ab"),
+    ],
+)
+def test_what_is_declared_may_be_wider(answer, kind, had):
+    schema, table = pa.schema([("x", kind)]), pa.table({"x": answer})
+    done = handle(made(lambda _t, _c: table, output=schema), records([b"a"]), CONTEXT)
+    assert done.error is None
+    assert done.output.schema.equals(schema)
+    assert done.output["x"].to_pylist() == [had]
+
+
+def test_a_null_is_refused_where_none_may_be():
+    schema = pa.schema([pa.field("x", pa.int64(), nullable=False)])
+    nulls = made(lambda table, _c: pa.table({"x": pa.nulls(table.num_rows)}), output=schema)
+    done = handle(nulls, records([b"a"]), CONTEXT)
+    assert (done.error.code, done.output) == ("WrongSchema", None)
+    assert "column 'x' has a null" in done.error.message
+
+
+def around_a_bad_record(first, second):
+    """What is made of a record, a bad one, and another."""
+
+    def fickle(table, context):
+        values = table["value"].to_pylist()
+        if b"bad" in values:
+            raise context.bad_record(values.index(b"bad"), "no")
+        return first if b"a" in values else second
+
+    rules = CallRules(set_aside=frozenset({"BadRecord"}))
+    use_case = made(fickle, bad_record="dead-letter")
+    return handle(use_case, records([b"a", b"bad", b"b"]), CONTEXT, rules)
+
+
+WHOLE = pa.table({"name": ["x"], "amount": [1]})
+
+
+@pytest.mark.parametrize("other", [WHOLE.select(["name"]), WHOLE.select([])])
+def test_a_column_that_only_one_of_two_calls_has_is_not_made_up(other):
+    for done in (around_a_bad_record(WHOLE, other), around_a_bad_record(other, WHOLE)):
+        assert (done.output, done.rows, done.error.code) == (None, 0, "WrongSchema")
+        assert "amount" in done.error.message
+
+
+def test_a_call_that_has_nothing_to_write_leaves_the_others_as_they_are():
+    done = around_a_bad_record(WHOLE, pa.table({}))
+    assert (done.output.to_pylist(), done.rows, done.error) == (WHOLE.to_pylist(), 3, None)
 
 
 def test_tables_of_two_calls_that_do_not_fit_together_are_a_wrong_answer():

@@ -12,8 +12,9 @@ from headrace.model.receipts import SliceError
 from headrace.model.streams import LaneId, Slice
 from headrace.payload.event_times import json_time
 from headrace.ports import DeadLetter, Written
+from headrace.spark.event_samples import sample_s
 from headrace.spark.portions import Portion, cut_to, merge, rest_of
-from headrace.spark.tally import Tally, sample_s
+from headrace.spark.tally import Tally
 from headrace.testing.records import records
 
 

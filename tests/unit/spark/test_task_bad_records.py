@@ -1,13 +1,19 @@
 """Bad records that a task sets aside, and sinks that refuse them."""
 
 import asyncio
+import sys
+import time
+from dataclasses import dataclass
 
 import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
-from headrace.errors import BadRecord, BrokerUnavailable
+from headrace.errors import BadRecord, BrokerUnavailable, SinkRefused
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, StreamId
+from headrace.ports import Written
+from headrace.spark import event_samples
+from headrace.spark.slice_errors import error_of
 
 
 def refuses(*values):
@@ -250,3 +256,96 @@ def test_at_most_once_a_table_that_the_sink_refuses_is_not_written_in_parts(benc
     options = {"guarantee": "at-most-once", "bad_record": "dead-letter"}
     acme = by_tenant(bench.run(sink, **options))["acme"]
     assert (acme.error.code, acme.lost_from, of_acme(sink)) == ("SinkRefused", 0, [])
+
+
+MERGED = [(number, lane) for number in range(10) for lane in (0, 1)]
+
+
+def test_with_order_stream_the_record_that_the_sink_refuses_is_known_by_its_lane(bench):
+    sink = ListSink(refuses=b"7")
+    slices = bench.slices(partitions=(0, 1))
+    receipts = bench.run(sink, order="stream", slices=slices)
+    acme = {
+        told.slice.lane.partition: told for told in receipts if told.slice.lane.tenant == "acme"
+    }
+    assert of_acme(sink) == [b"%d" % number for number, _ in MERGED if number < 7]
+    assert {lane: told.reached for lane, told in acme.items()} == {0: 7, 1: 7}
+    assert (acme[0].error.code, acme[0].error.offset) == ("SinkRefused", 7)
+    assert acme[1].error is None
+
+
+def test_with_order_stream_what_the_sink_refuses_is_set_aside(bench):
+    sink = ListSink(refuses=b"7")
+    slices = bench.slices(partitions=(0, 1))
+    receipts = bench.run(sink, order="stream", slices=slices, bad_record="dead-letter")
+    assert all((told.reached, told.error, told.dead_letters) == (10, None, 1) for told in receipts)
+    assert of_acme(sink) == [b"%d" % number for number, _ in MERGED if number != 7]
+    letters = [letter.slice.lane for letter in bench.dead_letters.letters]
+    assert len(set(letters)) == 4
+
+
+@dataclass
+class Checks(ListSink):
+    """A sink of files: it has one identity for an effect, and looks at tables."""
+
+    exactly_once = "intent"
+    #: what only its server refuses
+    late: bytes | None = None
+
+    def check(self, output):
+        if self.refuses in output["value"].to_pylist():
+            raise SinkRefused("value not allowed")
+
+    def _write(self, effect):
+        values = effect.output["value"].to_pylist() if effect.output.num_columns else []
+        if self.late in values:
+            return Written(error=error_of(SinkRefused("the server says no")))
+        return super()._write(effect)
+
+
+@pytest.mark.parametrize(("order", "lanes"), [("lane", (0,)), ("stream", (0, 1))])
+def test_a_recorded_slice_is_whole_but_for_what_the_sink_refuses(bench, order, lanes):
+    sink = Checks(refuses=b"7")
+    options = {"order": order, "slices": bench.slices(partitions=lanes)}
+    for _ in range(2):  # its replay
+        sink.written.clear()
+        receipts = bench.run(sink, guarantee="exactly-once", bad_record="dead-letter", **options)
+        assert all((told.reached, told.error) == (10, None) for told in receipts)
+        assert of_acme(sink) == [b"%d" % n for n, lane in MERGED if n != 7 and lane in lanes]
+        assert len([tenant for tenant, *_ in sink.written if tenant == "acme"]) == 1
+    assert {letter.error.offset for letter in bench.dead_letters.letters} == {7}
+
+
+@pytest.mark.parametrize(("order", "lanes"), [("lane", (0,)), ("stream", (0, 1))])
+def test_a_recorded_slice_names_the_record_that_its_sink_refuses(bench, order, lanes):
+    sink = Checks(refuses=b"7")
+    options = {"order": order, "slices": bench.slices(partitions=lanes)}
+    receipts = bench.run(sink, guarantee="exactly-once", **options)
+    told = next(told for told in receipts if told.slice.lane == ("keep", "acme", 0))
+    assert (told.reached, told.error.code, told.error.offset) == (0, "SinkRefused", 7)
+    assert sink.written == []
+
+
+def test_what_only_a_server_refuses_is_named_where_it_is_alone(bench):
+    sink = Checks(late=b"0")
+    for until, offset in ((10, None), (1, 0)):
+        receipts = bench.run(sink, guarantee="exactly-once", slices=bench.slices(until=until))
+        told = by_tenant(receipts)["acme"].error
+        assert (told.code, told.offset) == ("SinkRefused", offset)
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once"])
+@pytest.mark.parametrize("does", [sys.exit, lambda: time.sleep(30), lambda: 1 / 0])
+def test_an_event_time_that_fails_costs_no_slice(bench, monkeypatch, guarantee, does):
+    monkeypatch.setattr(event_samples, "LONGEST_S", 0.05)
+    sink, asked = ListSink(), []
+
+    def at(records):
+        asked.append(list(sink.written))
+        return does()
+
+    receipts = bench.run(sink, event_time=at, guarantee=guarantee)
+    assert all((told.reached, told.error) == (10, None) for told in receipts)
+    assert all(told.timestamps_s[0] == 0.0 for told in receipts)
+    assert asked == [[], []], "what is written cannot be taken back if it ends the worker"
+    assert of_acme(sink) == [b"%d" % number for number in range(10)]
