@@ -28,6 +28,8 @@ WorkingDirectory={folder}
 Environment=HEADRACE_CONFIG={folder}/headrace.yaml HEADRACE_STATE={state}
 ExecStart=
 ExecStart={python} -m headrace supervise --drivers 1 --name d
+ExecReload=
+ExecReload={python} -m headrace roll
 BindPaths={folder}
 BindReadOnlyPaths={project} {prefix}
 ProtectHome=no
