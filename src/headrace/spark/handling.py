@@ -124,12 +124,13 @@ def _decodable(call: _Call, records: pa.Table, found: DecodedRecords) -> Handled
     """What was made of records that were decoded, or are known not to decode."""
     if not found.undecoded:
         return _handled(call, found.records)
-    faults = {row: undecoded_error(records, row, why) for row, why in found.undecoded.items()}
     if BadRecord.__name__ in call.rules.set_aside:
+        faults = {row: undecoded_error(records, row, why) for row, why in found.undecoded.items()}
         if found.records.num_rows == 0:
             return Handled(None, found.given, aside=tuple(sorted(faults.items())))
         return _without(_handled(call, found.records), found, faults)
-    return _up_to(call, found.records, *min(faults.items()))
+    row, why = min(found.undecoded.items())
+    return _up_to(call, found.records, row, undecoded_error(records, row, why))
 
 
 def _up_to_undecodable(

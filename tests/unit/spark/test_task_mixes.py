@@ -87,6 +87,14 @@ class Places:
         pass
 
 
+class Looks(Places):
+    """The same, where one can ask what it would refuse."""
+
+    def check(self, output):
+        if b"refused" in output["value"].to_pylist():
+            raise SinkRefused("not allowed")
+
+
 def values_of(effect):
     return effect.output["value"].to_pylist() if effect.output.num_columns else []
 
@@ -169,10 +177,11 @@ class Mix:
     batch: int = 3
     budget_s: float = 60.0
     letters_lost: tuple = ()
+    sinks: type = Places
 
     def run(self):
         self.positions, self.letters = Lanes(), Letters(list(self.letters_lost))
-        self.sink = Places(self.positions, self.exactly_once)
+        self.sink = self.sinks(self.positions, self.exactly_once)
         made = use_case(
             topic="{tenant}.visits",
             sink=self.sink,
@@ -264,6 +273,7 @@ fates = st.lists(
     batch=st.integers(1, 6),
     budget_s=st.sampled_from([60.0, 60.0, 0.0]),
     letters_lost=st.lists(st.booleans(), max_size=4),
+    sinks=st.sampled_from([Places, Looks]),
 )
 def test_no_mix_of_trouble_loses_a_record_or_swallows_an_error(lanes, recipe, **more):
     guarantee, exactly_once = recipe
