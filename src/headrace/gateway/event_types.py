@@ -42,7 +42,7 @@ class EventSchema:
     """A schema, and whether it can be told what it has against an event."""
 
     validator: jsonschema_rs.Validator
-    #: False where it refers to itself beside alternatives: each of them would be told within each
+    #: False where it refers to itself: twice at a level, and each is told within each below it
     tells: bool = True
 
     def errors(self, value: Any) -> tuple[tuple[str, str], ...]:
@@ -132,11 +132,7 @@ def compiled(schema: object, source: str) -> EventSchema:
         )
     except jsonschema_rs.ValidationError as error:
         raise ConfigError(f"{source} {_refused(error)}") from error
-    return EventSchema(validator, tells=not (_alternatives(schema) and _refers_to_itself(schema)))
-
-
-def _alternatives(schema: object) -> bool:
-    return any("anyOf" in part or "oneOf" in part for part in _objects(schema))
+    return EventSchema(validator, tells=not _refers_to_itself(schema))
 
 
 def _refers_to_itself(schema: Mapping[str, Any]) -> bool:
