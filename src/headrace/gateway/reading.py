@@ -39,6 +39,7 @@ from headrace.gateway.json_text import (
     is_deeper,
     parsed,
     too_many_parts,
+    values_in,
     written,
 )
 
@@ -55,6 +56,9 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:
 _MOST_TRACESTATE = 512
 #: of so many bytes of events that do not fit it is told where: that takes long
 _TOLD_BYTES = 32_768
+#: and of so many values in one event, by its marks: all their faults are made at once, and no
+#: thread interrupts that
+_TOLD_VALUES = 200
 
 
 def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
@@ -205,7 +209,7 @@ class _Reader:
     def _looked_at(self, text: bytes, value: Any, envelope: Envelope | EventFault | None) -> Item:
         if isinstance(envelope, EventFault):
             return envelope
-        at_length = len(text) <= self._told_bytes
+        at_length = len(text) <= self._told_bytes and values_in(text) <= _TOLD_VALUES
         fault = self._kind.fault_of(value, at_length=at_length)
         if fault is not None:
             self._told_bytes -= len(text) if at_length else 0

@@ -298,10 +298,22 @@ def test_a_schema_refuses_with_the_place_that_is_wrong():
 
 def test_faults_are_told_at_length_of_so_many_bytes_of_a_request():
     kind = EventType("visit", "visits", schema=compiled({"items": {"type": "integer"}}, "v"))
-    sent = [["x", "y"], ["x"] * 5000, ["x"] * 5000, ["x", "y"]]
+    sent = [["x", "y"], ["x" * 20_000], ["x" * 20_000], ["x", "y"]]
     found = items(orjson.dumps(sent), kind=kind)
-    assert [len(fault.errors) for fault in found] == [2, 10, 1, 2]
+    assert [len(fault.errors) for fault in found] == [2, 1, 1, 2]
+    assert [fault.pointer for fault in found] == ["/0", "/0", "", "/0"]
     assert found[2].detail == "the event: it does not fit the schema of its type"
+
+
+@pytest.mark.parametrize(
+    "value", [["x"] * 1000, [{}] * 150, [[]] * 150], ids=["texts", "objects", "lists"]
+)
+def test_the_faults_of_an_event_of_many_values_are_not_told_at_length(value):
+    # All of them are made in one go, nobody is answered meanwhile, and each value may have dozens.
+    kind = EventType("visit", "visits", schema=compiled({"items": {"type": "integer"}}, "v"))
+    found = items(orjson.dumps([value, value[:50]]), kind=kind)
+    assert [len(fault.errors) for fault in found] == [1, 10]
+    assert found[0].detail == "the event: it does not fit the schema of its type"
 
 
 def test_the_trace_goes_with_the_record():
