@@ -161,11 +161,9 @@ class _Reader:
 
     def line(self, text: bytes) -> Item:
         """One line of NDJSON."""
-        if len(text) > self._limits.item_bytes:
-            return self._too_large(text)
-        crowded = too_many_parts(text, self._limits.parts)
-        if crowded is not None:
-            return crowded
+        outsized = self._outsized(text)
+        if outsized is not None:
+            return outsized
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError as exc:
@@ -193,7 +191,17 @@ class _Reader:
         data = cloudevents.data_of(kept)
         if isinstance(data, EventFault):
             return data
-        return self.event(data, value["data"] if "data" in value else orjson.loads(data), envelope)
+        if "data" in value:
+            return self.event(data, value["data"], envelope)
+        return self._outsized(data) or self._encoded(data, envelope)
+
+    def _encoded(self, data: bytes, envelope: Envelope) -> Item:
+        """A structured event whose data came in base64, and is not too large to be parsed."""
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError as exc:
+            return cloudevents.no_json(exc)
+        return self.event(data, value, envelope)
 
     def event(self, text: bytes, value: Any, envelope: Envelope | EventFault | None = None) -> Item:
         """One event; ``value`` is its text, parsed."""
@@ -231,6 +239,12 @@ class _Reader:
         if envelope is not None and envelope.subject is not None:
             return _sized(envelope.subject.encode())
         return None
+
+    def _outsized(self, text: bytes) -> EventFault | None:
+        """The fault of a text that is not even parsed."""
+        if len(text) > self._limits.item_bytes:
+            return self._too_large(text)
+        return too_many_parts(text, self._limits.parts)
 
     def _too_large(self, text: bytes) -> EventFault:
         return EventFault(

@@ -367,6 +367,24 @@ def test_data_may_be_in_base64():
 
 
 @pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"[" + b"[]," * 400_000 + b"[]]", "event-too-large"),
+        (b"[" + b"{}," * 300_000 + b"1]", "too-many-parts"),
+    ],
+)
+@pytest.mark.parametrize("form", ["cloudevents", "cloudevents-batch"])
+def test_data_in_base64_is_looked_at_before_it_is_parsed(data, kind, form, monkeypatch):
+    encoded = base64.b64encode(data).decode()
+    body = orjson.dumps(cloud(data=..., data_base64=encoded))
+    body = b"[" + body + b"]" if form == "cloudevents-batch" else body
+    texts, loads = [], orjson.loads
+    monkeypatch.setattr(orjson, "loads", lambda text: texts.append(text) or loads(text))
+    (found,) = outcomes(request(body, f"application/{form}+json"))
+    assert (found.kind, texts) == (kind, [body])
+
+
+@pytest.mark.parametrize(
     ("changes", "pointer"),
     [
         ({"id": ...}, "/id"),
