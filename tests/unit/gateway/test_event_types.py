@@ -142,8 +142,63 @@ def test_a_type_says_where_its_events_go():
         ([["a", 1], ["a", 1]], False),
         ([{"a": number} for number in range(20_000)], True),
         ([{"a": number} for number in range(20_000)] + [{"a": 0}], False),
+        (["a", "b", "a"], False),
+        ([0, -0.0], False),
+        ([2**63, float(2**63)], False),
+        ([2**63, float(2**63 + 4096)], True),
+        ([10**16, 1e16], False),
+        ([1e300, 1e301], True),
+        ([{"1": 1.5}, {"1": 1.5}], False),
+        # To the validator's own hash all of these are one number: it would take a minute.
+        ([2**63 + number for number in range(20_000)], True),
+        ([{"a": [2**62 + number]} for number in range(20_000)], True),
+        ("aa", True),
     ],
 )
 def test_unique_items_are_what_json_schema_has_for_them_however_many(items, fits):
     kind = EventType("t", "t", schema=compiled({"uniqueItems": True}, "s.json"))
     assert (kind.fault_of(items, at_length=False) is None) is fits
+
+
+def test_whether_items_are_unique_is_only_asked_where_a_schema_asks():
+    assert fault({"uniqueItems": False}, [1, 1]) is None
+    assert fault({"items": {"uniqueItems": True}}, [[1], [2, 2]]).pointer == "/1"
+
+
+def test_items_that_are_too_deep_to_be_compared_do_not_fit():
+    deep = []
+    for _ in range(450):
+        deep = [deep]
+    assert fault({"uniqueItems": True}, [deep, 1]).kind == "not-valid"
+    assert fault({"uniqueItems": False}, [deep, 1]) is None
+
+
+@pytest.mark.parametrize(
+    ("divisor", "number", "fits"),
+    [
+        (0.01, 0.07, True),
+        (0.01, 0.07 * 3, False),
+        (0.01, -1.23, True),
+        (0.01, 5, True),
+        (0.01, 1e308, True),
+        (3, 1e308, False),
+        (2, 3.0, False),
+        (2, -4.0, True),
+        (2, -0.5, False),
+        (1.5, 3, True),
+        (1e300, 5, False),
+        (7, 2**64 - 2, True),
+        (2, 0.0, True),
+        (2, "3", True),
+        (2, True, True),
+    ],
+)
+def test_a_multiple_is_what_its_digits_say(divisor, number, fits):
+    assert (fault({"multipleOf": divisor}, number) is None) is fits
+
+
+def test_a_multiple_is_told_of_large_numbers_as_soon_as_of_small_ones():
+    # Written out, each of them has 300 digits: half a minute.
+    schema = {"items": {"multipleOf": 1e-300}}
+    assert fault(schema, [1e308] * 300_000) is None
+    assert fault({"multipleOf": 5}, 12).detail == "the event: 12 is not a multiple of 5"
