@@ -145,8 +145,8 @@ def ask_removal(store: Store, tenants: Sequence[str], config: Path, *command: st
     except Temporary:
         unread = None
     else:
-        live = [row for row in rows if row.state is not State.REMOVED]
-        unread = {row.stream.id: row.lag_records or 0 for row in live}
+        live = [row for row in rows if row.state is not State.REMOVED and row.topic is not None]
+        unread = {row.stream.id: row.lag_records for row in live}
     for sentence in of_removal(tenants, unread):
         say(sentence)
     confirm(config, *command)

@@ -34,17 +34,24 @@ class StreamLag:
 
     @property
     def lag_records(self) -> int | None:
-        """Offsets between positions and ends, a rerun's own; None without a topic."""
+        """Offsets between positions and ends, a rerun's own; None if not all of it is known.
+
+        Without a topic there is none. Of a partition without a leader nobody knows the end, and
+        most of what waits may be there.
+        """
         if self.topic is None:
             return None
-        return sum(
-            max(0, self._last(number) - self.positions.get(number, self.starts.get(number, end)))
-            for number, end in self.ends.items()
-        )
+        numbers = set(self.topic.partitions)
+        if self.until is not None:
+            numbers &= self.until.keys()
+        begins = {**self.starts, **self.positions}
+        if not numbers <= self.ends.keys() & begins.keys():
+            return None
+        return sum(max(0, self._last(number) - begins[number]) for number in numbers)
 
     def _last(self, number: int) -> int:
         end = self.ends[number]
-        return end if self.until is None else min(end, self.until.get(number, 0))
+        return end if self.until is None else min(end, self.until[number])
 
     def faults(self) -> list[str]:
         """What cannot be: each a sentence. Empty when store and Kafka agree."""

@@ -7,10 +7,11 @@ nothing is ever fetched from the network for it.
 Who sends an event chooses what is held against the schema. With a pattern that is tried in every
 way (``(a+)+$``), with values compared each with each, or with a message for each of a hundred
 thousand faults, one event would take seconds from everybody. So patterns are such that are matched
-in linear time, which leaves out looking around and back references, and what is told is bounded.
+in linear time, which leaves out looking around and back references, what compares and divides is
+our own (``keywords``), and what is told is bounded.
 
-Validation is by ``jsonschema-rs`` and costs less than a microsecond for a small event; a type
-without a schema costs nothing.
+Validation is by ``jsonschema-rs`` and costs less than a microsecond for a small event, and one more
+for each value that has to be unique or a multiple; a type without a schema costs nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import orjson
 
 from headrace.errors import ConfigError
 from headrace.gateway.events import EventFault
+from headrace.gateway.keywords import KEYWORDS
 from headrace.payload.json_pointers import pointed, pointer_of
 
 #: what is told of one event; the first few say enough
@@ -42,7 +44,7 @@ class EventSchema:
     """A schema, and whether it can be told what it has against an event."""
 
     validator: jsonschema_rs.Validator
-    #: False where it refers to itself beside alternatives: each of them would be told within each
+    #: False where it refers to itself: twice at a level, and each is told within each below it
     tells: bool = True
 
     def errors(self, value: Any) -> tuple[tuple[str, str], ...]:
@@ -128,15 +130,15 @@ def compiled(schema: object, source: str) -> EventSchema:
     linear = jsonschema_rs.RegexOptions()
     try:
         validator = jsonschema_rs.validator_for(
-            schema, offline=True, pattern_options=linear, validate_formats=False
+            schema,
+            offline=True,
+            pattern_options=linear,
+            validate_formats=False,
+            keywords=dict(KEYWORDS),
         )
     except jsonschema_rs.ValidationError as error:
         raise ConfigError(f"{source} {_refused(error)}") from error
-    return EventSchema(validator, tells=not (_alternatives(schema) and _refers_to_itself(schema)))
-
-
-def _alternatives(schema: object) -> bool:
-    return any("anyOf" in part or "oneOf" in part for part in _objects(schema))
+    return EventSchema(validator, tells=not _refers_to_itself(schema))
 
 
 def _refers_to_itself(schema: Mapping[str, Any]) -> bool:

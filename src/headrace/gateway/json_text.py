@@ -49,6 +49,11 @@ def too_many_parts(text: bytes, most: int) -> EventFault | None:
     return EventFault(413, "too-many-parts", f"{said}, or several requests")
 
 
+def values_in(text: bytes) -> int:
+    """How many values a JSON text holds at most: the marks in its strings are counted too."""
+    return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
 def bad_json(exc: orjson.JSONDecodeError) -> EventFault:
     """The fault of a text that is no JSON."""
     return EventFault(

@@ -39,6 +39,7 @@ from headrace.gateway.json_text import (
     is_deeper,
     parsed,
     too_many_parts,
+    values_in,
     written,
 )
 
@@ -55,6 +56,9 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:
 _MOST_TRACESTATE = 512
 #: of so many bytes of events that do not fit it is told where: that takes long
 _TOLD_BYTES = 32_768
+#: and of so many values in one event, by its marks: all their faults are made at once, and no
+#: thread interrupts that
+_TOLD_VALUES = 200
 
 
 def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
@@ -157,11 +161,9 @@ class _Reader:
 
     def line(self, text: bytes) -> Item:
         """One line of NDJSON."""
-        if len(text) > self._limits.item_bytes:
-            return self._too_large(text)
-        crowded = too_many_parts(text, self._limits.parts)
-        if crowded is not None:
-            return crowded
+        outsized = self._outsized(text)
+        if outsized is not None:
+            return outsized
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError as exc:
@@ -189,7 +191,17 @@ class _Reader:
         data = cloudevents.data_of(kept)
         if isinstance(data, EventFault):
             return data
-        return self.event(data, value["data"] if "data" in value else orjson.loads(data), envelope)
+        if "data" in value:
+            return self.event(data, value["data"], envelope)
+        return self._outsized(data) or self._encoded(data, envelope)
+
+    def _encoded(self, data: bytes, envelope: Envelope) -> Item:
+        """A structured event whose data came in base64, and is not too large to be parsed."""
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError as exc:
+            return cloudevents.no_json(exc)
+        return self.event(data, value, envelope)
 
     def event(self, text: bytes, value: Any, envelope: Envelope | EventFault | None = None) -> Item:
         """One event; ``value`` is its text, parsed."""
@@ -205,7 +217,7 @@ class _Reader:
     def _looked_at(self, text: bytes, value: Any, envelope: Envelope | EventFault | None) -> Item:
         if isinstance(envelope, EventFault):
             return envelope
-        at_length = len(text) <= self._told_bytes
+        at_length = len(text) <= self._told_bytes and values_in(text) <= _TOLD_VALUES
         fault = self._kind.fault_of(value, at_length=at_length)
         if fault is not None:
             self._told_bytes -= len(text) if at_length else 0
@@ -227,6 +239,12 @@ class _Reader:
         if envelope is not None and envelope.subject is not None:
             return _sized(envelope.subject.encode())
         return None
+
+    def _outsized(self, text: bytes) -> EventFault | None:
+        """The fault of a text that is not even parsed."""
+        if len(text) > self._limits.item_bytes:
+            return self._too_large(text)
+        return too_many_parts(text, self._limits.parts)
 
     def _too_large(self, text: bytes) -> EventFault:
         return EventFault(

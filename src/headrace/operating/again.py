@@ -54,12 +54,13 @@ def of_letters(letters: int, stream: StreamId) -> str:
     )
 
 
-def of_removal(tenants: Sequence[str], unread: Mapping[StreamId, int] | None) -> list[str]:
+def of_removal(tenants: Sequence[str], unread: Mapping[StreamId, int | None] | None) -> list[str]:
     """What is lost and what is kept when tenants are removed.
 
     Args:
         tenants: their names.
-        unread: records that wait, by stream; None: Kafka does not tell.
+        unread: records that wait, by stream, None where Kafka does not tell of all its partitions;
+            None: it tells of none.
     """
     alone = len(tenants) == 1
     whom = tenants[0] if alone else f"{len(tenants)} tenants"
@@ -75,8 +76,11 @@ def of_removal(tenants: Sequence[str], unread: Mapping[StreamId, int] | None) ->
     ]
 
 
-def _not_read(unread: Mapping[StreamId, int] | None) -> list[str]:
-    """A sentence for each stream of which something waits, most first, and one for the rest."""
+def _not_read(unread: Mapping[StreamId, int | None] | None) -> list[str]:
+    """A sentence for each stream of which something waits, most first, and one for the rest.
+
+    And one for those of which nobody knows.
+    """
     if unread is None:
         return ["how many records are not read yet, nobody knows: Kafka does not answer"]
     waiting = sorted((-amount, stream) for stream, amount in unread.items() if amount)
@@ -84,6 +88,13 @@ def _not_read(unread: Mapping[StreamId, int] | None) -> list[str]:
     if rest := waiting[_SHOWN:]:
         told.append(
             f"{_exactly(-sum(less for less, _ in rest))} of {len(rest)} more streams not read yet"
+        )
+    unknown = sorted(str(stream) for stream, amount in unread.items() if amount is None)
+    if unknown:
+        more = f" and {len(unknown) - _SHOWN} more streams" if len(unknown) > _SHOWN else ""
+        told.append(
+            f"how many records of {', '.join(unknown[:_SHOWN])}{more} are not read yet, nobody "
+            "knows: partitions have no leader now"
         )
     return told
 

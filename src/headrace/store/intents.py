@@ -92,10 +92,10 @@ def _believed(
             yield left
 
 
-def begin_anew(connection: Connection, tenant: str) -> None:
-    """Forget what was recorded of those streams of a tenant that have no positions any more."""
-    for wave in _pending(connection):
-        if any(piece.lane.tenant == tenant for piece in wave.slices):
+def begin_anew(connection: Connection, tenants: Collection[str]) -> None:
+    """Forget what was recorded of those streams of tenants that have no positions any more."""
+    for wave in _pending(connection) if tenants else ():
+        if any(piece.lane.tenant in tenants for piece in wave.slices):
             finish(connection, wave.id, [], None)
 
 

@@ -27,7 +27,7 @@ class SqlRegistry:
         """Add a tenant, or a removed one anew, with a stream for every use case for all."""
         with changing(self._database) as connection:
             tenants.add(connection, tenant, time.time() if at_s is None else at_s)
-            intents.begin_anew(connection, tenant.name)
+            intents.begin_anew(connection, {tenant.name})
 
     def add_tenants(
         self, tenants_: Sequence[Tenant], *, skip_there: bool = False, at_s: float | None = None
@@ -36,8 +36,7 @@ class SqlRegistry:
         with changing(self._database) as connection:
             now_s = time.time() if at_s is None else at_s
             added = tenants.add_many(connection, tenants_, now_s, skip_there=skip_there)
-            for name in added.again:
-                intents.begin_anew(connection, name)
+            intents.begin_anew(connection, added.again)
             return list(added.names)
 
     def set_tenant_state(self, name: str, state: State, *, by: Stopper = Stopper.OPERATOR) -> None:
@@ -74,7 +73,7 @@ class SqlRegistry:
         """Add one stream of a known tenant and use case; a removed one starts afresh."""
         with changing(self._database) as connection:
             streams.add(connection, stream)
-            intents.begin_anew(connection, stream.tenant)
+            intents.begin_anew(connection, {stream.tenant})
 
     def set_stream_state(
         self,

@@ -49,9 +49,9 @@ def release(
     _retry(connection, ours)
 
 
-def release_all(connection: Connection, tenant: str) -> None:
-    """Let no failure of a tenant be open."""
-    _retry(connection, failures.c.tenant == tenant)
+def release_all(connection: Connection, tenants: Collection[str]) -> None:
+    """Let no failure of these tenants be open."""
+    _retry(connection, failures.c.tenant.in_(tenants))
 
 
 def _retry(connection: Connection, ours: ColumnElement[bool]) -> None:

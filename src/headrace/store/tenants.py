@@ -17,13 +17,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from headrace.errors import ConfigError, no_tenant, tenant_removed
 from headrace.model.streams import State, Stopper, StreamId, Tenant, Throttle
 from headrace.policies.stops import resumed, stopped
-from headrace.store import keys, stoppers, stops, streams
-from headrace.store.schema import deployments, points, positions, tenants
+from headrace.store import keys, stoppers, streams, tenants_again
+from headrace.store.schema import deployments, tenants
 from headrace.store.schema import streams as stream_rows
 
 #: it becomes part of a topic's name, of URLs and of folders
@@ -46,17 +46,10 @@ def add(connection: Connection, tenant: Tenant, at_s: float) -> None:
     state = connection.scalar(select(tenants.c.state).where(tenants.c.name == tenant.name))
     if state is not None and state != State.REMOVED:
         raise ConfigError(f"tenant {tenant.name} is there already, {state}")
-    values = _values(tenant)
     if state is None:
-        connection.execute(insert(tenants).values(name=tenant.name, **values))
+        _insert(connection, [tenant])
     else:
-        since_s = max(at_s, _told_until_s(connection, tenant.name))
-        values |= {"generation": _begin_anew(connection, tenant.name), "added_again_s": since_s}
-        connection.execute(update(tenants).where(tenants.c.name == tenant.name).values(values))
-    for_all = select(deployments.c.use_case, deployments.c.topic).where(deployments.c.all_tenants)
-    for row in connection.execute(for_all).all():
-        topic = streams.topic_of(row.topic, tenant.name)
-        streams.start(connection, StreamId(row.use_case, tenant.name), topic)
+        tenants_again.begin_anew(connection, {tenant.name: _values(tenant)}, at_s)
 
 
 class Added(NamedTuple):
@@ -71,7 +64,7 @@ class Added(NamedTuple):
 def add_many(
     connection: Connection, wanted: Sequence[Tenant], at_s: float, *, skip_there: bool
 ) -> Added:
-    """Add tenants with a few statements for all of those whose names are new."""
+    """Add tenants, removed ones anew, with a few statements for all of them."""
     names = {tenant.name for tenant in wanted}
     if len(names) < len(wanted):
         raise ConfigError("of tenants that are added together none may have the name of another")
@@ -85,12 +78,11 @@ def add_many(
     fresh = [tenant for tenant in wanted if tenant.name not in known]
     again = [tenant for tenant in wanted if known.get(tenant.name) == State.REMOVED]
     _insert(connection, fresh)
-    for tenant in again:
-        add(connection, tenant, at_s)
+    tenants_again.begin_anew(connection, {tenant.name: _values(tenant) for tenant in again}, at_s)
     made = {tenant.name for tenant in (*fresh, *again)}
     return Added(
         [tenant.name for tenant in wanted if tenant.name in made],
-        [tenant.name for tenant in again],
+        {tenant.name for tenant in again},
     )
 
 
@@ -183,28 +175,6 @@ def of_row(row: Row[Any]) -> Tenant:
     by = stoppers.read(row.stopped_by)
     state = State(row.state)
     return Tenant(row.name, state, row.weight, throttle, by, row.generation, row.added_again_s)
-
-
-def _begin_anew(connection: Connection, name: str) -> int:
-    """Leave nothing of an earlier tenant to the next of its name, whose generation is returned."""
-    ours = stream_rows.c.tenant == name
-    asked = select(stream_rows.c.epoch).where(ours).order_by(stream_rows.c.use_case)
-    epochs = connection.scalars(asked.with_for_update()).all()
-    connection.execute(update(stream_rows).where(ours).values(reason=None))
-    connection.execute(delete(positions).where(positions.c.tenant == name))
-    stops.release_all(connection, name)
-    known = connection.scalar(select(tenants.c.generation).where(tenants.c.name == name))
-    return int(max([known or 0, *epochs])) + 1
-
-
-def _told_until_s(connection: Connection, name: str) -> float:
-    """After all history of a name: a clock that is set back must not give it to the next tenant."""
-    ours = select(stream_rows.c.use_case).where(stream_rows.c.tenant == name)
-    asked = select(func.max(points.c.from_s)).where(
-        points.c.use_case.in_(ours), points.c.tenant == name
-    )
-    latest_s = connection.scalar(asked)
-    return 0.0 if latest_s is None else latest_s + 1.0
 
 
 def _remove_streams(connection: Connection, name: str) -> None:

@@ -9,11 +9,12 @@ import pytest
 from headrace.cli import asking, streams
 from headrace.cli.failure_text import when
 from headrace.cli.servers import folder_of, remember
+from headrace.cycle.lags import StreamLag
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import BrokerUnavailable
 from headrace.model.records import Deployment, Move
 from headrace.model.statistics import LaneFigures
-from headrace.model.streams import LaneId, State, StreamId
+from headrace.model.streams import LaneId, State, Stream, StreamId
 from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.statistics_contract import report_of
 
@@ -355,6 +356,41 @@ def test_a_tenant_is_removed_when_somebody_agrees_to_what_is_lost_and_left_unrea
     assert store.registry.tenants()[0].state is State.REMOVED
     again = headrace("tenants", "remove", "acme")
     assert (again.exit_code, "lost" in again.output) == (0, False)
+
+
+@pytest.mark.usefixtures("visits")
+@pytest.mark.parametrize("alone", [0, 1])
+def test_what_waits_in_a_partition_without_a_leader_nobody_knows(headrace, log, alone):
+    def lag():
+        rows = json.loads(headrace("streams", "list", "--json").output)
+        return next(row["lag_records"] for row in rows if row["stream"] == "acme/score")
+
+    assert lag() == 12
+    log.set_leader("acme.visits", alone, False)
+    assert lag() is None
+    refused = headrace("tenants", "remove", "acme")
+    said = (
+        "how many records of acme/score are not read yet, nobody knows: partitions have no leader"
+    )
+    assert said in " ".join(refused.output.split())
+    log.set_leader("acme.visits", 1 - alone, False)
+    assert lag() is None
+
+
+def test_a_rerun_waits_for_its_own_partitions_alone(log):
+    log.create_topic("acme.visits", 3)
+    log.append("acme.visits", 1, [Row(b"{}")] * 9)
+    rerun = StreamId("score@again", "acme")
+    stream = Stream(rerun, "acme.visits", State.ACTIVE)
+    topic = log.topics(["acme.visits"])["acme.visits"]
+
+    def lag(until, ends):
+        held = StreamLag(stream, State.ACTIVE, {1: 3}, ends, {0: 0, 1: 0, 2: 0}, topic, until)
+        return held.lag_records
+
+    assert lag({1: 5}, {1: 9}) == 2
+    assert lag({0: 5, 1: 5}, {1: 9}) is None
+    assert lag({}, {}) == 0
 
 
 def test_where_nobody_can_be_asked_a_tenant_is_removed_with_yes_only(headrace, log, store):

@@ -40,7 +40,8 @@ def test_references_within_a_schema_are_followed():
 def test_a_schema_that_leads_to_itself_comes_to_an_end():
     assert fault({"$ref": "#"}, {}) is None
     down = {"properties": {"a": {"$ref": "#"}, "b": False}}
-    assert fault(down, {"a": {"a": {"b": 1}}}).pointer == "/a/a/b"
+    assert fault(down, {"a": {"a": {"b": 1}}}).kind == "not-valid"
+    assert fault(down, {"a": {"a": {"c": 1}}}) is None
 
 
 @pytest.mark.parametrize(
@@ -81,26 +82,33 @@ def test_it_is_told_that_an_event_does_not_fit_where_no_more_is_asked_for():
     assert (found.pointer, len(found.errors)) == ("", 1)
 
 
-def _tree(**more):
-    """Each branch of which may be one of two, and is told in both."""
-    branch = {"properties": {"c": {"$ref": "#/$defs/tree"}}}
-    ways = [{**branch, "required": ["y"]}, {**branch, "required": ["z"]}]
-    return {"$ref": "#/$defs/tree", "$defs": {"tree": {**more, "anyOf": ways}}}
+_IN = {"properties": {"c": {"$ref": "#/$defs/tree"}}}
 
 
-def test_what_refers_to_itself_in_alternatives_is_not_told_in_all_their_ways():
-    deep = {}
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"anyOf": [{**_IN, "required": ["y"]}, {**_IN, "required": ["z"]}]},
+        {"type": "object", "allOf": [_IN, _IN]},
+        {"type": "object", **_IN, "if": {"properties": {"d": {"const": 1}}}, "then": _IN},
+        {"type": "object", **_IN, "dependentSchemas": {"c": _IN}},
+        {"type": "object", **_IN, "patternProperties": {"^[a-z]": {"$ref": "#/$defs/tree"}}},
+    ],
+    ids=["alternatives", "two views", "if and then", "dependent", "patterns"],
+)
+def test_of_what_refers_to_itself_not_all_ways_are_told(tree):
+    # All of them would take minutes, and more memory than there is.
+    deep = 1
     for _ in range(60):
         deep = {"c": deep}
-    assert fault(_tree(), deep).errors == (("", "it does not fit the schema of its type"),)
-    named = {
-        "$ref": "#tree",
-        "$defs": {"tree": {"$anchor": "tree", "anyOf": _tree()["$defs"]["tree"]["anyOf"]}},
-    }
-    named["$defs"]["tree"]["anyOf"] = [
-        {"properties": {"c": {"$ref": "#tree"}}, "required": [name]} for name in "yz"
-    ]
-    assert fault(named, deep).pointer == ""
+    untold = (("", "it does not fit the schema of its type"),)
+    assert fault({"$ref": "#/$defs/tree", "$defs": {"tree": tree}}, deep).errors == untold
+
+
+def test_a_schema_refers_to_itself_by_a_name_as_well():
+    ways = [{"properties": {"c": {"$ref": "#tree"}}, "required": [name]} for name in "yz"]
+    named = {"$ref": "#tree", "$defs": {"tree": {"$anchor": "tree", "anyOf": ways}}}
+    assert not compiled(named, "t.json").tells
 
 
 def test_alternatives_that_refer_to_others_are_told():
@@ -134,8 +142,63 @@ def test_a_type_says_where_its_events_go():
         ([["a", 1], ["a", 1]], False),
         ([{"a": number} for number in range(20_000)], True),
         ([{"a": number} for number in range(20_000)] + [{"a": 0}], False),
+        (["a", "b", "a"], False),
+        ([0, -0.0], False),
+        ([2**63, float(2**63)], False),
+        ([2**63, float(2**63 + 4096)], True),
+        ([10**16, 1e16], False),
+        ([1e300, 1e301], True),
+        ([{"1": 1.5}, {"1": 1.5}], False),
+        # To the validator's own hash all of these are one number: it would take a minute.
+        ([2**63 + number for number in range(20_000)], True),
+        ([{"a": [2**62 + number]} for number in range(20_000)], True),
+        ("aa", True),
     ],
 )
 def test_unique_items_are_what_json_schema_has_for_them_however_many(items, fits):
     kind = EventType("t", "t", schema=compiled({"uniqueItems": True}, "s.json"))
     assert (kind.fault_of(items, at_length=False) is None) is fits
+
+
+def test_whether_items_are_unique_is_only_asked_where_a_schema_asks():
+    assert fault({"uniqueItems": False}, [1, 1]) is None
+    assert fault({"items": {"uniqueItems": True}}, [[1], [2, 2]]).pointer == "/1"
+
+
+def test_items_that_are_too_deep_to_be_compared_do_not_fit():
+    deep = []
+    for _ in range(450):
+        deep = [deep]
+    assert fault({"uniqueItems": True}, [deep, 1]).kind == "not-valid"
+    assert fault({"uniqueItems": False}, [deep, 1]) is None
+
+
+@pytest.mark.parametrize(
+    ("divisor", "number", "fits"),
+    [
+        (0.01, 0.07, True),
+        (0.01, 0.07 * 3, False),
+        (0.01, -1.23, True),
+        (0.01, 5, True),
+        (0.01, 1e308, True),
+        (3, 1e308, False),
+        (2, 3.0, False),
+        (2, -4.0, True),
+        (2, -0.5, False),
+        (1.5, 3, True),
+        (1e300, 5, False),
+        (7, 2**64 - 2, True),
+        (2, 0.0, True),
+        (2, "3", True),
+        (2, True, True),
+    ],
+)
+def test_a_multiple_is_what_its_digits_say(divisor, number, fits):
+    assert (fault({"multipleOf": divisor}, number) is None) is fits
+
+
+def test_a_multiple_is_told_of_large_numbers_as_soon_as_of_small_ones():
+    # Written out, each of them has 300 digits: half a minute.
+    schema = {"items": {"multipleOf": 1e-300}}
+    assert fault(schema, [1e308] * 300_000) is None
+    assert fault({"multipleOf": 5}, 12).detail == "the event: 12 is not a multiple of 5"

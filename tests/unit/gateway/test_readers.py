@@ -7,6 +7,7 @@ import pytest
 from gateway_parts import TYPES, client_of, in_loop, parts
 
 from headrace.gateway import readers
+from headrace.gateway.events import Request
 from headrace.gateway.readers import SHORT_S, expected_s
 from headrace.gateway.reading import read
 
@@ -14,9 +15,13 @@ JSON = {"Content-Type": "application/json"}
 LONG = b'{"id": 1, "text": "' + b"a" * 9_000 + b'"}'
 
 
+def request(body, content_type="application/json"):
+    return Request({"content-type": content_type}, body)
+
+
 def test_a_batch_as_most_are_is_read_at_once():
     batch = b'{"lead": "ada", "page": "/prices", "at": 1795409105}\n' * 1000
-    assert expected_s(batch, TYPES["visit"]) < SHORT_S
+    assert expected_s(request(batch), TYPES["visit"]) < SHORT_S
 
 
 @pytest.mark.parametrize(
@@ -29,7 +34,14 @@ def test_a_batch_as_most_are_is_read_at_once():
     ids=["brackets", "long numbers", "a schema"],
 )
 def test_what_takes_long_is_known_by_its_looks(body, kind):
-    assert expected_s(body, TYPES[kind]) > 0.05
+    assert expected_s(request(body), TYPES[kind]) > 0.05
+
+
+@pytest.mark.parametrize("name", [b"data_base64", b"data\\u005fbase64"])
+@pytest.mark.parametrize("form", ["cloudevents", "cloudevents-batch"])
+def test_what_is_in_base64_may_be_all_brackets(name, form):
+    body = b'[{"' + name + b'": "' + b"W10s" * 50_000 + b'"}]'
+    assert expected_s(request(body, f"application/{form}+json"), TYPES["visit"]) > SHORT_S
 
 
 class Held:

@@ -298,10 +298,22 @@ def test_a_schema_refuses_with_the_place_that_is_wrong():
 
 def test_faults_are_told_at_length_of_so_many_bytes_of_a_request():
     kind = EventType("visit", "visits", schema=compiled({"items": {"type": "integer"}}, "v"))
-    sent = [["x", "y"], ["x"] * 5000, ["x"] * 5000, ["x", "y"]]
+    sent = [["x", "y"], ["x" * 20_000], ["x" * 20_000], ["x", "y"]]
     found = items(orjson.dumps(sent), kind=kind)
-    assert [len(fault.errors) for fault in found] == [2, 10, 1, 2]
+    assert [len(fault.errors) for fault in found] == [2, 1, 1, 2]
+    assert [fault.pointer for fault in found] == ["/0", "/0", "", "/0"]
     assert found[2].detail == "the event: it does not fit the schema of its type"
+
+
+@pytest.mark.parametrize(
+    "value", [["x"] * 1000, [{}] * 150, [[]] * 150], ids=["texts", "objects", "lists"]
+)
+def test_the_faults_of_an_event_of_many_values_are_not_told_at_length(value):
+    # All of them are made in one go, nobody is answered meanwhile, and each value may have dozens.
+    kind = EventType("visit", "visits", schema=compiled({"items": {"type": "integer"}}, "v"))
+    found = items(orjson.dumps([value, value[:50]]), kind=kind)
+    assert [len(fault.errors) for fault in found] == [1, 10]
+    assert found[0].detail == "the event: it does not fit the schema of its type"
 
 
 def test_the_trace_goes_with_the_record():
@@ -352,6 +364,24 @@ def test_data_may_be_in_base64():
         orjson.dumps(cloud(data=..., data_base64=data)), "application/cloudevents+json"
     )
     assert event.value == b'{"n": 1.10}'
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"[" + b"[]," * 400_000 + b"[]]", "event-too-large"),
+        (b"[" + b"{}," * 300_000 + b"1]", "too-many-parts"),
+    ],
+)
+@pytest.mark.parametrize("form", ["cloudevents", "cloudevents-batch"])
+def test_data_in_base64_is_looked_at_before_it_is_parsed(data, kind, form, monkeypatch):
+    encoded = base64.b64encode(data).decode()
+    body = orjson.dumps(cloud(data=..., data_base64=encoded))
+    body = b"[" + body + b"]" if form == "cloudevents-batch" else body
+    texts, loads = [], orjson.loads
+    monkeypatch.setattr(orjson, "loads", lambda text: texts.append(text) or loads(text))
+    (found,) = outcomes(request(body, f"application/{form}+json"))
+    assert (found.kind, texts) == (kind, [body])
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,47 @@ class TestGenerations:
         assert other.keys.added_again_s("acme") == 70.25
         other.close()
 
+    @pytest.mark.parametrize("names", [["acme", "new", "bolt"], ["bolt", "new", "acme"]])
+    def test_of_many_added_again_each_begins_as_if_it_were_alone(
+        self, store: Store, names: list[str]
+    ) -> None:
+        epoch = started(store, 0)
+        store.registry.deploy(replace(SCORE, use_case="some", all_tenants=False))
+        store.registry.add_stream(SOME)
+        store.membership.hold([SOME])
+        store.membership.hold([SOME])
+        store.statistics.keep([Point(BOLT, 3600.0, 60.0, 4, 2.0, 8, 120, 1.0, Spread())])
+        store.failures.keep(_of(failed(), epoch))
+        epochs = _epoch(store), _epoch(store, BOLT), _epoch(store, SOME)
+        store.registry.set_tenant_states(
+            [tenant for tenant in store.registry.tenants() if tenant.name in names], State.REMOVED
+        )
+        store.registry.deploy(replace(SCORE, use_case="late"))
+        wanted = [Tenant(name, weight=float(place + 1)) for place, name in enumerate(names)]
+        assert store.registry.add_tenants(wanted, at_s=60.0) == names
+        tenants = {tenant.name: tenant for tenant in store.registry.tenants()}
+        weights = {name: float(place + 1) for place, name in enumerate(names)}
+        assert {name: tenant.weight for name, tenant in tenants.items()} == weights
+        assert tenants["acme"].generation > max(epochs[0], epochs[2])
+        assert tenants["bolt"].generation > epochs[1]
+        assert {name: tenant.added_again_s for name, tenant in tenants.items()} == {
+            "acme": 60.0,
+            "bolt": 3601.0,
+            "new": None,
+        }
+        streams = {known.id: known for known in store.registry.streams()}
+        assert {stream for stream, known in streams.items() if known.state is State.ACTIVE} == {
+            StreamId(use_case, name) for use_case in ("late", "score") for name in names
+        }
+        assert all(
+            known.epoch == tenants[stream.tenant].generation and known.holder is None
+            for stream, known in streams.items()
+            if known.state is State.ACTIVE
+        )
+        assert streams[SOME].state is State.REMOVED
+        assert [failure.state for failure in store.failures.every()] == [FailureState.RETRIED]
+        assert offsets(store) == {}
+
     def test_when_it_was_added_again_is_now_if_nobody_says(self, store: Store) -> None:
         store.registry.add_tenant(Tenant("acme"))
         store.registry.set_tenant_state("acme", State.REMOVED)

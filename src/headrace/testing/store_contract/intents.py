@@ -200,11 +200,18 @@ class TestIntents:
         assert store.progress.finish_intent("w1.a", [_done(acme)], "d1") == ([True], [])
         assert store.progress.pending_intents("d1") == [rest]
 
-    def test_what_is_left_of_a_stream_that_began_afresh_is_forgotten(self, store: Store) -> None:
+    @pytest.mark.parametrize("many", [False, True])
+    def test_what_is_left_of_a_stream_that_began_afresh_is_forgotten(
+        self, store: Store, many: bool
+    ) -> None:
         acme, bolt = _both(store, "d1")
         store.progress.record_intent(_wave("w1", acme, bolt), "d1")
         store.registry.set_tenant_state("acme", State.REMOVED)
-        store.registry.add_tenant(Tenant("acme"))
+        if many:
+            store.registry.add_tenants([Tenant("corp"), Tenant("acme")])
+        else:
+            store.registry.add_tenant(Tenant("acme"))
+        assert store.progress.pending_intents() == [_wave("w1", bolt)]
         assert store.progress.finish_intent("w1", [], "d1") == ([], [_wave("w1", bolt)])
 
     def test_an_intent_is_finished_by_its_driver_alone(self, store: Store) -> None:
