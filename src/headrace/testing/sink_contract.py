@@ -228,6 +228,14 @@ class SinkContract(ABC):
         ] * 2
         assert self.read_back() == []
 
+    def test_rows_without_columns_are_refused(self) -> None:
+        # They stand for records, so they are not "nothing to write".
+        with self.writer() as writer:
+            outcome = writer.write([self.effect(self.table(["a", "b"]).select([]))])[0]
+        assert outcome.error is not None
+        assert not outcome.error.temporary
+        assert self.read_back() == []
+
     def test_prepare_may_be_called_again_and_keeps_what_is_there(self) -> None:
         with self.writer() as writer:
             writer.write([self.effect(self.table(["a"]))])

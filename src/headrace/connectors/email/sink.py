@@ -216,7 +216,7 @@ class EmailWriter:
 
 
 def _mails(effect: Effect, sender: str) -> list[EmailMessage]:
-    if effect.output.num_columns == 0:
+    if effect.output.num_columns == effect.output.num_rows == 0:
         return []
     check_columns(effect.output.schema, _COLUMNS, "e-mail")
     try:

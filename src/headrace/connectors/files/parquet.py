@@ -173,7 +173,7 @@ class ParquetWriter:
     def _leave(self, effect: Effect, path: Path) -> bool:
         """Let the file be there, or not if it would be empty; whether anything was done."""
         table = _conforming(effect.output, self._schema, self._root)
-        if table.num_columns:
+        if table.num_columns or table.num_rows:
             _check(table.schema, self._schema, self._root)
         if table.num_rows == 0:
             return self._replays and _removed(path)
@@ -208,6 +208,8 @@ def _conforming(table: pa.Table, wanted: pa.Schema | None, where: object) -> pa.
 
 
 def _check(found: pa.Schema, wanted: pa.Schema | None, where: object) -> None:
+    if not found.names:
+        raise WrongSchema(f"{where}: the table returned has rows, but no columns")
     for name in found.names:
         if found.names.count(name) > 1:
             raise WrongSchema(f"{where}: the table returned has column {name!r} twice")

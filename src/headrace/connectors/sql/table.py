@@ -193,7 +193,8 @@ class SqlTableWriter:
         right = None
         for index, effect in enumerate(effects):
             schema = effect.output.schema
-            if effect.output.num_columns == 0 or (right is not None and schema.equals(right)):
+            nothing = effect.output.num_columns == effect.output.num_rows == 0
+            if nothing or (right is not None and schema.equals(right)):
                 continue
             try:
                 check_columns(schema, self._sink.columns, self._where)
