@@ -150,12 +150,12 @@ class ParquetWriter:
         outcomes = [Written()] * len(effects)
         folders: dict[Path, list[int]] = {}
         for index, effect in enumerate(effects):
-            path = self._root / file_name(effect)
             try:
+                path = self._root / file_name(effect)
                 if self._leave(effect, path):
                     folders.setdefault(path.parent, []).append(index)
-            except HeadraceError as error:
-                outcomes[index] = failed(error)
+            except Exception as error:  # Arrow has many kinds, and the table is one tenant's
+                outcomes[index] = failed(error, str(self._root))
         if folders:
             # The sub-folders' own names are in the folder above; it is synced like one of them.
             folders[self._root] = [index for indexes in folders.values() for index in indexes]
@@ -177,6 +177,8 @@ class ParquetWriter:
             _check(table.schema, self._schema, self._root)
         if table.num_rows == 0:
             return self._replays and _removed(path)
+        # Such as text that is no UTF-8: it could be written, and nobody could read the file.
+        table.validate(full=True)
         self._write_file(table, path, effect.slices[0].lane.use_case)
         return True
 

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 
 from headrace.connectors.columns import check_columns
 from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, kind_of
-from headrace.connectors.outcomes import identity
+from headrace.connectors.outcomes import identity, told
 from headrace.errors import (
     HeadraceError,
     Permanent,
@@ -52,10 +52,11 @@ def check(table: pa.Table, topic: str, most_bytes: int) -> None:
 
     Raises:
         WrongSchema: a column is missing, or one too many, or of a wrong type.
-        SinkRefused: a message is too large.
+        SinkRefused: a message is too large, or a header has no name.
     """
     where = f"topic {topic}"
     check_columns(table.schema, _REQUIRED, where, _OPTIONAL)
+    _check_headers(table, where)
     sizes = _binary_lengths(table, "value")
     if "key" in table.schema.names:
         sizes = pc.add(sizes, _binary_lengths(table, "key"))
@@ -78,8 +79,9 @@ def sendable(
         try:
             if effect.output.num_rows or effect.output.num_columns:
                 check(effect.output, topic, most_bytes)
-        except HeadraceError as error:
-            errors[index] = error
+            _ = topics_of(effect, "")
+        except Exception as error:  # text that is no UTF-8, say; it must not stop the others
+            errors[index] = told(error, f"topic {topic}")
         else:
             if effect.output.num_rows:
                 ready[index] = effect
@@ -153,6 +155,27 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
 
 def _is_own(name: str) -> bool:
     return name == SLICE_HEADER or name.startswith(REDRIVE_HEADERS)
+
+
+def _check_headers(table: pa.Table, where: str) -> None:
+    """See that each header is there and has a name; the client would end a name at a NUL."""
+    if not _has_headers(table):
+        return
+    headers = table.column("headers").combine_chunks()
+    names = pc.struct_field(pc.list_flatten(headers), "key")
+    bad = pc.or_kleene(pc.is_null(names), pc.match_substring(names, "\0"))
+    place = pc.index(bad, pa.scalar(value=True)).as_py()
+    if place >= 0:
+        row = pc.list_parent_indices(headers)[place].as_py()
+        raise SinkRefused(
+            f"{where}: row {row} has a header without a name, or with a NUL in its name"
+        )
+
+
+def _has_headers(table: pa.Table) -> bool:
+    return "headers" in table.schema.names and not pa.types.is_null(
+        table.schema.field("headers").type
+    )
 
 
 def _binary_lengths(table: pa.Table, name: str) -> Any:

@@ -20,6 +20,7 @@ from headrace.errors import ConfigError
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import ParquetFiles
+from headrace.testing.odd_tables import no_text
 
 
 def _effect(values, *, tenant="acme", topic="acme.visits", start=0, lanes=1):
@@ -173,6 +174,12 @@ def test_a_column_that_comes_twice_is_refused(writer):
     twice = effect.output.append_column("value", pa.array(["b"]))
     error = writer.write([Effect(effect.slices, effect.reached, twice)])[0].error
     assert "'value' twice" in error.message
+
+
+def test_text_that_is_no_utf_8_is_refused_since_nobody_could_read_the_file(writer, tmp_path):
+    outcomes = writer.write([_effect(["a"]), _effect(no_text(1), tenant="bolt")])
+    assert [outcome.error and outcome.error.code for outcome in outcomes] == [None, "SinkRefused"]
+    assert len(_files(tmp_path)) == 1
 
 
 def test_prepare_removes_what_was_left_unfinished_a_day_ago(tmp_path):

@@ -15,6 +15,7 @@ from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site, facts_of
 from headrace.sinks import KafkaTopic
+from headrace.testing.odd_tables import no_text
 
 #: librdkafka's own broker inside the client: it has no topics, and nothing leaves the process
 _INSIDE = {"test.mock.num.brokers": "1"}
@@ -223,3 +224,29 @@ def test_what_may_not_repeat_is_sent_by_a_producer_that_sends_nothing_again():
     assert once["max.in.flight.requests.per.connection"] == "1"
     assert "retries" not in once
     assert again["enable.idempotence"] == "true"
+
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def _with_headers(*headers):
+    values = pa.array([b"v"] * len(headers), pa.binary())
+    return pa.table({"value": values, "headers": pa.array(headers, _HEADERS)})
+
+
+@pytest.mark.parametrize(
+    "bad", [None, {"key": None, "value": b"1"}, {"key": "a\0b", "value": b"1"}]
+)
+def test_a_header_that_cannot_be_sent_is_named_by_its_row_before_anything_is_sent(bad):
+    good = [{"key": "k", "value": None}]
+    table = _with_headers(good, None, [*good, bad], good)
+    with pytest.raises(SinkRefused, match="row 2 has a header without a name"):
+        sink_messages.check(table, "t", 1000)
+    sink_messages.check(table.slice(0, 2), "t", 1000)
+    sink_messages.check(table.slice(3), "t", 1000)
+
+
+def test_a_topic_that_is_no_text_refuses_its_own_effect_alone():
+    odd = pa.table({"value": ["a"]}).append_column("topic", no_text(1))
+    outcomes = _writer().write([_effect(odd), _effect(pa.table({"value": ["a"]}), "bolt")])
+    assert [outcome.error.code for outcome in outcomes] == ["SinkRefused", "TargetMissing"]
