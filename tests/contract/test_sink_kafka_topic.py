@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.connectors.kafka.sink_messages import SLICE_HEADER
 from headrace.ports import Connections, Sink, Site
 from headrace.sinks import KafkaTopic
+from headrace.testing.odd_tables import no_text
 from headrace.testing.sink_contract import Seen, SinkContract
 
 pytestmark = pytest.mark.kafka
@@ -41,6 +42,21 @@ class TestKafkaTopic(SinkContract):
     def refused_table(self):
         return self.table(["small", "x" * 1_000_001])
 
+    def odd_tables(self):
+        kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        odd = {
+            "a header without a name": [{"key": None, "value": b"1"}],
+            "a null among headers": [None],
+            "a NUL in a header's name": [{"key": "a\0b", "value": b"1"}],
+        }
+        # The first row could be sent.
+        return {
+            what: self.table(["odd", "even"]).append_column(
+                "headers", pa.array([[], headers], kind)
+            )
+            for what, headers in odd.items()
+        } | {"a topic that is no UTF-8": self.table(["odd"]).append_column("topic", no_text(1))}
+
     def wrong_table(self):
         return pa.table({"value": [1]})
 
@@ -62,7 +78,9 @@ class TestKafkaTopic(SinkContract):
             if message.error() is not None:
                 break
             mark = dict(message.headers())[SLICE_HEADER].decode()
-            seen.append(Seen(f"{mark}:{message.value()}", message.value().decode()))
+            seen.append(
+                Seen(f"{mark}:{message.value()}", (message.value() or b"").decode(errors="replace"))
+            )
         error = message.error()
         reader.close()
         if error.code() != error._PARTITION_EOF:

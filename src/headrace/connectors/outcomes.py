@@ -1,12 +1,22 @@
 """What every sink says of an effect: its name, and why it was not written.
 
 A reader that drops repeats needs one text for one effect, and the driver needs one shape for a
-failure, whichever sink met it. Both are made here. This module writes nothing anywhere.
+failure, whichever sink met it. Both are made here. A handler's table can make a library raise
+anything; what comes out of a writer stops or repeats the effects of all tenants of the call, so a
+writer catches it where it still knows whose it is. This module writes nothing anywhere.
 """
 
 from __future__ import annotations
 
-from headrace.errors import HeadraceError, Temporary, code_of, text_of
+from headrace.errors import (
+    HeadraceError,
+    SinkRefused,
+    SinkUnavailable,
+    Temporary,
+    code_of,
+    text_of,
+    words_of,
+)
 from headrace.model.receipts import SliceError
 from headrace.model.streams import original
 from headrace.ports import Effect, Written
@@ -23,8 +33,23 @@ def identity(effect: Effect) -> str:
     )
 
 
-def failed(error: HeadraceError) -> Written:
-    """Say that nothing was written, and whether trying again can help."""
+def told(error: Exception, where: str) -> HeadraceError:
+    """What one effect met, in our words; an error that nobody expected refuses that effect."""
+    if isinstance(error, HeadraceError):
+        return error
+    if isinstance(error, MemoryError):
+        return SinkUnavailable(f"{where}: there is not enough memory now")
+    return SinkRefused(f"{where}: it cannot be written: {words_of(error)}")
+
+
+def failed(error: Exception, where: str = "sink") -> Written:
+    """Say that nothing was written, and whether trying again can help.
+
+    Args:
+        error: one of ``headrace.errors``; any other refuses the effect.
+        where: names the sink, where the error is not ours.
+    """
+    error = told(error, where)
     temporary = isinstance(error, Temporary)
     return Written(
         error=SliceError(

@@ -35,6 +35,7 @@ import pytest
 
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Effect, Sink, SinkWriter, Site, needs_shared_folder
+from headrace.testing.odd_tables import odd_tables
 
 USE_CASE = "contract"
 
@@ -78,6 +79,10 @@ class SinkContract(ABC):
     @abstractmethod
     def read_back(self) -> list[Seen]:
         """All that was written, read by other means; rows of one effect in their order."""
+
+    def odd_tables(self) -> dict[str, pa.Table]:
+        """More tables, by what is odd about them, that this sink may have trouble with."""
+        return {}
 
     def place(self, effect: Effect) -> None:  # noqa: B027 - most sinks move no positions
         """Put the positions of an effect where it starts; only where the sink moves them."""
@@ -160,6 +165,39 @@ class SinkContract(ABC):
         assert not error.temporary
         assert sorted(self._values()) == ["a", "b"]
 
+    @pytest.mark.parametrize(
+        ("with_moves", "may_repeat"), [(True, True), (False, True), (False, False)]
+    )
+    def test_whatever_is_odd_about_a_table_its_neighbours_are_there_once_and_in_order(
+        self, with_moves: bool, may_repeat: bool
+    ) -> None:
+        reached = dict.fromkeys(["acme", "bolt", "cern"], 0)
+
+        def effect_of(tenant: str, table: pa.Table) -> Effect:
+            made = self.effect(table, tenant=tenant, from_offset=reached[tenant])
+            moves = made.move_positions and with_moves
+            return replace(made, move_positions=moves, may_repeat=may_repeat)
+
+        good: dict[str, list[str]] = {"acme": [], "cern": []}
+        with self.writer() as writer:
+            odd = odd_tables(self.table(["odd", "even"])) | self.odd_tables()
+            for number, (what, table) in enumerate(odd.items()):
+                given = {"acme": self.table([]), "bolt": table, "cern": self.table([])}
+                for tenant, values in good.items():
+                    more = [f"{tenant} {number} {row}" for row in "zam"]
+                    given[tenant] = self.table(more)
+                    values.extend(more)
+                effects = [effect_of(*of_one) for of_one in given.items()]
+                errors = [outcome.error for outcome in writer.write(effects)]
+                assert (errors[0], errors[2]) == (None, None), what
+                assert errors[1] is None or not errors[1].temporary, what
+                for effect, error in zip(effects, errors, strict=True):
+                    if error is None:
+                        reached[effect.slices[0].lane.tenant] = effect.reached[0]
+        found = self._values()
+        for tenant, values in good.items():
+            assert [value for value in found if value in values] == values, tenant
+
     def test_a_writer_goes_on_after_a_refusal(self) -> None:
         with self.writer() as writer:
             writer.write([self.effect(self.refused_table())])
@@ -226,6 +264,14 @@ class SinkContract(ABC):
         assert [(outcome.committed, outcome.error) for outcome in outcomes] == [
             (self._transacts, None)
         ] * 2
+        assert self.read_back() == []
+
+    def test_rows_without_columns_are_refused(self) -> None:
+        # They stand for records, so they are not "nothing to write".
+        with self.writer() as writer:
+            outcome = writer.write([self.effect(self.table(["a", "b"]).select([]))])[0]
+        assert outcome.error is not None
+        assert not outcome.error.temporary
         assert self.read_back() == []
 
     def test_prepare_may_be_called_again_and_keeps_what_is_there(self) -> None:

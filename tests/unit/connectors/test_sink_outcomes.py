@@ -38,3 +38,13 @@ def test_a_temporary_failure_keeps_the_wait_that_was_asked_for():
 def test_a_refusal_is_permanent():
     error = failed(SinkRefused("no")).error
     assert (error.temporary, error.code, error.message) == (False, "SinkRefused", "no")
+
+
+def test_an_error_that_nobody_expected_refuses_the_effect_and_names_the_sink():
+    error = failed(TypeError("no such thing"), "topic t").error
+    assert (error.temporary, error.code) == (False, "SinkRefused")
+    assert error.message == "topic t: it cannot be written: TypeError: no such thing"
+
+
+def test_memory_that_is_short_may_be_there_later():
+    assert failed(MemoryError()).error.temporary

@@ -134,8 +134,8 @@ class EmailWriter:
         for effect in effects:
             try:
                 self._send_all(_mails(effect, self._sender), effect.may_repeat)
-            except HeadraceError as error:
-                outcomes.append(failed(error))
+            except Exception as error:  # the library's parsers give up in many ways
+                outcomes.append(failed(error, "e-mail"))
             else:
                 outcomes.append(Written())
         return outcomes
@@ -155,7 +155,7 @@ class EmailWriter:
                 if name not in self._taken:
                     self._send(mail, row, may_repeat)
                 taken.append(name)
-        except HeadraceError:
+        except Exception:
             self._taken.update(taken)
             raise
         self._taken.difference_update(taken)
@@ -175,6 +175,10 @@ class EmailWriter:
                 raise _answered(error, self._server, row) from error
             except OSError as error:
                 lost = error
+            except Exception:
+                # Nobody knows what the server was told of it: the next mail has a new connection.
+                self._forget()
+                raise
             else:
                 return
             self._forget()
@@ -216,7 +220,7 @@ class EmailWriter:
 
 
 def _mails(effect: Effect, sender: str) -> list[EmailMessage]:
-    if effect.output.num_columns == 0:
+    if effect.output.num_columns == effect.output.num_rows == 0:
         return []
     check_columns(effect.output.schema, _COLUMNS, "e-mail")
     try:

@@ -39,6 +39,7 @@ from typing import ClassVar, Literal
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as at
 
@@ -72,7 +73,8 @@ class ParquetFiles:
 
     Args:
         folder: path below the warehouse; each use case needs one of its own.
-        schema: columns that tables must have, by name and type; None takes any table. For
+        schema: columns that tables must have, by name and type; None takes any table. A column
+            that may not be null (``nullable=False``) takes any that has no null. For
             ``decimal128`` and ``date32`` a table may also have whole numbers, text or decimals of
             other digits: what fits exactly is written as the schema says, and all else refused.
 
@@ -120,7 +122,7 @@ class ParquetFiles:
             WrongSchema: the message names the column.
             SinkRefused: an amount or a day does not fit; the message names column and row.
         """
-        _check(_conforming(output, self.schema, self.folder).schema, self.schema, self.folder)
+        _checked(_conforming(output, self.schema, self.folder), self.schema, self.folder)
 
     def open(self, site: Site) -> ParquetWriter:
         """Open the writer of a bin; touches nothing yet.
@@ -150,12 +152,12 @@ class ParquetWriter:
         outcomes = [Written()] * len(effects)
         folders: dict[Path, list[int]] = {}
         for index, effect in enumerate(effects):
-            path = self._root / file_name(effect)
             try:
+                path = self._root / file_name(effect)
                 if self._leave(effect, path):
                     folders.setdefault(path.parent, []).append(index)
-            except HeadraceError as error:
-                outcomes[index] = failed(error)
+            except Exception as error:  # Arrow has many kinds, and the table is one tenant's
+                outcomes[index] = failed(error, str(self._root))
         if folders:
             # The sub-folders' own names are in the folder above; it is synced like one of them.
             folders[self._root] = [index for indexes in folders.values() for index in indexes]
@@ -173,10 +175,12 @@ class ParquetWriter:
     def _leave(self, effect: Effect, path: Path) -> bool:
         """Let the file be there, or not if it would be empty; whether anything was done."""
         table = _conforming(effect.output, self._schema, self._root)
-        if table.num_columns:
-            _check(table.schema, self._schema, self._root)
+        if table.num_columns or table.num_rows:
+            table = _checked(table, self._schema, self._root)
         if table.num_rows == 0:
             return self._replays and _removed(path)
+        # Such as text that is no UTF-8: it could be written, and nobody could read the file.
+        table.validate(full=True)
         self._write_file(table, path, effect.slices[0].lane.use_case)
         return True
 
@@ -207,11 +211,24 @@ def _conforming(table: pa.Table, wanted: pa.Schema | None, where: object) -> pa.
         raise SinkRefused(f"{where}: a value cannot be written: {error}") from error
 
 
+def _checked(table: pa.Table, wanted: pa.Schema | None, where: object) -> pa.Table:
+    """The table with the columns wanted; what may be null says the schema, whatever Arrow made."""
+    _check(table.schema, wanted, where)
+    made = table if wanted is None else pa.Table.from_arrays(table.columns, schema=wanted)
+    for field, column in zip(made.schema, made.columns, strict=True):
+        if column.null_count and not field.nullable:
+            row = pc.index(column.is_null(), pa.scalar(value=True)).as_py()
+            raise SinkRefused(f"{where}: column {field.name!r}, row {row}: it may not be null")
+    return made
+
+
 def _check(found: pa.Schema, wanted: pa.Schema | None, where: object) -> None:
+    if not found.names:
+        raise WrongSchema(f"{where}: the table returned has rows, but no columns")
     for name in found.names:
         if found.names.count(name) > 1:
             raise WrongSchema(f"{where}: the table returned has column {name!r} twice")
-    if wanted is None or found.equals(wanted):
+    if wanted is None or (found.names, found.types) == (wanted.names, wanted.types):
         return
     for name in [*wanted.names, *found.names]:
         expected = wanted.field(name).type if name in wanted.names else "no column"

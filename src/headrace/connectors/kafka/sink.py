@@ -43,8 +43,8 @@ from headrace.connectors.kafka.sink_line import MakeTopics, TopicProducer
 from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, check, sendable, translated
 from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
 from headrace.connectors.kafka.topic_shapes import TopicMaker, TopicShape
-from headrace.connectors.outcomes import failed
-from headrace.errors import ConfigError, HeadraceError, SinkRefused, SinkUnavailable
+from headrace.connectors.outcomes import failed, told
+from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
 from headrace.ports import Effect, SinkWriter, Site, Written
 
 
@@ -173,9 +173,8 @@ def _send(
     except BROKEN as exc:
         _forget(line)
         note(first_error(exc), pattern)
-    except ValueError as error:
-        # Such as text that is no UTF-8; it must not stop the other tenants.
-        errors.setdefault(index, SinkRefused(f"topic {pattern}: {error}"))
+    except Exception as error:  # it must not stop the other tenants
+        errors.setdefault(index, told(error, f"topic {pattern}"))
 
 
 def _noted(

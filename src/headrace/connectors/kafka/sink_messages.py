@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 
 from headrace.connectors.columns import check_columns
 from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, kind_of
-from headrace.connectors.outcomes import identity
+from headrace.connectors.outcomes import identity, told
 from headrace.errors import (
     HeadraceError,
     Permanent,
@@ -32,8 +32,10 @@ SLICE_HEADER = "headrace.slice"
 MAX_BYTES_DEFAULT = 1_000_000
 _REQUIRED = {"value": "bytes or text"}
 _OPTIONAL = {"key": "bytes or text", "headers": "headers", "topic": "text"}
-#: what a message is counted to need besides key, value and headers
+#: what a message is counted to need besides key, value, headers and its effect's name
 _OVERHEAD_BYTES = 128
+#: what a header is counted to need besides name and value: the length of each
+_HEADER_BYTES = 10
 #: refusals that a person has to mend, though the protocol calls some of them retriable
 _MENDED = (
     NOT_THERE
@@ -42,26 +44,31 @@ _MENDED = (
 )
 
 
-def check(table: pa.Table, topic: str, most_bytes: int) -> None:
+def check(table: pa.Table, topic: str, most_bytes: int, mark_bytes: int = 0) -> None:
     """See that every row can be a message.
 
     Args:
         table: what a handler returned.
         topic: the sink's, to be named in a message.
         most_bytes: most that a message may have.
+        mark_bytes: how long the effect's name is, which may name many lanes.
 
     Raises:
         WrongSchema: a column is missing, or one too many, or of a wrong type.
-        SinkRefused: a message is too large.
+        SinkRefused: a message is too large, or a header has no name.
     """
     where = f"topic {topic}"
     check_columns(table.schema, _REQUIRED, where, _OPTIONAL)
+    _check_headers(table, where)
     sizes = _binary_lengths(table, "value")
     if "key" in table.schema.names:
         sizes = pc.add(sizes, _binary_lengths(table, "key"))
-    largest = (pc.max(sizes).as_py() or 0) + _OVERHEAD_BYTES
+    if _has_headers(table):
+        sizes = pc.add(sizes, _header_lengths(table.column("headers").combine_chunks()))
+    beside = _OVERHEAD_BYTES + mark_bytes
+    largest = (pc.max(sizes).as_py() or 0) + beside
     if largest > most_bytes:
-        row = pc.index(sizes, largest - _OVERHEAD_BYTES).as_py()
+        row = pc.index(sizes, largest - beside).as_py()
         raise SinkRefused(
             f"{where}: the message of row {row} has {largest} bytes, message.max.bytes allows "
             f"{most_bytes}"
@@ -77,9 +84,10 @@ def sendable(
     for index, effect in enumerate(effects):
         try:
             if effect.output.num_rows or effect.output.num_columns:
-                check(effect.output, topic, most_bytes)
-        except HeadraceError as error:
-            errors[index] = error
+                check(effect.output, topic, most_bytes, len(identity(effect).encode()))
+            _ = topics_of(effect, "")
+        except Exception as error:  # text that is no UTF-8, say; it must not stop the others
+            errors[index] = told(error, f"topic {topic}")
         else:
             if effect.output.num_rows:
                 ready[index] = effect
@@ -153,6 +161,40 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
 
 def _is_own(name: str) -> bool:
     return name == SLICE_HEADER or name.startswith(REDRIVE_HEADERS)
+
+
+def _check_headers(table: pa.Table, where: str) -> None:
+    """See that each header is there and has a name; the client would end a name at a NUL."""
+    if not _has_headers(table):
+        return
+    headers = table.column("headers").combine_chunks()
+    names = pc.struct_field(pc.list_flatten(headers), "key")
+    bad = pc.or_kleene(pc.is_null(names), pc.match_substring(names, "\0"))
+    place = pc.index(bad, pa.scalar(value=True)).as_py()
+    if place >= 0:
+        row = pc.list_parent_indices(headers)[place].as_py()
+        raise SinkRefused(
+            f"{where}: row {row} has a header without a name, or with a NUL in its name"
+        )
+
+
+def _has_headers(table: pa.Table) -> bool:
+    return "headers" in table.schema.names and not pa.types.is_null(
+        table.schema.field("headers").type
+    )
+
+
+def _header_lengths(headers: Any) -> Any:
+    """What the headers of each row need."""
+    flat = pc.list_flatten(headers)
+    parts = (pc.binary_length(pc.struct_field(flat, name)) for name in ("key", "value"))
+    names, values = (pc.fill_null(part.cast(pa.int64()), 0) for part in parts)
+    needed = pc.add(pc.add(names, values), _HEADER_BYTES)
+    # Bytes of all headers up to each; where a row's end, less where they begin, are its own.
+    sums = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(needed)])
+    counts = pc.fill_null(pc.list_value_length(headers), 0).cast(pa.int64())
+    ends = pc.cumulative_sum(counts)
+    return pc.subtract(sums.take(ends), sums.take(pc.subtract(ends, counts)))
 
 
 def _binary_lengths(table: pa.Table, name: str) -> Any:

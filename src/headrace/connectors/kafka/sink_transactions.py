@@ -38,7 +38,7 @@ from itertools import islice
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from headrace.connectors.kafka.clients import settled
+from headrace.connectors.kafka.clients import BROKEN, settled
 from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.sink_line import MakeTopics, OnError
 from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, sendable, translated
@@ -49,8 +49,8 @@ from headrace.connectors.kafka.sink_transaction_line import (
     give_up,
     line_for,
 )
-from headrace.connectors.outcomes import failed
-from headrace.errors import HeadraceError, Permanent, SinkRefused, SinkUnavailable
+from headrace.connectors.outcomes import failed, told
+from headrace.errors import HeadraceError, Permanent, SinkUnavailable
 from headrace.model.records import Move
 from headrace.ports import Effect, Site, Written
 from headrace.process.crash_points import reached
@@ -221,10 +221,10 @@ class KafkaTransactionWriter:
         for index, effect in effects.items():
             try:
                 line.sender.send(effect, self._topic, _noted(errors, index))
-            except HeadraceError as error:
-                errors.setdefault(index, error)
-            except ValueError as error:
-                errors.setdefault(index, SinkRefused(f"topic {self._topic}: {error}"))
+            except BROKEN:
+                raise
+            except Exception as error:
+                errors.setdefault(index, told(error, f"topic {self._topic}"))
             if errors:
                 break
 

@@ -32,7 +32,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
 from headrace.connectors.columns import check_columns
-from headrace.connectors.outcomes import failed
+from headrace.connectors.outcomes import failed, told
 from headrace.connectors.sql.errors import translated
 from headrace.connectors.sql.guests import in_sql
 from headrace.connectors.sql.statement import (
@@ -48,7 +48,6 @@ from headrace.errors import (
     SinkRefused,
     SinkUnavailable,
     StoreUnavailable,
-    WrongSchema,
 )
 from headrace.model.records import Move
 from headrace.payload.exact import digits_of
@@ -193,13 +192,14 @@ class SqlTableWriter:
         right = None
         for index, effect in enumerate(effects):
             schema = effect.output.schema
-            if effect.output.num_columns == 0 or (right is not None and schema.equals(right)):
+            nothing = effect.output.num_columns == effect.output.num_rows == 0
+            if nothing or (right is not None and schema.equals(right)):
                 continue
             try:
                 check_columns(schema, self._sink.columns, self._where)
                 right = schema
-            except WrongSchema as error:
-                yield index, failed(error)
+            except Exception as error:
+                yield index, failed(error, self._where)
 
     def _write_group(self, group: Sequence[Effect]) -> list[Written]:
         if not group:
@@ -279,6 +279,8 @@ class SqlTableWriter:
             connection.exec_driver_sql(statement, rows)
         except DBAPIError as error:
             raise translated(error, self._where) from error
+        except Exception as error:  # a driver raises its own of a value that it cannot bind
+            raise told(error, self._where) from error
 
 
 def _rows(sink: SqlTable, tables: Sequence[pa.Table], dialect: str) -> list[tuple[Any, ...]]:
@@ -287,6 +289,8 @@ def _rows(sink: SqlTable, tables: Sequence[pa.Table], dialect: str) -> list[tupl
     except (ValueError, OverflowError, pa.ArrowException) as error:
         # Such as a date after the year 9999; it must not stop the other tenants.
         raise SinkRefused(f"table {sink.name}: a value cannot be written: {error}") from error
+    except Exception as error:
+        raise told(error, f"table {sink.name}") from error
 
 
 class _PartlyMovedError(Exception):

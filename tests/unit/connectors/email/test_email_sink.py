@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from headrace.connectors.email import sink
 from headrace.connectors.email.sink import ID_HEADER, _mails
 from headrace.errors import ConfigError
 from headrace.model.streams import LaneId, Slice
@@ -41,3 +42,43 @@ def test_long_headers_stay_readable_text():
     assert f"Message-ID: {mail['Message-ID']}" in lines
     assert f"{ID_HEADER}: mail/acme/0-{'1' * 200}" in lines
     assert f"Subject: {'x' * 300}" in lines
+
+
+class _OddLibrary:
+    """A connection that keeps its mails; the library under it gives up at some."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send_message(self, mail, *_):
+        if mail["Subject"] == "odd":
+            raise AttributeError("a parser of the library gave up")
+        self.sent.append(mail["Subject"])
+
+    def noop(self):
+        return (250, b"")
+
+    def close(self):
+        self.sent.append("a new connection")
+
+
+def test_what_the_library_raises_of_one_mail_repeats_and_stops_no_other(monkeypatch):
+    smtp = _OddLibrary()
+    monkeypatch.setattr(sink, "connect", lambda _: smtp)
+    writer = Email("news@example.org").open(Site(Connections({}, "", smtp_url="smtp://h:25"), None))
+    effects = [_effect(["a"], "acme"), _effect(["b", "odd"], "bolt"), _effect(["c"], "cern")]
+    outcomes = writer.write(effects)
+    assert [outcome.error and outcome.error.code for outcome in outcomes] == [
+        None,
+        "SinkRefused",
+        None,
+    ]
+    writer.write(effects[1:2])
+    assert smtp.sent == ["a", "b", "a new connection", "c", "a new connection"]
+
+
+def _effect(subjects, tenant):
+    columns = {"to": ["ann@example.org"] * len(subjects)}
+    columns |= dict.fromkeys(("subject", "body", "id"), subjects)
+    piece = Slice(LaneId("news", tenant, 0), "t", 0, 9, epoch=1)
+    return Effect((piece,), (9,), pa.table(columns))

@@ -10,16 +10,18 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.connectors.files import parquet
 from headrace.connectors.files.parquet import file_name
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, SinkRefused
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site
 from headrace.sinks import ParquetFiles
+from headrace.testing.odd_tables import no_text
 
 
 def _effect(values, *, tenant="acme", topic="acme.visits", start=0, lanes=1):
@@ -175,6 +177,12 @@ def test_a_column_that_comes_twice_is_refused(writer):
     assert "'value' twice" in error.message
 
 
+def test_text_that_is_no_utf_8_is_refused_since_nobody_could_read_the_file(writer, tmp_path):
+    outcomes = writer.write([_effect(["a"]), _effect(no_text(1), tenant="bolt")])
+    assert [outcome.error and outcome.error.code for outcome in outcomes] == [None, "SinkRefused"]
+    assert len(_files(tmp_path)) == 1
+
+
 def test_prepare_removes_what_was_left_unfinished_a_day_ago(tmp_path):
     sink = ParquetFiles("visits")
     sink.prepare(_site(tmp_path))
@@ -280,3 +288,30 @@ def test_what_is_no_exact_amount_or_day_is_refused(tmp_path, column, code, told)
     assert written.error.code == code
     assert told in written.error.message
     assert not list((tmp_path / "money").rglob("*.parquet"))
+
+
+_STRICT = pa.schema([pa.field("page", pa.string(), nullable=False), ("ms", pa.int64())])
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_what_may_be_null_is_for_the_sinks_schema_to_say(tmp_path, nullable):
+    schema = pa.schema([("page", pa.string()), pa.field("ms", pa.int64(), nullable=nullable)])
+    table = pa.table({"page": ["/"], "ms": [1]}, schema=schema)
+    sink = ParquetFiles("visits", schema=_STRICT)
+    sink.check(table)
+    outcome = sink.open(_site(tmp_path)).write([replace(_effect([]), output=table)])[0]
+    assert outcome.error is None
+    (path,) = tmp_path.rglob("*.parquet")
+    assert pq.read_schema(path).equals(_STRICT)
+
+
+def test_a_null_that_may_not_be_is_named_by_column_and_row(tmp_path):
+    table = pa.table({"page": ["/", None], "ms": [1, None]})
+    sink = ParquetFiles("visits", schema=_STRICT)
+    with pytest.raises(SinkRefused, match="column 'page', row 1: it may not be null"):
+        sink.check(table)
+    own = pa.Table.from_arrays(table.columns, schema=_STRICT)
+    for writer in (sink.open(_site(tmp_path)), ParquetFiles("all").open(_site(tmp_path))):
+        error = writer.write([replace(_effect([]), output=own)])[0].error
+        assert (error.temporary, error.code) == (False, "SinkRefused")
+        assert "column 'page', row 1: it may not be null" in error.message

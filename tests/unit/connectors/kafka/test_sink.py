@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.connectors.kafka import sink, sink_line, sink_messages
 from headrace.connectors.kafka.sink_messages import SLICE_HEADER
@@ -15,6 +16,7 @@ from headrace.errors import ConfigError, SinkRefused, SinkUnavailable
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Connections, Effect, Site, facts_of
 from headrace.sinks import KafkaTopic
+from headrace.testing.odd_tables import no_text
 
 #: librdkafka's own broker inside the client: it has no topics, and nothing leaves the process
 _INSIDE = {"test.mock.num.brokers": "1"}
@@ -74,7 +76,7 @@ def test_a_message_too_large_is_named_by_its_row_before_anything_is_sent():
     writer = _writer(**{"message.max.bytes": "1000"})
     error = writer.write([_effect(table)])[0].error
     assert (error.temporary, error.code) == (False, "SinkRefused")
-    assert "row 1 has 1029 bytes" in error.message
+    assert "row 1 has 1045 bytes" in error.message
 
 
 def test_a_null_value_is_a_message_too():
@@ -223,3 +225,55 @@ def test_what_may_not_repeat_is_sent_by_a_producer_that_sends_nothing_again():
     assert once["max.in.flight.requests.per.connection"] == "1"
     assert "retries" not in once
     assert again["enable.idempotence"] == "true"
+
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def _with_headers(*headers):
+    values = pa.array([b"v"] * len(headers), pa.binary())
+    return pa.table({"value": values, "headers": pa.array(headers, _HEADERS)})
+
+
+@pytest.mark.parametrize(
+    "bad", [None, {"key": None, "value": b"1"}, {"key": "a\0b", "value": b"1"}]
+)
+def test_a_header_that_cannot_be_sent_is_named_by_its_row_before_anything_is_sent(bad):
+    good = [{"key": "k", "value": None}]
+    table = _with_headers(good, None, [*good, bad], good)
+    with pytest.raises(SinkRefused, match="row 2 has a header without a name"):
+        sink_messages.check(table, "t", 1000)
+    sink_messages.check(table.slice(0, 2), "t", 1000)
+    sink_messages.check(table.slice(3), "t", 1000)
+
+
+def test_a_topic_that_is_no_text_refuses_its_own_effect_alone():
+    odd = pa.table({"value": ["a"]}).append_column("topic", no_text(1))
+    outcomes = _writer().write([_effect(odd), _effect(pa.table({"value": ["a"]}), "bolt")])
+    assert [outcome.error.code for outcome in outcomes] == ["SinkRefused", "TargetMissing"]
+
+
+def test_headers_and_the_effects_name_count_to_the_size_of_a_message():
+    big = [{"key": "big", "value": b"x" * 400}]
+    table = _with_headers(None, [{"key": "k", "value": None}], [*big, *big], [])
+    writer = _writer(**{"message.max.bytes": "1000"})
+    assert writer.write([_effect(table)])[0].error.code == "TargetMissing"
+    pieces = tuple(Slice(LaneId("score", "acme", p), "t", 0, 9, epoch=1) for p in range(8))
+    error = writer.write([Effect(pieces, (9,) * 8, table)])[0].error
+    assert error.code == "SinkRefused"
+    assert "row 2 has 1090 bytes" in error.message
+    small = table.slice(3)
+    assert writer.write([Effect(pieces, (9,) * 8, small)])[0].error.code == "TargetMissing"
+
+
+def test_the_client_takes_what_was_counted():
+    headers = [{"key": "k" * size, "value": b"v" * size} for size in (0, 1, 7, 900)]
+    for many in (1, 3, 40):
+        rows = _with_headers(headers * many, [], None)
+        with pytest.raises(SinkRefused, match="row 0") as refusal:
+            sink_messages.check(rows, "t", 1)
+        counted = int(re.search(r"has (\d+) bytes", str(refusal.value))[1])
+        pairs = [(header["key"], header["value"]) for header in headers * many]
+        producer = Producer({**_INSIDE, "message.max.bytes": str(counted)})
+        producer.produce("t", b"v", headers=pairs)
+        producer.purge()
