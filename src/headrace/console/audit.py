@@ -8,13 +8,16 @@ lines.
 
 Bodies are noted without what is secret in them, and cut if they are long. What they do not say, a
 route does: ``request.state.concerns`` is the tenant, ``request.state.noted`` goes beside the body.
+Of a list each tenant has a line of its own, or its log would not show who removed it:
+``request.state.listed`` is what was asked of each, by name. What a list may have bounds them.
 What the end of the server cuts off is noted with 503, whatever becomes of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -75,8 +78,8 @@ class Audited:
             await self._app(scope, listening, noting)
         except asyncio.CancelledError:
             # The server ends and waits for nothing more; what was begun may be done all the same.
-            if not answered and (change := _change_of(scope, 503, bytes(body))) is not None:
-                _keep(scope, change)
+            if not answered and (changes := _changes_of(scope, 503, bytes(body))):
+                _keep(scope, changes)
             raise
         except Exception:
             if not answered:
@@ -84,20 +87,20 @@ class Audited:
             raise
 
     async def _note(self, scope: Scope, status: int, body: bytes) -> None:
-        change = _change_of(scope, status, body)
-        if change is not None:
-            await run_in_threadpool(_keep, scope, change)
+        changes = _changes_of(scope, status, body)
+        if changes:
+            await run_in_threadpool(_keep, scope, changes)
 
 
-def _change_of(scope: Scope, status: int, body: bytes) -> Change | None:
-    """The line of an attempt, logged; None of one that is not for the store."""
+def _changes_of(scope: Scope, status: int, body: bytes) -> list[Change]:
+    """The lines of an attempt, logged; none of one that is not for the store."""
     action = f"{scope['method']} {_short(scope['path'])}"
     state = scope["state"]
     caller = state.get("caller")
     if not isinstance(caller, Caller) or status == 429:
         refused: RefusedLog = scope["app"].state.refused
         refused.note(action, status, scope.get("client"))
-        return None
+        return []
     desk: Desk = scope["app"].state.desk
     tenant = state.get("concerns") or scope.get("path_params", {}).get("tenant")
     change = Change(
@@ -108,8 +111,17 @@ def _change_of(scope: Scope, status: int, body: bytes) -> Change | None:
         status=status,
         detail=_with(without_secrets(body), state.get("noted", {})),
     )
-    log.info("change", who=change.who, action=action, tenant=change.tenant, status=status)
-    return change
+    listed: Mapping[str, Mapping[str, object]] = state.get("listed", {})
+    changes = [
+        *(
+            replace(change, tenant=name, detail=orjson.dumps(asked).decode())
+            for name, asked in listed.items()
+        ),
+        change,
+    ]
+    for line in changes:
+        log.info("change", who=line.who, action=action, tenant=line.tenant, status=status)
+    return changes
 
 
 def _short(path: str) -> str:
@@ -117,13 +129,13 @@ def _short(path: str) -> str:
     return path if len(path) <= _MOST_PATH else f"{path[:_MOST_PATH]}… ({len(path)} characters)"
 
 
-def _keep(scope: Scope, change: Change) -> None:
+def _keep(scope: Scope, changes: Sequence[Change]) -> None:
     desk: Desk = scope["app"].state.desk
     try:
-        desk.store.audit.note(change)
+        desk.store.audit.note(*changes)
     except HeadraceError as error:
         # What was asked has been done or refused by now; to say otherwise would be a lie.
-        log.error("change not noted in the store", action=change.action, error=str(error))
+        log.error("change not noted in the store", action=changes[-1].action, error=str(error))
 
 
 def _with(detail: str, noted: Mapping[str, object]) -> str:

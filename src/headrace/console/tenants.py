@@ -77,6 +77,11 @@ def post_tenants(request: Request, desk: AtDesk, asked: TenantsRequest) -> Respo
         raise _refused(faults, "items")
     request.state.noted = {"added": len(planned.names), "there": len(planned.there)}
     if not asked.dry_run:
+        items = {item.name: item for item in asked.items}
+        request.state.listed = {
+            name: items[name].model_dump(mode="json", exclude={"name"}, exclude_unset=True)
+            for name in planned.names
+        }
         desk.store.registry.add_tenants(
             planned.wanted, skip_there=asked.exists == "skip", at_s=desk.clock.now_s()
         )
@@ -94,8 +99,9 @@ def post_tenant_states(request: Request, desk: AtDesk, asked: TenantStatesReques
     planned = state_change(asked.names, State(asked.state), desk.store.registry.tenants())
     if planned.faults:
         raise _refused(planned.faults, "names")
-    request.state.noted = {"changed": len(planned.changed)}
+    request.state.noted = {"state": asked.state, "changed": len(planned.changed)}
     if not asked.dry_run:
+        request.state.listed = {name: {"state": asked.state} for name in planned.changed}
         desk.store.registry.set_tenant_states(planned.wanted, planned.state)
         desk.watcher.changed()
     return answer({**planned.values(), "dry_run": asked.dry_run})

@@ -53,11 +53,11 @@ class Keys(Protocol):
 class Audit(Protocol):
     """What was changed through the control API, and by whom."""
 
-    def note(self, change: Change) -> None:
-        """Add a line; durable on return.
+    def note(self, *changes: Change) -> None:
+        """Add lines, all of them or none, in this order; durable on return.
 
         Long texts are cut, and the oldest lines beyond ``CHANGES_KEPT`` are dropped. The id of
-        ``change`` is not looked at, nor is its generation, which is that of the tenant now.
+        a change is not looked at, nor is its generation, which is that of the tenant now.
         """
 
     def changes(

@@ -8,14 +8,18 @@ logged as well, to a place of their own.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from headrace.model.credentials import CHANGES_KEPT, Change
 from headrace.store.database import Database
 from headrace.store.schema import audit, tenants
 from headrace.store.tenants import NAME
+
+#: SQLite has a limit on parameters
+_AT_ONCE = 500
 
 
 class SqlAudit:
@@ -25,16 +29,19 @@ class SqlAudit:
         self._database = database
         self._most_lines = most_lines
 
-    def note(self, change: Change) -> None:
-        """Add a line, and drop those that are too old."""
-        row = asdict(change.shortened())
-        del row["id"]
+    def note(self, *changes: Change) -> None:
+        """Add lines, and drop those that are too old."""
         with self._database.write() as connection:
-            row["generation"] = _generation(connection, change.tenant)
-            added = connection.execute(insert(audit).values(row))
-            assert added.inserted_primary_key is not None
-            number = int(added.inserted_primary_key[0])
-            connection.execute(delete(audit).where(audit.c.id <= number - self._most_lines))
+            generations = _generations(connection, {change.tenant for change in changes})
+            rows = [
+                {**asdict(change.shortened()), "generation": generations.get(change.tenant)}
+                for change in changes
+            ]
+            for row in rows:
+                del row["id"]
+            connection.execute(insert(audit), rows)
+            newest = connection.scalars(select(func.max(audit.c.id))).one()
+            connection.execute(delete(audit).where(audit.c.id <= newest - self._most_lines))
 
     def changes(
         self, *, tenant: str | None = None, before: int | None = None, limit: int = 100
@@ -49,8 +56,14 @@ class SqlAudit:
             return [Change(**row) for row in connection.execute(asked).mappings()]
 
 
-def _generation(connection: Connection, tenant: str | None) -> int | None:
+def _generations(
+    connection: Connection, names: Collection[str | None]
+) -> dict[str | None, int | None]:
     # Callers choose the word, and not every text can be looked for in a database.
-    if tenant is None or not NAME.fullmatch(tenant):
-        return None
-    return connection.scalar(select(tenants.c.generation).where(tenants.c.name == tenant))
+    known = sorted(name for name in names if name is not None and NAME.fullmatch(name))
+    found: dict[str | None, int | None] = {}
+    for first in range(0, len(known), _AT_ONCE):
+        some = tenants.c.name.in_(known[first : first + _AT_ONCE])
+        rows = connection.execute(select(tenants.c.name, tenants.c.generation).where(some))
+        found |= {row.name: row.generation for row in rows}
+    return found

@@ -112,6 +112,49 @@ def test_every_attempt_is_noted_with_its_outcome(api, store, fail):
     assert first.detail == '{"weight":2}'
 
 
+def test_of_a_list_each_tenant_that_changes_has_a_line_of_its_own(api, store):
+    def of(name):
+        lines = store.audit.changes(tenant=name)
+        return [(line.action, line.status, line.detail, line.generation) for line in lines]
+
+    states, added = "POST /v1/tenant-states", "POST /v1/tenants"
+    asked = {"names": ["acme", "bolt"], "state": "suspended"}
+    api("POST", "/v1/tenant-states", json={**asked, "dry_run": True})
+    assert of("bolt") == []
+    api("POST", "/v1/tenant-states", json=asked)
+    assert of("bolt") == of("acme") == [(states, 200, '{"state":"suspended"}', 0)]
+    api("POST", "/v1/tenant-states", json={"names": ["acme", "bolt"], "state": "active"})
+    api("POST", "/v1/tenant-states", json={"names": ["acme"], "state": "removed"})
+    assert len(of("bolt")) == 2
+    items = [{"name": "acme", "weight": 2}, {"name": "bolt"}, {"name": "corp"}]
+    api("POST", "/v1/tenants", json={"items": items, "exists": "skip"})
+    generation = next(
+        known for known in store.registry.tenants() if known.name == "acme"
+    ).generation
+    assert of("acme")[:2] == [
+        (added, 200, '{"weight":2.0}', generation),
+        (states, 200, '{"state":"removed"}', 0),
+    ]
+    assert (of("corp"), len(of("bolt"))) == ([(added, 200, "{}", 0)], 2)
+    newest = store.audit.changes(limit=1)[0]
+    assert (newest.action, newest.tenant) == (added, None)
+
+
+def test_a_list_as_long_as_may_be_is_noted_for_each(api, store):
+    names = [f"t{number:03}-{'x' * 50}" for number in range(1000)]
+    api("POST", "/v1/tenants", json={"items": [{"name": name} for name in names]})
+    with structlog.testing.capture_logs() as lines:
+        api("POST", "/v1/tenant-states", json={"names": names, "state": "removed"})
+    assert store.audit.changes(tenant=names[999])[0].detail == '{"state":"removed"}'
+    assert store.audit.changes()[0].detail == '{"state":"removed","changed":1000}'
+    assert {line.get("tenant") for line in lines if line["event"] == "change"} == {None, *names}
+
+
+def test_of_a_list_that_is_refused_no_tenant_has_a_line(api, store):
+    api("POST", "/v1/tenant-states", json={"names": ["acme", "nobody"], "state": "removed"})
+    assert noted(store) == [("POST /v1/tenant-states", None, 409)]
+
+
 def test_a_mere_look_is_not_noted(api, store):
     api.get("/v1/tenants")
     api.get("/v1/tenants", "sender")

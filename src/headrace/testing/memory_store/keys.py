@@ -75,14 +75,16 @@ class MemoryAudit:
     def __init__(self, data: Data) -> None:
         self._data = data
 
-    def note(self, change: Change) -> None:
-        """Add a line, and drop the oldest beyond what is kept."""
+    def note(self, *changes: Change) -> None:
+        """Add lines, and drop the oldest beyond what is kept."""
         with self._data.lock:
-            self._data.changes_total += 1
-            known = self._data.tenants.get(change.tenant or "")
-            generation = None if known is None else known.generation
-            line = replace(change.shortened(), id=self._data.changes_total, generation=generation)
-            self._data.changes.append(line)
+            for change in changes:
+                self._data.changes_total += 1
+                known = self._data.tenants.get(change.tenant or "")
+                generation = None if known is None else known.generation
+                number = self._data.changes_total
+                line = replace(change.shortened(), id=number, generation=generation)
+                self._data.changes.append(line)
 
     def changes(
         self, *, tenant: str | None = None, before: int | None = None, limit: int = 100

@@ -117,6 +117,20 @@ class TestAudit:
         ]
         assert store.audit.changes(tenant="\x00no such") == found[:1]
 
+    def test_lines_noted_together_are_in_their_order_each_of_its_tenant(self, store: Store) -> None:
+        store.registry.add_tenant(Tenant("acme"))
+        store.registry.set_tenant_state("acme", State.REMOVED)
+        store.registry.add_tenants([Tenant("acme"), Tenant("bolt")])
+        acme = next(known for known in store.registry.tenants() if known.name == "acme")
+        many = [replace(CHANGE, at_s=float(at_s), tenant=f"t{at_s}") for at_s in range(600)]
+        some = [replace(CHANGE, tenant=name) for name in ("acme", "bolt", "Odd", None)]
+        store.audit.note(*many, *some)
+        found = store.audit.changes(limit=604)[::-1]
+        assert [line.tenant for line in found] == [line.tenant for line in (*many, *some)]
+        assert [line.generation for line in found[600:]] == [acme.generation, 0, None, None]
+        ids = [line.id or 0 for line in found]
+        assert ids == list(range(ids[0], ids[0] + 604))
+
     def test_pages_go_on_below_the_last_id(self, store: Store) -> None:
         for at_s in range(7):
             tenant = "acme" if at_s % 2 else "bolt"
