@@ -1,6 +1,7 @@
 """Formats of records, for ``decode=`` and ``decode_key=`` of a use case."""
 
 from headrace.formats.json_records import Json
+from headrace.formats.plain import Bytes
 from headrace.formats.text import Text
 
-__all__ = ["Json", "Text"]
+__all__ = ["Bytes", "Json", "Text"]
