@@ -174,7 +174,7 @@ def _parsed(
         try:
             message = parse(value)
         except DecodeError as error:
-            found.refused[row] = f"no {plan.name}: {_told(error)}"
+            found.refused[row] = _told(plan, error)
             continue
         if strict and not message.IsInitialized():
             found.refused[row] = f"no {plan.name}: a required field is not there"
@@ -184,9 +184,10 @@ def _parsed(
     return kept, messages
 
 
-def _told(error: DecodeError) -> str:
-    """What the library says behind the name of the message."""
-    return str(error).rpartition("': ")[2]
+def _told(plan: _Plan, error: DecodeError) -> str:
+    """What the library says behind the name of the message, if it says more."""
+    _, more, why = str(error).partition("': ")
+    return f"no {plan.name}: {why}" if more else f"no {plan.name}"
 
 
 def _add(rows: list[int], messages: list[Any], plan: _Plan, found: Found) -> None:

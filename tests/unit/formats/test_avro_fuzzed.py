@@ -6,10 +6,10 @@
 import json
 import os
 import random
-from datetime import date, datetime
+from datetime import date
+from functools import reduce
 from io import BytesIO
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import fastavro
 import numpy as np
@@ -161,7 +161,7 @@ def assert_what_is_read_is_what_another_reads(writer, reader, payloads, found):
             theirs.append(fastavro.schemaless_reader(BytesIO(payload), parsed, wanted))
         except (UnicodeDecodeError, ValueError, OverflowError):
             continue
-        assert repr(row) == repr(as_ours(theirs[-1], wanted))
+        assert text(row) == text(as_ours(theirs[-1], wanted))
     assert len(theirs) > 0.9 * len(ours)
 
 
@@ -191,9 +191,13 @@ def plain(value, schema):
         return str(UUID(bytes=value))
     if schema == "int" and isinstance(value, date):
         return value.toordinal() - date(1970, 1, 1).toordinal()
-    if isinstance(value, datetime) and value.tzinfo:
-        return value.replace(tzinfo=ZoneInfo("UTC"))  # as Arrow's, which is another object
     return value
+
+
+def text(row):
+    """What no number is, is itself; UTC is, whoever's object it is."""
+    zones = ("datetime.timezone.utc", "zoneinfo.ZoneInfo(key='UTC')", "<UTC>")
+    return reduce(lambda told, zone: told.replace(zone, "UTC"), zones, repr(row))
 
 
 def test_most_good_records_are_read_by_column():
