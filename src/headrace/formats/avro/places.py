@@ -77,31 +77,43 @@ class Places:
         """Pass over so many bytes, where there are as many; where it began is returned."""
         begun = self.at
         short = (lengths < 0) | (lengths > self.end - begun)
-        self.bad |= short
-        self.at = begun + np.where(short, 0, lengths)
+        if short.any():
+            self.bad |= short
+            lengths = np.where(short, 0, lengths)
+        self.at = begun + lengths
         return begun
 
     def longs(self) -> Integers:
         """Read a number of variable length in each."""
-        data, at, end = self.source.bytes, self.at, self.end
-        byte = data[at]
-        value = (byte & 127).astype(np.uint64)
-        at = at + 1
+        byte = self.source.bytes[self.at]
+        after = self.at + 1
         more = np.flatnonzero(byte > 127)
+        if len(more):
+            value = self._long(byte, after, more)
+        else:  # as lengths and branches mostly are
+            value = byte.astype(np.int64)
+            value = (value >> 1) ^ -(value & 1)
+        past = after > self.end
+        if past.any():
+            self.bad |= past
+            after = np.minimum(after, self.end)
+        self.at = after
+        return value
+
+    def _long(self, byte: Bytes, after: Integers, more: Integers) -> Integers:
+        """The numbers, of which some go on; ``after`` is moved behind them."""
+        value = (byte & 127).astype(np.uint64)
         for shift in range(7, 70, 7):
-            if not len(more):
-                break
             # No record ends behind its end, so this stays within the padding.
-            where = np.minimum(at[more], end[more])
-            byte = data[where]
+            where = np.minimum(after[more], self.end[more])
+            byte = self.source.bytes[where]
             value[more] |= (byte & 127).astype(np.uint64) << np.uint64(shift)
-            at[more] = where + 1
+            after[more] = where + 1
             if shift == 63:
                 self.bad[more[byte > 1]] = True
             more = more[byte > 127]
-        past = at > end
-        self.bad |= past
-        self.at = np.minimum(at, end)
+            if not len(more):
+                break
         signs = (value & np.uint64(1)).astype(np.int64)
         return (value >> np.uint64(1)).astype(np.int64) ^ -signs
 
