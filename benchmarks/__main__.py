@@ -13,7 +13,7 @@ import sys
 BENCHMARKS = {
     "planner": "one turn of the planner over 10,000 lanes",
     "reader": "the slice reader against the bare Kafka client",
-    "formats": "JSON to columns against a parser for each record",
+    "formats": "JSON, Avro and Protobuf to columns against a parser for each record",
     "gateway": "events acknowledged over HTTP against a bare producer, and singles at 2,000/s",
     "statistics": "what it costs a driver with 1,000 tenants to tell how it fares",
     "commit": "positions committed in PostgreSQL against raw transactions of the same rows",

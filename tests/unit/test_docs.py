@@ -1,5 +1,6 @@
 """The documentation: its commands exist, its examples run, its links lead somewhere."""
 
+import json
 import re
 import shlex
 import sqlite3
@@ -17,15 +18,17 @@ from headrace.cli.app import app
 from headrace.cli.init import text_of
 from headrace.cli.servers import folder_of, remember
 from headrace.cycle.failing import BACKOFF
-from headrace.formats import Json
+from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice
+from headrace.ports import SchemaKind, WrittenSchema
 from headrace.settings import read_settings
 from headrace.settings.doors import DoorsSettings
 from headrace.spark.handling import handle
-from headrace.testing.format_contract import decoded
+from headrace.testing.format_contract import as_given, decoded
 from headrace.testing.handlers import handled
 from headrace.testing.records import records
+from headrace.testing.schemas_fake import FakeSchemas
 from headrace.use_cases import UseCase
 
 ROOT = Path(__file__).parents[2]
@@ -127,6 +130,7 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "def pages",
         "import pytest",
         "Json(pa.schema([\n",
+        "Avro({",
         "def report",
         "def archive",
         "# send.py",
@@ -151,6 +155,16 @@ def test_the_guides_format_is_one():
     sent = b'{"id": 1, "timestamp": "2026-11-24T10:00:00Z", "amount": "1.50", "tags": ["a"]}'
     (row,) = decoded(kind, [sent]).columns.to_pylist()
     assert (row["sent_at"].year, str(row["amount"]), row["tags"]) == (2026, "1.50", ["a"])
+
+
+def test_the_guides_avro_is_one():
+    kind = eval(guides("Avro({"), {"Avro": Avro})
+    newer = json.loads(kind.text)
+    newer["fields"].insert(0, {"name": "id", "type": "int"})
+    schemas = FakeSchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(newer))})
+    sent = pa.chunked_array([pa.array([b"\0\0\0\0\7" + b"\2" + b"\2/" + b"\4" + b"\0"])])
+    (row,) = kind.decode(as_given(sent, schemas=schemas)).columns.to_pylist()
+    assert row == {"page": "/", "ms": 2, "campaign": None}
 
 
 def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):

@@ -22,10 +22,12 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from headrace.errors import ConfigError
 from headrace.formats.arrow_types import struct_of, table_of
+from headrace.formats.framing import Framing, check_framing, framed
 from headrace.ports import Decoded, Payloads, Undecoded
 
 #: which of the payloads, and what was parsed
@@ -44,6 +46,7 @@ class Json:
     columns: pa.Schema
     names: tuple[tuple[str, str], ...]
     tombstones: Literal["refuse", "null"]
+    framing: Framing
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class Json:
         fields: Collection[str] | None = None,
         names: Mapping[str, str] | None = None,
         tombstones: Literal["refuse", "null"] = "refuse",
+        framing: Framing = "none",
     ) -> None:
         """Say what is wanted of a record.
 
@@ -61,12 +65,15 @@ class Json:
             names: column -> name in the record, where that is another, such as
                 ``{"sent_at": "timestamp"}``.
             tombstones: a record without a value is refused, or all of its columns are null.
+            framing: ``confluent``: the id of a schema stands in front, or in a header. It is
+                passed over: what is wanted of a record, the columns say.
 
         Raises:
             ConfigError: a type or name cannot be; it is named.
         """
         if not isinstance(columns, pa.Schema):
             raise ConfigError('Json takes a pyarrow.schema, such as [("page", pyarrow.string())]')
+        check_framing(framing)
         chosen = columns if fields is None else _chosen(columns, fields)
         unknown = [name for name in names or {} if name not in chosen.names]
         if unknown:
@@ -79,6 +86,7 @@ class Json:
         object.__setattr__(self, "columns", chosen)
         object.__setattr__(self, "names", tuple((names or {}).items()))
         object.__setattr__(self, "tombstones", tombstones)
+        object.__setattr__(self, "framing", framing)
         _parser(self)
 
     def schema(self, column: str) -> pa.Schema:
@@ -88,7 +96,18 @@ class Json:
 
     def decode(self, payloads: Payloads) -> Decoded:
         """All in one loop; again, each by itself, if one of them does not fit."""
-        values: list[Any] = payloads.bytes.to_pylist()
+        if self.framing == "none":
+            return self._bare(payloads.bytes.to_pylist())
+        given = framed(payloads, self.framing)
+        kept = np.ones(len(payloads), bool)
+        kept[list(given.refused)] = False
+        rows = np.flatnonzero(kept)
+        found = self._bare(given.values(rows))
+        undecoded = [Undecoded(int(rows[row]), reason) for row, reason in found.undecoded]
+        undecoded += [Undecoded(row, reason) for row, reason in given.refused.items()]
+        return Decoded(found.columns, tuple(sorted(undecoded)))
+
+    def _bare(self, values: list[Any]) -> Decoded:
         try:
             return Decoded(table_of(list(map(_parser(self).decode, values)), self.columns))
         except (*_REFUSALS, TypeError, pa.ArrowInvalid):

@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.ports import RECORD_SCHEMA, Decoded, Format
+from headrace.ports import RECORD_SCHEMA, Decoded, Format, NoRegistry, Schemas
 from headrace.ports import Payloads as Given
 
 __all__ = ["TestFormat", "as_given"]
@@ -38,10 +38,15 @@ def decoded(kind: Format, payloads: Payloads, *, chunks: int = 1) -> Decoded:
     return kind.decode(as_given(pa.chunked_array(arrays, pa.binary())))
 
 
-def as_given(payloads: pa.ChunkedArray[Any]) -> Given:
-    """Payloads of records without headers."""
-    headers = pa.nulls(len(payloads), RECORD_SCHEMA.field("headers").type)
-    return Given(payloads, pa.chunked_array([headers]))
+def as_given(
+    payloads: pa.ChunkedArray[Any],
+    headers: Sequence[Sequence[tuple[str, bytes]]] | None = None,
+    schemas: Schemas | None = None,
+) -> Given:
+    """Payloads of records, in a task; without ``headers`` none has any."""
+    kind: Any = RECORD_SCHEMA.field("headers").type
+    found: Any = pa.nulls(len(payloads), kind) if headers is None else pa.array(headers, kind)
+    return Given(payloads, pa.chunked_array([found]), schemas=schemas or NoRegistry())
 
 
 class TestFormat:

@@ -1,0 +1,203 @@
+"""Avro as columns: by the schema of whoever wrote a record, to the columns of the use case.
+
+A record says by the id of a schema how it was written, and a registry has the schema. The columns
+are another schema's, the reader's: it stands in the use case, so that what a handler is given
+changes when another version of it is deployed, and not when somebody registers a schema. What lies
+between the two is Avro's own: its rules of resolution.
+
+Many records are read column by column, some that this does not like, or few, record by record; the
+outcome is the same, and so is what is told of what does not fit. What waits for a registry is told
+from the first such record on; what stands before it is decoded.
+
+A record of the schema becomes columns; anything else, such as a key that is a string, is one. Each
+type has one column, as the guide lists. A union is a type that may be null, or is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headrace.errors import ConfigError, RegistryUnavailable, SchemaUnknown
+from headrace.formats.avro.by_column import read_columns
+from headrace.formats.avro.by_record import Unreadable, reader_of
+from headrace.formats.avro.columns import column_of, columns_of
+from headrace.formats.avro.defaults import check_defaults
+from headrace.formats.avro.resolving import plan_of
+from headrace.formats.avro.schema_text import AvroType, parsed
+from headrace.formats.avro.steps import Step
+from headrace.formats.framing import Framed, Framing, check_framing, framed
+from headrace.formats.rows import Found
+from headrace.ports import (
+    Decoded,
+    Payloads,
+    SchemaId,
+    SchemaKind,
+    Schemas,
+    Waiting,
+    WrittenSchema,
+)
+
+#: from so many records of one schema on it is quicker to read them by column
+_MANY = 64
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Avro:
+    """Avro records as columns of this schema.
+
+    Example: ``Avro("visit.avsc", fields=["page", "ms"])``
+    """
+
+    text: str
+    fields: tuple[str, ...] | None
+    framing: Framing
+    tombstones: Literal["refuse", "null"]
+
+    def __init__(
+        self,
+        schema: str | Path | Mapping[str, Any],
+        *,
+        fields: Collection[str] | None = None,
+        framing: Framing = "confluent",
+        tombstones: Literal["refuse", "null"] = "refuse",
+    ) -> None:
+        """Say what is wanted of a record.
+
+        Args:
+            schema: the reader's, as a dict, its JSON, or the path of a file, which is read now.
+            fields: of a record the fields that are wanted, in that order; none: all.
+            framing: ``confluent``: a record names its writer's schema, in front or in a header;
+                ``none``: all are written by this one.
+            tombstones: a record without a value is refused, or all of its columns are null.
+
+        Raises:
+            ConfigError: no columns are that; it says why.
+        """
+        check_framing(framing)
+        object.__setattr__(self, "text", _text(schema))
+        object.__setattr__(self, "fields", None if fields is None else tuple(fields))
+        object.__setattr__(self, "framing", framing)
+        object.__setattr__(self, "tombstones", tombstones)
+        strict = [column.name for column in self.schema("value") if not column.nullable]
+        check_defaults(_reader(self))
+        if tombstones == "null" and strict:
+            raise ConfigError(f"tombstones='null' needs columns that may be null: {strict[0]}")
+
+    def schema(self, column: str) -> pa.Schema:
+        """The fields of a record; of anything else one column in the place of ``column``."""
+        return _columns(self, column)
+
+    def decode(self, payloads: Payloads) -> Decoded:
+        """By the schema of each, as far as these are known."""
+        given = framed(payloads, self.framing)
+        found = Found(self.schema(payloads.column), flat=_reader(self).name == "record")
+        found.refused.update(given.refused)
+        found.tombstones(given.gone, self.tombstones, "Avro")
+        waiting = None
+        for id_, rows in given.rows.items():
+            try:
+                plan = self._plan(id_, payloads.schemas)
+            except RegistryUnavailable as error:
+                waiting = Waiting(int(rows[0]), error)
+                break
+            except (SchemaUnknown, ConfigError) as error:
+                why = str(error) if id_ is None else f"schema {id_}: {error}"
+                found.refused.update(dict.fromkeys(rows.tolist(), why))
+            else:
+                _read(plan, given, rows, found)
+        return found.decoded(len(payloads), waiting)
+
+    def _plan(self, id_: SchemaId | None, schemas: Schemas) -> Plan:
+        return _plan(self, None if id_ is None else schemas.schema(id_))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to read what one writer wrote."""
+
+    step: Step
+    read: Callable[[bytes, int], Any]
+
+
+def _read(plan: Plan, given: Framed, rows: npt.NDArray[np.int64], found: Found) -> None:
+    """By column where there are many; what is set aside of these, or few, by record."""
+    if len(rows) >= _MANY:
+        values, aside = read_columns(plan.step, given.payloads, given.begin[rows], given.end[rows])
+        good = ~aside
+        found.add(rows[good], values.filter(pa.array(good)) if aside.any() else values)
+        rows = rows[aside]
+    taken, values = list[int](), list[Any]()
+    for row, value in zip(rows.tolist(), given.values(rows), strict=True):
+        try:
+            values.append(plan.read(value, 0))
+            taken.append(row)
+        except Unreadable as error:
+            found.refused[row] = error.told
+    found.add_values(taken, values)
+
+
+@lru_cache(maxsize=256)
+def _reader(kind: Avro) -> AvroType:
+    """The reader's schema, with the fields that are wanted alone."""
+    whole = parsed(kind.text)
+    if kind.fields is None:
+        return whole
+    if whole.name != "record":
+        raise ConfigError(f"fields: {whole.told} has none")
+    by_name = {found.name: found for found in whole.fields}
+    unknown = [name for name in kind.fields if name not in by_name]
+    if unknown:
+        raise ConfigError(f"fields: there is no field {unknown[0]}")
+    if not kind.fields or len(set(kind.fields)) < len(kind.fields):
+        raise ConfigError("fields: there is none, or one is there twice")
+    chosen = tuple(by_name[name] for name in kind.fields)
+    return AvroType("record", full_name=whole.full_name, aliases=whole.aliases, fields=chosen)
+
+
+@lru_cache(maxsize=512)
+def _columns(kind: Avro, column: str) -> pa.Schema:
+    reader = _reader(kind)
+    if reader.name == "record":
+        return pa.schema(columns_of(column, reader))
+    return pa.schema([column_of(column, reader)])
+
+
+@lru_cache(maxsize=1024)
+def _plan(kind: Avro, written: WrittenSchema | None) -> Plan:
+    """How to read a writer's records; none: the reader's own schema, all of it, wrote them.
+
+    Raises:
+        ConfigError: its schema is no Avro, or is not to be read as the reader's.
+    """
+    if written is None:
+        writer = parsed(kind.text)
+    elif written.kind is not SchemaKind.AVRO:
+        raise ConfigError(f"it is {written.kind}, and Avro was expected")
+    else:
+        writer = parsed(written.text, written.references)
+    step = plan_of(writer, _reader(kind))
+    return Plan(step, reader_of(step))
+
+
+def _text(schema: str | Path | Mapping[str, Any]) -> str:
+    """The JSON of a schema, however it is given."""
+    if isinstance(schema, Mapping):
+        return json.dumps(schema)
+    if not isinstance(schema, str | Path):
+        raise ConfigError("Avro takes a schema: a dict, its JSON, or the path of a file")
+    text = str(schema)
+    if isinstance(schema, str) and (text.lstrip()[:1] in ("{", "[", '"') or "." not in text):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the schema in {text} cannot be read: {error}") from None
