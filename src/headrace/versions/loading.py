@@ -2,8 +2,9 @@
 
 A plain ``import`` answers with the first version for ever, and leaves helpers where the next
 version finds them. So the modules of a version are imported from its sources, never from a folder,
-each under a name that carries the digest. ``__file__`` is the place where a source was read: data
-beside a module is found as before, but is no part of the version.
+each under a name that carries the digest and the folder. ``__file__`` is the place where a source
+was read: data beside a module is found as before, but is no part of the version. So equal sources
+of two folders are imported twice: what they read beside themselves may differ.
 
 Workers find the local modules of a use case the same way (`spark/shipping.py`).
 """
@@ -23,7 +24,7 @@ from types import ModuleType
 
 from headrace.errors import ConfigError, text_of
 from headrace.use_cases import UseCase
-from headrace.versions.code import Code, LocalModule
+from headrace.versions.code import Code, LocalModule, sha256
 from headrace.versions.local_imports import parsed, with_private_names
 from headrace.versions.paths import folder_of_file
 
@@ -56,7 +57,7 @@ def load_code(code: Code, path: Path) -> LoadedModule:
         raise
     except BaseException as exc:  # a module may raise anything, SystemExit too
         _forget(prefix)
-        raise ConfigError(_refusal(exc, code, path)) from exc
+        raise ConfigError(_refusal(exc, code, path, prefix)) from exc
     found = [value for value in vars(module).values() if isinstance(value, UseCase)]
     if not found:
         raise ConfigError(f"{path} holds no use case; decorate a function with @use_case(...)")
@@ -77,7 +78,7 @@ def make_importable(code: Code, folder: Path) -> str:
         code: the version.
         folder: where its main module was read.
     """
-    prefix = f"{_PREFIX}{code.digest[:16]}"
+    prefix = f"{_PREFIX}{code.digest[:16]}_{sha256(os.fsencode(folder))[:8]}"
     _known[prefix] = (code, folder)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -188,10 +189,10 @@ def _forget(prefix: str) -> None:
             del sys.modules[name]
 
 
-def _refusal(error: BaseException, code: Code, path: Path) -> str:
+def _refusal(error: BaseException, code: Code, path: Path, prefix: str) -> str:
     at = line_in(error, [origin_of(module, folder_of_file(path)) for module in code.modules])
     where = f"{at[0]}, line {at[1]}" if at else str(path)
-    told = text_of(error).replace(f"{_PREFIX}{code.digest[:16]}.", "")
+    told = text_of(error).replace(f"{prefix}.", "")
     if isinstance(error, ConfigError):
         return told if told.startswith(where.partition(",")[0]) else f"{where}: {told}"
     if isinstance(error, SystemExit):

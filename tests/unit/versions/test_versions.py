@@ -161,6 +161,19 @@ def test_a_use_case_may_come_from_a_local_module(tmp_path):
     assert on_a_worker(load(tmp_path).use_cases["count"]) == 4
 
 
+def test_equal_sources_of_another_folder_read_what_lies_beside_them(tmp_path):
+    imports = "from pathlib import Path\nPRICE = Path(__file__).with_name('price').read_text()"
+    found = []
+    for release in ("release-7", "release-8"):
+        write(tmp_path / release / "use_cases.py", answer="PRICE", imports=imports)
+        (tmp_path / release / "price").write_text(release)
+        found.append(load(tmp_path / release))
+    assert found[0].code.digest == found[1].code.digest
+    for made, release in zip(found, ("release-7", "release-8"), strict=True):
+        use_case = made.use_cases["count"]
+        assert use_case(None, None) == on_a_worker(use_case) == release
+
+
 def test_pythons_own_library_is_never_local(tmp_path):
     write(tmp_path / "use_cases.py", answer="json.dumps(1)", imports="import json")
     (tmp_path / "json.py").write_text("raise SystemExit\n")
