@@ -6,7 +6,7 @@ each under a name that carries the digest and the folder. ``__file__`` is the pl
 was read: data beside a module is found as before, but is no part of the version. So equal sources
 of two folders are imported twice: what they read beside themselves may differ.
 
-Workers find the local modules of a use case the same way (`spark/shipping.py`).
+Workers import a version the same way (`spark/shipping.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from types import ModuleType
 from headrace.errors import ConfigError, text_of
 from headrace.use_cases import UseCase
 from headrace.versions.code import Code, LocalModule, sha256
+from headrace.versions.computed import NO_VALUES, lay_over, plain_values
 from headrace.versions.local_imports import parsed, with_private_names
 from headrace.versions.paths import folder_of_file
 
@@ -52,13 +53,13 @@ def load_code(code: Code, path: Path) -> LoadedModule:
     """
     prefix = make_importable(code, folder_of_file(path))
     try:
-        module = importlib.import_module(f"{prefix}.{code.main}")
+        module = main_module(code, prefix)
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # a module may raise anything, SystemExit too
-        _forget(prefix)
         raise ConfigError(_refusal(exc, code, path, prefix)) from exc
-    found = [value for value in vars(module).values() if isinstance(value, UseCase)]
+    _computed.setdefault(prefix, plain_values(code, module))
+    found = use_cases_in(module)
     if not found:
         raise ConfigError(f"{path} holds no use case; decorate a function with @use_case(...)")
     names = [use_case.name for use_case in found]
@@ -83,6 +84,36 @@ def make_importable(code: Code, folder: Path) -> str:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     return prefix
+
+
+def main_module(code: Code, prefix: str, values: bytes = NO_VALUES) -> ModuleType:
+    """The main module of a version, imported if it was not; of one that fails nothing is left.
+
+    Args:
+        code: the version.
+        prefix: what the names of its modules begin with.
+        values: what it had computed elsewhere; once it is imported, it goes on with that.
+    """
+    name = f"{prefix}.{code.main}"
+    is_new = name not in sys.modules
+    try:
+        module = importlib.import_module(name)
+        if is_new:
+            lay_over(values, module)
+    except BaseException:
+        _forget(prefix)
+        raise
+    return module
+
+
+def use_cases_in(module: ModuleType) -> list[UseCase]:
+    """What ``@use_case`` made in a module."""
+    return [value for value in vars(module).values() if isinstance(value, UseCase)]
+
+
+def computed(module: str) -> bytes:
+    """The plain values that a version of this module had computed here when it was imported."""
+    return _computed.get(module.partition(".")[0], NO_VALUES)
 
 
 def version_of(module: str) -> tuple[Code, Path] | None:
@@ -177,6 +208,8 @@ class _Loader(Loader):
 #: one for the process, as ``sys.modules``: by what names begin with, code and folder of versions
 _known: dict[str, tuple[Code, Path]] = {}
 _finder = _Finder()
+#: what main modules had computed, by what names begin with
+_computed: dict[str, bytes] = {}
 
 
 def _imported() -> list[str]:
@@ -184,6 +217,7 @@ def _imported() -> list[str]:
 
 
 def _forget(prefix: str) -> None:
+    _computed.pop(prefix, None)
     for name in _imported():
         if name.partition(".")[0] == prefix:
             del sys.modules[name]
