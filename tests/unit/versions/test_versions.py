@@ -497,6 +497,35 @@ def test_what_cannot_be_had_is_refused_by_name(tmp_path, imports, told):
             load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import google.protobuf\nimport google.mine",
+        "import google.mine, google.protobuf.message",
+        "from google import mine, protobuf",
+        "import google.mine\ndef late():\n    from google.protobuf import message",
+    ],
+)
+def test_a_package_that_is_partly_local_and_partly_installed_is_refused(tmp_path, imports):
+    write(tmp_path / "use_cases.py", imports=imports)
+    (tmp_path / "google").mkdir()
+    (tmp_path / "google" / "mine.py").write_text("X = 1\n")
+    told = r"line \d: google\.protobuf\S* is no local module, and google is .*google\.mine.*another"
+    with pytest.raises(ConfigError, match=told):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["from mine.rules import X", "from mine import rules\nX = rules.X", "import mine.rules"],
+)
+def test_a_package_without_a_file_of_its_own_may_be_local(tmp_path, imports):
+    write(tmp_path / "use_cases.py", imports=imports)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "rules.py").write_text("X = 1\n")
+    assert on_a_worker(load(tmp_path).use_cases["count"]) == 1
+
+
 def test_a_path_is_relative_to_the_yaml_file(tmp_path):
     path = write(tmp_path / "use_cases.py")
     assert find_module("use_cases.py", tmp_path).path == path
