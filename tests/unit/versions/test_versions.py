@@ -470,6 +470,10 @@ REFUSED = [
         "import importlib\nx = importlib.import_module('helper')",
         r"line 4: helper is a local .*call",
     ),
+    (
+        "import importlib as i\nx = i.import_module(name='helper')",
+        "line 4: helper is a local module",
+    ),
     ("x = __import__('helper')", "line 3: helper is a local module"),
     ("from . import helper", r"line 3: a relative import that leads out"),
     ("import fast", r"line 3: fast is compiled"),
