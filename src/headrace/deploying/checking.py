@@ -4,7 +4,8 @@ Importing a module runs whatever its author wrote: it may hang, end the process,
 start a Spark of its own; and so may pickling its handler and ``prepare`` of its sink. In a driver
 that would stop a thousand tenants. So whoever deploys has a child process do all three with a time
 limit, and takes its word. The child is in `checking_process.py`; it gets addresses and credentials
-through its standard input, and answers in lines of JSON.
+through its standard input, and answers in lines of JSON. It has what it packed unpacked by a
+process that has imported nothing, as a worker would.
 
 A driver still imports what was deployed, in its own process. What passes here and fails there is
 refused there.
@@ -55,6 +56,10 @@ class Check:
     but: frozenset[str] = frozenset()
     #: where sinks are prepared; None: they are not, since no server is there yet
     connections: Connections | None = field(default=None, repr=False)
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether the use case of this name is to be packed and prepared."""
+        return name not in self.but and (self.only is None or name in self.only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,7 @@ def _run(check: Check) -> tuple[int | None, list[str]]:
             with suppress(BrokenPipeError), process.stdin:  # it may be dead by now
                 process.stdin.write(pickle.dumps(check))
             with suppress(subprocess.TimeoutExpired):
-                status = process.wait(check.limit_s + _START_S)
+                status = process.wait(2 * check.limit_s + 2 * _START_S)
         finally:
             with suppress(ProcessLookupError):  # with all that it has started
                 os.killpg(process.pid, signal.SIGKILL)

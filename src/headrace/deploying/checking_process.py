@@ -1,5 +1,8 @@
 """The process in which a version is checked: imported, packed for executors, its sinks prepared.
 
+What is packed is unpacked in one more process (`unpacking_process.py`), which knows as little as a
+worker does: in this one everything local was imported already.
+
 `checking.py` starts it, and says why. It tells what it is about to do before it does it, so that
 what was going on is known even if it dies; Python's fault handler tells the line.
 """
@@ -7,59 +10,64 @@ what was going on is known even if it dies; Python's fault handler tells the lin
 from __future__ import annotations
 
 import faulthandler
-import json
 import os
 import pickle
+import subprocess
 import sys
+import time
 from dataclasses import asdict
 from typing import Any, TextIO
 
-import cloudpickle
-
+from headrace.deploying import unpacking_process
+from headrace.deploying.answers import private_output, tell
 from headrace.deploying.checking import Check
+from headrace.deploying.unpacking_process import Packed, Unpacking
 from headrace.errors import ConfigError, HeadraceError, Temporary, text_of, words_of
 from headrace.ports import Site
 from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
 from headrace.use_cases import UseCase
 from headrace.versions import load_code
-from headrace.versions.loading import line_in, nothing_imported, origin_of
+from headrace.versions.loading import line_in, origin_of
 from headrace.versions.paths import folder_of_file
 
 
 def main() -> int:
     """Check what standard input names, and tell on what was standard output."""
     check: Check = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this
-    out = _private_output()
+    out = private_output()
     faulthandler.enable(out)
     faulthandler.dump_traceback_later(check.limit_s, exit=True, file=out)
     sys.addaudithook(_refuse_spark)
     try:
         found = _checked(check, out)
     except Temporary as error:
-        _tell(out, temporary=text_of(error))
+        tell(out, temporary=text_of(error))
     except HeadraceError as error:
-        _tell(out, refused=text_of(error))
+        tell(out, refused=text_of(error))
     except BaseException as error:  # such as the repr of a sink
-        _tell(out, refused=f"{check.path}: {words_of(error)}")
+        tell(out, refused=f"{check.path}: {words_of(error)}")
     else:
-        _tell(out, use_cases=found)
+        tell(out, use_cases=found)
     out.flush()
     # What a module has left running (threads that never end) is of no interest.
     os._exit(0)
 
 
 def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
-    _tell(out, doing=f"{check.path}: it is imported")
+    until_s = time.monotonic() + check.limit_s
+    tell(out, doing=f"{check.path}: it is imported")
     use_cases = load_code(check.code, check.path).use_cases
-    for name, use_case in use_cases.items():
-        if name in check.but or (check.only is not None and name not in check.only):
-            continue
-        at = f"{check.path}{_line_of(use_case)}: use case {name}"
-        _tell(out, doing=f"{at} is packed for executors")
-        _pack(use_case, at)
+    wanted = [use_case for name, use_case in use_cases.items() if check.is_wanted(name)]
+    packed = [Packed(_at(check, use_case), _pack(check, use_case, out)) for use_case in wanted]
+    rest_s = until_s - time.monotonic()
+    faulthandler.cancel_dump_traceback_later()
+    _unpack_elsewhere(Unpacking(check.limit_s, tuple(one for one in packed if one.code)), out)
+    faulthandler.dump_traceback_later(max(rest_s, 0.001), exit=True, file=out)
+    for use_case in wanted:
         if check.connections is not None and use_case.sink is not None:
-            _tell(out, doing=f"{at}: its sink {type(use_case.sink).__name__} is prepared")
+            at = _at(check, use_case)
+            tell(out, doing=f"{at}: its sink {type(use_case.sink).__name__} is prepared")
             positions = SqlPositionsFactory().open(check.connections)
             _prepare(use_case, Site(check.connections, positions), check, at)
     return {
@@ -72,19 +80,38 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
     }
 
 
-def _pack(use_case: UseCase, at: str) -> None:
+def _at(check: Check, use_case: UseCase) -> str:
+    code = getattr(use_case.handler, "__code__", None)
+    line = f", line {code.co_firstlineno}" if code else ""
+    return f"{check.path}{line}: use case {use_case.name}"
+
+
+def _pack(check: Check, use_case: UseCase, out: TextIO) -> bytes:
+    at = _at(check, use_case)
+    tell(out, doing=f"{at} is packed for executors")
     try:
-        code = code_of(use_case)
-        with nothing_imported():
-            if code:
-                cloudpickle.loads(code)
+        return code_of(use_case)
     except ConfigError as error:
         raise ConfigError(f"{at}: {error}") from error
-    except BaseException as error:
-        raise ConfigError(
-            f"{at} cannot be unpacked as executors do it: {words_of(error)}; it has to do without "
-            "what is there in this process alone"
-        ) from error
+
+
+def _unpack_elsewhere(unpacking: Unpacking, out: TextIO) -> None:
+    """Have it unpacked by a process that has imported nothing local, and end as that one did."""
+    if not unpacking.packed:
+        return
+    done = subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, "-P", "-m", unpacking_process.__name__],
+        input=pickle.dumps(unpacking),
+        stdout=out,
+        check=False,
+    )
+    if done.returncode == 0:
+        return
+    # It has told why, or what it did when it died.
+    if done.returncode > 0:
+        os._exit(done.returncode)
+    faulthandler.disable()
+    os.kill(os.getpid(), -done.returncode)
 
 
 def _prepare(use_case: UseCase, site: Site, check: Check, at: str) -> None:
@@ -112,23 +139,6 @@ def _refuse_spark(event: str, given: tuple[Any, ...]) -> None:
             "a Spark session is made here; take that of the frame (frame.sparkSession) in a "
             "handler of form wave, and make none in the module"
         )
-
-
-def _private_output() -> TextIO:
-    """What was standard output; what a module prints goes to standard error."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return out
-
-
-def _line_of(use_case: UseCase) -> str:
-    code = getattr(use_case.handler, "__code__", None)
-    return f", line {code.co_firstlineno}" if code else ""
-
-
-def _tell(out: TextIO, **told: object) -> None:
-    out.write(json.dumps(told) + "\n")
-    out.flush()
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ class SparkEngine:
         return self._spark.ui_url.now()
 
     def packed(self, use_case: UseCase) -> bytes:
-        """The use case by value, for workers."""
+        """The use case as workers are sent it."""
         return code_of(use_case)
 
     def take(self, use_case: UseCase, deployment: Deployment, code: bytes | None = None) -> None:

@@ -76,7 +76,7 @@ CACHE = WorkerCache()
 class Work:
     """Everything a task needs besides its bin; the same for all bins of a use case."""
 
-    #: the ``UseCase``, pickled by value, so that an updated one needs no new Python worker
+    #: the ``UseCase``, as `shipping.py` packs it, so that an updated one needs no new Python worker
     code: bytes = field(repr=False)
     options: tuple[tuple[str, str], ...]
     connections: Connections

@@ -2,10 +2,11 @@
 
 A plain ``import`` answers with the first version for ever, and leaves helpers where the next
 version finds them. So the modules of a version are imported from its sources, never from a folder,
-each under a name that carries the digest. ``__file__`` is the place where a source was read: data
-beside a module is found as before, but is no part of the version.
+each under a name that carries the digest and the folder. ``__file__`` is the place where a source
+was read: data beside a module is found as before, but is no part of the version. So equal sources
+of two folders are imported twice: what they read beside themselves may differ.
 
-Workers find the local modules of a use case the same way (`spark/shipping.py`).
+Workers import a version the same way (`spark/shipping.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from types import ModuleType
 
 from headrace.errors import ConfigError, text_of
 from headrace.use_cases import UseCase
-from headrace.versions.code import Code, LocalModule
+from headrace.versions.code import Code, LocalModule, sha256
+from headrace.versions.computed import NO_VALUES, lay_over, plain_values
 from headrace.versions.local_imports import parsed, with_private_names
 from headrace.versions.paths import folder_of_file
 
@@ -51,13 +53,13 @@ def load_code(code: Code, path: Path) -> LoadedModule:
     """
     prefix = make_importable(code, folder_of_file(path))
     try:
-        module = importlib.import_module(f"{prefix}.{code.main}")
+        module = main_module(code, prefix)
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # a module may raise anything, SystemExit too
-        _forget(prefix)
-        raise ConfigError(_refusal(exc, code, path)) from exc
-    found = [value for value in vars(module).values() if isinstance(value, UseCase)]
+        raise ConfigError(_refusal(exc, code, path, prefix)) from exc
+    _computed.setdefault(prefix, plain_values(code, module))
+    found = use_cases_in(module)
     if not found:
         raise ConfigError(f"{path} holds no use case; decorate a function with @use_case(...)")
     names = [use_case.name for use_case in found]
@@ -77,11 +79,41 @@ def make_importable(code: Code, folder: Path) -> str:
         code: the version.
         folder: where its main module was read.
     """
-    prefix = f"{_PREFIX}{code.digest[:16]}"
+    prefix = f"{_PREFIX}{code.digest[:16]}_{sha256(os.fsencode(folder))[:8]}"
     _known[prefix] = (code, folder)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     return prefix
+
+
+def main_module(code: Code, prefix: str, values: bytes = NO_VALUES) -> ModuleType:
+    """The main module of a version, imported if it was not; of one that fails nothing is left.
+
+    Args:
+        code: the version.
+        prefix: what the names of its modules begin with.
+        values: what it had computed elsewhere; once it is imported, it goes on with that.
+    """
+    name = f"{prefix}.{code.main}"
+    is_new = name not in sys.modules
+    try:
+        module = importlib.import_module(name)
+        if is_new:
+            lay_over(values, module)
+    except BaseException:
+        _forget(prefix)
+        raise
+    return module
+
+
+def use_cases_in(module: ModuleType) -> list[UseCase]:
+    """What ``@use_case`` made in a module."""
+    return [value for value in vars(module).values() if isinstance(value, UseCase)]
+
+
+def computed(module: str) -> bytes:
+    """The plain values that a version of this module had computed here when it was imported."""
+    return _computed.get(module.partition(".")[0], NO_VALUES)
 
 
 def version_of(module: str) -> tuple[Code, Path] | None:
@@ -176,6 +208,8 @@ class _Loader(Loader):
 #: one for the process, as ``sys.modules``: by what names begin with, code and folder of versions
 _known: dict[str, tuple[Code, Path]] = {}
 _finder = _Finder()
+#: what main modules had computed, by what names begin with
+_computed: dict[str, bytes] = {}
 
 
 def _imported() -> list[str]:
@@ -183,15 +217,16 @@ def _imported() -> list[str]:
 
 
 def _forget(prefix: str) -> None:
+    _computed.pop(prefix, None)
     for name in _imported():
         if name.partition(".")[0] == prefix:
             del sys.modules[name]
 
 
-def _refusal(error: BaseException, code: Code, path: Path) -> str:
+def _refusal(error: BaseException, code: Code, path: Path, prefix: str) -> str:
     at = line_in(error, [origin_of(module, folder_of_file(path)) for module in code.modules])
     where = f"{at[0]}, line {at[1]}" if at else str(path)
-    told = text_of(error).replace(f"{_PREFIX}{code.digest[:16]}.", "")
+    told = text_of(error).replace(f"{prefix}.", "")
     if isinstance(error, ConfigError):
         return told if told.startswith(where.partition(",")[0]) else f"{where}: {told}"
     if isinstance(error, SystemExit):

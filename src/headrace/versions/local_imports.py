@@ -89,7 +89,8 @@ def _dynamic(node: ast.Call) -> str:
     """The module that a call such as ``importlib.import_module("a")`` names."""
     called = node.func
     word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    first = node.args[0] if node.args else None
+    named = [keyword.value for keyword in node.keywords if keyword.arg == "name"]
+    first = next(iter([*node.args, *named]), None)
     if word not in _DYNAMIC or not isinstance(first, ast.Constant):
         return ""
     return first.value if isinstance(first.value, str) else ""

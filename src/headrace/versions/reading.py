@@ -14,7 +14,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
@@ -127,6 +127,7 @@ def read_code(place: Place) -> Code:
         ConfigError: a source cannot be read or is no Python, or a local module cannot be had.
     """
     found: dict[str, LocalModule] = {}
+    foreign: dict[str, str] = {}
     waiting = {place.name: place.file, **dict(_with_parents(place.name, place))}
     folder = waiting[place.name].parent
     while waiting:
@@ -140,7 +141,28 @@ def read_code(place: Place) -> Code:
         for given in _imports(module, path):
             new = {said: file for said, file in _local(given, place, path) if said not in found}
             waiting.update(new)
-    return Code(place.name, tuple(found[name] for name in sorted(found)))
+            others = [said for said in given.names if place.local(said) is None]
+            foreign.update(dict.fromkeys(others, f"{path}, line {given.line}"))
+    code = Code(place.name, tuple(found[name] for name in sorted(found)))
+    _refuse_shared(foreign, code, frozenset(found))
+    return code
+
+
+def _refuse_shared(foreign: Mapping[str, str], code: Code, files: Collection[str]) -> None:
+    """Refuse a package that is partly local and partly installed, which Python would join.
+
+    Under the name of a version it has the local part alone, and what imports the other finds
+    nothing there, at the first record perhaps.
+    """
+    for name, at in foreign.items():
+        inside = next((above for above in reversed(parents(name)) if above in code.names), None)
+        if name in code.names or inside is None or inside in files:
+            continue
+        ours = next(said for said in sorted(files) if said.startswith(f"{inside}."))
+        raise ConfigError(
+            f"{at}: {name} is no local module, and {inside} is a folder of local modules here "
+            f"({ours}); one version cannot have both, so give the folder another name"
+        )
 
 
 def _imports(module: LocalModule, path: Path) -> list[Import]:

@@ -65,6 +65,16 @@ def test_a_signal_that_ends_it_is_told_by_name_if_it_has_one(check, number, told
         check(top=f"os.kill(os.getpid(), {int(number)})")
 
 
+#: found in the process that checks, as on the driver, and in no worker
+ALONE = """\
+import sys
+if "headrace.deploying.checking_process" not in sys.orig_argv:
+    pass
+    {does}"""
+HELD = """\
+class SqlTable(SqlTable):
+    def __reduce__(self):
+        return SqlTable, (__import__("threading").Lock(),)"""
 FORKS = "import time\nif os.fork() == 0:\n    time.sleep(3600)"
 SESSION = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()"
 BAD = {
@@ -80,8 +90,20 @@ BAD = {
         r"it is imported, at .*use_cases.py, line 6: not done within 1 s; .* deploy_timeout",
     ),
     "what cannot travel": (
-        {"top": "import threading\nlock = threading.Lock()", "answer": "lock"},
-        r"line 12: use case count: .*cannot be sent to executors: .*lock.*open connections",
+        {"top": HELD},
+        r"line 13: use case count: .*cannot be sent to executors: .*lock.* when they are used",
+    ),
+    "an exit on executors alone": (
+        {"top": ALONE.format(does="raise SystemExit(4)")},
+        r"line 14: use case count cannot be unpacked as executors do it: SystemExit: 4; it has to",
+    ),
+    "a crash on executors alone": (
+        {"top": ALONE.format(does="import ctypes; ctypes.string_at(0)")},
+        r"line 14: use case count is unpacked as .*, at .*use_cases.py, line 8: .*\(SIGSEGV\)",
+    ),
+    "an endless import on executors alone": (
+        {"top": ALONE.format(does="import threading; threading.Event().wait()"), "limit_s": 3.0},
+        r"line 14: use case count is unpacked .*use_cases.py, line 8: not done within 3 s",
     ),
     "a sink's own error": (
         {"prepare": "raise ValueError('no')"},
@@ -200,3 +222,18 @@ def test_another_process_needs_no_file(tmp_path, top, answer):
     command = [sys.executable, "-P", "-c", WORKER, str(tmp_path / "code")]
     done = subprocess.run(command, cwd=Path("/"), capture_output=True, text=True, check=False)
     assert done.stdout == "5\n", done.stderr
+
+
+def test_a_module_may_hold_on_to_what_cannot_be_pickled(check):
+    """A worker imports it, as it does the modules beside it."""
+    assert list(check(top="import threading\nlock = threading.Lock()", answer="lock")) == ["count"]
+
+
+def test_what_the_checking_process_has_and_no_worker_is_not_counted_on(check):
+    top = """\
+import sys
+if "headrace.deploying.checking_process" in sys.orig_argv:
+    sys.modules["made_here"] = sys
+import made_here"""
+    with pytest.raises(ConfigError, match=r"line 14: .* as executors do it: ModuleNotFoundError"):
+        check(top=top)

@@ -1,5 +1,7 @@
 """What is sent to executors, and the same under other terms."""
 
+import sys
+import types
 from dataclasses import replace
 
 import cloudpickle
@@ -8,6 +10,8 @@ from headrace.model.streams import Guarantee, Order
 from headrace.sinks import ParquetFiles
 from headrace.spark.shipping import code_of, differs_in_terms_alone, under_terms
 from headrace.use_cases import use_case
+from headrace.versions import find_module, load_code, read_code
+from headrace.versions.loading import nothing_imported
 
 
 def made(answer="a"):
@@ -31,6 +35,51 @@ def test_code_is_used_again_only_where_nothing_but_terms_is_other():
     assert differs_in_terms_alone(replace(before, order=Order.STREAM), before)
     assert not differs_in_terms_alone(made(), before)
     assert not differs_in_terms_alone(replace(before, sink=ParquetFiles("y")), before)
+
+
+WAVE = """\
+from headrace import use_case
+from headrace.payload.event_times import json_time
+import nowhere_but_on_the_driver
+
+def told(records):
+    return [times.FIRST] * len(records)
+
+@use_case(topic="{{tenant}}.visits", form="wave", name="one", event_time={event_time})
+def one(frame, wave):
+    return nowhere_but_on_the_driver
+"""
+
+
+def wave(folder, monkeypatch, event_time):
+    module = types.ModuleType("nowhere_but_on_the_driver")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    text = WAVE.format(event_time=event_time)
+    (folder / "times.py").write_text("FIRST = 1.0\n")
+    (folder / "use_cases.py").write_text(
+        text.replace("import nowhere", "import times\nimport nowhere")
+    )
+    place = find_module("use_cases.py", folder)
+    return load_code(read_code(place), place.path).use_cases["one"]
+
+
+def test_of_a_wave_what_is_called_for_records_is_found_in_its_version(tmp_path, monkeypatch):
+    code = code_of(wave(tmp_path, monkeypatch, "told"))
+    with nothing_imported():
+        made = cloudpickle.loads(code)
+        assert made.event_time([None, None]) == [1.0, 1.0]
+        assert made.handler.__name__ == "_stays_with_the_driver"
+
+
+def test_a_wave_of_which_workers_call_nothing_of_its_module_needs_no_module_there(
+    tmp_path, monkeypatch
+):
+    code = code_of(wave(tmp_path, monkeypatch, "json_time('/at')"))
+    monkeypatch.delitem(sys.modules, "nowhere_but_on_the_driver")
+    with nothing_imported():
+        made = cloudpickle.loads(code)
+        assert made.event_time is not None
+    assert code_of(wave(tmp_path, monkeypatch, "None")) == b""
 
 
 def test_where_nothing_is_sent_nothing_is_put_around_it():

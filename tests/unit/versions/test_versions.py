@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import subprocess
 import sys
 import threading
 
@@ -123,6 +124,185 @@ def test_what_helpers_import_is_of_the_version_too(tmp_path):
     assert len(digests) == 2
 
 
+DATACLASS = """\
+from dataclasses import dataclass
+import pickle, sys, typing
+@dataclass(frozen=True)
+class Visit:
+    page: str
+@dataclass
+class Seen:
+    visit: "Visit"
+"""
+#: what makes the module, and what its handler answers, which says nothing of a version's name
+MADE = {
+    "a hint": (DATACLASS, "typing.get_type_hints(Seen)['visit'] is Visit", True),
+    "a pickle": (DATACLASS, "pickle.loads(pickle.dumps(Visit('/'))) == Visit('/')", True),
+    "itself": (DATACLASS, "sys.modules[__name__].Visit is Visit", True),
+}
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_what_the_module_makes_is_on_a_worker_what_it_is_on_the_driver(tmp_path, case):
+    imports, answer, expected = MADE[case]
+    write(tmp_path / "use_cases.py", answer=answer, imports=imports)
+    use_case = load(tmp_path).use_cases["count"]
+    assert use_case(None, None) == on_a_worker(use_case) == expected
+
+
+STRUCT = """\
+import msgspec
+class Visit(msgspec.Struct, frozen=True):
+    page: str
+"""
+WORKER = """
+import pathlib, sys, cloudpickle
+print(cloudpickle.loads(pathlib.Path(sys.argv[1]).read_bytes())(None, None))
+"""
+
+
+def test_a_struct_has_its_fields_in_a_process_that_has_never_seen_it(tmp_path):
+    """One that has seen it is given the class that it has, whatever was sent."""
+    asked = (
+        "msgspec.json.encode(Visit('/'))",
+        "len({Visit('/'), Visit('/')})",
+        'msgspec.json.decode(b\'{"page":"/"}\', type=Visit).page',
+    )
+    write(tmp_path / "use_cases.py", answer=f"({', '.join(asked)})", imports=STRUCT)
+    (tmp_path / "code").write_bytes(code_of(load(tmp_path).use_cases["count"]))
+    command = [sys.executable, "-P", "-c", WORKER, str(tmp_path / "code")]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str((b'{"page":"/"}', 1, "/")), done.stderr
+
+
+ENUM = """\
+import enum, helper
+class Kind(enum.Enum):
+    PAID = 1
+"""
+IS_PAID = """\
+def price(kind):
+    from use_cases import Kind
+    return 10 if kind is Kind.PAID else 0
+"""
+ERROR = """\
+import helper
+class NotFound(Exception):
+    pass
+def found():
+    try:
+        helper.look()
+    except NotFound:
+        return "none"
+"""
+DISPATCH = """\
+import functools
+@functools.singledispatch
+def kind(x):
+    return "other"
+import helper
+"""
+ADDS = """\
+from use_cases import kind
+@kind.register
+def _(x: int):
+    return "int"
+"""
+RAISES = "def look():\n    import use_cases\n    raise use_cases.NotFound\n"
+#: the module, what its handler answers, its helper
+CIRCLES = {
+    "an enum": (ENUM, "helper.price(Kind.PAID)", IS_PAID, 10),
+    "an error": (ERROR, "found()", RAISES, "none"),
+    "a function that helpers add to": (DISPATCH, "kind(1)", ADDS, "int"),
+}
+
+
+@pytest.mark.parametrize("case", CIRCLES)
+def test_a_helper_that_imports_the_module_finds_the_same_on_a_worker(tmp_path, case):
+    imports, answer, text, expected = CIRCLES[case]
+    write(tmp_path / "use_cases.py", answer=answer, imports=imports)
+    (tmp_path / "helper.py").write_text(text)
+    use_case = load(tmp_path).use_cases["count"]
+    assert use_case(None, None) == on_a_worker(use_case) == expected
+
+
+PLAIN = [
+    "int.from_bytes(os.urandom(8), 'big')",
+    "os.urandom(8)",
+    "time.time_ns()",
+    "datetime.now(timezone.utc)",
+    "uuid.uuid4()",
+    "{'now': [time.perf_counter()], 'zone': (None, 1.5, frozenset({os.urandom(2)}))}",
+]
+
+
+@pytest.mark.parametrize("value", PLAIN)
+def test_a_plain_value_that_comes_out_otherwise_each_time_is_the_drivers_everywhere(
+    tmp_path, value
+):
+    imports = f"import os, time, uuid\nfrom datetime import datetime, timezone\nVALUE = {value}"
+    write(tmp_path / "use_cases.py", answer="VALUE", imports=imports)
+    use_case = load(tmp_path).use_cases["count"]
+    assert on_a_worker(use_case) == use_case(None, None)
+
+
+def test_what_a_module_read_beside_itself_stays_what_it_was_when_the_file_is_written_anew(tmp_path):
+    imports = "from pathlib import Path\nPRICES = Path(__file__).with_name('t').read_text().split()"
+    write(tmp_path / "use_cases.py", answer="PRICES", imports=imports)
+    (tmp_path / "t").write_text("7 8")
+    use_case = load(tmp_path).use_cases["count"]
+    (tmp_path / "t").write_text("9")
+    assert on_a_worker(use_case) == ["7", "8"]
+
+
+def test_what_is_equal_stays_what_helpers_hold_too(tmp_path):
+    imports = "RULES = {}\nimport helper"
+    write(tmp_path / "use_cases.py", answer="helper.added() is RULES", imports=imports)
+    (tmp_path / "helper.py").write_text(
+        "from use_cases import RULES\ndef added():\n    return RULES\n"
+    )
+    assert on_a_worker(load(tmp_path).use_cases["count"]) is True
+
+
+HOLDS = """\
+held = []
+held.append(held)
+class Odd(int):
+    def __eq__(self, other):
+        raise KeyError
+"""
+
+
+@pytest.mark.parametrize("value", ["held", "Odd(1)", "[Odd(1)]", "open", "{1: held}"])
+def test_what_is_not_plain_each_worker_makes_for_itself(tmp_path, value):
+    imports = f"{HOLDS}\nVALUE = {value}"
+    write(tmp_path / "use_cases.py", answer="type(VALUE).__name__", imports=imports)
+    use_case = load(tmp_path).use_cases["count"]
+    assert on_a_worker(use_case) == use_case(None, None)
+
+
+def test_what_a_worker_counts_goes_on_when_another_use_case_of_the_module_comes(tmp_path):
+    imports = "COUNT = 0\ndef counted():\n    global COUNT\n    COUNT += 1\n    return COUNT\n"
+    other = SOURCE.format(name="other", answer="counted()", imports="", before="pass")
+    path = write(tmp_path / "use_cases.py", answer="counted()", imports=imports)
+    path.write_text(path.read_text() + other.replace("def handler", "def another"))
+    use_cases = load(tmp_path).use_cases
+    first, second = code_of(use_cases["count"]), code_of(use_cases["other"])
+    with nothing_imported():
+        assert cloudpickle.loads(first)(None, None) == 1
+        assert cloudpickle.loads(second)(None, None) == 2
+
+
+def test_a_use_case_that_is_not_made_on_a_worker_is_missed_by_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_TEST_NAME", "count")
+    path = write(tmp_path / "use_cases.py", name="X", imports="import os")
+    path.write_text(path.read_text().replace('"X"', 'os.environ["HEADRACE_TEST_NAME"]'))
+    use_case = load(tmp_path).use_cases["count"]
+    monkeypatch.setenv("HEADRACE_TEST_NAME", "other")
+    with pytest.raises(LookupError, match=r"use_cases.py makes no use case count when it is"):
+        on_a_worker(use_case)
+
+
 PACKAGES = [
     ("flows.score", "from . import rules", "rules.answer()"),
     ("flows/score.py", "from .rules import answer", "answer()"),
@@ -159,6 +339,19 @@ def test_a_use_case_may_come_from_a_local_module(tmp_path):
     helper(tmp_path, 4)
     (tmp_path / "use_cases.py").write_text("from flows import handler\n")
     assert on_a_worker(load(tmp_path).use_cases["count"]) == 4
+
+
+def test_equal_sources_of_another_folder_read_what_lies_beside_them(tmp_path):
+    imports = "from pathlib import Path\nPRICE = Path(__file__).with_name('price').read_text()"
+    found = []
+    for release in ("release-7", "release-8"):
+        write(tmp_path / release / "use_cases.py", answer="PRICE", imports=imports)
+        (tmp_path / release / "price").write_text(release)
+        found.append(load(tmp_path / release))
+    assert found[0].code.digest == found[1].code.digest
+    for made, release in zip(found, ("release-7", "release-8"), strict=True):
+        use_case = made.use_cases["count"]
+        assert use_case(None, None) == on_a_worker(use_case) == release
 
 
 def test_pythons_own_library_is_never_local(tmp_path):
@@ -277,6 +470,10 @@ REFUSED = [
         "import importlib\nx = importlib.import_module('helper')",
         r"line 4: helper is a local .*call",
     ),
+    (
+        "import importlib as i\nx = i.import_module(name='helper')",
+        "line 4: helper is a local module",
+    ),
     ("x = __import__('helper')", "line 3: helper is a local module"),
     ("from . import helper", r"line 3: a relative import that leads out"),
     ("import fast", r"line 3: fast is compiled"),
@@ -302,6 +499,35 @@ def test_what_cannot_be_had_is_refused_by_name(tmp_path, imports, told):
     for _ in range(2):  # the second time nothing is left of the first
         with pytest.raises(ConfigError, match=told):
             load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import google.protobuf\nimport google.mine",
+        "import google.mine, google.protobuf.message",
+        "from google import mine, protobuf",
+        "import google.mine\ndef late():\n    from google.protobuf import message",
+    ],
+)
+def test_a_package_that_is_partly_local_and_partly_installed_is_refused(tmp_path, imports):
+    write(tmp_path / "use_cases.py", imports=imports)
+    (tmp_path / "google").mkdir()
+    (tmp_path / "google" / "mine.py").write_text("X = 1\n")
+    told = r"line \d: google\.protobuf\S* is no local module, and google is .*google\.mine.*another"
+    with pytest.raises(ConfigError, match=told):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["from mine.rules import X", "from mine import rules\nX = rules.X", "import mine.rules"],
+)
+def test_a_package_without_a_file_of_its_own_may_be_local(tmp_path, imports):
+    write(tmp_path / "use_cases.py", imports=imports)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "rules.py").write_text("X = 1\n")
+    assert on_a_worker(load(tmp_path).use_cases["count"]) == 1
 
 
 def test_a_path_is_relative_to_the_yaml_file(tmp_path):
