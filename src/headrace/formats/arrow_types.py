@@ -16,6 +16,7 @@ import decimal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -183,16 +184,30 @@ def _exactly(values: list[Any], kind: Any) -> list[Any]:
 
 def _structs(values: list[Any], kind: Any) -> Any:
     gone = [value is None for value in values]
+    # A column that may not be null has something below a missing parent too, which nobody reads:
+    # writers look at columns, not at parents.
+    beneath = _filler(kind) if any(gone) else None
+    present = [beneath if value is None else value for value in values]
     children = [
-        _column(
-            [None if value is None else getattr(value, f"f{number}") for value in values],
-            field.type,
-        )
+        _column(list(map(_getter(number), present)), field.type)
         for number, field in enumerate(_fields(kind))
     ]
     return pa.StructArray.from_arrays(
         children, fields=_fields(kind), mask=pa.array(gone, pa.bool_())
     )
+
+
+def _filler(kind: Any) -> Any:
+    """Any value of a type, as the parser would give it."""
+    if pa.types.is_struct(kind):
+        fillers = (None if field.nullable else _filler(field.type) for field in _fields(kind))
+        return SimpleNamespace(**{f"f{number}": filler for number, filler in enumerate(fillers)})
+    if pa.types.is_list(kind):
+        return []
+    if pa.types.is_map(kind):
+        return {}
+    zeros = [pa.py_buffer(bytes(16))] * (kind.num_buffers - 1)
+    return pa.Array.from_buffers(kind, 1, [None, *zeros])[0].as_py()
 
 
 def _offsets(values: list[Any]) -> Any:

@@ -1,11 +1,13 @@
 """Formats keep the promises of their port, and say what they do not take."""
 
+import io
 import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,7 +137,10 @@ REFUSED = [
 
 @pytest.fixture
 def formats():
-    return [Json(EVERY), Json(EVERY, fields=["id", "leads"]), Text()]
+    inner = [*EVERY, pa.field("deeper", pa.struct([pa.field("lead", LEAD)]))]
+    strict = pa.struct([pa.field(field.name, field.type, nullable=False) for field in inner])
+    below = pa.schema([pa.field("lead", strict), pa.field("leads", pa.list_(LEAD))])
+    return [Json(EVERY), Json(EVERY, fields=["id", "leads"]), Json(below), Text()]
 
 
 @pytest.fixture
@@ -278,3 +283,9 @@ def test_any_bytes_are_columns_or_a_refusal(payloads):
     for kind in (Json(FUZZED), Json(EVERY), Text()):
         found = decoded(kind, payloads)
         assert found.columns.num_rows + len(found.undecoded) == len(payloads)
+
+
+def test_a_missing_object_with_a_field_that_has_to_be_there_can_be_written_to_parquet():
+    found = decoded(Json(pa.schema([("lead", LEAD)])), [b'{"lead": null}', b"{}"]).columns
+    pq.write_table(found, file := io.BytesIO())
+    assert pq.read_table(file).to_pylist() == [{"lead": None}] * 2
