@@ -21,6 +21,7 @@ import pyarrow.types as at
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     Date,
     DateTime,
@@ -35,6 +36,7 @@ from sqlalchemy import (
     literal_column,
 )
 from sqlalchemy.dialects import postgresql, registry, sqlite
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
 from headrace.errors import ConfigError
@@ -92,7 +94,7 @@ def narrower_than(kind: str, there: TypeEngine[Any], dialect: str) -> str | None
 
 def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table:
     """Describe the table; ``key`` becomes its primary key."""
-    made = [
+    made: list[SchemaItem] = [
         Column(
             column,
             type_of(kind),
@@ -101,6 +103,14 @@ def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table
             autoincrement=False,
         )
         for column, kind in columns.items()
+    ]
+    # SQLite makes a float of what is too large for a whole number, and keeps it in any column.
+    made += [
+        CheckConstraint(
+            f"typeof({column}) IN ('integer', 'null')", name=f"{column}_is_a_bigint"
+        ).ddl_if(dialect="sqlite")
+        for column, kind in columns.items()
+        if kind == "bigint"
     ]
     return Table(name, MetaData(), *made)
 
@@ -200,6 +210,8 @@ def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
             return column.to_pylist()
         # SQLite has no type for it; this text sorts by time, and SQLAlchemy reads it.
         return column.cast(pa.timestamp("us")).cast(pa.string()).to_pylist()
+    if kind == "double" and dialect == "sqlite" and not at.is_null(column.type):
+        _check_numbers(column)
     if column.null_count and kind not in ("text", "bytes"):
         # NumPy has no null for these; its floats would turn one into NaN.
         return column.to_pylist()
@@ -210,6 +222,13 @@ def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
 def _written(amount: Decimal | None) -> str | None:
     """All digits, never as ``1E-9``."""
     return None if amount is None else f"{amount:f}"
+
+
+def _check_numbers(column: pa.ChunkedArray[Any]) -> None:
+    """See that each float is a number: SQLite would keep a null."""
+    row = pc.index(pc.is_nan(column), pa.scalar(value=True)).as_py()
+    if row >= 0:
+        raise ValueError(f"row {row}: it is NaN, which SQLite has none of; PostgreSQL keeps it")
 
 
 def _check_years(column: pa.ChunkedArray[Any]) -> None:
