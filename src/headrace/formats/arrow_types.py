@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -45,10 +46,30 @@ _INTEGERS: dict[pa.DataType, tuple[int, int]] = {
     pa.uint16(): (0, 2**16 - 1),
     pa.uint32(): (0, 2**32 - 1),
 }
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?").fullmatch
 _KNOWN = (
     "bool, int8 to int64, uint8 to uint32, float64, string, binary, date32, decimal128, "
     "timestamp('us'), and lists, structs and maps from strings of these"
 )
+
+
+class _Amount(decimal.Decimal):
+    """Asks ``exactly``: the parser's own decimals are Python's, and ``"1_0"`` is 10 there."""
+
+    __slots__ = ()
+
+
+def exactly(kind: type[Any], found: object) -> Any:
+    """What a parser calls for a decimal; numbers with a point are given as decimals.
+
+    Raises:
+        ValueError: it is no number, or text that is none.
+    """
+    if isinstance(found, str) and not _NUMBER(found):
+        raise ValueError("the text is no number such as -12.50")
+    if isinstance(found, bool) or not isinstance(found, int | str | decimal.Decimal):
+        raise ValueError(f"Expected `decimal`, got `{type(found).__name__}`")  # noqa: TRY004
+    return kind(found)
 
 
 def struct_of(fields: Iterable[pa.Field[Any]], names: Mapping[str, str] | None = None) -> type[Any]:
@@ -123,7 +144,7 @@ def _exact(kind: pa.DataType) -> Any:
         least, most = _INTEGERS[kind]
         return Annotated[int, msgspec.Meta(ge=least, le=most)]
     if pa.types.is_decimal128(kind):
-        return decimal.Decimal
+        return _Amount
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         return Annotated[datetime.datetime, msgspec.Meta(tz=kind.tz is not None)]
     return None

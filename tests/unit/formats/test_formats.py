@@ -117,9 +117,15 @@ REFUSED = [
     (b'{"id": 1, "day": "2026-02-30"}', "at `$.day`"),
     (b'{"id": 1, "eur": 0.001}', "other digits than its decimal can have - in column eur"),
     (b'{"id": 1, "eur": 123456789}', "other digits"),
-    (b'{"id": 1, "eur": "NaN"}', "NaN"),
+    (b'{"id": 1, "eur": "NaN"}', "no number"),
     (b'{"id": 1, "eur": 1e400}', "in column eur"),
-    (b'{"id": 1, "eur": "Infinity"}', "in column eur"),
+    (b'{"id": 1, "eur": "1_0"}', "no number such as -12.50 - at `$.eur`"),
+    (b'{"id": 1, "eur": " 1.5 "}', "no number"),
+    ('{"id": 1, "eur": "１２"}'.encode(), "no number"),  # noqa: RUF001
+    (b'{"id": 1, "eur": true}', "Expected `decimal`, got `bool` - at `$.eur`"),
+    (b'{"id": 1, "eur": []}', "Expected `decimal`, got `list` - at `$.eur`"),
+    (b'{"id": 1, "rates": {"EUR": "1_0"}}', "at `$.rates[...]`"),
+    (b'{"id": 1, "eur": "Infinity"}', "no number"),
     # Arrow ends the process at these.
     (b'{"id": 1, "eur": 1e-99999999}', "other digits"),
     (b'{"id": 1, "eur": "1e-2147483647"}', "other digits"),
