@@ -170,3 +170,43 @@ def test_a_table_whose_column_keeps_every_amount_is_taken(rows, there):
     assert written.error is None
     ((total,),) = rows.read("SELECT CAST(total AS TEXT) FROM wide")
     assert Decimal(total) == Decimal("1234567890.12")
+
+
+_CHANGED = {
+    "sqlite": [
+        ("text", "BIGINT"),
+        ("text", "DOUBLE"),
+        ("text", "DATE"),
+        ("bigint", "REAL"),
+    ],
+    "postgresql": [
+        ("text", "CHAR(3)"),
+        ("bigint", "DOUBLE PRECISION"),
+        ("double", "BIGINT"),
+        ("double", "NUMERIC"),
+        ("double", "REAL"),
+        ("timestamp", "DATE"),
+        ("timestamp", "TIMESTAMP"),
+        ("timestamp", "TIMESTAMPTZ(0)"),
+    ],
+}
+_KEPT = {
+    "sqlite": [("text", "VARCHAR(9)"), ("double", "REAL"), ("timestamp", "TIMESTAMP")],
+    "postgresql": [
+        ("text", "VARCHAR(9)"),
+        ("bigint", "NUMERIC"),
+        ("bigint", "INTEGER"),
+        ("double", "DOUBLE PRECISION"),
+        ("timestamp", "TIMESTAMPTZ"),
+    ],
+}
+
+
+def test_a_column_that_is_there_and_would_change_a_value_in_silence_is_refused(rows):
+    for number, (kind, there) in enumerate(_CHANGED[rows.dialect]):
+        rows.execute(f"CREATE TABLE changed_{number} (x {there})")
+        with pytest.raises(ConfigError, match=f"does not keep every {kind}: widen it"):
+            rows.prepare(SqlTable(f"changed_{number}", {"x": kind}))
+    for number, (kind, there) in enumerate(_KEPT[rows.dialect]):
+        rows.execute(f"CREATE TABLE kept_{number} (x {there})")
+        rows.prepare(SqlTable(f"kept_{number}", {"x": kind}))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 
 from headrace.connectors.kafka.sink_messages import SLICE_HEADER
 from headrace.model.streams import LaneId, Slice
@@ -113,3 +121,24 @@ def test_a_missing_topic_is_made_as_the_sink_says(kafka):
     assert told.result(30)["retention.ms"].value == "43200000"
     for gone in admin.delete_topics([f"{mark}-acme", f"{mark}-bolt"]).values():
         gone.result(30)
+
+
+@pytest.mark.parametrize("may_repeat", [True, False])
+def test_a_message_too_large_for_its_topic_takes_none_that_fits_with_it(kafka, topics, may_repeat):
+    topic = topics.format(tenant="acme")
+    limit = ConfigEntry("max.message.bytes", "100000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[limit])
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    fits = [b"%02d" % number + os.urandom(20_000) for number in range(40)]
+    tables = {
+        "acme": pa.table({"key": [b"k"] * 40, "value": fits}),
+        "bolt": pa.table({"key": [b"k"], "value": [os.urandom(200_000)]}),
+        "cern": pa.table({"key": [b"k"] * 3, "value": [b"a", b"b", b"c"]}),
+    }
+    effects = [
+        replace(_effect(table, tenant), may_repeat=may_repeat) for tenant, table in tables.items()
+    ]
+    codes = [outcome.error and outcome.error.code for outcome in _write(kafka, topic, effects)]
+    assert codes == [None, "SinkRefused", None]
+    assert [message.value() for message in _read(kafka, topic)] == [*fits, b"a", b"b", b"c"]

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -44,10 +46,30 @@ _INTEGERS: dict[pa.DataType, tuple[int, int]] = {
     pa.uint16(): (0, 2**16 - 1),
     pa.uint32(): (0, 2**32 - 1),
 }
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?").fullmatch
 _KNOWN = (
     "bool, int8 to int64, uint8 to uint32, float64, string, binary, date32, decimal128, "
     "timestamp('us'), and lists, structs and maps from strings of these"
 )
+
+
+class _Amount(decimal.Decimal):
+    """Asks ``exactly``: the parser's own decimals are Python's, and ``"1_0"`` is 10 there."""
+
+    __slots__ = ()
+
+
+def exactly(kind: type[Any], found: object) -> Any:
+    """What a parser calls for a decimal; numbers with a point are given as decimals.
+
+    Raises:
+        ValueError: it is no number, or text that is none.
+    """
+    if isinstance(found, str) and not _NUMBER(found):
+        raise ValueError("the text is no number such as -12.50")
+    if isinstance(found, bool) or not isinstance(found, int | str | decimal.Decimal):
+        raise ValueError(f"Expected `decimal`, got `{type(found).__name__}`")  # noqa: TRY004
+    return kind(found)
 
 
 def struct_of(fields: Iterable[pa.Field[Any]], names: Mapping[str, str] | None = None) -> type[Any]:
@@ -122,7 +144,7 @@ def _exact(kind: pa.DataType) -> Any:
         least, most = _INTEGERS[kind]
         return Annotated[int, msgspec.Meta(ge=least, le=most)]
     if pa.types.is_decimal128(kind):
-        return decimal.Decimal
+        return _Amount
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         return Annotated[datetime.datetime, msgspec.Meta(tz=kind.tz is not None)]
     return None
@@ -183,16 +205,30 @@ def _exactly(values: list[Any], kind: Any) -> list[Any]:
 
 def _structs(values: list[Any], kind: Any) -> Any:
     gone = [value is None for value in values]
+    # A column that may not be null has something below a missing parent too, which nobody reads:
+    # writers look at columns, not at parents.
+    beneath = _filler(kind) if any(gone) else None
+    present = [beneath if value is None else value for value in values]
     children = [
-        _column(
-            [None if value is None else getattr(value, f"f{number}") for value in values],
-            field.type,
-        )
+        _column(list(map(_getter(number), present)), field.type)
         for number, field in enumerate(_fields(kind))
     ]
     return pa.StructArray.from_arrays(
         children, fields=_fields(kind), mask=pa.array(gone, pa.bool_())
     )
+
+
+def _filler(kind: Any) -> Any:
+    """Any value of a type, as the parser would give it."""
+    if pa.types.is_struct(kind):
+        fillers = (None if field.nullable else _filler(field.type) for field in _fields(kind))
+        return SimpleNamespace(**{f"f{number}": filler for number, filler in enumerate(fillers)})
+    if pa.types.is_list(kind):
+        return []
+    if pa.types.is_map(kind):
+        return {}
+    zeros = [pa.py_buffer(bytes(16))] * (kind.num_buffers - 1)
+    return pa.Array.from_buffers(kind, 1, [None, *zeros])[0].as_py()
 
 
 def _offsets(values: list[Any]) -> Any:

@@ -4,7 +4,8 @@ A record is one JSON object. Columns are named with their types, and only these 
 rest is skipped. What does not fit is told with its place and harms no other record: text for a
 number, a number that a column cannot hold, a missing field that may not be null, bytes after the
 end. Nothing is converted on the way: ``1.0`` and ``"1"`` are no integers, and no digit of a decimal
-is lost.
+is lost. A float is the nearest that there is, also to a whole number of more than 15 digits: many
+writers of JSON write large floats so, and nobody can tell these from integers.
 
 Where a name is there twice the last one counts, as with ``json.loads``. Times are RFC 3339 with as
 many digits as microseconds have; more are rounded. Bytes are base64. A column that may be null is
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -26,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import ConfigError
-from headrace.formats.arrow_types import struct_of, table_of
+from headrace.formats.arrow_types import exactly, struct_of, table_of
 from headrace.formats.framing import Framing, check_framing, framed
 from headrace.ports import Decoded, Payloads, Undecoded
 
@@ -157,7 +159,8 @@ def _refuse_doubled(what: str, names: Sequence[str]) -> None:
 @lru_cache(maxsize=256)
 def _parser(kind: Json) -> msgspec.json.Decoder[Any]:
     """A parser for its columns; a format travels by pickle, and its parser cannot."""
-    return msgspec.json.Decoder(struct_of(kind.columns, dict(kind.names)))
+    record = struct_of(kind.columns, dict(kind.names))
+    return msgspec.json.Decoder(record, dec_hook=exactly, float_hook=Decimal)
 
 
 def _told(error: Exception) -> str:

@@ -86,7 +86,25 @@ class TestFormat:
             assert found.columns.num_rows > 0, "else the suite has seen nothing"
             assert found.undecoded, "else the suite has seen nothing"
 
+    def test_what_may_not_be_null_is_none_even_below_a_missing_parent(
+        self, formats: Sequence[Format], payloads: Payloads
+    ) -> None:
+        for kind in formats:
+            found = decoded(kind, payloads).columns
+            for field, column in zip(found.schema, found.itercolumns(), strict=True):
+                for chunk in column.chunks:
+                    _see_no_null(field, chunk)
+
     def test_it_travels(self, formats: Sequence[Format], payloads: Payloads) -> None:
         for kind in formats:
             again = pickle.loads(pickle.dumps(kind))  # noqa: S301 - its own
             assert decoded(again, payloads) == decoded(kind, payloads)
+
+
+def _see_no_null(field: pa.Field[Any], column: Any) -> None:
+    assert field.nullable or column.null_count == 0, field
+    if pa.types.is_struct(field.type):
+        for number, inner in enumerate(field.type.fields):
+            _see_no_null(inner, column.field(number))
+    elif pa.types.is_list(field.type):
+        _see_no_null(field.type.value_field, column.flatten())

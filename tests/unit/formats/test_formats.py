@@ -1,11 +1,13 @@
 """Formats keep the promises of their port, and say what they do not take."""
 
+import io
 import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,9 +117,15 @@ REFUSED = [
     (b'{"id": 1, "day": "2026-02-30"}', "at `$.day`"),
     (b'{"id": 1, "eur": 0.001}', "other digits than its decimal can have - in column eur"),
     (b'{"id": 1, "eur": 123456789}', "other digits"),
-    (b'{"id": 1, "eur": "NaN"}', "NaN"),
+    (b'{"id": 1, "eur": "NaN"}', "no number"),
     (b'{"id": 1, "eur": 1e400}', "in column eur"),
-    (b'{"id": 1, "eur": "Infinity"}', "in column eur"),
+    (b'{"id": 1, "eur": "1_0"}', "no number such as -12.50 - at `$.eur`"),
+    (b'{"id": 1, "eur": " 1.5 "}', "no number"),
+    ('{"id": 1, "eur": "１２"}'.encode(), "no number"),  # noqa: RUF001
+    (b'{"id": 1, "eur": true}', "Expected `decimal`, got `bool` - at `$.eur`"),
+    (b'{"id": 1, "eur": []}', "Expected `decimal`, got `list` - at `$.eur`"),
+    (b'{"id": 1, "rates": {"EUR": "1_0"}}', "at `$.rates[...]`"),
+    (b'{"id": 1, "eur": "Infinity"}', "no number"),
     # Arrow ends the process at these.
     (b'{"id": 1, "eur": 1e-99999999}', "other digits"),
     (b'{"id": 1, "eur": "1e-2147483647"}', "other digits"),
@@ -135,7 +143,10 @@ REFUSED = [
 
 @pytest.fixture
 def formats():
-    return [Json(EVERY), Json(EVERY, fields=["id", "leads"]), Text()]
+    inner = [*EVERY, pa.field("deeper", pa.struct([pa.field("lead", LEAD)]))]
+    strict = pa.struct([pa.field(field.name, field.type, nullable=False) for field in inner])
+    below = pa.schema([pa.field("lead", strict), pa.field("leads", pa.list_(LEAD))])
+    return [Json(EVERY), Json(EVERY, fields=["id", "leads"]), Json(below), Text()]
 
 
 @pytest.fixture
@@ -278,3 +289,9 @@ def test_any_bytes_are_columns_or_a_refusal(payloads):
     for kind in (Json(FUZZED), Json(EVERY), Text()):
         found = decoded(kind, payloads)
         assert found.columns.num_rows + len(found.undecoded) == len(payloads)
+
+
+def test_a_missing_object_with_a_field_that_has_to_be_there_can_be_written_to_parquet():
+    found = decoded(Json(pa.schema([("lead", LEAD)])), [b'{"lead": null}', b"{}"]).columns
+    pq.write_table(found, file := io.BytesIO())
+    assert pq.read_table(file).to_pylist() == [{"lead": None}] * 2

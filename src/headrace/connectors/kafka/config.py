@@ -65,6 +65,9 @@ _VANISHED = {"topic.metadata.propagation.max.ms": "2000"}
 _SINK = {
     "linger.ms": "2",
     "compression.type": "lz4",
+    # Brokers refuse a batch as a whole, by the limit that its topic has for one message: messages
+    # that fit would count as refused, other tenants' among them. A larger one goes alone.
+    "batch.size": "65536",
     # A message that cannot be delivered must be known of before the bin's time is long over.
     "message.timeout.ms": "30000",
     **_VANISHED,

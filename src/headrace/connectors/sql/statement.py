@@ -19,29 +19,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as at
 from sqlalchemy import (
+    CHAR,
+    REAL,
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     Date,
     DateTime,
     Double,
     Float,
+    Integer,
     LargeBinary,
     MetaData,
     Numeric,
     String,
     Table,
     Text,
+    Time,
     literal_column,
 )
 from sqlalchemy.dialects import postgresql, registry, sqlite
-from sqlalchemy.types import TypeEngine
+from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import NullType, TypeEngine
 
 from headrace.errors import ConfigError
 from headrace.payload.exact import dates, decimals, digits_of, named
 
 #: the years 1 to 9999 in microseconds since 1970; Arrow writes what is beyond as a text about it
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+#: digits after the second that the databases keep
+_MICROSECONDS = 6
 #: kind of a column -> type in the database
 TYPES: Mapping[str, TypeEngine[Any]] = {
     "text": Text(),
@@ -72,13 +80,15 @@ def type_of(kind: str) -> TypeEngine[Any]:
 
 
 def narrower_than(kind: str, there: TypeEngine[Any], dialect: str) -> str | None:
-    """A type of the database that does not keep every amount of a kind, as people call it.
+    """A type of the database that changes values of a kind in silence, as people call it.
 
-    None if it does, or if the kind is none of amounts. The database would round in silence, and
-    SQLite makes a float of whatever looks like a number, but in a column of text.
+    None if it keeps them all, or refuses those that it does not keep. SQLite makes a float of
+    whatever looks like a number, but in a column of text.
     """
     digits = digits_of(kind)
-    if digits is None or isinstance(there, String):
+    if digits is None:
+        return str(there) if _changes(kind, there, dialect) else None
+    if isinstance(there, String):
         return None
     if dialect == "sqlite" or not isinstance(there, Numeric) or isinstance(there, Float):
         return str(there)
@@ -90,9 +100,30 @@ def narrower_than(kind: str, there: TypeEngine[Any], dialect: str) -> str | None
     return None if keeps else str(there)
 
 
+def _changes(kind: str, there: TypeEngine[Any], dialect: str) -> bool:
+    if kind == "text":
+        # PostgreSQL fills a CHAR up with blanks; what is too long for a VARCHAR it refuses.
+        kept = String | LargeBinary | NullType
+        return isinstance(there, CHAR) if dialect == "postgresql" else not isinstance(there, kept)
+    if kind == "bigint":
+        return isinstance(there, Float)
+    # SQLite keeps the rest as it is in a column of any type.
+    return dialect == "postgresql" and _rounds(kind, there)
+
+
+def _rounds(kind: str, there: TypeEngine[Any]) -> bool:
+    if kind == "double":
+        whole = isinstance(there, Integer | Numeric) and not isinstance(there, Float)
+        return whole or isinstance(there, REAL)
+    if kind == "timestamp" and isinstance(there, DateTime) and there.timezone:
+        precision = getattr(there, "precision", None)
+        return precision is not None and precision < _MICROSECONDS
+    return kind == "timestamp" and isinstance(there, Date | Time | DateTime)
+
+
 def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table:
     """Describe the table; ``key`` becomes its primary key."""
-    made = [
+    made: list[SchemaItem] = [
         Column(
             column,
             type_of(kind),
@@ -101,6 +132,14 @@ def table_of(name: str, columns: Mapping[str, str], key: Sequence[str]) -> Table
             autoincrement=False,
         )
         for column, kind in columns.items()
+    ]
+    # SQLite makes a float of what is too large for a whole number, and keeps it in any column.
+    made += [
+        CheckConstraint(
+            f"typeof({column}) IN ('integer', 'null')", name=f"{column}_is_a_bigint"
+        ).ddl_if(dialect="sqlite")
+        for column, kind in columns.items()
+        if kind == "bigint"
     ]
     return Table(name, MetaData(), *made)
 
@@ -200,6 +239,8 @@ def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
             return column.to_pylist()
         # SQLite has no type for it; this text sorts by time, and SQLAlchemy reads it.
         return column.cast(pa.timestamp("us")).cast(pa.string()).to_pylist()
+    if kind == "double" and dialect == "sqlite" and not at.is_null(column.type):
+        _check_numbers(column)
     if column.null_count and kind not in ("text", "bytes"):
         # NumPy has no null for these; its floats would turn one into NaN.
         return column.to_pylist()
@@ -210,6 +251,13 @@ def _values(column: pa.ChunkedArray[Any], kind: str, dialect: str) -> list[Any]:
 def _written(amount: Decimal | None) -> str | None:
     """All digits, never as ``1E-9``."""
     return None if amount is None else f"{amount:f}"
+
+
+def _check_numbers(column: pa.ChunkedArray[Any]) -> None:
+    """See that each float is a number: SQLite would keep a null."""
+    row = pc.index(pc.is_nan(column), pa.scalar(value=True)).as_py()
+    if row >= 0:
+        raise ValueError(f"row {row}: it is NaN, which SQLite has none of; PostgreSQL keeps it")
 
 
 def _check_years(column: pa.ChunkedArray[Any]) -> None:

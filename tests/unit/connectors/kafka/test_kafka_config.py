@@ -3,7 +3,12 @@
 import pytest
 
 from headrace.connectors.kafka import client_config, producer_config
-from headrace.connectors.kafka.config import consumer_config, sink_config
+from headrace.connectors.kafka.config import (
+    consumer_config,
+    once_config,
+    sink_config,
+    transaction_config,
+)
 from headrace.errors import ConfigError
 
 HERE = {"bootstrap.servers": "broker:9092"}
@@ -82,3 +87,9 @@ def test_a_user_can_tune_fetching_but_not_what_the_reader_relies_on():
 @pytest.mark.parametrize("config", [producer_config(HERE), sink_config(client_config(HERE))])
 def test_a_producer_brings_no_topic_back_that_was_deleted(config):
     assert config["allow.auto.create.topics"] == "false"
+
+
+def test_a_batch_of_a_sink_is_small_unless_a_user_says_otherwise():
+    for made in (sink_config, once_config, lambda given: transaction_config(given, "name")):
+        assert made(client_config(HERE))["batch.size"] == "65536"
+        assert made(client_config({**HERE, "batch.size": 2000}))["batch.size"] == "2000"

@@ -256,3 +256,36 @@ def test_a_table_that_makes_no_sense_is_refused_when_it_is_named(arguments, reas
 def test_a_kind_of_amount_that_cannot_be_is_refused_where_it_is_declared(kind, told):
     with pytest.raises(ConfigError, match=f"column 'a': .*{told}"):
         SqlTable("sums", {"a": kind})
+
+
+def test_what_sqlite_would_make_a_null_or_a_float_refuses_its_own_effect(positions):
+    update = {"sum": "sums.sum + excluded.sum"}
+    sink = SqlTable("sums", {"id": "bigint", "sum": "bigint", "x": "double"}, ("id",), update)
+    site = Site(Connections({}, ""), positions)
+    sink.prepare(site)
+    sink.prepare(site)
+
+    def effect(number, total, x):
+        piece = Slice(LaneId("sum", "acme", 0), "t", 0, 1, epoch=1)
+        return Effect((piece,), (1,), pa.table({"id": [number], "sum": [total], "x": [x]}))
+
+    effects = [
+        effect(1, 2**62, 0.5),
+        effect(1, 2**62, 0.5),
+        effect(2, 1, float("nan")),
+        effect(3, -(2**63), float("inf")),
+        effect(4, 1, None),
+    ]
+    errors = [outcome.error for outcome in sink.open(site).write(effects)]
+    assert [error and error.code for error in errors] == [
+        None,
+        "SinkRefused",
+        "SinkRefused",
+        None,
+        None,
+    ]
+    assert "sum_is_a_bigint" in errors[1].message
+    assert "column 'x', row 0: it is NaN" in errors[2].message
+    with positions.engine.connect() as connection:
+        found = connection.execute(text("SELECT * FROM sums ORDER BY id")).all()
+    assert found == [(1, 2**62, 0.5), (3, -(2**63), float("inf")), (4, 1, None)]
