@@ -16,9 +16,10 @@ from typing import Any, TextIO
 
 import cloudpickle
 
+from headrace.connectors.schema_registry import require_client
 from headrace.deploying.checking import Check
 from headrace.errors import ConfigError, HeadraceError, Temporary, text_of, words_of
-from headrace.ports import Site
+from headrace.ports import Connections, Site
 from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
 from headrace.use_cases import UseCase
@@ -58,6 +59,9 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
         at = f"{check.path}{_line_of(use_case)}: use case {name}"
         _tell(out, doing=f"{at} is packed for executors")
         _pack(use_case, at)
+        if check.connections is not None and use_case.needs_registry:
+            _tell(out, doing=f"{at}: it is seen whether it has a schema registry")
+            _find_registry(check.connections, at)
         if check.connections is not None and use_case.sink is not None:
             _tell(out, doing=f"{at}: its sink {type(use_case.sink).__name__} is prepared")
             positions = SqlPositionsFactory().open(check.connections)
@@ -85,6 +89,19 @@ def _pack(use_case: UseCase, at: str) -> None:
             f"{at} cannot be unpacked as executors do it: {words_of(error)}; it has to do without "
             "what is there in this process alone"
         ) from error
+
+
+def _find_registry(connections: Connections, at: str) -> None:
+    """It need not answer now, as at any other time: what waits for it waits."""
+    if not connections.registry:
+        raise ConfigError(
+            f"{at}: its records name schemas of a registry, and none is configured; say registry: "
+            "schema.registry.url in the YAML file"
+        )
+    try:
+        require_client()
+    except ConfigError as error:
+        raise ConfigError(f"{at}: {error}") from error
 
 
 def _prepare(use_case: UseCase, site: Site, check: Check, at: str) -> None:

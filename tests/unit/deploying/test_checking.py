@@ -171,7 +171,8 @@ def test_credentials_are_in_no_command_line(check, monkeypatch):
         return real(command, **more)
 
     monkeypatch.setattr("headrace.deploying.checking.subprocess.Popen", popen)
-    check(connections=Connections({}, "sqlite:///x.db", smtp_url="smtp://u:word@h"), but={"count"})
+    secrets = {"smtp_url": "smtp://u:word@h", "registry": {"basic.auth.user.info": "u:word"}}
+    check(connections=Connections({}, "sqlite:///x.db", **secrets), but={"count"})
     assert "word" not in str(seen)
 
 
@@ -200,3 +201,14 @@ def test_another_process_needs_no_file(tmp_path, top, answer):
     command = [sys.executable, "-P", "-c", WORKER, str(tmp_path / "code")]
     done = subprocess.run(command, cwd=Path("/"), capture_output=True, text=True, check=False)
     assert done.stdout == "5\n", done.stderr
+
+
+def test_what_asks_a_registry_is_refused_where_none_is_configured(check, tmp_path):
+    asks = {"prepare": "super().prepare(site)\n    needs_registry = True"}
+    with pytest.raises(ConfigError, match=r"use case count: .*say registry: schema\.registry\.url"):
+        check(**asks)
+    # It need not answer now.
+    registry = {"schema.registry.url": "http://127.0.0.1:9"}
+    url = f"sqlite:///{tmp_path}/store.db"
+    given = Connections({}, url, warehouse=str(tmp_path), registry=registry)
+    assert list(check(**asks, connections=given)) == ["count"]
