@@ -59,7 +59,7 @@ class Encoding(Protocol):
     def registers(self) -> SchemaToRegister | None:
         """What has an id in a registry; None: the payload is all that is sent."""
 
-    def columns(self, column: Literal["value", "key"]) -> dict[str, bool]:
+    def takes(self, column: Literal["value", "key"]) -> dict[str, bool]:
         """The columns that it takes, and whether each has to be there."""
 
     def check(self, found: pa.Schema) -> None:
@@ -73,6 +73,6 @@ class Encoding(Protocol):
         """Encode rows; never raises for what is in them.
 
         Args:
-            rows: with ``columns`` alone, and ``check`` was content with them.
+            rows: with the columns that it ``takes`` alone, and ``check`` was content with them.
             schema: as it is registered, where one ``registers``; it may be a newer one.
         """
