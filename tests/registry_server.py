@@ -5,6 +5,7 @@ It is fetched from Maven Central with the Ivy of pyspark, 109 MB, and kept in th
 """
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -78,8 +79,8 @@ class RegistryServer:
             stderr=subprocess.STDOUT,
         )
 
-    def wait(self) -> None:
-        """Until it answers."""
+    def __enter__(self):
+        """Wait until it answers."""
         give_up_s = time.monotonic() + 120
         while True:
             try:
@@ -89,7 +90,7 @@ class RegistryServer:
                 assert time.monotonic() < give_up_s, "the registry does not answer"
                 time.sleep(0.1)
             else:
-                return
+                return self
 
     @contextmanager
     def hanging(self):
@@ -100,7 +101,18 @@ class RegistryServer:
         finally:
             self._process.send_signal(signal.SIGCONT)
 
-    def close(self) -> None:
+    def put(self, subject: str, text: str, kind: str = "AVRO", references=()) -> int:
+        """Register a schema, as any client may; its id."""
+        body = {"schema": text, "schemaType": kind, "references": list(references)}
+        asked = urllib.request.Request(
+            f"{self.url}/subjects/{subject}/versions",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/vnd.schemaregistry.v1+json"},
+        )
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return json.load(answer)["id"]
+
+    def __exit__(self, *_):
         self._process.kill()
         self._process.wait()
         self._log.close()

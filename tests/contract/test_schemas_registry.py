@@ -1,9 +1,6 @@
 """The laws of schemas, on a real registry."""
 
-import json
-import subprocess
 import time
-import urllib.request
 
 import pytest
 
@@ -14,27 +11,12 @@ from headrace.connectors.schema_registry import (
 )
 from headrace.ports import Connections
 from headrace.testing.schemas_contract import SchemasContract
-from registry_server import RegistryServer, fetched
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    try:
-        fetched()
-    except (subprocess.CalledProcessError, OSError) as error:
-        pytest.skip(f"the registry could not be fetched: {error}")
-    made = RegistryServer(tmp_path_factory.mktemp("registry"))
-    try:
-        made.wait()
-        yield made
-    finally:
-        made.close()
 
 
 class TestRegistrySchemas(SchemasContract):
     @pytest.fixture(autouse=True)
-    def _registry(self, server):
-        self.server, self.skipped_s = server, 0.0
+    def _registry(self, registry):
+        self.server, self.skipped_s = registry, 0.0
 
     def factory(self):
         return RegistrySchemasFactory()
@@ -50,14 +32,7 @@ class TestRegistrySchemas(SchemasContract):
 
     def put(self, subject, schema, names=()):
         references = [{"name": name, "subject": at, "version": 1} for name, at in names]
-        body = {"schema": schema.text, "schemaType": schema.kind, "references": references}
-        asked = urllib.request.Request(
-            f"{self.server.url}/subjects/{subject}/versions",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/vnd.schemaregistry.v1+json"},
-        )
-        with urllib.request.urlopen(asked, timeout=30) as answer:
-            return json.load(answer)["id"]
+        return self.server.put(subject, schema.text, schema.kind, references)
 
     def away(self):
         return self.server.hanging()

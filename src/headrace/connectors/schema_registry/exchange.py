@@ -13,6 +13,7 @@ followed, as they would carry a password elsewhere.
 from __future__ import annotations
 
 import json
+import logging
 import ssl
 import time
 from collections.abc import Mapping
@@ -150,6 +151,8 @@ class Exchange:
                     f"package {error.name} is not installed here, to ask it: {INSTALL}, wherever "
                     "executors run"
                 ) from None
+            # A line for each question would be taken for one of the handler's.
+            logging.getLogger("httpx2").setLevel(logging.WARNING)
             # A connection that was kept may be half dead, and questions are few.
             limits = httpx2.Limits(max_keepalive_connections=0)
             self._client = httpx2.Client(

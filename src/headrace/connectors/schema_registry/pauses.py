@@ -32,8 +32,20 @@ class Pauses:
         try:
             yield
         except RegistryUnavailable as error:
-            self._next_s = min(max(self._next_s * 2, _LEAST_S), _MOST_S)
-            self._until_s = self._clock() + self._next_s
-            self._trouble = str(error)
+            self._begin(str(error))
             raise RegistryUnavailable(self._trouble, retry_after_s=self._next_s) from error
+        except Exception:  # it answered, if not what was hoped for
+            self._end()
+            raise
+        except BaseException:  # the time of a task was up while it was waited for
+            self._begin("the schema registry did not answer while a task had time")
+            raise
+        self._end()
+
+    def _begin(self, trouble: str) -> None:
+        self._next_s = min(max(self._next_s * 2, _LEAST_S), _MOST_S)
+        self._until_s = self._clock() + self._next_s
+        self._trouble = trouble
+
+    def _end(self) -> None:
         self._next_s, self._trouble = 0.0, ""

@@ -13,14 +13,16 @@ NOT_FOUND = (404, {"error_code": 40403, "message": "Schema 7 not found"})
 class ReplayServer:
     """Answers each path with what ``says`` holds for it; 404 as registries do for all others."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
         self.says: dict[str, object] = {}
         self.heard: list[tuple[str, dict[str, str], bytes]] = []
         handler = type("Handler", (_Handler,), {"replay": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
-        self.port = self._server.server_port
-        self.url = f"http://127.0.0.1:{self.port}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def paths(self):

@@ -1,10 +1,12 @@
 """What a registry answers is a schema, is none, or is no answer; and all of it within a time."""
 
 import json
+import ssl
 import time
 import uuid
 
 import pytest
+import trustme
 from replaying import (
     INT,
     NOT_FOUND,
@@ -19,6 +21,7 @@ from replaying import (
 from headrace.connectors.schema_registry import RegistrySchemas, registry_config, schemas
 from headrace.errors import RegistryUnavailable, SchemaUnknown, TargetMissing
 from headrace.ports import RegisteredSchema, Registering, SchemaKind, WrittenSchema
+from headrace.spark.timeouts import CallOverdue, bounded
 
 AVRO_INT = WrittenSchema(SchemaKind.AVRO, '"int"')
 
@@ -79,7 +82,10 @@ def test_a_lookup_ends_in_time_however_slow_the_answer_is(server, monkeypatch, s
     monkeypatch.setattr(schemas, "LOOKUP_S", 0.5)
     server.says["/schemas/ids/7"] = says
     began_s = time.monotonic()
-    assert "no answer within the time" in str(Registry(server.url).trouble())
+    with pytest.raises(
+        RegistryUnavailable, match=r"timed out|no answer within the time|too slowly"
+    ):
+        Registry(server.url).client.schema(7)
     assert time.monotonic() - began_s < 2
 
 
@@ -130,6 +136,17 @@ def test_a_registry_that_is_back_is_asked_at_once_and_pauses_begin_small_again(s
     registry.client.schema(7)
     server.says["/schemas/ids/8"] = (503, b"")
     assert registry.trouble(8).retry_after_s == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_task_whose_time_is_up_meanwhile_begins_a_pause_for_the_others(server):
+    server.says["/schemas/ids/7"] = hangs
+    server.says["/schemas/ids/8"] = INT
+    registry = Registry(server.url)
+    with pytest.raises(CallOverdue):
+        bounded(lambda: registry.client.schema(7), 0.2)
+    assert "while a task had time" in str(registry.trouble(8))
+    registry.now_s += 1.1
+    assert registry.client.schema(8) == AVRO_INT
 
 
 def test_an_id_that_is_not_known_holds_up_no_other_id(server):
@@ -260,3 +277,24 @@ def test_an_id_that_is_none_is_no_answer(server, id_):
     server.says["/subjects/v-value/versions"] = {"id": id_}
     with pytest.raises(RegistryUnavailable, match="tells no id"):
         Registry(server.url).client.registered("v-value", AVRO_INT, Registering())
+
+
+def test_a_certificate_is_believed_if_the_settings_say_who_signed_it(tmp_path):
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    # Whoever asks has to show a certificate as well.
+    authority.configure_trust(tls)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    own = authority.issue_cert("me@example.org")
+    own.private_key_and_cert_chain_pem.write_to_path(tmp_path / "own.pem")
+    server = ReplayServer(tls)
+    server.says["/schemas/ids/7"] = INT
+    ca, certificate = str(tmp_path / "ca.pem"), str(tmp_path / "own.pem")
+    told = {"ssl.ca.location": ca, "ssl.certificate.location": certificate}
+    assert Registry(server.url, **told).client.schema(7) == AVRO_INT
+    assert "certificate" in str(Registry(server.url).trouble()).lower()
+    Registry(server.url, **{"ssl.ca.location": ca}).trouble()
+    assert len(server.heard) == 1
+    server.close()
