@@ -33,7 +33,7 @@ from benchmarks import harness
 from headrace.formats import Avro, Json, Protobuf
 from headrace.ports import SchemaKind, WrittenSchema
 from headrace.testing.format_contract import as_given
-from headrace.testing.schemas_fake import FakeSchemas
+from headrace.testing.schemas_fake import MemorySchemas
 
 _RECORDS = 20_000
 _ROUNDS = 9
@@ -112,7 +112,7 @@ def _avro(rows: list[dict[str, Any]]) -> dict[str, Any]:
     parsed: Any = fastavro.parse_schema(_AVRO)
     values = [_ID + _by_fastavro(parsed, row) for row in rows]
     good, bad, kind = _column(values), _spoilt(values, _ID + b"\2"), Avro(_AVRO)
-    schemas = FakeSchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(_AVRO))})
+    schemas = MemorySchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(_AVRO))})
 
     def theirs(value: bytes) -> Any:
         stream = io.BytesIO(value)

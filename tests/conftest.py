@@ -4,6 +4,7 @@ Tests share them, so each makes topics of its own names (``make_topic``) and loo
 A test that must stop, kill or fill a server starts one for itself.
 """
 
+import subprocess
 import tempfile
 import uuid
 from collections import Counter
@@ -15,6 +16,7 @@ from hypothesis import settings
 
 from headrace.embedded import EmbeddedKafka, EmbeddedPostgres, EmbeddedSmtp
 from java_starts import start_sooner
+from registry_server import RegistryServer, fetched
 
 start_sooner()
 
@@ -67,6 +69,17 @@ def postgres(open_folder):
 def smtp(tmp_path_factory):
     """A real mail server; ``smtp.url`` is its address, ``smtp.messages()`` what it got."""
     with EmbeddedSmtp(tmp_path_factory.mktemp("mail")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory):
+    """A real schema registry; ``registry.url`` is its address."""
+    try:
+        fetched()
+    except (subprocess.CalledProcessError, OSError) as error:
+        pytest.skip(f"the registry could not be fetched: {error}")
+    with RegistryServer(tmp_path_factory.mktemp("registry")) as server:
         yield server
 
 

@@ -26,7 +26,7 @@ from headrace.errors import BadRecord, ConfigError
 from headrace.model.streams import BadRecordPolicy, Guarantee, Order, Slice
 from headrace.model.waves import Terms
 from headrace.payload.event_times import EventTime
-from headrace.ports import RECORD_SCHEMA, Format, Sink, SinkFacts, facts_of
+from headrace.ports import RECORD_SCHEMA, Format, Sink, SinkFacts, facts_of, needs_registry
 
 _E = TypeVar("_E", BadRecordPolicy, Guarantee, Order)
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
@@ -86,6 +86,11 @@ class UseCase:
     def decodes(self) -> bool:
         """Whether its handler is given columns in the place of bytes."""
         return self.decode is not None or self.decode_key is not None
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether a format of it, or its sink, asks a schema registry."""
+        return any(needs_registry(part) for part in (self.decode, self.decode_key, self.sink))
 
     @property
     def claims(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -10,9 +11,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.connectors.kafka.sink_messages import SLICE_HEADER
+from headrace.formats import AvroOutput, Text
 from headrace.ports import Connections, Sink, Site
 from headrace.sinks import KafkaTopic
 from headrace.testing.odd_tables import no_text
+from headrace.testing.schemas_fake import MemorySchemas
 from headrace.testing.sink_contract import Seen, SinkContract
 
 pytestmark = pytest.mark.kafka
@@ -114,3 +117,40 @@ class TestTransactionalKafkaTopic(TestKafkaTopic):
         connections = Connections({"bootstrap.servers": self.bootstrap}, "")
         # The topic is new for each test, and so is the use of these lanes.
         return Site(connections, Everywhere(), wave_id=self.topic, fence="contract-0")
+
+
+class TestEncodingKafkaTopic(TestTransactionalKafkaTopic):
+    """As above, with values in Avro whose schema a registry has."""
+
+    schemas = MemorySchemas()
+    wrong_column = "text"
+
+    def make_sink(self) -> Sink:
+        schema = {
+            "type": "record",
+            "name": "Contract",
+            "fields": [{"name": "text", "type": "string"}],
+        }
+        encode = AvroOutput(schema)
+        return KafkaTopic(self.topic, transactional=True, encode=encode, encode_key=Text())
+
+    def site(self) -> Site:
+        secret = {"schema.registry.url": "http://me:hunter2@registry"}
+        connections = replace(super().site().connections, registry=secret)
+        return replace(super().site(), connections=connections, schemas=self.schemas)
+
+    def table(self, values):
+        columns = {"key": ["one"] * len(values), "text": list(values)}
+        return pa.table(columns, schema=pa.schema([("key", pa.string()), ("text", pa.string())]))
+
+    def refused_table(self):
+        return pa.table({"key": ["one", "two"], "text": ["small", None]})
+
+    def wrong_table(self):
+        return pa.table({"key": ["one"], "value": ["no text"]})
+
+    def read_back(self):
+        # Short texts: after the zero byte and the id is their length in one byte.
+        seen = super().read_back()
+        assert all(one.value.startswith("\0\0\0\0\1") for one in seen)
+        return [Seen(one.identity, one.value[6:]) for one in seen]

@@ -17,7 +17,9 @@ from headrace import SliceContext
 from headrace.cli.app import app
 from headrace.cli.init import text_of
 from headrace.cli.servers import folder_of, remember
+from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.failing import BACKOFF
+from headrace.errors import SinkRefused
 from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice
@@ -28,7 +30,7 @@ from headrace.spark.handling import handle
 from headrace.testing.format_contract import as_given, decoded
 from headrace.testing.handlers import handled
 from headrace.testing.records import records
-from headrace.testing.schemas_fake import FakeSchemas
+from headrace.testing.schemas_fake import MemorySchemas
 from headrace.use_cases import UseCase
 
 ROOT = Path(__file__).parents[2]
@@ -161,7 +163,7 @@ def test_the_guides_avro_is_one():
     kind = eval(guides("Avro({"), {"Avro": Avro})
     newer = json.loads(kind.text)
     newer["fields"].insert(0, {"name": "id", "type": "int"})
-    schemas = FakeSchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(newer))})
+    schemas = MemorySchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(newer))})
     sent = pa.chunked_array([pa.array([b"\0\0\0\0\7" + b"\2" + b"\2/" + b"\4" + b"\0"])])
     (row,) = kind.decode(as_given(sent, schemas=schemas)).columns.to_pylist()
     assert row == {"page": "/", "ms": 2, "campaign": None}
@@ -252,10 +254,10 @@ def test_with_the_guides_first_yaml_file_up_starts_every_server(tmp_path):
 
 
 def test_the_guides_other_yaml_files_leave_the_master_to_the_command(tmp_path):
-    whole = guides_settings(tmp_path, 1)
+    whole = guides_settings(tmp_path, 2)
     assert whole.names_a_store({})
     assert whole.master is None
-    cluster = guides_settings(tmp_path, 2)
+    cluster = guides_settings(tmp_path, 3)
     assert cluster.driver.most_slots == 16
     assert cluster.master is None
 
@@ -264,7 +266,29 @@ def guides_settings(folder: Path, number: int):
     path = folder / "headrace.yaml"
     text = blocks(ROOT / "docs" / "guide.md", "yaml")[number]
     path.write_text(text if "module:" in text else f"module: use_cases.py\n{text}")
-    return read_settings(path, {"DATABASE_URL": "postgresql://u@db/x"})
+    environment = {"DATABASE_URL": "postgresql://u@db/x", "REGISTRY_USER": "me:hunter2"}
+    return read_settings(path, environment)
+
+
+def test_the_guides_registry_is_one(tmp_path):
+    config = registry_config(guides_settings(tmp_path, 1).registry_properties())
+    assert str(config) == "https://registry-1:8081, https://registry-2:8081"
+    assert config.ca == "/etc/ssl/registry-ca.pem"
+
+
+def test_the_page_of_sinks_encodes_what_it_shows():
+    (example,) = (
+        block for block in blocks(ROOT / "docs" / "sinks.md", "python") if "VISIT =" in block
+    )
+    names = {}
+    exec("from headrace.formats import *\nfrom headrace.sinks import *\n" + example, names)
+    sink = eval(example.split("\n\n")[1], names)
+    sink.check(pa.table({"lead": ["a"], "ms": [1], "key": ["k"]}))
+    bad = pa.table({"lead": ["a"] * 8, "ms": [*range(7), 2**40], "key": ["k"] * 8})
+    with pytest.raises(SinkRefused) as told:
+        sink.check(bad)
+    page = (ROOT / "docs" / "sinks.md").read_text()
+    assert str(told.value).partition("the value")[2] in page
 
 
 def test_the_help_and_the_guide_tell_the_same_line_for_spark_submit(monkeypatch):

@@ -18,12 +18,13 @@ import time
 from dataclasses import asdict
 from typing import Any, TextIO
 
+from headrace.connectors.schema_registry import require_client
 from headrace.deploying import unpacking_process
 from headrace.deploying.answers import private_output, tell
 from headrace.deploying.checking import Check
 from headrace.deploying.unpacking_process import Packed, Unpacking
 from headrace.errors import ConfigError, HeadraceError, Temporary, text_of, words_of
-from headrace.ports import Site
+from headrace.ports import Connections, Site
 from headrace.spark.shipping import code_of
 from headrace.store import SqlPositionsFactory
 from headrace.use_cases import UseCase
@@ -65,8 +66,11 @@ def _checked(check: Check, out: TextIO) -> dict[str, dict[str, object]]:
     _unpack_elsewhere(Unpacking(check.limit_s, tuple(one for one in packed if one.code)), out)
     faulthandler.dump_traceback_later(max(rest_s, 0.001), exit=True, file=out)
     for use_case in wanted:
+        at = _at(check, use_case)
+        if check.connections is not None and use_case.needs_registry:
+            tell(out, doing=f"{at}: it is seen whether it has a schema registry")
+            _find_registry(check.connections, at)
         if check.connections is not None and use_case.sink is not None:
-            at = _at(check, use_case)
             tell(out, doing=f"{at}: its sink {type(use_case.sink).__name__} is prepared")
             positions = SqlPositionsFactory().open(check.connections)
             _prepare(use_case, Site(check.connections, positions), check, at)
@@ -112,6 +116,19 @@ def _unpack_elsewhere(unpacking: Unpacking, out: TextIO) -> None:
         os._exit(done.returncode)
     faulthandler.disable()
     os.kill(os.getpid(), -done.returncode)
+
+
+def _find_registry(connections: Connections, at: str) -> None:
+    """It need not answer now, as at any other time: what waits for it waits."""
+    if not connections.registry:
+        raise ConfigError(
+            f"{at}: its records name schemas of a registry, and none is configured; say registry: "
+            "schema.registry.url in the YAML file"
+        )
+    try:
+        require_client()
+    except ConfigError as error:
+        raise ConfigError(f"{at}: {error}") from error
 
 
 def _prepare(use_case: UseCase, site: Site, check: Check, at: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from headrace.connectors.kafka import client_config
+from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.reruns import renew_reruns
 from headrace.deploying.checking import Check, Declared, checked
 from headrace.errors import ConfigError, UnknownName
@@ -44,10 +45,14 @@ def connections_of(settings: Settings, folder: Path) -> Connections:
             "no Kafka is named: set kafka: bootstrap.servers in the YAML file, "
             "or use 'headrace up', which starts one"
         )
+    registry = settings.registry_properties()
+    if registry:
+        registry_config(registry)
     return Connections(
         kafka=client_config(settings.kafka),
         database_url=settings.store_url(),
         smtp_url=settings.mail_url(),
+        registry=registry,
         warehouse=str((folder / settings.warehouse).resolve()),
     )
 

@@ -1,4 +1,8 @@
-"""Formats of records, for ``decode=`` and ``decode_key=`` of a use case."""
+"""Formats of records, for ``decode=`` and ``decode_key=`` of a use case.
+
+``Json`` and ``Text`` are for ``encode=`` and ``encode_key=`` of the Kafka sink as well, and
+``AvroOutput`` is for these alone.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import ConfigError
+from headrace.formats.avro_output import AvroOutput
 from headrace.formats.avro_records import Avro
 from headrace.formats.json_records import Json
 from headrace.formats.plain import Bytes
@@ -14,7 +19,7 @@ from headrace.formats.text import Text
 if TYPE_CHECKING:
     from headrace.formats.protobuf_records import Protobuf
 
-__all__ = ["Avro", "Bytes", "Json", "Protobuf", "Text"]
+__all__ = ["Avro", "AvroOutput", "Bytes", "Json", "Protobuf", "Text"]
 
 
 def __getattr__(name: str) -> Any:

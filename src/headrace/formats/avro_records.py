@@ -92,6 +92,11 @@ class Avro:
         if tombstones == "null" and strict:
             raise ConfigError(f"tombstones='null' needs columns that may be null: {strict[0]}")
 
+    @property
+    def needs_registry(self) -> bool:
+        """Whether records name the schemas of their writers."""
+        return self.framing == "confluent"
+
     def schema(self, column: str) -> pa.Schema:
         """The fields of a record; of anything else one column in the place of ``column``."""
         return _columns(self, column)

@@ -13,6 +13,8 @@ null where its field is null or missing.
 
 The parser is ``msgspec``, in one way for all records. A columnar parser was tried: ``pyarrow.json``
 takes a quarter longer, takes a batch with one bad record for bad as a whole, and rounds numbers.
+
+The same columns are written as such objects (`json_output.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ import pyarrow as pa
 from headrace.errors import ConfigError
 from headrace.formats.arrow_types import exactly, struct_of, table_of
 from headrace.formats.framing import Framing, check_framing, framed
-from headrace.ports import Decoded, Payloads, Undecoded
+from headrace.formats.json_output import check_types, encoded
+from headrace.ports import Decoded, Encoded, Payloads, Undecoded, WrittenSchema
 
 #: which of the payloads, and what was parsed
 _Row = tuple[int, Any]
@@ -116,6 +119,24 @@ class Json:
             rows, undecoded = self._one_by_one(values)
         table = _columns(rows, self.columns, undecoded)
         return Decoded(table, tuple(sorted(undecoded)))
+
+    @property
+    def registers(self) -> None:
+        """Its schema is registered nowhere."""
+
+    def takes(self, column: Literal["value", "key"]) -> dict[str, bool]:
+        """The columns; one that may be null may be left out."""
+        del column
+        return {field.name: not field.nullable for field in self.columns}
+
+    def check(self, found: pa.Schema) -> None:
+        """They have the types that were said."""
+        check_types(found, self.columns)
+
+    def encode(self, rows: pa.Table, schema: WrittenSchema | None) -> Encoded:
+        """An object for each row, which decodes to it."""
+        del schema
+        return encoded(rows, self.columns, dict(self.names))
 
     def _one_by_one(self, values: Sequence[bytes | None]) -> tuple[list[_Row], list[Undecoded]]:
         parse, rows, undecoded = _parser(self).decode, list[_Row](), list[Undecoded]()

@@ -7,9 +7,23 @@ real thing both pass. Arrow tables cross these lines inside tasks; none reaches 
 
 from headrace.ports.connections import Connections
 from headrace.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersFactory
+from headrace.ports.encodings import (
+    Encoded,
+    Encoding,
+    SchemaToRegister,
+    SubjectNames,
+    Unencoded,
+)
 from headrace.ports.engine import Engine, WaveResult
 from headrace.ports.failures import Failures
-from headrace.ports.formats import Decoded, Format, Payloads, Undecoded, Waiting
+from headrace.ports.formats import (
+    Decoded,
+    Format,
+    Payloads,
+    Undecoded,
+    Waiting,
+    needs_registry,
+)
 from headrace.ports.keys import Audit, Keys
 from headrace.ports.log import Clock, Log, TopicInfo, TopicPartition
 from headrace.ports.membership import Membership
@@ -31,8 +45,12 @@ from headrace.ports.reading import (
 from headrace.ports.registry import Registry
 from headrace.ports.schemas import (
     NoRegistry,
+    RegisteredSchema,
+    Registering,
     SchemaId,
+    SchemaIds,
     SchemaKind,
+    SchemaRegistry,
     Schemas,
     SchemasFactory,
     WrittenSchema,
@@ -61,6 +79,8 @@ __all__ = [
     "DeadLettersFactory",
     "Decoded",
     "Effect",
+    "Encoded",
+    "Encoding",
     "Engine",
     "Failures",
     "Finished",
@@ -76,9 +96,14 @@ __all__ = [
     "PositionsMirror",
     "Progress",
     "ReaderFactory",
+    "RegisteredSchema",
+    "Registering",
     "Registry",
     "SchemaId",
+    "SchemaIds",
     "SchemaKind",
+    "SchemaRegistry",
+    "SchemaToRegister",
     "Schemas",
     "SchemasFactory",
     "Sink",
@@ -89,14 +114,17 @@ __all__ = [
     "SliceReader",
     "Statistics",
     "Store",
+    "SubjectNames",
     "TopicInfo",
     "TopicPartition",
     "Undecoded",
+    "Unencoded",
     "Waiting",
     "WaveResult",
     "Written",
     "WrittenSchema",
     "advance_groups",
     "facts_of",
+    "needs_registry",
     "needs_shared_folder",
 ]

@@ -22,5 +22,7 @@ class Connections:
     smtp_url: str | None = field(default=None, repr=False)
     #: root folder for files: an absolute path, of a file system that driver and executors share
     warehouse: str | None = None
+    #: where the schema registry is, and its credentials, by Confluent's keys; empty: there is none
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: what seals records that are sent back, from the store; empty: no seal is made or believed
     seal_key: bytes = field(default=b"", repr=False)

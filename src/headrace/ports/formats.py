@@ -74,3 +74,12 @@ class Format(Protocol):
         ``columns`` has the types and the order of ``schema``, and its names but where a format
         gives one column, which has the name of the column that it replaces.
         """
+
+
+def needs_registry(part: object) -> bool:
+    """Whether a format, or a sink with one, asks a schema registry.
+
+    It says so by an attribute of this name; one without it does not. It is not deployed where no
+    registry is configured, and is free to ask one if it says nothing.
+    """
+    return bool(getattr(part, "needs_registry", False))

@@ -1,4 +1,7 @@
-"""Schemas that writers of records registered: looked up by the id that a record carries."""
+"""Schemas that writers of records registered: looked up by the id that a record carries.
+
+Who writes such records needs the id of a schema: it is given one by registering it.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +50,46 @@ class Schemas(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Registering:
+    """How a writer's schema comes by its id, by the names that Confluent's clients have for it."""
+
+    #: register it where it is not; else it has to be there
+    auto_register_schemas: bool = True
+    #: write by the newest schema of the subject, whichever that is
+    use_latest_version: bool = False
+    #: the registry is to see that two texts mean the same
+    normalize_schemas: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema to write by, and its id."""
+
+    id: int
+    schema: WrittenSchema
+
+
+class SchemaIds(Protocol):
+    """The ids of the schemas that one writes by. Used inside tasks, by one thread at a time."""
+
+    def registered(self, subject: str, schema: WrittenSchema, how: Registering) -> RegisteredSchema:
+        """A schema as it is known under a subject, such as ``acme.visits-value``.
+
+        Raises:
+            RegistryUnavailable: nobody answers.
+            TargetMissing: it is not there, and is not to be registered or was refused.
+        """
+
+
+class SchemaRegistry(Schemas, SchemaIds, Protocol):
+    """A registry, for those who read and those who write."""
+
+
 class SchemasFactory(Protocol):
     """Makes the schemas of a worker. Travels to the tasks by pickle."""
 
-    def open(self, connections: Connections) -> Schemas:
+    def open(self, connections: Connections) -> SchemaRegistry:
         """Called at most once per worker for equal connections; must not contact anybody yet."""
 
 
@@ -67,4 +106,11 @@ class NoRegistry:
         """Raises, in any case."""
         raise RegistryUnavailable(
             f"schema {id_} is in a registry, and none is configured: schema.registry.url says where"
+        )
+
+    def registered(self, subject: str, schema: WrittenSchema, how: Registering) -> RegisteredSchema:
+        """Raises, in any case."""
+        raise RegistryUnavailable(
+            f"subject {subject} is in a registry, and none is configured: schema.registry.url "
+            "says where"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Final, Literal, Protocol
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from headrace.model.records import Move
 from headrace.model.streams import Slice
 from headrace.ports.connections import Connections
 from headrace.ports.positions import Positions
+from headrace.ports.schemas import NoRegistry, SchemaIds
 
 _WAYS: Final[tuple[Literal["transaction", "intent"], ...]] = ("transaction", "intent")
 _PLAIN = (str, int, float, bool)
@@ -68,6 +69,8 @@ class Site:
     wave_id: str = ""
     #: the name that all attempts at this bin share, and no other bin that runs (see ``Bin.fence``)
     fence: str = ""
+    #: the worker's, for sinks whose messages name a schema
+    schemas: SchemaIds = field(default_factory=NoRegistry)
 
 
 class SinkWriter(Protocol):

@@ -26,6 +26,7 @@ from headrace.connectors.kafka import (
     KafkaLog,
     KafkaReaderFactory,
 )
+from headrace.connectors.schema_registry import RegistrySchemasFactory
 from headrace.cycle.clock import SystemClock
 from headrace.cycle.driver import Driver, DriverParts
 from headrace.deploying.offer import (
@@ -165,6 +166,7 @@ def assembled(
             KafkaReaderFactory(),
             SqlPositionsFactory(),
             letters,
+            RegistrySchemasFactory(),
             traced=traces is not None,
         )
         engine = stack.enter_context(closing(SparkEngine(session, tools)))

@@ -3,14 +3,16 @@
 A typo in a configuration must not silently mean the default, so unknown keys are refused, and an
 error names the file, the line and the key. Secrets do not belong in the file: any text may say
 ``${NAME}`` and is filled from the environment, and what is secret can be read from files
-(``database_url_file``, ``smtp_url_file``, ``doors.secret_file``), as containers mount them.
+(``database_url_file``, ``smtp_url_file``, ``doors.secret_file``, and in ``registry`` the name of
+a secret with ``.file`` after it), as containers mount them.
 
 Words are those that users know: ``kafka`` holds client properties, ``spark`` holds ``spark.*``
-settings, durations are ``10s`` or ``250ms`` and sizes ``64m``, as in Spark.
+settings, ``registry`` has Confluent's keys, durations are ``10s`` or ``250ms`` and sizes ``64m``,
+as in Spark.
 
 Commands are typed in many folders and must find the same store. So every relative path, wherever it
-is said, starts at the folder of the YAML file. Paths among the ``kafka`` and ``spark`` properties
-are passed on as they are.
+is said, starts at the folder of the YAML file. Paths among the ``kafka`` and ``spark`` properties,
+and those of certificates, are passed on as they are: they count wherever tasks run.
 """
 
 from headrace.settings.console import ConsoleSettings

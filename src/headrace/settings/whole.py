@@ -15,6 +15,7 @@ from headrace.settings.doors import DoorsSettings
 from headrace.settings.driver import DriverSettings, UseCaseSettings
 from headrace.settings.fields import STRICT, Folder, Properties, Seconds
 from headrace.settings.gateway import GatewaySettings
+from headrace.settings.registry import RegistrySettings
 
 #: the path in the URL of a SQLite file, if it is relative
 _RELATIVE_SQLITE = re.compile(r"\A(sqlite(?:\+pysqlite)?:///)(?![/:]|file:)(.+)", re.DOTALL)
@@ -33,6 +34,8 @@ class Settings(BaseModel):
     deploy_timeout: Seconds = Field(default="60s")  # type: ignore[assignment]
     #: client properties, such as bootstrap.servers and sasl.*
     kafka: Properties = Field(default={}, repr=False)
+    #: where schemas of records are, by Confluent's keys, such as schema.registry.url
+    registry: RegistrySettings = RegistrySettings()
     #: SQLAlchemy URL of the store
     database_url: SecretStr | None = None
     #: file that holds the URL of the store
@@ -103,6 +106,14 @@ class Settings(BaseModel):
         """Where mail goes: the file, else ``smtp_url``, else ``SMTP_URL``."""
         return self._secret(self.smtp_url_file, self.smtp_url, environment.get("SMTP_URL"))
 
+    def registry_properties(self) -> dict[str, str]:
+        """Where the schema registry is, and its credentials; empty: there is none.
+
+        Raises:
+            ConfigError: a file with a secret cannot be read.
+        """
+        return self.registry.properties(self._read)
+
     def names_a_secret(self, environment: Mapping[str, str] = os.environ) -> bool:
         """Whether anybody says what keys and sessions are checked with."""
         return self.doors.secret_file is not None or "HEADRACE_SECRET" in environment
@@ -116,6 +127,9 @@ class Settings(BaseModel):
     ) -> str | None:
         if file is None:
             return value.get_secret_value() if value is not None else fallback
+        return self._read(file)
+
+    def _read(self, file: Path) -> str:
         path = self._folder / file
         try:
             return path.read_text(encoding="utf-8").strip()

@@ -46,7 +46,7 @@ from headrace.ports import (
     Positions,
     PositionsFactory,
     ReaderFactory,
-    Schemas,
+    SchemaRegistry,
     SchemasFactory,
     Sink,
     Site,
@@ -118,7 +118,7 @@ class WorkerClients:
     reader: SliceReader
     positions: Positions
     dead_letters: DeadLetters
-    schemas: Schemas = field(default_factory=NoRegistry)
+    schemas: SchemaRegistry = field(default_factory=NoRegistry)
 
 
 def kept(work: Work) -> WorkerClients:
@@ -183,7 +183,9 @@ def run_bin(
     try:
         if work.sentinel is not None:
             work.sentinel.check()
-        site = Site(work.connections, clients.positions, wave_id, planned.fence)
+        site = Site(
+            work.connections, clients.positions, wave_id, planned.fence, schemas=clients.schemas
+        )
         sink = _sink(use_case)
         writer = opened_for(use_case.name, sink, site)
     except HeadraceError as error:

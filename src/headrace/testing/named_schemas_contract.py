@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from headrace.ports import Decoded, Format, SchemaId, WrittenSchema
 from headrace.testing.format_contract import as_given
-from headrace.testing.schemas_fake import FakeSchemas
+from headrace.testing.schemas_fake import MemorySchemas
 
 __all__ = ["NamedSchemas", "TestNamedSchemas"]
 _HEADER = "__value_schema_id"
@@ -54,7 +54,7 @@ class NamedSchemas:
         else:
             values = [id_ + value for id_, (_, value) in zip(ids, payloads, strict=True)]
             headers = [[("a", b"b")] for _ in ids]
-        schemas = FakeSchemas(self.schemas, away)
+        schemas = MemorySchemas(dict(self.schemas), silent=away, patience_s=0.0)
         column = pa.chunked_array([pa.array(values, pa.binary())])
         return self.kind.decode(as_given(column, headers, schemas))
 

@@ -1,34 +1,90 @@
-"""A registry that is a dict: schemas that are known, some that are away for now, and no others."""
+"""A schema registry in this process: ids, subjects, and a switch that takes it away.
+
+An id that it told once it tells while it is away as well, as the real thing does. It has no pauses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from headrace.errors import RegistryUnavailable, SchemaUnknown
-from headrace.ports import Connections, SchemaId, WrittenSchema
+from headrace.errors import RegistryUnavailable, SchemaUnknown, TargetMissing
+from headrace.ports import (
+    Connections,
+    RegisteredSchema,
+    Registering,
+    SchemaId,
+    WrittenSchema,
+)
+
+#: as the client has it
+PATIENCE_S = 60.0
 
 
-@dataclass
-class FakeSchemas:
-    """Schemas for tests; also the factory of itself."""
+@dataclass(slots=True)
+class MemorySchemas:
+    """Implements ``headrace.ports.SchemaRegistry``, and is its own factory."""
 
-    known: Mapping[SchemaId, WrittenSchema] = field(default_factory=dict)
-    #: ids that nobody answers for; a test may change that
-    away: Collection[SchemaId] = ()
-    #: what has been asked for, in order
+    schemas: dict[SchemaId, WrittenSchema] = field(default_factory=dict)
+    #: subject -> ids, the newest last
+    subjects: dict[str, list[int]] = field(default_factory=dict)
+    #: nobody answers
+    away: bool = False
+    #: ids that nobody answers for, while others are answered
+    silent: Collection[SchemaId] = ()
+    #: for so long an id may yet become known
+    patience_s: float = PATIENCE_S
+    clock: Callable[[], float] = time.monotonic
+    #: every id that was asked for while it answered, as often as it was
     asked: list[SchemaId] = field(default_factory=list)
+    _known: set[SchemaId] = field(default_factory=set)
+    _missed: dict[SchemaId, float] = field(default_factory=dict)
 
-    def open(self, connections: Connections) -> FakeSchemas:
+    def open(self, connections: Connections) -> MemorySchemas:
         """Itself."""
         del connections
         return self
 
+    def add(self, schema: WrittenSchema, subject: str = "") -> int:
+        """Register a schema, as somebody else would; its id."""
+        made = next((id_ for id_, known in self.schemas.items() if known == schema), None)
+        id_ = made if isinstance(made, int) else len(self.schemas) + 1
+        self.schemas[id_] = schema
+        ids = self.subjects.setdefault(subject, [])
+        if id_ not in ids:
+            ids.append(id_)
+        return id_
+
     def schema(self, id_: SchemaId) -> WrittenSchema:
-        """The schema, or what a registry raises."""
+        """The schema, if it was asked for before or the registry is there."""
+        if id_ in self._known:
+            return self.schemas[id_]
+        self._look(f"schema {id_}")
         self.asked.append(id_)
-        if id_ in self.away:
-            raise RegistryUnavailable(f"schema {id_}: nobody answers")
-        if id_ not in self.known:
-            raise SchemaUnknown(f"there is no schema {id_}")
-        return self.known[id_]
+        if id_ in self.silent:
+            raise RegistryUnavailable(f"schema {id_}: nobody answers", retry_after_s=0.1)
+        if id_ in self.schemas:
+            self._known.add(id_)
+            return self.schemas[id_]
+        first_s = self._missed.setdefault(id_, self.clock())
+        if self.clock() - first_s < self.patience_s:
+            raise RegistryUnavailable(f"schema {id_} is not known yet", retry_after_s=1.0)
+        raise SchemaUnknown(f"schema {id_} is not known")
+
+    def registered(self, subject: str, schema: WrittenSchema, how: Registering) -> RegisteredSchema:
+        """The id of a schema, which may be registered now."""
+        self._look(f"subject {subject}")
+        ids = self.subjects.get(subject, [])
+        if how.use_latest_version:
+            if not ids:
+                raise TargetMissing(f"subject {subject} is not there")
+            return RegisteredSchema(ids[-1], self.schemas[ids[-1]])
+        known = next((id_ for id_ in ids if self.schemas[id_] == schema), None)
+        if known is None and not how.auto_register_schemas:
+            raise TargetMissing(f"subject {subject}: the schema is not registered")
+        return RegisteredSchema(self.add(schema, subject) if known is None else known, schema)
+
+    def _look(self, what: str) -> None:
+        if self.away:
+            raise RegistryUnavailable(f"{what}: the registry is away", retry_after_s=0.1)

@@ -193,7 +193,8 @@ def test_credentials_are_in_no_command_line(check, monkeypatch):
         return real(command, **more)
 
     monkeypatch.setattr("headrace.deploying.checking.subprocess.Popen", popen)
-    check(connections=Connections({}, "sqlite:///x.db", smtp_url="smtp://u:word@h"), but={"count"})
+    secrets = {"smtp_url": "smtp://u:word@h", "registry": {"basic.auth.user.info": "u:word"}}
+    check(connections=Connections({}, "sqlite:///x.db", **secrets), but={"count"})
     assert "word" not in str(seen)
 
 
@@ -237,3 +238,14 @@ if "headrace.deploying.checking_process" in sys.orig_argv:
 import made_here"""
     with pytest.raises(ConfigError, match=r"line 14: .* as executors do it: ModuleNotFoundError"):
         check(top=top)
+
+
+def test_what_asks_a_registry_is_refused_where_none_is_configured(check, tmp_path):
+    asks = {"prepare": "super().prepare(site)\n    needs_registry = True"}
+    with pytest.raises(ConfigError, match=r"use case count: .*say registry: schema\.registry\.url"):
+        check(**asks)
+    # It need not answer now.
+    registry = {"schema.registry.url": "http://127.0.0.1:9"}
+    url = f"sqlite:///{tmp_path}/store.db"
+    given = Connections({}, url, warehouse=str(tmp_path), registry=registry)
+    assert list(check(**asks, connections=given)) == ["count"]

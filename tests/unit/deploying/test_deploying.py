@@ -204,3 +204,10 @@ def test_what_needs_no_server_is_checked_without_one(tmp_path):
     (tmp_path / "use_cases.py").write_text("x = 1 / 0\n")
     with pytest.raises(ConfigError, match="line 1, does not import"):
         check_without_servers(chosen, tmp_path)
+
+
+def test_a_registry_that_cannot_be_is_refused_before_anything_is_deployed(tmp_path):
+    with pytest.raises(ConfigError, match=r"registry: schema\.registry\.url: an address looks"):
+        connections_of(settings(registry={"schema.registry.url": "registry"}), tmp_path)
+    made = connections_of(settings(registry={"schema.registry.url": "http://a:1"}), tmp_path)
+    assert made.registry == {"schema.registry.url": "http://a:1"}

@@ -20,7 +20,7 @@ from headrace.testing.format_contract import *  # noqa: F403 - as the suite is t
 from headrace.testing.format_contract import as_given, decoded
 from headrace.testing.named_schemas_contract import *  # noqa: F403 - the same
 from headrace.testing.named_schemas_contract import NamedSchemas
-from headrace.testing.schemas_fake import FakeSchemas
+from headrace.testing.schemas_fake import MemorySchemas
 
 
 def record(*fields, name="Visit", **more):
@@ -125,7 +125,7 @@ OFTEN = [1, 300]
 
 def read(schema, payload, *, reader=None, times=1, **more):
     """What one payload is, among others."""
-    schemas = FakeSchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(schema))})
+    schemas = MemorySchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(schema))})
     column = pa.chunked_array([pa.array([b"\0\0\0\0\7" + payload] * times, pa.binary())])
     return Avro(reader or schema, **more).decode(as_given(column, schemas=schemas))
 
@@ -285,7 +285,7 @@ REFUSED = [
 def test_what_does_not_fit_is_told_with_its_place_and_harms_nobody(kind, payload, told, times):
     schema, good = record(("x", kind), ("y", "string")), record(("x", "string"), ("y", "string"))
     other = sized(b"good") + sized(b"end")
-    schemas = FakeSchemas(
+    schemas = MemorySchemas(
         {
             1: WrittenSchema(SchemaKind.AVRO, json.dumps(schema)),
             2: WrittenSchema(SchemaKind.AVRO, json.dumps(good)),
@@ -540,7 +540,7 @@ def test_what_is_not_to_be_read_as_the_readers_is_refused(writer, payload, reade
 def test_a_schema_may_refer_to_others():
     lead = json.dumps({**LEAD, "namespace": "crm"})
     outer = json.dumps(one("crm.Lead"))
-    schemas = FakeSchemas({7: WrittenSchema(SchemaKind.AVRO, outer, (("lead", lead),))})
+    schemas = MemorySchemas({7: WrittenSchema(SchemaKind.AVRO, outer, (("lead", lead),))})
     column = pa.chunked_array([pa.array([b"\0\0\0\0\7" + sized(b"Ada") + b"\0"], pa.binary())])
     found = Avro(one(LEAD)).decode(as_given(column, schemas=schemas))
     assert found.columns["x"].to_pylist() == [{"name": "Ada", "age": None}]
@@ -574,7 +574,7 @@ def test_a_schema_is_read_within_bounds(writer, told):
 
 
 def test_a_schema_that_python_cannot_nest_is_refused():
-    schemas = FakeSchemas({7: WrittenSchema(SchemaKind.AVRO, "[" * 200_000)})
+    schemas = MemorySchemas({7: WrittenSchema(SchemaKind.AVRO, "[" * 200_000)})
     column = pa.chunked_array([pa.array([b"\0\0\0\0\7"], pa.binary())])
     found = Avro(one("int")).decode(as_given(column, schemas=schemas))
     assert "nested too deep" in found.undecoded[0].reason

@@ -21,7 +21,7 @@ from headrace.formats import Avro, avro_records
 from headrace.formats.avro import by_column
 from headrace.ports import SchemaKind, WrittenSchema
 from headrace.testing.format_contract import as_given
-from headrace.testing.schemas_fake import FakeSchemas
+from headrace.testing.schemas_fake import MemorySchemas
 
 RECORDS = int(os.environ.get("HEADRACE_FUZZED_RECORDS", "6000"))
 
@@ -130,7 +130,7 @@ def told(found):
 def test_by_column_and_by_record_are_one(name, reader, monkeypatch):
     chance = random.Random(f"{name} {reader is OTHER}")
     writer, kind = whole(SCHEMAS[name]), Avro(whole(reader[name]))
-    schemas = FakeSchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(writer))})
+    schemas = MemorySchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(writer))})
     left = RECORDS // 6
     while left > 0:
         count = min(left, chance.choice([40, 300, 2000]))

@@ -201,3 +201,33 @@ def test_a_store_that_is_a_relative_file_is_in_that_folder_too(tmp_path, said, m
     # Later choices, such as --master, keep the folder.
     settings = settings.model_copy(update={"master": "local[1]"})
     assert settings.store_url({"DATABASE_URL": said}) == meant.format(folder=tmp_path)
+
+
+def test_the_registry_has_the_keys_that_users_know_and_its_secrets_do_not_show(tmp_path):
+    (tmp_path / "pass").write_text("me:hunter2\n")
+    text = """module: a.py
+registry:
+  schema.registry.url: ${URL}
+  basic.auth.credentials.source: USER_INFO
+  basic.auth.user.info.file: pass
+  ssl.ca.location: ca.pem
+"""
+    url = "http://u:hunter3@a:8081"
+    settings = read_settings(write(tmp_path, text), {"URL": url})
+    assert settings.registry_properties() == {
+        "schema.registry.url": url,
+        "basic.auth.credentials.source": "USER_INFO",
+        "basic.auth.user.info": "me:hunter2",
+        "ssl.ca.location": "ca.pem",
+    }
+    assert "hunter" not in repr(settings)
+
+
+def test_without_a_registry_nothing_is_said_of_one(tmp_path):
+    assert read_settings(write(tmp_path, "module: a.py\n")).registry_properties() == {}
+
+
+def test_an_unknown_key_of_the_registry_is_named_with_its_line(tmp_path):
+    path = write(tmp_path, "module: a.py\nregistry:\n  schema.registry.uri: http://a\n")
+    with pytest.raises(ConfigError, match=r"line 3: registry\.schema\.registry\.uri: there is no"):
+        read_settings(path, {})

@@ -13,7 +13,9 @@ With ``transactional=True`` a use case may say exactly-once: its waves are writt
 run, and `sink_transactions.py` makes a repeat harmless for readers of committed messages.
 
 Columns: ``value`` (bytes or text), and if wanted ``key`` (bytes or text), ``headers`` (as records
-have them) and ``topic`` (text; null means the sink's). Rows of one key keep their order: they are
+have them) and ``topic`` (text; null means the sink's). With ``encode`` there are columns of their
+own in the place of ``value``, with ``encode_key`` in that of ``key``, and the bytes are made here
+(`sink_encoding.py`). Rows of one key keep their order: they are
 sent in the order of the effects and of their rows, and one key has one partition.
 
 An effect is checked before any of it is sent: its schema, the client's ``message.max.bytes``, and
@@ -39,13 +41,21 @@ from confluent_kafka import KafkaError
 from headrace.connectors.kafka.clients import BROKEN
 from headrace.connectors.kafka.config import once_config, sink_config
 from headrace.connectors.kafka.faults import ErrorKind, first_error, kind_of
+from headrace.connectors.kafka.sink_encoding import Encodings, UnaskedIds
 from headrace.connectors.kafka.sink_line import MakeTopics, TopicProducer
-from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, check, sendable, translated
+from headrace.connectors.kafka.sink_messages import (
+    MAX_BYTES_DEFAULT,
+    Encode,
+    check,
+    own_topic,
+    sendable,
+    translated,
+)
 from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
 from headrace.connectors.kafka.topic_shapes import TopicMaker, TopicShape
 from headrace.connectors.outcomes import failed, told
 from headrace.errors import ConfigError, HeadraceError, SinkUnavailable
-from headrace.ports import Effect, SinkWriter, Site, Written
+from headrace.ports import Effect, Encoding, SinkWriter, Site, Written
 
 
 @dataclass(frozen=True)
@@ -59,11 +69,14 @@ class KafkaTopic:
             READ on groups that begin with ``headrace.tx.``.
         partitions: make a topic that is missing, with so many. None: it must be there.
         replication: copies of each partition of such a topic; None: the brokers' default.
+        encode: makes values of columns, such as ``AvroOutput(schema)`` or ``Json(schema)``.
+        encode_key: the same for keys; a column may go into both.
         retention: how long it keeps messages, as ``7d``, ``12h``, ``30m`` or ``forever``; None:
             the brokers' default.
 
     Raises:
-        ConfigError: the name has braces other than ``{tenant}``, or no topic is made so.
+        ConfigError: the name has braces other than ``{tenant}``, no topic is made so, or two
+            columns have one name.
     """
 
     topic: str
@@ -72,6 +85,8 @@ class KafkaTopic:
     partitions: int | None = field(default=None, repr=False)
     replication: int | None = field(default=None, repr=False)
     retention: str | None = field(default=None, repr=False)
+    encode: Encoding | None = field(default=None, repr=False)
+    encode_key: Encoding | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.partitions is None and (self.replication, self.retention) != (None, None):
@@ -83,6 +98,7 @@ class KafkaTopic:
         rest = self.topic.replace("{tenant}", "")
         if not self.topic or "{" in rest or "}" in rest:
             raise ConfigError(f"topic {self.topic!r}: only {{tenant}} may stand in braces")
+        self._encodings.refuse_clashes(self.topic)
 
     @property
     def exactly_once(self) -> Literal["intent"] | None:
@@ -93,6 +109,11 @@ class KafkaTopic:
     def shape(self) -> TopicShape:
         """How its topics are made, if they are."""
         return TopicShape(self.partitions, self.replication, self.retention)
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether its messages name schemas of a registry."""
+        return self._encodings.needs_registry
 
     def prepare(self, site: Site) -> None:
         """Make the topic, if it is one for all tenants and may be made.
@@ -111,15 +132,27 @@ class KafkaTopic:
 
         Raises:
             WrongSchema: the message names the column.
-            SinkRefused: a message is too large.
+            SinkRefused: a message is too large, or does not fit what is encoded.
         """
-        check(output, self.topic, MAX_BYTES_DEFAULT)
+        made = output
+        if self.encode is not None or self.encode_key is not None:
+            made = self._encodings.messages(output, self.topic, UnaskedIds())
+        check(made, self.topic, MAX_BYTES_DEFAULT)
 
     def open(self, site: Site) -> SinkWriter:
         """Open the writer of a bin; its producer is shared with other bins of the worker."""
         if self.transactional and site.fence:
-            return KafkaTransactionWriter(self.topic, site, self._maker(site))
-        return KafkaTopicWriter(self.topic, dict(site.connections.kafka), self._maker(site))
+            return KafkaTransactionWriter(self.topic, site, self._maker(site), self._encoder(site))
+        properties = dict(site.connections.kafka)
+        return KafkaTopicWriter(self.topic, properties, self._maker(site), self._encoder(site))
+
+    @property
+    def _encodings(self) -> Encodings:
+        return Encodings(self.encode, self.encode_key)
+
+    def _encoder(self, site: Site) -> Encode:
+        encodings, pattern, ids = self._encodings, self.topic, site.schemas
+        return lambda effect: encodings.made(effect, own_topic(effect, pattern), ids)
 
     def _maker(self, site: Site) -> TopicMaker | None:
         return None if self.partitions is None else TopicMaker(site.connections.kafka, self.shape)
@@ -129,17 +162,22 @@ class KafkaTopicWriter:
     """Sends the messages of effects and waits until each is acknowledged."""
 
     def __init__(
-        self, topic: str, properties: dict[str, str], make: MakeTopics | None = None
+        self,
+        topic: str,
+        properties: dict[str, str],
+        make: MakeTopics | None = None,
+        encode: Encode | None = None,
     ) -> None:
         self._topic = topic
         self._make = make
+        self._encode = encode
         self._properties = properties
         self._most_bytes = int(properties.get("message.max.bytes", MAX_BYTES_DEFAULT))
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
         line = _line(self._properties, once=not all(effect.may_repeat for effect in effects))
-        ready, errors = sendable(effects, self._topic, self._most_bytes)
+        ready, errors = sendable(effects, self._topic, self._most_bytes, self._encode)
         try:
             line.learn(ready.values(), self._topic, self._make)
         except SinkUnavailable as error:

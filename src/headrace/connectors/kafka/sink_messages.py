@@ -7,7 +7,7 @@ is sent from here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,8 @@ from headrace.errors import (
 from headrace.model.streams import original
 from headrace.ports import REDRIVE_HEADERS, Effect
 
+#: makes messages of a handler's columns
+Encode = Callable[[Effect], Effect]
 #: header that names the effect a message belongs to
 SLICE_HEADER = "headrace.slice"
 MAX_BYTES_DEFAULT = 1_000_000
@@ -76,13 +78,14 @@ def check(table: pa.Table, topic: str, most_bytes: int, mark_bytes: int = 0) -> 
 
 
 def sendable(
-    effects: Sequence[Effect], topic: str, most_bytes: int
+    effects: Sequence[Effect], topic: str, most_bytes: int, encode: Encode | None = None
 ) -> tuple[dict[int, Effect], dict[int, HeadraceError]]:
     """The effects that have messages, all of which can be sent, and what is wrong with others."""
     ready: dict[int, Effect] = {}
     errors: dict[int, HeadraceError] = {}
-    for index, effect in enumerate(effects):
+    for index, given in enumerate(effects):
         try:
+            effect = given if encode is None else encode(given)
             if effect.output.num_rows or effect.output.num_columns:
                 check(effect.output, topic, most_bytes, len(identity(effect).encode()))
             _ = topics_of(effect, "")

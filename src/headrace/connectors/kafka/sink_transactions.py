@@ -41,7 +41,12 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from headrace.connectors.kafka.clients import BROKEN, settled
 from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.sink_line import MakeTopics, OnError
-from headrace.connectors.kafka.sink_messages import MAX_BYTES_DEFAULT, sendable, translated
+from headrace.connectors.kafka.sink_messages import (
+    MAX_BYTES_DEFAULT,
+    Encode,
+    sendable,
+    translated,
+)
 from headrace.connectors.kafka.sink_transaction_line import (
     OutcomeLost,
     TransactionLine,
@@ -66,9 +71,15 @@ Outcomes = dict[int, Written]
 class KafkaTransactionWriter:
     """Writes effects group by group, each in a transaction with its offsets."""
 
-    def __init__(self, topic: str, site: Site, make: MakeTopics | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        site: Site,
+        make: MakeTopics | None = None,
+        encode: Encode | None = None,
+    ) -> None:
         self._topic = topic
-        self._make = make
+        self._make, self._encode = make, encode
         self._wave_id, self._fence = site.wave_id, site.fence
         self._positions = site.positions
         self._properties = dict(site.connections.kafka)
@@ -76,7 +87,7 @@ class KafkaTransactionWriter:
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
-        ready, errors = sendable(effects, self._topic, self._most_bytes)
+        ready, errors = sendable(effects, self._topic, self._most_bytes, self._encode)
         outcomes = {index: failed(error) for index, error in errors.items()} | self._all(ready)
         return [outcomes.get(index, Written()) for index in range(len(effects))]
 

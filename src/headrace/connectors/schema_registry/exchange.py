@@ -1,0 +1,197 @@
+"""One question to the registry and its answer, within a time that holds for all of it.
+
+A registry that is half dead is worse than a dead one: it takes a connection and says nothing, or an
+answer comes byte by byte, or a proxy before it answers with a page of HTML. Whoever asks is a task
+that others wait for. So the time is one for looking up a name, connecting, asking and reading, at
+all of its addresses together. No client has such a limit, so a thread asks, and is left behind.
+Whatever is no answer of a registry is one error: it does not answer.
+
+Decided by the status alone, since registries differ in what they say beside it. Redirects are not
+followed, as they would carry a password elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.connectors.schema_registry.config import (
+    INSTALL,
+    URL,
+    USER_INFO,
+    RegistryConfig,
+    RegistryServer,
+)
+from headrace.errors import RegistryUnavailable, plain, shortened, words_of
+from headrace.process.daemon_threads import DaemonThreads
+
+if TYPE_CHECKING:
+    import httpx2
+
+#: questions that nobody waits for any more, before no other is asked
+_MOST_THREADS = 8
+#: a schema, or what is said of one; more is none
+_MOST_BYTES = 16 * 1024 * 1024
+#: what a registry decided; all else is a registry that is away, or not let in to
+_DECIDED = frozenset({200, 404, 409, 422})
+_JSON = "application/vnd.schemaregistry.v1+json"
+_ACCEPT = f"{_JSON}, application/vnd.schemaregistry+json, application/json"
+_MEND = {
+    401: f"see {USER_INFO}, or whatever proves who asks",
+    403: "give whoever asks the right to read its subjects",
+    407: "see the proxy that the environment names",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a registry decided."""
+
+    status: int
+    body: Mapping[str, Any]
+
+    @property
+    def message(self) -> str:
+        """What it says for people."""
+        return _short(str(self.body.get("message", "")))
+
+
+class Exchange:
+    """Asks the servers of a registry, in turn. For one thread at a time."""
+
+    def __init__(self, config: RegistryConfig) -> None:
+        self._config = config
+        self._client: httpx2.Client | None = None
+        self._threads = DaemonThreads(_MOST_THREADS, "registry")
+
+    def ask(self, path: str, until_s: float, body: Mapping[str, Any] | None = None) -> Answer:
+        """What the first server says that decides anything.
+
+        Args:
+            path: below the registry's address.
+            until_s: monotonic second at which it is given up.
+            body: what to post; None: it is a look.
+
+        Raises:
+            RegistryUnavailable: nobody decides; the message has no credentials.
+        """
+        troubles: list[str] = []
+        servers = self._config.servers
+        for number, server in enumerate(servers):
+            left_s = (until_s - time.monotonic()) / (len(servers) - number)
+            if left_s <= 0:
+                troubles.append(f"{server.url}: no time was left to ask")
+                break
+            try:
+                return self._asked(server, path, time.monotonic() + left_s, body)
+            except _NoAnswerError as error:
+                troubles.append(f"{server.url}: {error}")
+        raise RegistryUnavailable(
+            f"the schema registry does not answer: {'; '.join(troubles)}; see that it runs, and "
+            f"that {URL} names it"
+        )
+
+    def _asked(
+        self, server: RegistryServer, path: str, until_s: float, body: Mapping[str, Any] | None
+    ) -> Answer:
+        asked = self._threads.submit(self._read, server, path, until_s, body)
+        try:
+            status, content = asked.result(max(until_s - time.monotonic(), 0))
+        except _NoAnswerError:
+            raise
+        except TimeoutError as error:
+            # What it left is with the thread that still waits.
+            self._client = None
+            raise _NoAnswerError("no answer within the time there is") from error
+        except Exception as error:  # whatever the client, TLS or a broken file of keys raises
+            raise _NoAnswerError(_short(words_of(error))) from error
+        if status not in _DECIDED:
+            raise _NoAnswerError(_refusal(status, content))
+        told = _object(content)
+        if told is None and status == 200:
+            raise _NoAnswerError(f"its answer is no JSON: {_begin(content)}")
+        return Answer(status, told or {})
+
+    def _read(
+        self, server: RegistryServer, path: str, until_s: float, body: Mapping[str, Any] | None
+    ) -> tuple[int, bytes]:
+        client = self._opened()
+        headers = {**server.headers, "Accept": _ACCEPT}
+        if body is not None:
+            headers["Content-Type"] = _JSON
+        content = None if body is None else json.dumps(body).encode()
+        left_s = max(until_s - time.monotonic(), 0.001)
+        with client.stream(
+            "GET" if body is None else "POST",
+            f"{server.url}/{path}",
+            headers=headers,
+            content=content,
+            timeout=left_s,
+        ) as response:
+            read = bytearray()
+            for piece in response.iter_raw():
+                read += piece
+                if time.monotonic() > until_s:
+                    raise _NoAnswerError("its answer comes too slowly")
+                if len(read) > _MOST_BYTES:
+                    raise _NoAnswerError(f"its answer has more than {_MOST_BYTES} bytes")
+            return response.status_code, bytes(read)
+
+    def _opened(self) -> httpx2.Client:
+        if self._client is None:
+            try:
+                import httpx2  # noqa: PLC0415 - where no registry is asked it need not be there
+            except ModuleNotFoundError as error:
+                raise _NoAnswerError(
+                    f"package {error.name} is not installed here, to ask it: {INSTALL}, wherever "
+                    "executors run"
+                ) from None
+            # A line for each question would be taken for one of the handler's.
+            logging.getLogger("httpx2").setLevel(logging.WARNING)
+            # A connection that was kept may be half dead, and questions are few.
+            limits = httpx2.Limits(max_keepalive_connections=0)
+            self._client = httpx2.Client(
+                verify=_context(self._config),
+                limits=limits,
+                headers={"Accept-Encoding": "identity"},
+            )
+        return self._client
+
+
+class _NoAnswerError(Exception):
+    """One server did not answer, or not as a registry does."""
+
+
+def _context(config: RegistryConfig) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=config.ca)
+    if config.certificate is not None:
+        context.load_cert_chain(config.certificate, config.key, config.key_password)
+    return context
+
+
+def _refusal(status: int, content: bytes) -> str:
+    told = _object(content)
+    said = str(told.get("message", "")) if told else _begin(content)
+    mend = _MEND.get(status, "name where it redirects to" if 300 <= status < 400 else "")
+    return f"HTTP {status}{f' ({_short(said)})' if said else ''}{f', {mend}' if mend else ''}"
+
+
+def _object(content: bytes) -> dict[str, Any] | None:
+    try:
+        told = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def _begin(content: bytes) -> str:
+    return _short(content[:80].decode("utf-8", "replace"))
+
+
+def _short(text: str) -> str:
+    return plain(shortened(text, 300).replace("\n", " "))

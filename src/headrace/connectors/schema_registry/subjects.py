@@ -1,0 +1,136 @@
+"""The ids of schemas that one writes by.
+
+A worker writes the same few schemas all day, so the id of each under its subject is asked for once.
+The newest schema of a subject is another matter: it changes, so it is asked for again each minute.
+That a registry refuses one is remembered for some seconds: a person mends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
+
+from headrace.connectors.schema_registry.exchange import Answer
+from headrace.connectors.schema_registry.pauses import Pauses
+from headrace.connectors.schema_registry.texts import Document, NotFoundError, ReferencesError
+from headrace.errors import RegistryUnavailable, TargetMissing
+from headrace.ports import RegisteredSchema, Registering, SchemaKind, WrittenSchema
+
+#: the newest of a subject may be this old
+_LATEST_S = 60.0
+#: what was refused is tried anew after this
+_REFUSED_S = 10.0
+
+
+class _Key(NamedTuple):
+    subject: str
+    schema: WrittenSchema
+    how: Registering
+
+
+class Ask(Protocol):
+    """Asks a registry."""
+
+    def __call__(self, path: str, until_s: float, body: Mapping[str, Any] | None = None) -> Answer:
+        """What it decided; raises ``RegistryUnavailable``."""
+
+
+class Subjects:
+    """What is registered under which subject, as far as it was asked for."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        fetch_all: Callable[[Document, float], WrittenSchema],
+        pauses: Pauses,
+        clock: Callable[[], float],
+    ) -> None:
+        self._ask, self._fetch_all, self._pauses, self._clock = ask, fetch_all, pauses, clock
+        #: and until when it holds
+        self._known: dict[_Key, tuple[RegisteredSchema, float]] = {}
+        self._refused: dict[_Key, tuple[str, float]] = {}
+
+    def registered(
+        self, subject: str, schema: WrittenSchema, how: Registering, until_s: float
+    ) -> RegisteredSchema:
+        """As ``headrace.ports.SchemaIds`` has it, until a monotonic second."""
+        key = _Key(subject, schema, how)
+        found, good_until_s = self._known.get(key, (None, 0.0))
+        if found is not None and self._clock() < good_until_s:
+            return found
+        refused, again_s = self._refused.get(key, ("", 0.0))
+        if self._clock() < again_s:
+            raise TargetMissing(refused)
+        try:
+            with self._pauses.between():
+                make = self._latest if how.use_latest_version else self._own
+                made = make(key, until_s)
+        except TargetMissing as error:
+            self._refused[key] = (str(error), self._clock() + _REFUSED_S)
+            raise
+        except RegistryUnavailable:
+            if found is not None:  # the newest there was; nothing is wrong with it
+                return found
+            raise
+        lasts_s = _LATEST_S if how.use_latest_version else float("inf")
+        self._known[key] = (made, self._clock() + lasts_s)
+        return made
+
+    def _own(self, key: _Key, until_s: float) -> RegisteredSchema:
+        """The schema itself: registered now, or looked for."""
+        subject, schema, how = key
+        place = f"subjects/{quote(subject, safe='')}"
+        if how.auto_register_schemas:
+            place += "/versions"
+        if how.normalize_schemas:
+            place += "?normalize=true"
+        answer = self._ask(place, until_s, _body(schema))
+        if answer.status != 200:
+            raise TargetMissing(_refusal(key, answer))
+        return RegisteredSchema(_id(answer), schema)
+
+    def _latest(self, key: _Key, until_s: float) -> RegisteredSchema:
+        place = f"subjects/{quote(key.subject, safe='')}/versions/latest"
+        answer = self._ask(place, until_s)
+        if answer.status != 200:
+            raise TargetMissing(_refusal(key, answer))
+        try:
+            document = Document.of(answer.body)
+            found = self._fetch_all(document, until_s)
+        except (ReferencesError, NotFoundError) as error:
+            raise TargetMissing(f"the newest schema of subject {key.subject}: {error}") from error
+        if found.kind is not key.schema.kind:
+            raise TargetMissing(
+                f"the newest schema of subject {key.subject} is of kind {found.kind}, and "
+                f"{key.schema.kind} is written"
+            )
+        return RegisteredSchema(_id(answer), found)
+
+
+def _body(schema: WrittenSchema) -> dict[str, Any]:
+    body: dict[str, Any] = {"schema": schema.text}
+    return body if schema.kind is SchemaKind.AVRO else {**body, "schemaType": schema.kind.value}
+
+
+def _id(answer: Answer) -> int:
+    found = answer.body.get("id")
+    if not isinstance(found, int) or not 0 <= found < 2**32:
+        raise RegistryUnavailable("what answers for the schema registry tells no id")
+    return found
+
+
+def _refusal(key: _Key, answer: Answer) -> str:
+    subject, _, how = key
+    said = f" ({answer.message})" if answer.message else ""
+    if answer.status == 404 and how.use_latest_version:
+        mend = "it has no schema yet; register one"
+    elif answer.status == 404 and not how.auto_register_schemas:
+        mend = "the schema is not registered there; register it, or say auto_register_schemas=True"
+    elif answer.status == 409:
+        mend = "its compatibility refuses the schema; write by one that keeps it"
+    else:
+        mend = "the registry refuses the schema"
+    return (
+        f"subject {subject}: {mend}{said}; what waits for it goes on by 'headrace streams resume'"
+    )

@@ -1,0 +1,41 @@
+"""The laws of schemas, on a real registry."""
+
+import time
+
+import pytest
+
+from headrace.connectors.schema_registry import (
+    RegistrySchemas,
+    RegistrySchemasFactory,
+    registry_config,
+)
+from headrace.ports import Connections
+from headrace.testing.schemas_contract import SchemasContract
+
+
+class TestRegistrySchemas(SchemasContract):
+    @pytest.fixture(autouse=True)
+    def _registry(self, registry):
+        self.server, self.skipped_s = registry, 0.0
+
+    def factory(self):
+        return RegistrySchemasFactory()
+
+    def connections(self):
+        # The registry asks for no password, and does not mind one.
+        told = {"schema.registry.url": self.server.url, "basic.auth.user.info": "me:hunter2"}
+        return Connections({}, "", registry=told)
+
+    def client(self):
+        config = registry_config(self.connections().registry)
+        return RegistrySchemas(config, clock=lambda: time.monotonic() + self.skipped_s)
+
+    def put(self, subject, schema, names=()):
+        references = [{"name": name, "subject": at, "version": 1} for name, at in names]
+        return self.server.put(subject, schema.text, schema.kind, references)
+
+    def away(self):
+        return self.server.hanging()
+
+    def later(self, seconds):
+        self.skipped_s += seconds
