@@ -5,8 +5,8 @@ What was standard output is for these alone; what the module prints goes to stan
 
 from __future__ import annotations
 
-import json
 import os
+from json import dumps  # as it is now: a module may put another in its place
 from typing import TextIO
 
 
@@ -19,5 +19,5 @@ def private_output() -> TextIO:
 
 def tell(out: TextIO, **told: object) -> None:
     """Say something, at once."""
-    out.write(json.dumps(told) + "\n")
+    out.write(dumps(told) + "\n")
     out.flush()

@@ -249,3 +249,8 @@ def test_what_asks_a_registry_is_refused_where_none_is_configured(check, tmp_pat
     url = f"sqlite:///{tmp_path}/store.db"
     given = Connections({}, url, warehouse=str(tmp_path), registry=registry)
     assert list(check(**asks, connections=given)) == ["count"]
+
+
+def test_a_module_may_put_something_else_in_the_place_of_what_answers_are_made_by(check):
+    top = "import json\nmade = json.dumps\njson.dumps = lambda *a, **more: 'x' + made(*a, **more)"
+    assert list(check(top=top)) == ["count"]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message_factory import GetMessageClass
 
 from headrace.errors import ConfigError, Permanent
 
@@ -163,10 +164,13 @@ def _messages_filler(descriptor: Any) -> Fill:
         return lambda messages: inner([m if m is None else m.value for m in messages])
     fills = [fill_of(field) for field in descriptor.fields]
     fields = _fields(descriptor, ())
+    empty = GetMessageClass(descriptor)()
 
     def fill(messages: Sequence[Any]) -> Any:
         gone = pa.array([message is None for message in messages], pa.bool_())
-        children = [fill(messages) for fill in fills]
+        # Below a message that is not there stands an empty one: most of its fields are never null.
+        present = [empty if message is None else message for message in messages]
+        children = [fill(present) for fill in fills]
         return pa.StructArray.from_arrays(children, fields=fields, mask=gone)
 
     return fill
