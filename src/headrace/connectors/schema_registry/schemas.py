@@ -61,12 +61,15 @@ _MOST_UNKNOWN = 10_000
 
 
 class _Missed(NamedTuple):
-    """An id that the registry did not know when it was asked."""
+    """An id that was of no use when it was asked for."""
 
+    #: when it was first asked for, how long was waited before the last time, and when it is again
     first_s: float
     wait_s: float
     next_s: float
-    why: str
+    told: str
+    #: it is waited for no more
+    unknown: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ class RegistrySchemas:
         except NotFoundError as error:
             raise self._missing(id_, str(error)) from None
         except ReferencesError as error:
-            raise SchemaUnknown(f"schema {id_}: {error}") from error
+            raise self._unusable(id_, str(error)) from error
         self._missed.pop(id_, None)
         self._known[id_] = found
         return found
@@ -151,30 +154,40 @@ class RegistrySchemas:
     def _refuse_missed(self, id_: SchemaId) -> None:
         missed = self._missed.get(id_)
         if missed is not None and self._clock() < missed.next_s:
-            raise self._verdict(id_, missed)
+            raise self._verdict(missed)
 
     def _missing(self, id_: SchemaId, why: str) -> RegistryUnavailable | SchemaUnknown:
         """What is said of an id that the registry did not know just now."""
         now_s = self._clock()
-        before = self._missed.pop(id_, None)
+        before = self._missed.get(id_)
         first_s = now_s if before is None else before.first_s
         wait_s = _LEAST_WAIT_S if before is None else min(before.wait_s * 2, _MOST_WAIT_S)
         left_s = first_s + _PATIENCE_S - now_s
-        next_s = now_s + (_UNKNOWN_S if left_s <= 0 else min(wait_s, left_s))
-        missed = self._missed[id_] = _Missed(first_s, wait_s, next_s, why)
+        told = f"schema {id_} is not in the registry {self._shown}: {why}"
+        if left_s > 0:
+            told += f"; it is asked for again, for {_PATIENCE_S:g} s"
+            next_s = now_s + min(wait_s, left_s)
+            return self._remember(id_, _Missed(first_s, wait_s, next_s, told, False))
+        told += (
+            f"; it was asked for during {_PATIENCE_S:g} s. See that {URL} names the registry of "
+            "whoever wrote the record, and that its bytes are framed as the format says"
+        )
+        return self._remember(id_, _Missed(first_s, wait_s, now_s + _UNKNOWN_S, told, True))
+
+    def _unusable(self, id_: SchemaId, why: str) -> RegistryUnavailable | SchemaUnknown:
+        """What is said of an id whose schema is there, and is none that can be used."""
+        now_s, told = self._clock(), f"schema {id_} of the registry {self._shown}: {why}"
+        return self._remember(id_, _Missed(now_s, _MOST_WAIT_S, now_s + _UNKNOWN_S, told, True))
+
+    def _remember(self, id_: SchemaId, missed: _Missed) -> RegistryUnavailable | SchemaUnknown:
+        self._missed.pop(id_, None)
+        self._missed[id_] = missed
         if len(self._missed) > _MOST_UNKNOWN:
             self._missed.popitem(last=False)
-        return self._verdict(id_, missed)
+        return self._verdict(missed)
 
-    def _verdict(self, id_: SchemaId, missed: _Missed) -> RegistryUnavailable | SchemaUnknown:
-        where = f"schema {id_} is not in the registry {self._shown}: {missed.why}"
-        if missed.next_s > missed.first_s + _PATIENCE_S:
-            return SchemaUnknown(
-                f"{where}; it was asked for during {_PATIENCE_S:g} s. See that {URL} names the "
-                "registry of whoever wrote the record, and that its bytes are framed as the format "
-                "says"
-            )
-        return RegistryUnavailable(
-            f"{where}; it is asked for again, for {_PATIENCE_S:g} s",
-            retry_after_s=max(missed.next_s - self._clock(), 0.0),
-        )
+    def _verdict(self, missed: _Missed) -> RegistryUnavailable | SchemaUnknown:
+        if missed.unknown:
+            return SchemaUnknown(missed.told)
+        left_s = max(missed.next_s - self._clock(), 0.0)
+        return RegistryUnavailable(missed.told, retry_after_s=left_s)

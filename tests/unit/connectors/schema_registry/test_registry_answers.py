@@ -197,9 +197,15 @@ def test_a_guid_has_a_place_of_its_own(server):
     assert Registry(server.url).client.schema(guid) == WrittenSchema(SchemaKind.JSON, '"int"')
 
 
-def test_a_kind_that_nobody_knows_is_unknown(server):
+def test_a_schema_that_cannot_be_used_is_unknown_and_not_asked_for_by_each_record(server):
     server.says["/schemas/ids/7"] = {**INT, "schemaType": "XML"}
-    assert "of kind XML" in str(Registry(server.url).trouble(kind=SchemaUnknown))
+    registry = Registry(server.url)
+    for _ in range(50):
+        assert "of kind XML" in str(registry.trouble(kind=SchemaUnknown))
+    assert len(server.heard) == 1
+    server.says["/schemas/ids/7"] = INT
+    registry.now_s += 11
+    assert registry.client.schema(7) == AVRO_INT
 
 
 def test_texts_that_are_referred_to_are_kept_where_the_time_is_over(server, monkeypatch):
