@@ -29,6 +29,15 @@ from headrace.ports.reading import (
     SliceReader,
 )
 from headrace.ports.registry import Registry
+from headrace.ports.schema_subjects import (
+    KeptSchema,
+    NewSchema,
+    SchemaReference,
+    SchemaSubjects,
+    SubjectSeen,
+    SubjectSetting,
+    SubjectVersion,
+)
 from headrace.ports.schemas import (
     NoRegistry,
     SchemaId,
@@ -66,9 +75,11 @@ __all__ = [
     "Finished",
     "Format",
     "HostPositions",
+    "KeptSchema",
     "Keys",
     "Log",
     "Membership",
+    "NewSchema",
     "NoRegistry",
     "Payloads",
     "Positions",
@@ -79,6 +90,8 @@ __all__ = [
     "Registry",
     "SchemaId",
     "SchemaKind",
+    "SchemaReference",
+    "SchemaSubjects",
     "Schemas",
     "SchemasFactory",
     "Sink",
@@ -89,6 +102,9 @@ __all__ = [
     "SliceReader",
     "Statistics",
     "Store",
+    "SubjectSeen",
+    "SubjectSetting",
+    "SubjectVersion",
     "TopicInfo",
     "TopicPartition",
     "Undecoded",
