@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Row, and_, delete, insert, select, update
@@ -149,7 +150,7 @@ class SqlSchemaSubjects:
     def newest_id(self) -> int:
         """The highest id that was ever given."""
         with self._database.read() as connection:
-            return connection.scalars(select(schema_ids.c.newest)).one()
+            return int(connection.scalars(select(schema_ids.c.newest)).one())
 
     def versions(self, prefix: str = "") -> list[SubjectVersion]:
         """All versions of the subjects whose names begin so, by name and version."""
@@ -211,7 +212,7 @@ def _are_there(connection: Connection, new: NewSchema) -> bool:
 
 def _added(connection: Connection, new: NewSchema) -> int:
     connection.execute(update(schema_ids).values(newest=schema_ids.c.newest + 1))
-    id_ = connection.scalars(select(schema_ids.c.newest)).one()
+    id_ = int(connection.scalars(select(schema_ids.c.newest)).one())
     row = {"id": id_, "digest": new.digest, "guid": str(new.guid), "kind": new.kind.value}
     connection.execute(insert(schemas).values(row | {"text": new.text}))
     refers = [
@@ -269,5 +270,5 @@ def _references(connection: Connection, ids: Sequence[int]) -> dict[int, list[Sc
     return found
 
 
-def _kept(row: Row, references: Sequence[SchemaReference]) -> KeptSchema:
+def _kept(row: Row[Any], references: Sequence[SchemaReference]) -> KeptSchema:
     return KeptSchema(row.id, UUID(row.guid), SchemaKind(row.kind), row.text, tuple(references))
