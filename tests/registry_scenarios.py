@@ -1,8 +1,8 @@
 """Runs Gherkin scenarios of a schema registry that others wrote against ours.
 
 The AxonOps registry (Apache-2.0, github.com/axonops/axonops-schema-registry) tells in scenarios,
-in ``tests/bdd/features``, what Confluent's API does. They are not kept here: whoever wants the share
-that passes clones that repository, and types
+in ``tests/bdd/features``, what Confluent's API does. They are not kept here: whoever wants the
+share that passes clones that repository, and types
 
     python tests/registry_scenarios.py .../tests/bdd/features
 
@@ -12,12 +12,14 @@ here. What fails is listed, scenario by scenario.
 """
 
 import json
+import logging
 import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
 from starlette.testclient import TestClient
 
 from headrace.doors.open_guard import OpenGuard
@@ -27,9 +29,10 @@ from headrace.schema_registry.owners import Owners
 from headrace.testing.memory_store import MemoryStore
 
 OUT = re.compile(
-    r"mcp|auth|admin|audit|account|context|dek|kms|encoding|exporter|import|metrics|metadata_rulesets"
-    r"|rate_limit|security|compare_and_set|compatibility_groups|config_merge|tls|documentation"
-    r"|rest_compatibility_analysis|health|analysis|rules|quality|resilience|server_info"
+    "mcp|auth|admin|audit|account|context|dek|kms|encoding|exporter|import|metrics|rulesets|tls"
+    "|rate_limit|security|compare_and_set|groups|config_merge|documentation|health|analysis|rules"
+    "|statistics|schema_search|schema_validation|subject_validation|diff_evolve|history_export"
+    "|aliases|reserved_fields|schema_identity"
 )
 STEP = re.compile(r"\s*(?:Given|When|Then|And|But)\s+(.*)")
 JUDGES = JudgesHere()
@@ -169,6 +172,33 @@ step(rf"I (GET|DELETE|PATCH) {Q}")(lambda w, b, t, method, path: w.send(method, 
 step(rf"I (POST|PUT) {Q}(?: with body:)?")(lambda w, b, t, m, path: w.send(m, path, b or ""))
 step(rf"I POST {Q} with raw body {Q}")(lambda w, b, t, path, body: w.send("POST", path, body))
 step(rf"I register a schema under subject {Q}:")(lambda w, b, t, s: w.register(s, b))
+step(rf"I register a schema under subject {Q} with references:")(
+    lambda w, b, t, s: w.send("POST", f"/subjects/{s}/versions", json.loads(b))
+)
+step(rf"I register a {Q} schema under subject {Q} with references:")(
+    lambda w, b, t, k, s: w.send(
+        "POST", f"/subjects/{s}/versions", json.loads(b) | {"schemaType": k}
+    )
+)
+step(rf"subject {Q} has {Q} schema with reference {Q} from subject {Q} version (\d+):")(
+    lambda w, b, t, s, k, name, other, v: w.register(
+        s, b, k, [{"name": name, "subject": other, "version": int(v)}], must=True
+    )
+)
+step(rf"I get the raw schema for subject {Q} version (\d+)")(
+    lambda w, b, t, s, v: w.send("GET", f"/subjects/{s}/versions/{v}/schema")
+)
+step(r"I get (the raw )?schema by ID (\{\{.*\}\})")(
+    lambda w, b, t, raw, i: w.send("GET", f"/schemas/ids/{i}" + ("/schema" if raw else ""))
+)
+step(r"I get (?:the )?(subjects|versions) for schema ID (\{\{.*\}\})")(
+    lambda w, b, t, what, i: w.send("GET", f"/schemas/ids/{i}/{what}")
+)
+step(r"I delete the global config")(lambda w, b, t: w.send("DELETE", "/config"))
+step(rf"I delete the mode for subject {Q}")(lambda w, b, t, s: w.send("DELETE", f"/mode/{s}"))
+step(rf"I permanently delete version (\d+) of subject {Q}")(
+    lambda w, b, t, v, s: w.send("DELETE", f"/subjects/{s}/versions/{v}?permanent=true")
+)
 step(rf"I register a {Q} schema under subject {Q}:")(lambda w, b, t, k, s: w.register(s, b, k))
 step(r"I get schema by ID (\d+)")(lambda w, b, t, i: w.send("GET", f"/schemas/ids/{i}"))
 step(r"I get the stored schema by ID")(
@@ -210,14 +240,10 @@ step(rf"I check compatibility of {Q} schema against subject {Q}:")(
     lambda w, b, t, k, s: w.send("POST", CHECK.format(s), {"schema": b, "schemaType": k})
 )
 step(r"I get the global config")(lambda w, b, t: w.send("GET", "/config"))
-step(rf"I get the config for subject {Q}")(
-    lambda w, b, t, s: w.send("GET", f"/config/{s}?defaultToGlobal=true")
-)
+step(rf"I get the config for subject {Q}")(lambda w, b, t, s: w.send("GET", f"/config/{s}"))
 step(rf"I delete the config for subject {Q}")(lambda w, b, t, s: w.send("DELETE", f"/config/{s}"))
 step(r"I get the global mode")(lambda w, b, t: w.send("GET", "/mode"))
-step(rf"I get the mode for subject {Q}")(
-    lambda w, b, t, s: w.send("GET", f"/mode/{s}?defaultToGlobal=true")
-)
+step(rf"I get the mode for subject {Q}")(lambda w, b, t, s: w.send("GET", f"/mode/{s}"))
 step(r"I get the subjects for schema ID (\d+)")(
     lambda w, b, t, i: w.send("GET", f"/schemas/ids/{i}/subjects")
 )
@@ -303,6 +329,7 @@ def run(scenario):
 
 
 def main(folder):
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     passed, failed, unknown = 0, [], Counter()
     for path in sorted(Path(folder).rglob("*.feature")):
         if OUT.search(path.relative_to(folder).as_posix()):

@@ -106,7 +106,7 @@ class SchemaSubjects(Protocol):
         """Delete versions, softly or for good; False, and nothing done, if it is not as seen.
 
         A schema of which no version is left is dropped with the last one, and its id never comes
-        again. With the last version that is not deleted the subject's own settings go too.
+        again. With the last version that is there at all the subject's own settings go too.
 
         Raises:
             SchemaReferred: another schema refers to one of them; nothing was done.

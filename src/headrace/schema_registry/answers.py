@@ -22,7 +22,10 @@ from headrace.schema_registry.asked import Asked
 from headrace.schema_registry.refusals import Refusal
 from headrace.schema_registry.registry import (
     DEFAULT_MODE,
+    LATEST,
     SchemaRegistry,
+    level_of,
+    refuse_read_only,
     version_in,
 )
 from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
@@ -177,8 +180,10 @@ def check_version(registry: SchemaRegistry, asked: Asked) -> Any:
     """Whether a schema goes together with one version."""
     number, wanted = asked.version, asked.wanted()
     seen = registry.subjects.seen(asked.subject)
-    if "version" in asked.parts and asked.parts["version"] in ("latest", "-1") and not seen.alive:
+    if number == LATEST and not seen.alive:
         return _judged(asked, registry.faults(asked.subject, wanted, asked.sight, ()))
+    if not seen.alive:
+        raise refusals.no_version(asked.parts["version"])
     against = version_in(seen, number)
     return _judged(asked, registry.faults(asked.subject, wanted, asked.sight, [against]))
 
@@ -210,14 +215,20 @@ def set_config(registry: SchemaRegistry, asked: Asked) -> Any:
     names += [name for name in ("normalize", "validateFields") if fields.get(name)]
     if names:
         raise refusals.unknown_field(", ".join(name[:40] for name in names[:5]))
+    subject = asked.parts.get("subject")
+    seen = registry.subjects.seen(subject or "")
+    refuse_read_only(seen)
     wanted = fields.get("compatibility", fields.get("compatibilityLevel"))
+    if wanted is None:
+        # Nothing is said, so nothing changes; what holds is the answer.
+        return {"compatibility": level_of(seen).value}
     try:
         level = Level(str(wanted).upper())
     except ValueError:
         raise Refusal(
             422, 42203, f"Invalid compatibility level; there are {', '.join(Level)}"
         ) from None
-    registry.subjects.set_for(asked.parts.get("subject"), _LEVEL, level.value)
+    registry.subjects.set_for(subject, _LEVEL, level.value)
     return {"compatibility": level.value}
 
 
@@ -225,6 +236,7 @@ def delete_config(registry: SchemaRegistry, asked: Asked) -> Any:
     """Take back the compatibility of a subject, or of all; what it was."""
     subject = asked.parts.get("subject")
     seen = registry.subjects.seen(subject or "")
+    refuse_read_only(seen)
     was = (
         seen.global_compatibility or DEFAULT_LEVEL.value if subject is None else seen.compatibility
     )
@@ -251,7 +263,8 @@ def mode_of_subject(registry: SchemaRegistry, asked: Asked) -> Any:
 
 def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
     """Set the mode of a subject, or of all."""
-    wanted = str(asked.fields().get("mode")).upper()
+    fields = asked.fields()
+    wanted = str(fields.get("mode", DEFAULT_MODE)).upper()
     if wanted not in _MODES:
         raise Refusal(422, 42204, f"Invalid mode; there are {', '.join(_MODES)}")
     registry.subjects.set_for(asked.parts.get("subject"), _MODE, wanted)
@@ -335,9 +348,7 @@ def _row(
 
 
 def _schema_row(registry: SchemaRegistry, kept: KeptSchema, asked: Asked) -> dict[str, Any]:
-    row: dict[str, Any] = {"guid": str(kept.guid)}
-    if kept.kind is not SchemaKind.AVRO:
-        row["schemaType"] = kept.kind.value
+    row: dict[str, Any] = {"guid": str(kept.guid), "schemaType": kept.kind.value}
     if kept.references:
         row["references"] = [reference._asdict() for reference in kept.references]
     return row | {"schema": _text(registry, kept, asked)}

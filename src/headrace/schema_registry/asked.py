@@ -74,8 +74,8 @@ class Asked:
 
     def part_of(self, rows: Sequence[Any]) -> list[Any]:
         """The rows that ``offset`` and ``limit`` ask for."""
-        offset, limit = self._number("offset", 0), self._number("limit", -1)
-        return list(rows[offset:] if limit < 0 else rows[offset : offset + limit])
+        offset, limit = max(0, self._number("offset", 0)), self._number("limit", -1)
+        return list(rows[offset:] if limit <= 0 else rows[offset : offset + limit])
 
     def fields(self) -> dict[str, Any]:
         """The body, an object.

@@ -353,12 +353,13 @@ def version_in(seen: SubjectSeen, version: int, *, deleted: bool = False) -> Sub
     Raises:
         Refusal: there is none.
     """
-    versions = seen.versions if deleted and version != LATEST else seen.alive
-    if version == LATEST and not versions and deleted:
-        versions = seen.versions
     if not (seen.versions if deleted else seen.alive):
         raise refusals.no_subject(seen.subject)
-    found = [v for v in versions if version in (v.version, LATEST)]
-    if not found:
+    if version == LATEST:
+        return (seen.alive or seen.versions)[-1]
+    found = next((known for known in seen.versions if known.version == version), None)
+    if found is None:
         raise refusals.no_version(version)
-    return found[-1]
+    if found.deleted and not deleted:
+        raise refusals.softly_deleted(seen.subject, version)
+    return found

@@ -97,7 +97,7 @@ class SqlSchemaSubjects:
                 )
             else:
                 connection.execute(update(schema_versions).where(ours).values(deleted=True))
-            if all(version.version in versions for version in seen.alive):
+            if permanent and {version.version for version in seen.versions} <= {*versions}:
                 own = schema_settings.c.subject == seen.subject
                 connection.execute(delete(schema_settings).where(own))
             return True

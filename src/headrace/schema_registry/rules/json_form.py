@@ -52,7 +52,7 @@ def canonical_schema(
     options = _options(tree)
     registry = jsonschema_rs.Registry([(name, json_of(other)) for name, other in references])
     try:
-        jsonschema_rs.validator_for(tree, registry=registry, offline=True, validate_formats=False)
+        _validator_of(tree)(tree, registry=registry, offline=True, validate_formats=False)
         return jsonschema_rs.canonicalize(
             tree, registry=registry, offline=True, validate_formats=False, **options
         )
@@ -88,5 +88,12 @@ def _lost(old: jsonschema_rs.CanonicalSchema, new: jsonschema_rs.CanonicalSchema
 
 
 def _options(tree: Any) -> dict[str, Any]:
-    says_draft = isinstance(tree, dict) and "$schema" in tree
-    return {} if says_draft else {"draft": jsonschema_rs.Draft7}
+    return {} if _says_draft(tree) else {"draft": jsonschema_rs.Draft7}
+
+
+def _validator_of(tree: Any) -> Any:
+    return jsonschema_rs.validator_for if _says_draft(tree) else jsonschema_rs.Draft7Validator
+
+
+def _says_draft(tree: Any) -> bool:
+    return isinstance(tree, dict) and "$schema" in tree

@@ -87,11 +87,15 @@ def _of_message(name: str, new: _Messages, old: _Messages) -> Iterator[str]:
     of_writer = {field.number: field for field in wrote.field}
     for number, field in of_writer.items():
         where = f"field {number} ({field.name}) of {name}"
+        oneof = _oneof(wrote, field)
+        left = oneof in _oneofs(reads)
         if number in of_reader:
+            if left and _oneof(reads, of_reader[number]) is None:
+                yield f"ONEOF_FIELD_REMOVED: {where} has left its oneof {oneof}"
             yield from _of_field(where, of_reader[number], field, (new, old))
         elif field.label == _F.LABEL_REQUIRED:
             yield f"REQUIRED_FIELD_REMOVED: {where} is required and not there"
-        elif (oneof := _oneof(wrote, field)) is not None and oneof in _oneofs(reads):
+        elif left:
             yield f"ONEOF_FIELD_REMOVED: {where} is not there, and its oneof {oneof} is"
     for number, field in of_reader.items():
         if number not in of_writer and field.label == _F.LABEL_REQUIRED:

@@ -79,7 +79,7 @@ def names_kind(kind: str) -> SchemaKind:
         BadSchema: there is none.
     """
     try:
-        return SchemaKind(kind.upper())
+        return SchemaKind(kind)
     except ValueError:
         there = ", ".join(SchemaKind)
         raise BadSchema(f"there is no schema type {kind[:40]!r}; there are {there}") from None

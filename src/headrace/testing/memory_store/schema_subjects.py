@@ -70,7 +70,7 @@ class MemorySchemaSubjects:
                 del kept.versions[place]
             else:
                 kept.versions[place] = kept.versions[place]._replace(deleted=True)
-        if all(version.version in versions for version in seen.alive):
+        if permanent and {version.version for version in seen.versions} <= {*versions}:
             for setting in SubjectSetting:
                 kept.settings.pop((seen.subject, setting), None)
         self._drop_unused()

@@ -153,14 +153,15 @@ class TestSchemaSubjects:
         ours.set_for("a", COMPATIBILITY, None)
         assert ours.seen("a").compatibility is None
 
-    def test_with_the_last_version_that_is_alive_its_settings_go(self, store: Store) -> None:
+    def test_with_the_last_version_that_is_there_its_settings_go(self, store: Store) -> None:
         ours = store.schema_subjects
         for text in ("one", "two"):
             put(ours, "a", new(text))
         ours.set_for("a", MODE, "READWRITE")
-        ours.delete(ours.seen("a"), [1])
+        ours.delete(ours.seen("a"), [1, 2])
+        ours.delete(ours.seen("a"), [1], permanent=True)
         assert ours.seen("a").mode == "READWRITE"
-        ours.delete(ours.seen("a"), [2])
+        ours.delete(ours.seen("a"), [2], permanent=True)
         assert ours.seen("a").mode is None
 
     def test_subjects_are_listed_by_what_they_begin_with_letter_by_letter(
