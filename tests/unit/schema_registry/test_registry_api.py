@@ -167,7 +167,7 @@ def test_a_subject_may_have_a_slash_and_the_default_context_is_no_other(world):
     world.put("a%2Fb")
     assert world.ask("GET", "/subjects").json() == ["a/b"]
     assert world.ask("GET", "/subjects/:.:a%2Fb/versions").json() == [1]
-    assert world.ask("GET", "/contexts/./subjects").json() == ["a/b"]
+    assert world.ask("GET", "/contexts/:.:/subjects").json() == ["a/b"]
 
 
 def test_what_may_only_be_read_is_not_changed(world):
