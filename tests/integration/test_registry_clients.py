@@ -141,3 +141,11 @@ def test_a_wrong_key_is_told_as_such(registry):
     with SchemaRegistryClient(info) as client, pytest.raises(SchemaRegistryError) as refused:
         client.get_subjects()
     assert (refused.value.http_status_code, refused.value.error_code) == (401, 401)
+
+
+def test_a_schema_of_ten_megabytes_is_refused_as_too_large(client):
+    schema = Schema(json.dumps(V1 | {"doc": "x" * 10_000_000}))
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.register_schema("acme.visits-value", schema)
+    assert (refused.value.http_status_code, refused.value.error_code) == (413, 42209)
+    assert client.get_subjects() == []

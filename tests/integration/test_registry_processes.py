@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from headrace.embedded import EmbeddedPostgres
+from headrace.embedded.addresses import free_ports
 from headrace.model.credentials import Role
 from registry_process import RegistryProcess, made_keys
 
@@ -37,7 +38,8 @@ def store_url(request, tmp_path):
 
 @pytest.fixture
 def own_postgres(open_folder, tmp_path):
-    with EmbeddedPostgres(open_folder / tmp_path.name) as server:
+    (port,) = free_ports(1)
+    with EmbeddedPostgres(open_folder / tmp_path.name, port) as server:
         yield server
 
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _PROBLEM = b"application/problem+json"
 _MEDIA_TYPE = b"application/vnd.schemaregistry.v1+json"
-_CODES = {403: 40301, 503: 50002, 500: 50001}
+_CODES = {403: 40301, 413: 42209, 503: 50002, 500: 50001}
 
 
 class ClientForm:

@@ -235,6 +235,7 @@ def test_text_and_descriptor_of_a_file_are_one_schema():
         (SchemaKind.JSON, "7"),
         (SchemaKind.JSON, '{"$ref":"http://example.com/x.json"}'),
         (SchemaKind.JSON, '{"$ref":"#/definitions/none"}'),
+        (SchemaKind.JSON, '{"$ref":"file:///etc/passwd"}'),
         (SchemaKind.JSON, '{"$schema":"http://example.com/own"}'),
         (SchemaKind.PROTOBUF, "message M {"),
         (SchemaKind.PROTOBUF, proto("None a=1;")),
@@ -247,3 +248,9 @@ def test_text_and_descriptor_of_a_file_are_one_schema():
 def test_what_is_no_schema_is_refused_with_a_reason(kind, text):
     with pytest.raises(BadSchema):
         form_of(WrittenSchema(kind, text))
+
+
+def test_what_is_referred_to_refers_to_nothing_elsewhere_either():
+    other = ("other.json", '{"$ref":"http://127.0.0.1:9/x.json"}')
+    with pytest.raises(BadSchema):
+        form_of(WrittenSchema(SchemaKind.JSON, '{"$ref":"other.json"}', (other,)))

@@ -50,8 +50,9 @@ def canonical_schema(
     if not isinstance(tree, dict | bool):
         raise BadSchema("a JSON Schema is an object, or true or false")
     options = _options(tree)
-    registry = jsonschema_rs.Registry([(name, json_of(other)) for name, other in references])
+    others = [(name, json_of(other)) for name, other in references]
     try:
+        registry = jsonschema_rs.Registry(others)
         _validator_of(tree)(tree, registry=registry, offline=True, validate_formats=False)
         return jsonschema_rs.canonicalize(
             tree, registry=registry, offline=True, validate_formats=False, **options
@@ -59,7 +60,7 @@ def canonical_schema(
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
         words = str(getattr(exc, "message", exc))[:_MOST_WORDS]
         raise BadSchema(f"it is no JSON Schema: {words}") from exc
-    except jsonschema_rs.canonical.CanonicalizationError as exc:
+    except (jsonschema_rs.canonical.CanonicalizationError, ValueError) as exc:
         raise BadSchema(f"it is no JSON Schema: {str(exc)[:_MOST_WORDS]}") from exc
 
 
