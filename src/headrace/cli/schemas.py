@@ -60,7 +60,10 @@ def list_(
     deleted: Annotated[bool, typer.Option(help="Softly deleted versions too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List subjects with their newest version."""
+    """List subjects with their newest version.
+
+    Example: `headrace schemas list --prefix acme.`
+    """
     with _registry(config) as registry:
         versions = [v for v in registry.subjects.versions(prefix) if deleted or not v.deleted]
         newest = {version.subject: version for version in versions}
@@ -89,7 +92,10 @@ def show(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the text of a version."""
+    """Show the text of a version.
+
+    Example: `headrace schemas show acme.visits-value 2`
+    """
     with _registry(config) as registry:
         found = version_in(registry.subjects.seen(subject), version, deleted=True)
         kept = registry.subjects.schema(found.id)
@@ -114,7 +120,10 @@ def register(  # noqa: PLR0913, PLR0917 - options of a command
     normalize: Normalize = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Register a schema; one that is there already stays as it is."""
+    """Register a schema; one that is there already stays as it is.
+
+    Example: `headrace schemas register acme.visits-value visit.avsc`
+    """
     wanted = _wanted(file, kind, reference, normalize)
     with _registry(config) as registry:
         _refuse_incompatible(registry.faults(subject, wanted, EVERYTHING), as_json=as_json)
@@ -138,7 +147,10 @@ def check(  # noqa: PLR0913, PLR0917 - options of a command
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check whether a schema may come next; exit code 1 if it is incompatible."""
+    """Check whether a schema may come next; exit code 1 if it is incompatible.
+
+    Example: `headrace schemas check acme.visits-value visit.avsc --dry-run`
+    """
     del dry_run
     wanted = _wanted(file, kind, reference, normalize)
     with _registry(config) as registry:
