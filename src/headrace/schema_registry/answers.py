@@ -135,7 +135,7 @@ def versions(registry: SchemaRegistry, asked: Asked) -> Any:
     only = asked.flag("deletedOnly") or asked.flag("deleted_only")
     shown = seen.versions if only or asked.flag("deleted") else seen.alive
     numbers = [version.version for version in shown if version.deleted or not only]
-    if not numbers:
+    if not numbers and not (only and seen.versions):
         raise refusals.no_subject(asked.subject)
     return asked.part_of(numbers)
 

@@ -72,7 +72,9 @@ def test_what_is_not_there_has_its_code(world, method, path, wanted):
 
 def test_deletion_is_soft_before_it_is_for_good(world):
     world.put("acme.visits-value")
+    assert world.ask("GET", f"{VERSIONS}?deletedOnly=true").json() == []
     assert world.ask("DELETE", SUBJECT).json() == [1]
+    assert world.ask("GET", f"{VERSIONS}?deletedOnly=true").json() == [1]
     assert world.refused("DELETE", SUBJECT) == (404, 40404)
     assert world.ask("GET", "/subjects").json() == []
     assert world.ask("GET", "/subjects?deleted=true").json() == ["acme.visits-value"]
