@@ -21,6 +21,7 @@ BENCHMARKS = {
     "drain": "a backlog of a million records against Spark's Kafka source and the bare client",
     "kafka_transactions": "exactly-once from Kafka to Kafka against at-least-once",
     "control": "a list of a thousand tenants from the control API",
+    "registry": "schemas registered and looked up at 100/s, and 10,000 subjects listed",
     "console": "first paint of the console, and what a thousand changed rows cost it",
     "steady": "delay at 500 records/s over 1,000 topics against Structured Streaming (slow)",
     "idle": "what 10,000 idle lanes cost, and how soon their first record is done (slow)",

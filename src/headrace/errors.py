@@ -116,6 +116,10 @@ class NotAllowed(ConfigError):
     """Somebody else has to decide that."""
 
 
+class SchemaReferred(ConfigError):
+    """A schema that another one refers to cannot be deleted."""
+
+
 class StoreTooNew(Permanent):
     """The store was written by a later version of Headrace; upgrade this one."""
 

@@ -135,7 +135,7 @@ def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings
 
 def with_address(
     settings: Settings,
-    door: Literal["console", "gateway"],
+    door: Literal["console", "gateway", "schema_registry"],
     host: str | None,
     port: int | None,
 ) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,6 +26,7 @@ from headrace.cli.fleet import folder_of as fleet_folder_of
 from headrace.cli.fleet import supervised
 from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.options import DeployAnew, Master, Name
+from headrace.cli.registry import registry_beside
 from headrace.cli.running import drive, warn_of_copies, with_options
 from headrace.cli.servers import folder_of, remember, the_only_up, with_addresses
 from headrace.deploying.offer import driver_name
@@ -76,6 +77,12 @@ def up(  # noqa: PLR0913 - options of a command
     with_console: Annotated[
         bool, typer.Option("--console/--no-console", help="Serve the console too.")
     ] = True,
+    with_registry: Annotated[
+        bool,
+        typer.Option(
+            "--registry/--no-registry", help="Serve a schema registry too.", show_default=False
+        ),
+    ] = False,
     new_ports: Annotated[
         bool, typer.Option("--new-ports", help="Take other ports than the last time.")
     ] = False,
@@ -101,8 +108,11 @@ def up(  # noqa: PLR0913 - options of a command
         ports = KeptPorts(folder, anew=new_ports)
         settings = with_servers(settings, folder, store, stack, ports)
         if with_console:
-            settings = _with_console_port(settings, ports)
+            settings = _with_port(settings, ports, "console", "console")
             stack.enter_context(consoled(settings, base))
+        if with_registry:
+            settings = _with_port(settings, ports, "schema registry", "schema_registry")
+            stack.enter_context(registry_beside(settings))
         _tell_kept(settings, folder, ports)
         if drivers is None:
             pulse = Pulse(driver_name(settings))
@@ -162,16 +172,21 @@ def _store(folder: Path, kind: StoreKind, stack: ExitStack, ports: KeptPorts) ->
     return f"sqlite:///{folder / 'headrace.db'}"
 
 
-def _with_console_port(settings: Settings, ports: KeptPorts) -> Settings:
-    """The settings with the console's port, unless the YAML file says it."""
-    chosen = settings.console
+def _with_port(
+    settings: Settings,
+    ports: KeptPorts,
+    server: str,
+    section: Literal["console", "schema_registry"],
+) -> Settings:
+    """The settings with the port of a door, unless the YAML file says it."""
+    chosen = getattr(settings, section)
     if "port" in chosen.model_fields_set:
         return settings
-    port = ports.take("console", wished=chosen.port)
+    port = ports.take(server, wished=chosen.port)
     if port != chosen.port:
         # Said once and for all: the next start takes this one.
-        say(f"the console listens on port {port} from now on", err)
-    return settings.model_copy(update={"console": chosen.model_copy(update={"port": port})})
+        say(f"the {server} listens on port {port} from now on", err)
+    return settings.model_copy(update={section: chosen.model_copy(update={"port": port})})
 
 
 def _tell_kept(settings: Settings, folder: Path, ports: KeptPorts) -> None:

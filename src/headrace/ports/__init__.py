@@ -43,6 +43,15 @@ from headrace.ports.reading import (
     SliceReader,
 )
 from headrace.ports.registry import Registry
+from headrace.ports.schema_subjects import (
+    KeptSchema,
+    NewSchema,
+    SchemaReference,
+    SchemaSubjects,
+    SubjectSeen,
+    SubjectSetting,
+    SubjectVersion,
+)
 from headrace.ports.schemas import (
     NoRegistry,
     RegisteredSchema,
@@ -86,9 +95,11 @@ __all__ = [
     "Finished",
     "Format",
     "HostPositions",
+    "KeptSchema",
     "Keys",
     "Log",
     "Membership",
+    "NewSchema",
     "NoRegistry",
     "Payloads",
     "Positions",
@@ -102,7 +113,9 @@ __all__ = [
     "SchemaId",
     "SchemaIds",
     "SchemaKind",
+    "SchemaReference",
     "SchemaRegistry",
+    "SchemaSubjects",
     "SchemaToRegister",
     "Schemas",
     "SchemasFactory",
@@ -115,6 +128,9 @@ __all__ = [
     "Statistics",
     "Store",
     "SubjectNames",
+    "SubjectSeen",
+    "SubjectSetting",
+    "SubjectVersion",
     "TopicInfo",
     "TopicPartition",
     "Undecoded",

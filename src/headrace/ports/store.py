@@ -10,6 +10,7 @@ from headrace.ports.membership import Membership
 from headrace.ports.positions import Positions
 from headrace.ports.progress import Progress
 from headrace.ports.registry import Registry
+from headrace.ports.schema_subjects import SchemaSubjects
 from headrace.ports.statistics import Statistics
 
 
@@ -52,6 +53,10 @@ class Store(Protocol):
     @property
     def statistics(self) -> Statistics:
         """What drivers tell of themselves: figures for people."""
+
+    @property
+    def schema_subjects(self) -> SchemaSubjects:
+        """Schemas that teams agree on: what a schema registry keeps."""
 
     def revision(self) -> int:
         """Grows with every change made by an operator, not with commits; asked each turn."""

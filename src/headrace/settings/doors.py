@@ -1,6 +1,6 @@
-"""The section ``doors`` of the YAML file: who is let in at the gateway and the console, and how.
+"""The section ``doors`` of the YAML file: who is let in at gateway, console and registry, and how.
 
-Both doors have the same keys, tokens, TLS and proxies, so these are said once. What each door does
+All doors have the same keys, tokens, TLS and proxies, so these are said once. What each door does
 besides is in sections of its own.
 """
 

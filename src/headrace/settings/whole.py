@@ -16,6 +16,7 @@ from headrace.settings.driver import DriverSettings, UseCaseSettings
 from headrace.settings.fields import STRICT, Folder, Properties, Seconds
 from headrace.settings.gateway import GatewaySettings
 from headrace.settings.registry import RegistrySettings
+from headrace.settings.schema_registry import SchemaRegistrySettings
 
 #: the path in the URL of a SQLite file, if it is relative
 _RELATIVE_SQLITE = re.compile(r"\A(sqlite(?:\+pysqlite)?:///)(?![/:]|file:)(.+)", re.DOTALL)
@@ -56,6 +57,7 @@ class Settings(BaseModel):
     doors: DoorsSettings = DoorsSettings()
     gateway: GatewaySettings = GatewaySettings()
     console: ConsoleSettings = ConsoleSettings()
+    schema_registry: SchemaRegistrySettings = SchemaRegistrySettings()
     _folder: Path = PrivateAttr(default_factory=Path)
     _versions_beside: bool = PrivateAttr(default=True)
 

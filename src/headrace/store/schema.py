@@ -311,3 +311,54 @@ points = Table(
 )
 #: old points are looked for every minute, and the last half hour of all streams is asked for
 Index("headrace_points_from", points.c.from_s)
+
+#: one row: the highest id that a schema ever had; locked first by every change of the registry's
+schema_ids = Table(
+    "headrace_schema_ids",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("newest", BigInteger, nullable=False),
+)
+
+#: schemas that teams agree on
+schemas = Table(
+    "headrace_schemas",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("guid", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    #: to the letter as it was sent
+    Column("text", ExactText, nullable=False),
+)
+
+schema_references = Table(
+    "headrace_schema_references",
+    metadata,
+    Column("schema_id", BigInteger, ForeignKey("headrace_schemas.id"), primary_key=True),
+    #: place among the references
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("name", ExactText, nullable=False),
+    Column("subject", NAME, nullable=False),
+    Column("version", Integer, nullable=False),
+    Index("headrace_schema_referred", "subject", "version"),
+)
+
+schema_versions = Table(
+    "headrace_schema_versions",
+    metadata,
+    Column("subject", NAME, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("schema_id", BigInteger, ForeignKey("headrace_schemas.id"), nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Index("headrace_schema_versions_schemas", "schema_id"),
+)
+
+#: what is set for a subject; the empty name stands for all
+schema_settings = Table(
+    "headrace_schema_settings",
+    metadata,
+    Column("subject", NAME, primary_key=True),
+    Column("setting", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)

@@ -17,6 +17,7 @@ from headrace.store.keys import SqlKeys
 from headrace.store.migrations import upgrade
 from headrace.store.positions import SqlPositions
 from headrace.store.schema import secrets
+from headrace.store.schema_subjects import SqlSchemaSubjects
 from headrace.store.sql_failures import SqlFailures
 from headrace.store.sql_membership import SqlMembership
 from headrace.store.sql_progress import SqlProgress
@@ -58,6 +59,7 @@ class SqlStore:
         self._keys = SqlKeys(database)
         self._audit = SqlAudit(database)
         self._statistics = SqlStatistics(database)
+        self._schema_subjects = SqlSchemaSubjects(database)
 
     def __repr__(self) -> str:
         return f"SqlStore({self._database.address.shown})"
@@ -101,6 +103,11 @@ class SqlStore:
     def statistics(self) -> SqlStatistics:
         """What drivers tell of themselves."""
         return self._statistics
+
+    @property
+    def schema_subjects(self) -> SqlSchemaSubjects:
+        """Schemas that teams agree on."""
+        return self._schema_subjects
 
     def revision(self) -> int:
         """Grows with every change made by an operator, not with commits."""

@@ -16,6 +16,7 @@ from headrace.testing.memory_store.membership import MemoryMembership
 from headrace.testing.memory_store.positions import MemoryPositions, MemoryTransaction
 from headrace.testing.memory_store.progress import MemoryProgress
 from headrace.testing.memory_store.registry import MemoryRegistry
+from headrace.testing.memory_store.schema_subjects import MemorySchemaSubjects
 from headrace.testing.memory_store.store import MemoryStore
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "MemoryPositions",
     "MemoryProgress",
     "MemoryRegistry",
+    "MemorySchemaSubjects",
     "MemoryStore",
     "MemoryTransaction",
 ]

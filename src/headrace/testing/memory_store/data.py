@@ -20,6 +20,7 @@ from headrace.model.records import Answer, Deployment, Move, Peer
 from headrace.model.streams import LaneId, Position, Stream, StreamId, Tenant
 from headrace.model.waves import Wave
 from headrace.testing.memory_store.kept import KeptFailures
+from headrace.testing.memory_store.kept_schemas import KeptSchemas
 from headrace.testing.statistics_fake import KeptReports
 
 
@@ -47,6 +48,7 @@ class Data:
     changes: deque[Change] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
     changes_total: int = 0
     told: KeptReports = field(default_factory=KeptReports)
+    schemas: KeptSchemas = field(default_factory=KeptSchemas)
 
     def changed(self) -> None:
         """Raise the revision."""

@@ -12,6 +12,7 @@ from headrace.testing.memory_store.membership import MemoryMembership
 from headrace.testing.memory_store.positions import MemoryPositions
 from headrace.testing.memory_store.progress import MemoryProgress
 from headrace.testing.memory_store.registry import MemoryRegistry
+from headrace.testing.memory_store.schema_subjects import MemorySchemaSubjects
 from headrace.testing.statistics_fake import MemoryStatistics
 
 
@@ -28,6 +29,7 @@ class MemoryStore:
         keys: the API keys.
         audit: what was changed by HTTP.
         statistics: what drivers told.
+        schema_subjects: schemas that teams agree on.
     """
 
     def __init__(self, data: Data | None = None) -> None:
@@ -40,6 +42,7 @@ class MemoryStore:
         self.keys = MemoryKeys(self.data)
         self.audit = MemoryAudit(self.data)
         self.statistics = MemoryStatistics(self.data.told)
+        self.schema_subjects = MemorySchemaSubjects(self.data)
 
     def revision(self) -> int:
         """Grows with every change made by an operator."""

@@ -26,6 +26,7 @@ from headrace.testing.store_contract.keys import TestAudit, TestKeys
 from headrace.testing.store_contract.membership import TestMembership
 from headrace.testing.store_contract.positions import TestPositions
 from headrace.testing.store_contract.progress import TestProgress
+from headrace.testing.store_contract.schema_subjects import TestSchemaSubjects
 from headrace.testing.store_contract.stops import TestStops
 from headrace.testing.store_contract.streams import TestStreams
 from headrace.testing.store_contract.tenant_states import TestTenantStates
@@ -41,6 +42,7 @@ __all__ = [
     "TestMembership",
     "TestPositions",
     "TestProgress",
+    "TestSchemaSubjects",
     "TestStops",
     "TestStreams",
     "TestTenantStates",

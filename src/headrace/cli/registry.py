@@ -1,0 +1,80 @@
+"""`headrace registry`: the schema registry that producers and consumers ask, by HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Annotated
+
+import typer
+
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    FormatOption,
+    LevelOption,
+    LogFormat,
+    configure_logs,
+    err,
+    say,
+    settings_and_folder,
+    shown_errors,
+)
+from headrace.cli.servers import with_address
+from headrace.doors.serving import serve
+from headrace.schema_registry.opening import registry_listening, registry_of, registry_serving
+from headrace.settings import Settings
+from headrace.store import open_store
+
+
+def registry(
+    config: ConfigOption = DEFAULT_CONFIG,
+    host: Annotated[
+        str | None, typer.Option(help="Where it listens. Overrides YAML.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Its port. Overrides YAML.", show_default=False),
+    ] = None,
+    insecure_no_auth: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-no-auth",
+            help="Ask for no key: everybody on this machine may do everything.",
+        ),
+    ] = False,
+    log_level: LevelOption = "INFO",
+    log_format: FormatOption = LogFormat.AUTO,
+) -> None:
+    """Serve schemas to producers and consumers, until SIGTERM or Ctrl-C.
+
+    Clients of Confluent's schema registry use it as they are: `schema.registry.url` is its address,
+    and `basic.auth.user.info` is any name, a colon, and a key of `headrace keys create`. Schemas
+    are kept in the store. A tenant's key sees and changes the subjects of its own topics.
+
+    SIGTERM drains: nobody new is let in, what is under way is answered.
+    """
+    configure_logs(log_level, log_format)
+    with shown_errors():
+        settings, _ = settings_and_folder(config)
+        settings = with_address(settings, "schema_registry", host, port)
+        with closing(open_store(settings.store_url())) as store:
+            app = registry_of(settings, store, insecure=insecure_no_auth)
+            listening = registry_listening(settings)
+            serve(app, listening, lambda url: say(f"schema registry  {url}", err))
+        err.print("drained", highlight=False)
+
+
+@contextmanager
+def registry_beside(settings: Settings) -> Iterator[str]:
+    """Serve the registry in a thread beside something else; yields its URL.
+
+    Raises:
+        ConfigError: it cannot listen where the settings say, or the secret is missing.
+        ServerError: it could not start.
+    """
+    with closing(open_store(settings.store_url())) as store:
+        app = registry_of(settings, store)
+        with registry_serving(app, registry_listening(settings)) as url:
+            say(f"schema registry  {url}", err)
+            yield url

@@ -1,0 +1,197 @@
+"""`headrace schemas`: look at schemas, register and check them, for people and build pipelines.
+
+It works on the store itself, as an operator: whoever may open the database needs no key. A check
+that fails ends with exit code 1, so that a pipeline stops before anything is deployed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from headrace.cli.console import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    print_json,
+    print_list,
+    say,
+    store_of,
+)
+from headrace.errors import ConfigError
+from headrace.ports import SchemaKind, SchemaReference
+from headrace.schema_registry.judges import JudgesHere
+from headrace.schema_registry.registry import (
+    EVERYTHING,
+    LATEST,
+    SchemaRegistry,
+    Wanted,
+    level_of,
+    version_in,
+)
+
+app = typer.Typer(no_args_is_help=True, help="Schemas: list, show, check, register.")
+
+Subject = Annotated[str, typer.Argument(help="Such as acme.visits-value.")]
+File = Annotated[Path, typer.Argument(help="The schema: .avsc, .json or .proto.")]
+Kind = Annotated[
+    SchemaKind | None,
+    typer.Option("--type", help="Its language; left out: by the file's name.", show_default=False),
+]
+Reference = Annotated[
+    list[str],
+    typer.Option(
+        "--reference", help="NAME=SUBJECT:VERSION of a schema that it refers to; may come again."
+    ),
+]
+Normalize = Annotated[bool, typer.Option(help="Schemas that differ in order alone are one.")]
+_KINDS = {".avsc": SchemaKind.AVRO, ".json": SchemaKind.JSON, ".proto": SchemaKind.PROTOBUF}
+
+
+@app.command("list")
+def list_(
+    config: ConfigOption = DEFAULT_CONFIG,
+    prefix: Annotated[str, typer.Option(help="Subjects that begin so.")] = "",
+    deleted: Annotated[bool, typer.Option(help="Softly deleted versions too.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List subjects with their newest version.
+
+    Example: `headrace schemas list --prefix acme.`
+    """
+    with _registry(config) as registry:
+        versions = [v for v in registry.subjects.versions(prefix) if deleted or not v.deleted]
+        newest = {version.subject: version for version in versions}
+        kept = registry.subjects.schemas([version.id for version in newest.values()])
+        rows = [
+            {
+                "subject": version.subject,
+                "version": version.version,
+                "id": version.id,
+                "type": kept[version.id].kind.value,
+                "compatibility": level_of(registry.subjects.seen(version.subject)).value,
+                "deleted": version.deleted,
+            }
+            for version in newest.values()
+        ]
+        table = Table("subject", "version", "id", "type", "compatibility")
+        for row in rows:
+            table.add_row(*(str(value) for name, value in row.items() if name != "deleted"))
+        print_list(table, rows, as_json=as_json)
+
+
+@app.command()
+def show(
+    subject: Subject,
+    version: Annotated[int, typer.Argument(help="Left out: the latest.")] = LATEST,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the text of a version.
+
+    Example: `headrace schemas show acme.visits-value 2`
+    """
+    with _registry(config) as registry:
+        found = version_in(registry.subjects.seen(subject), version, deleted=True)
+        kept = registry.subjects.schema(found.id)
+        if kept is None:
+            raise ConfigError(f"schema {found.id} was deleted meanwhile")
+        if not as_json:
+            say(kept.text)
+            return
+        refers = [reference._asdict() for reference in kept.references]
+        print_json(
+            {**found._asdict(), "type": kept.kind.value, "schema": kept.text, "references": refers}
+        )
+
+
+@app.command()
+def register(  # noqa: PLR0913, PLR0917 - options of a command
+    subject: Subject,
+    file: File,
+    config: ConfigOption = DEFAULT_CONFIG,
+    kind: Kind = None,
+    reference: Reference = [],  # noqa: B006 - as Typer has it
+    normalize: Normalize = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Register a schema; one that is there already stays as it is.
+
+    Example: `headrace schemas register acme.visits-value visit.avsc`
+    """
+    wanted = _wanted(file, kind, reference, normalize)
+    with _registry(config) as registry:
+        _refuse_incompatible(registry.faults(subject, wanted, EVERYTHING), as_json=as_json)
+        made = registry.register(subject, wanted, EVERYTHING)
+        if as_json:
+            print_json(made._asdict())
+        else:
+            say(f"{subject} version {made.version}, id {made.id}")
+
+
+@app.command()
+def check(  # noqa: PLR0913, PLR0917 - options of a command
+    subject: Subject,
+    file: File,
+    config: ConfigOption = DEFAULT_CONFIG,
+    kind: Kind = None,
+    reference: Reference = [],  # noqa: B006 - as Typer has it
+    normalize: Normalize = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Said for clearness: nothing is ever changed.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check whether a schema may come next; exit code 1 if it is incompatible.
+
+    Example: `headrace schemas check acme.visits-value visit.avsc --dry-run`
+    """
+    del dry_run
+    wanted = _wanted(file, kind, reference, normalize)
+    with _registry(config) as registry:
+        _refuse_incompatible(registry.faults(subject, wanted, EVERYTHING), as_json=as_json)
+        if as_json:
+            print_json({"compatible": True, "messages": []})
+        else:
+            say(f"compatible with {subject}")
+
+
+@contextmanager
+def _registry(config: Path) -> Iterator[SchemaRegistry]:
+    with store_of(config) as store:
+        yield SchemaRegistry(store.schema_subjects, JudgesHere())
+
+
+def _refuse_incompatible(faults: list[str], *, as_json: bool) -> None:
+    if not faults:
+        return
+    if as_json:
+        print_json({"compatible": False, "messages": faults})
+    else:
+        for fault in faults:
+            say(f"incompatible: {fault}")
+    raise typer.Exit(1)
+
+
+def _wanted(file: Path, kind: SchemaKind | None, references: list[str], normalize: bool) -> Wanted:
+    named = kind or _KINDS.get(file.suffix)
+    if named is None:
+        raise typer.BadParameter(f"{file} says not what it is; add --type AVRO, JSON or PROTOBUF")
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise typer.BadParameter(f"{file} cannot be read: {exc}") from exc
+    return Wanted(named, text, tuple(map(_reference, references)), normalize)
+
+
+def _reference(text: str) -> SchemaReference:
+    name, _, place = text.partition("=")
+    subject, _, version = place.rpartition(":")
+    if not name or not subject or not version.isdigit():
+        raise typer.BadParameter(f"{text} is not NAME=SUBJECT:VERSION")
+    return SchemaReference(name, subject, int(version))

@@ -1,0 +1,143 @@
+"""Schemas by id, and the subjects under which teams agree on them: what a schema registry keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from headrace.ports.schemas import SchemaKind
+
+
+class SubjectSetting(StrEnum):
+    """What is set for a subject, or for all that have no such setting of their own."""
+
+    COMPATIBILITY = "compatibility"  #: what a new version is held against, and how
+    MODE = "mode"  #: whether versions may come and go
+
+
+class SchemaReference(NamedTuple):
+    """How one schema names another: by the name in its text, and where the other is kept."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchema:
+    """A schema that is to be kept."""
+
+    kind: SchemaKind
+    #: to the letter as it was sent
+    text: str
+    #: of kind, references and the canonical text: schemas that have the same are one
+    digest: bytes
+    guid: UUID
+    references: tuple[SchemaReference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSchema:
+    """A schema that is kept."""
+
+    #: above that of every schema that was ever kept before it, also of those that are gone
+    id: int
+    guid: UUID
+    kind: SchemaKind
+    text: str
+    references: tuple[SchemaReference, ...] = ()
+
+
+class SubjectVersion(NamedTuple):
+    """One version of a subject."""
+
+    subject: str
+    version: int
+    id: int
+    #: softly: it is shown to who asks for it by name, counts for nothing, and can be looked up
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectSeen:
+    """All that a decision about a subject rests on; the compare of its compare-and-set."""
+
+    subject: str
+    #: by version, those that are softly deleted too
+    versions: tuple[SubjectVersion, ...] = ()
+    #: the subject's own
+    compatibility: str | None = None
+    mode: str | None = None
+    #: that of all subjects which have none of their own
+    global_compatibility: str | None = None
+    global_mode: str | None = None
+
+    @property
+    def alive(self) -> tuple[SubjectVersion, ...]:
+        """The versions that are not deleted."""
+        return tuple(version for version in self.versions if not version.deleted)
+
+
+class SchemaSubjects(Protocol):
+    """Schemas and subjects; a part of ``Store``.
+
+    What may be registered is judged outside, on what was ``seen``, and done only if that is still
+    so: of two who register at once one sees the other's version and judges again. Nothing here
+    raises the revision, since no driver looks at it.
+    """
+
+    def seen(self, subject: str) -> SubjectSeen:
+        """What there is of a subject; of one that nobody has, nothing but what is set for all."""
+
+    def register(self, seen: SubjectSeen, new: NewSchema) -> SubjectVersion | None:
+        """Keep a schema as the next version of a subject; None if it is not as it was seen.
+
+        A schema that is kept already, under whatever subject, keeps its id. The next version is one
+        above the highest that the subject has, softly deleted ones too. None also if a version that
+        it refers to is not there any more.
+        """
+
+    def delete(
+        self, seen: SubjectSeen, versions: Sequence[int], *, permanent: bool = False
+    ) -> bool:
+        """Delete versions, softly or for good; False, and nothing done, if it is not as seen.
+
+        A schema of which no version is left is dropped with the last one, and its id never comes
+        again. With the last version that is there at all the subject's own settings go too.
+
+        Raises:
+            SchemaReferred: another schema refers to one of them; nothing was done.
+        """
+
+    def set_for(self, subject: str | None, setting: SubjectSetting, value: str | None) -> None:
+        """Set, or take back with None, what holds for a subject; None: for all subjects."""
+
+    def set_in(self, setting: SubjectSetting) -> dict[str, str]:
+        """What is set for subjects, by their names; what holds for all is not among it."""
+
+    def schema(self, id_: int) -> KeptSchema | None:
+        """The schema of an id; None: there is none, or none any more."""
+
+    def schemas(self, ids: Sequence[int]) -> dict[int, KeptSchema]:
+        """The schemas of some ids, those that there are."""
+
+    def schema_of_guid(self, guid: UUID) -> KeptSchema | None:
+        """The schema of a GUID."""
+
+    def schema_of_digest(self, digest: bytes) -> KeptSchema | None:
+        """The schema that has this digest."""
+
+    def newest_id(self) -> int:
+        """The highest id that was ever given; 0: none was."""
+
+    def versions(self, prefix: str = "") -> list[SubjectVersion]:
+        """All versions of the subjects whose names begin so, by name and version."""
+
+    def versions_of(self, id_: int) -> list[SubjectVersion]:
+        """The versions that have a schema, by name and version, softly deleted ones too."""
+
+    def referring(self, subject: str, version: int) -> list[int]:
+        """The ids of the schemas that refer to a version, in order."""

@@ -1,0 +1,1 @@
+"""A schema registry that Confluent's clients take for their own, on the store's database."""

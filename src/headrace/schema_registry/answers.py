@@ -1,0 +1,361 @@
+"""What each request is answered with: the registry's parts of Confluent's REST API.
+
+A list that a tenant asks for has its own subjects alone, and a schema is there for it if a subject
+of its own has it, so an id can be asked for by whoever reads the records that carry it.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+from uuid import UUID
+
+from headrace.ports.schema_subjects import (
+    KeptSchema,
+    SubjectSeen,
+    SubjectSetting,
+    SubjectVersion,
+)
+from headrace.ports.schemas import SchemaKind
+from headrace.schema_registry import refusals
+from headrace.schema_registry.asked import Asked
+from headrace.schema_registry.refusals import Refusal
+from headrace.schema_registry.registry import (
+    DEFAULT_MODE,
+    LATEST,
+    SchemaRegistry,
+    level_of,
+    refuse_read_only,
+    version_in,
+)
+from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
+
+_MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE")
+_LEVEL, _MODE = SubjectSetting.COMPATIBILITY, SubjectSetting.MODE
+
+
+class Raw(str):
+    """An answer that is written as it is."""
+
+    __slots__ = ()
+
+
+def root(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Nothing: clients ask whether anybody answers."""
+    del registry, asked
+    return {}
+
+
+def contexts(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The contexts: the default one."""
+    del registry
+    return asked.part_of(["."])
+
+
+def types(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The languages of schemas."""
+    del registry, asked
+    return [kind.value for kind in (SchemaKind.JSON, SchemaKind.PROTOBUF, SchemaKind.AVRO)]
+
+
+def subjects(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The names of subjects."""
+    deleted, only = asked.flag("deleted"), asked.flag("deletedOnly") or asked.flag("deleted_only")
+    alive: dict[str, bool] = {}
+    for version in _seen_by(registry, asked):
+        alive[version.subject] = alive.get(version.subject, False) or not version.deleted
+    names = [name for name, lives in alive.items() if (not lives if only else lives or deleted)]
+    return asked.part_of(names)
+
+
+def schemas(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Versions with their schemas."""
+    deleted, newest = asked.flag("deleted"), asked.flag("latestOnly")
+    found = [v for v in _seen_by(registry, asked) if deleted or not v.deleted]
+    if newest:
+        found = [*{version.subject: version for version in found}.values()]
+    chosen = asked.part_of(found)
+    kept = registry.subjects.schemas(sorted({version.id for version in chosen}))
+    return [
+        _row(registry, version, kept[version.id], asked) for version in chosen if version.id in kept
+    ]
+
+
+def schema_by_id(registry: SchemaRegistry, asked: Asked) -> Any:
+    """A schema by the number that records carry."""
+    row = _schema_row(registry, _kept(registry, asked), asked)
+    if asked.flag("fetchMaxId"):
+        row["maxId"] = registry.subjects.newest_id()
+    return row
+
+
+def schema_text_by_id(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Its text alone."""
+    return Raw(_text(registry, _kept(registry, asked), asked))
+
+
+def subjects_of_id(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The subjects that have a schema."""
+    found = _versions_of(registry, asked, _kept(registry, asked))
+    return asked.part_of(sorted({version.subject for version in found}))
+
+
+def versions_of_id(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The versions that have a schema."""
+    found = _versions_of(registry, asked, _kept(registry, asked))
+    return asked.part_of([{"subject": v.subject, "version": v.version} for v in found])
+
+
+def schema_by_guid(registry: SchemaRegistry, asked: Asked) -> Any:
+    """A schema by its GUID."""
+    try:
+        guid = UUID(asked.parts["guid"])
+    except ValueError:
+        raise refusals.no_schema(asked.parts["guid"][:40]) from None
+    kept = registry.subjects.schema_of_guid(guid)
+    return _schema_row(registry, _shown(registry, asked, kept, guid), asked)
+
+
+def look_up(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The version of a subject that has this schema."""
+    wanted = asked.wanted()
+    found = registry.find(asked.subject, wanted, asked.sight, deleted=asked.flag("deleted"))
+    return _full_row(registry, found, asked)
+
+
+def register(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Register a schema under a subject."""
+    made = registry.register(asked.subject, asked.wanted(), asked.sight)
+    return _full_row(registry, made, asked)
+
+
+def versions(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The numbers of a subject's versions."""
+    seen = registry.subjects.seen(asked.subject)
+    only = asked.flag("deletedOnly") or asked.flag("deleted_only")
+    shown = seen.versions if only or asked.flag("deleted") else seen.alive
+    numbers = [version.version for version in shown if version.deleted or not only]
+    if not numbers and not (only and seen.versions):
+        raise refusals.no_subject(asked.subject)
+    return asked.part_of(numbers)
+
+
+def version(registry: SchemaRegistry, asked: Asked) -> Any:
+    """One version of a subject."""
+    return _full_row(registry, _version(registry, asked), asked)
+
+
+def version_text(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The text of its schema alone."""
+    found = registry.subjects.schema(_version(registry, asked).id)
+    if found is None:
+        raise refusals.no_schema()
+    return Raw(_text(registry, found, asked))
+
+
+def referenced_by(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The ids of the schemas that refer to a version."""
+    found = _version(registry, asked, deleted=True)
+    ids = registry.subjects.referring(found.subject, found.version)
+    return asked.part_of([id_ for id_ in ids if _is_shown(registry, asked, id_)])
+
+
+def delete_subject(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Delete a subject, softly or for good."""
+    return registry.delete(asked.subject, permanent=asked.flag("permanent"))
+
+
+def delete_version(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Delete one version, softly or for good."""
+    number, permanent = asked.version, asked.flag("permanent")
+    return registry.delete_version(asked.subject, number, permanent=permanent)
+
+
+def check(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Whether a schema may come next, by the level of its subject."""
+    return _judged(asked, registry.faults(asked.subject, asked.wanted(), asked.sight))
+
+
+def check_version(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Whether a schema goes together with one version."""
+    number, wanted = asked.version, asked.wanted()
+    seen = registry.subjects.seen(asked.subject)
+    if number == LATEST and not seen.alive:
+        return _judged(asked, registry.faults(asked.subject, wanted, asked.sight, ()))
+    if not seen.alive:
+        raise refusals.no_version(asked.parts["version"])
+    against = version_in(seen, number)
+    return _judged(asked, registry.faults(asked.subject, wanted, asked.sight, [against]))
+
+
+def config(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The compatibility that holds for all."""
+    seen = registry.subjects.seen("")
+    return {"compatibilityLevel": seen.global_compatibility or DEFAULT_LEVEL.value}
+
+
+def config_of_subject(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The compatibility of a subject."""
+    seen = registry.subjects.seen(asked.subject)
+    level = seen.compatibility
+    if level is None and not asked.flag("defaultToGlobal"):
+        raise Refusal(
+            404,
+            40408,
+            f"Subject '{asked.subject}' does not have subject-level compatibility configured",
+        )
+    return {"compatibilityLevel": level or seen.global_compatibility or DEFAULT_LEVEL.value}
+
+
+def set_config(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Set the compatibility of a subject, or of all."""
+    fields = asked.fields()
+    known = {"compatibility", "compatibilityLevel", "normalize", "validateFields"}
+    names = sorted(n for n in fields.keys() - known if fields[n] not in (None, {}, [], ""))
+    names += [name for name in ("normalize", "validateFields") if fields.get(name)]
+    if names:
+        raise refusals.unknown_field(", ".join(name[:40] for name in names[:5]))
+    subject = asked.parts.get("subject")
+    seen = registry.subjects.seen(subject or "")
+    refuse_read_only(seen)
+    wanted = fields.get("compatibility", fields.get("compatibilityLevel"))
+    if wanted is None:
+        # Nothing is said, so nothing changes; what holds is the answer.
+        return {"compatibility": level_of(seen).value}
+    try:
+        level = Level(str(wanted).upper())
+    except ValueError:
+        raise Refusal(
+            422, 42203, f"Invalid compatibility level; there are {', '.join(Level)}"
+        ) from None
+    registry.subjects.set_for(subject, _LEVEL, level.value)
+    return {"compatibility": level.value}
+
+
+def delete_config(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Take back the compatibility of a subject, or of all; what it was."""
+    subject = asked.parts.get("subject")
+    seen = registry.subjects.seen(subject or "")
+    refuse_read_only(seen)
+    was = (
+        seen.global_compatibility or DEFAULT_LEVEL.value if subject is None else seen.compatibility
+    )
+    if was is None:
+        raise refusals.no_subject(str(subject))
+    registry.subjects.set_for(subject, _LEVEL, None)
+    return {"compatibilityLevel": was}
+
+
+def mode(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The mode that holds for all."""
+    return {"mode": registry.subjects.seen("").global_mode or DEFAULT_MODE}
+
+
+def mode_of_subject(registry: SchemaRegistry, asked: Asked) -> Any:
+    """The mode of a subject."""
+    seen = registry.subjects.seen(asked.subject)
+    if seen.mode is None and not asked.flag("defaultToGlobal"):
+        raise Refusal(
+            404, 40409, f"Subject '{asked.subject}' does not have subject-level mode configured"
+        )
+    return {"mode": seen.mode or seen.global_mode or DEFAULT_MODE}
+
+
+def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Set the mode of a subject, or of all."""
+    fields = asked.fields()
+    wanted = str(fields.get("mode", DEFAULT_MODE)).upper()
+    if wanted not in _MODES:
+        raise Refusal(422, 42204, f"Invalid mode; there are {', '.join(_MODES)}")
+    registry.subjects.set_for(asked.parts.get("subject"), _MODE, wanted)
+    return {"mode": wanted}
+
+
+def delete_mode(registry: SchemaRegistry, asked: Asked) -> Any:
+    """Take back the mode of a subject, or of all; what it was."""
+    subject = asked.parts.get("subject")
+    seen = registry.subjects.seen(subject or "")
+    was = seen.global_mode or DEFAULT_MODE if subject is None else seen.mode
+    if was is None:
+        raise refusals.no_subject(str(subject))
+    registry.subjects.set_for(subject, _MODE, None)
+    return {"mode": was}
+
+
+def _judged(asked: Asked, faults: list[str]) -> dict[str, Any]:
+    said: dict[str, Any] = {"is_compatible": not faults}
+    if asked.flag("verbose"):
+        said["messages"] = faults
+    return said
+
+
+def _seen_by(registry: SchemaRegistry, asked: Asked) -> list[SubjectVersion]:
+    prefix = asked.query.get("subjectPrefix", "")
+    prefix = prefix.removeprefix(":.:")
+    if prefix in (":*:", ":"):
+        prefix = ""
+    found = registry.subjects.versions(prefix)
+    return [version for version in found if asked.sight.sees(version.subject)]
+
+
+def _version(registry: SchemaRegistry, asked: Asked, *, deleted: bool = False) -> SubjectVersion:
+    number = asked.version
+    seen: SubjectSeen = registry.subjects.seen(asked.subject)
+    return version_in(seen, number, deleted=deleted or asked.flag("deleted"))
+
+
+def _kept(registry: SchemaRegistry, asked: Asked) -> KeptSchema:
+    return _shown(registry, asked, registry.subjects.schema(asked.id), asked.id)
+
+
+def _shown(
+    registry: SchemaRegistry, asked: Asked, kept: KeptSchema | None, what: object
+) -> KeptSchema:
+    if kept is None or not _is_shown(registry, asked, kept.id):
+        raise refusals.no_schema(what)
+    return kept
+
+
+def _is_shown(registry: SchemaRegistry, asked: Asked, id_: int) -> bool:
+    if asked.sight.tenant is None:
+        return True
+    return any(asked.sight.sees(found.subject) for found in registry.subjects.versions_of(id_))
+
+
+def _versions_of(registry: SchemaRegistry, asked: Asked, kept: KeptSchema) -> list[SubjectVersion]:
+    subject, deleted = asked.query.get("subject"), asked.flag("deleted")
+    return [
+        found
+        for found in registry.subjects.versions_of(kept.id)
+        if asked.sight.sees(found.subject)
+        and (deleted or not found.deleted)
+        and subject in (None, "", found.subject)
+    ]
+
+
+def _full_row(registry: SchemaRegistry, found: SubjectVersion, asked: Asked) -> dict[str, Any]:
+    kept = registry.subjects.schema(found.id)
+    if kept is None:
+        raise refusals.no_schema()
+    return _row(registry, found, kept, asked)
+
+
+def _row(
+    registry: SchemaRegistry, found: SubjectVersion, kept: KeptSchema, asked: Asked
+) -> dict[str, Any]:
+    row = {"subject": found.subject, "version": found.version, "id": found.id}
+    return row | _schema_row(registry, kept, asked) | ({"deleted": True} if found.deleted else {})
+
+
+def _schema_row(registry: SchemaRegistry, kept: KeptSchema, asked: Asked) -> dict[str, Any]:
+    row: dict[str, Any] = {"guid": str(kept.guid), "schemaType": kept.kind.value}
+    if kept.references:
+        row["references"] = [reference._asdict() for reference in kept.references]
+    return row | {"schema": _text(registry, kept, asked)}
+
+
+def _text(registry: SchemaRegistry, kept: KeptSchema, asked: Asked) -> str:
+    """The text of a schema, or the descriptor of a Protobuf one if that is asked for."""
+    if kept.kind is SchemaKind.PROTOBUF and asked.query.get("format") == "serialized":
+        return base64.b64encode(registry.serialized(kept)).decode()
+    return kept.text

@@ -1,0 +1,238 @@
+"""The registry over HTTP: from a request to an answer that Confluent's clients read.
+
+A request goes: which route, who calls (``doors``), may they, whose is the subject, then the answer
+(``answers``) in a thread, since the store is asked. There is one way in, so no route can be reached
+around it. A refusal of the doors is said in the doors' own form, and put into the registry's on its
+way out (``ClientForm``), whoever refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from headrace.doors.guard import Doorkeeper, calling
+from headrace.doors.minute import Minute
+from headrace.doors.problems import too_many
+from headrace.doors.readiness import Readiness
+from headrace.doors.watch import Backend, watching
+from headrace.errors import ConfigError, HeadraceError, StoreUnavailable, Temporary
+from headrace.model.credentials import Caller, Change, Role
+from headrace.ports import Store
+from headrace.schema_registry import refusals
+from headrace.schema_registry.access import Route, routes_of, segments_of
+from headrace.schema_registry.answers import Raw
+from headrace.schema_registry.asked import Asked, query_of, subject_of
+from headrace.schema_registry.judges import Judges, JudgesBusy
+from headrace.schema_registry.owners import Owners
+from headrace.schema_registry.refusals import Refusal
+from headrace.schema_registry.registry import SchemaRegistry, Sight
+
+log = structlog.get_logger(__name__)
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+#: what a tenant may try to change in a minute: each attempt is a line in the audit log
+CHANGES_PER_MINUTE = 600
+_MOST_DETAIL = 2_000
+
+
+@dataclass(frozen=True)
+class RegistryParts:
+    """What the registry is made of."""
+
+    store: Store
+    guard: Doorkeeper
+    judges: Judges
+    owners: Owners
+    clock: Callable[[], float] = time.time
+
+
+def registry_app(parts: RegistryParts) -> FastAPI:
+    """The application, without the door around it (`doors.door`); ends the judges with itself."""
+    readiness = Readiness(_answers(parts.store))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        meanwhile = "requests are answered with 503"
+        try:
+            async with watching(Backend("the store", _answers(parts.store), meanwhile)):
+                yield
+        finally:
+            parts.judges.close()
+
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.guard = parts.guard
+    desk = _Desk(parts, SchemaRegistry(parts.store.schema_subjects, parts.judges), Minute())
+
+    async def livez(_: Request) -> Response:
+        return _json({"live": True})
+
+    async def readyz(_: Request) -> Response:
+        if await readiness.now():
+            return _json({"ready": True})
+        return _refused(Refusal(503, 50001, "the store does not answer"))
+
+    async def answer(request: Request) -> Response:
+        return await desk.answer(request)
+
+    app.add_route("/livez", livez, ["GET"])
+    app.add_route("/readyz", readyz, ["GET"])
+    app.add_route("/{path:path}", answer, ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"])
+    return app
+
+
+@dataclass(frozen=True)
+class _Desk:
+    parts: RegistryParts
+    registry: SchemaRegistry
+    changes: Minute
+
+    async def answer(self, request: Request) -> Response:
+        try:
+            route, parts = _route(request)
+            caller = await calling(request)
+            body = await request.body() if request.method in ("POST", "PUT") else b""
+        except Refusal as refusal:
+            return _refused(refusal)
+        except ClientDisconnect:
+            return _refused(Refusal(400, 400, "the request ended before its body did"))
+        except StoreUnavailable as error:
+            return _refused(_told(error))
+        if route.changes and caller.tenant is not None:
+            self._count(caller)
+        return await run_in_threadpool(self._answered, request, route, parts, caller, body)
+
+    def _answered(
+        self, request: Request, route: Route, parts: dict[str, str], caller: Caller, body: bytes
+    ) -> Response:
+        response = self._tried(request, route, parts, caller, body)
+        if route.changes:
+            self._note(request, caller, parts.get("subject"), response.status_code)
+        return response
+
+    def _tried(
+        self, request: Request, route: Route, parts: dict[str, str], caller: Caller, body: bytes
+    ) -> Response:
+        try:
+            sight = Sight(caller.tenant, self._sees(caller))
+            if caller.role not in route.roles:
+                raise refusals.denied(f"role {caller.role} may not do that")
+            if "subject" in parts:
+                parts = {**parts, "subject": subject_of(parts["subject"])}
+                _refuse_of_another(sight, route, parts["subject"])
+            query = query_of(request.scope["query_string"])
+            media = request.headers.get("content-type", "")
+            asked = Asked(caller, sight, parts, query, body, media)
+            return _json(route.handle(self.registry, asked))
+        except Refusal as refusal:
+            return _refused(refusal)
+        except HeadraceError as error:
+            return _refused(_told(error))
+
+    def _sees(self, caller: Caller) -> Callable[[str], bool]:
+        if caller.tenant is None:
+            return lambda _: True
+        owner = self.parts.owners.owner
+        return lambda subject: owner(subject) == caller.tenant
+
+    def _count(self, caller: Caller) -> None:
+        if self.changes.add(caller.tenant) > CHANGES_PER_MINUTE:
+            raise too_many("too many changes of this tenant in a minute", self.changes.left_s())
+
+    def _note(self, request: Request, caller: Caller, subject: str | None, status: int) -> None:
+        action = f"{request.method} {request.scope['path'][:200]}"
+        tenant = caller.tenant
+        try:
+            if tenant is None and subject is not None:
+                tenant = self.parts.owners.owner(subject)
+            query = request.scope["query_string"].decode("latin-1")[:_MOST_DETAIL]
+            detail = orjson.dumps({"registry": True, "query": query}).decode()
+            self.parts.store.audit.note(
+                Change(self.parts.clock(), caller.name, action, tenant, status, detail)
+            )
+        except HeadraceError as error:
+            # What was asked has been done or refused by now; to say otherwise would be a lie.
+            log.error("change not noted in the store", action=action, error=str(error))
+        log.info("change", who=caller.name, action=action, tenant=tenant, status=status)
+
+
+def _route(request: Request) -> tuple[Route, dict[str, str]]:
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    segments = segments_of(raw)
+    if segments[:1] == ["contexts"] and len(segments) > 1:
+        raise refusals.bad_subject(f"there is no context {segments[1][:60]}, only the default one")
+    found = routes_of(segments)
+    if not found:
+        raise Refusal(404, 404, "HTTP 404 Not Found")
+    method = "GET" if request.method == "HEAD" else request.method
+    for route, parts in found:
+        if route.method == method:
+            return route, parts
+    raise Refusal(405, 405, "HTTP 405 Method Not Allowed")
+
+
+def _refuse_of_another(sight: Sight, route: Route, subject: str) -> None:
+    if sight.sees(subject):
+        return
+    if route.changes:
+        raise refusals.denied(f"subject {subject} is not named after a topic of this tenant")
+    raise refusals.no_subject(subject)
+
+
+def _told(error: HeadraceError) -> Refusal:
+    """What clients are told of an error; servers and settings are not their business."""
+    match error:
+        case JudgesBusy():
+            return Refusal(503, 50002, f"{error}; try again")
+        case Temporary():
+            log.warning("request failed", error=str(error))
+            return Refusal(503, 50001, "the store does not answer; try again")
+        case ConfigError():
+            log.warning("request failed", error=str(error))
+            return Refusal(422, 42201, str(error)[:500])
+        case _:
+            log.error("request failed", error=str(error))
+            return Refusal(500, 50001, "something is wrong here; the log has it")
+
+
+def _json(value: Any) -> Response:
+    content = value.encode("utf-8", "surrogatepass") if isinstance(value, Raw) else _dumped(value)
+    return Response(content, 200, {"Cache-Control": "no-store"}, MEDIA_TYPE)
+
+
+def _dumped(value: Any) -> bytes:
+    return orjson.dumps(value)
+
+
+def _refused(refusal: Refusal) -> Response:
+    said = {"error_code": refusal.code, "message": str(refusal)}
+    content = orjson.dumps({name: _whole(part) for name, part in said.items()})
+    headers = {"Cache-Control": "no-store"}
+    if refusal.status == 503:
+        headers["Retry-After"] = "1"
+    return Response(content, refusal.status, headers, MEDIA_TYPE)
+
+
+def _whole(part: object) -> object:
+    return part.encode(errors="backslashreplace").decode() if isinstance(part, str) else part
+
+
+def _answers(store: Store) -> Callable[[], Any]:
+    async def answers() -> bool:
+        await run_in_threadpool(store.revision)
+        return True
+
+    return answers
+
+
+#: every role, for tests that make the matrix of routes and roles
+EVERY_ROLE = tuple(Role)

@@ -1,0 +1,189 @@
+"""What a request asks, read and bounded; what is said and not understood is refused.
+
+Fields that this registry does not keep (``metadata``, ``ruleSet``) are refused where they carry
+something, since a client that sends rules counts on them. Empty ones are what clients send who have
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from headrace.model.credentials import Caller
+from headrace.ports.schema_subjects import SchemaReference
+from headrace.schema_registry import refusals
+from headrace.schema_registry.refusals import Refusal
+from headrace.schema_registry.registry import LATEST, Sight, Wanted
+from headrace.schema_registry.rules.texts import BadSchema, json_of, names_kind
+
+_MEDIA = ("", "application/json", "application/octet-stream")
+_MEDIA_OF_REGISTRY = "application/vnd.schemaregistry"
+_MOST_SUBJECT = 400
+_SCHEMA_FIELDS = frozenset({"schema", "schemaType", "references"})
+#: what clients send of a schema that they have read before, and that says nothing here
+_IDLE = {"subject", "guid", "propagateSchemaTags", "ts", "deleted"}
+MOST_ID = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that may be answered."""
+
+    caller: Caller
+    sight: Sight
+    #: of the path: subject, version, id, ...
+    parts: Mapping[str, str]
+    query: Mapping[str, str]
+    body: bytes
+    media: str
+
+    @property
+    def subject(self) -> str:
+        """The subject in the path; the door has checked its name."""
+        return self.parts["subject"]
+
+    @property
+    def version(self) -> int:
+        """The version in the path, ``LATEST`` for the latest.
+
+        Raises:
+            Refusal: it is none.
+        """
+        text = self.parts["version"]
+        if text in ("latest", "-1"):
+            return LATEST
+        if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= MOST_ID):
+            raise refusals.bad_version(text)
+        return int(text)
+
+    @property
+    def id(self) -> int:
+        """The id in the path; one that no schema can have is not found."""
+        text = self.parts["id"]
+        if not (text.isascii() and text.isdigit() and int(text[:20]) <= MOST_ID):
+            raise refusals.no_schema(text[:20])
+        return int(text)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A parameter that is true or false."""
+        text = self.query.get(name)
+        return default if text is None else text.lower() == "true"
+
+    def part_of(self, rows: Sequence[Any]) -> list[Any]:
+        """The rows that ``offset`` and ``limit`` ask for."""
+        offset, limit = max(0, self._number("offset", 0)), self._number("limit", -1)
+        return list(rows[offset:] if limit <= 0 else rows[offset : offset + limit])
+
+    def fields(self) -> dict[str, Any]:
+        """The body, an object.
+
+        Raises:
+            Refusal: it is something else.
+        """
+        kind = self.media.partition(";")[0].strip().lower()
+        if kind not in _MEDIA and not kind.startswith(_MEDIA_OF_REGISTRY):
+            raise Refusal(415, 415, f"{kind[:60]} is not understood; send JSON")
+        try:
+            found = json_of(self.body.decode())
+        except UnicodeDecodeError as exc:
+            raise Refusal(400, 400, "the body is not UTF-8") from exc
+        except BadSchema as exc:
+            raise Refusal(400, 400, f"the body cannot be read: {exc}") from exc
+        if not isinstance(found, dict):
+            raise Refusal(400, 400, "the body is to be a JSON object")
+        return found
+
+    def wanted(self) -> Wanted:
+        """The schema in the body.
+
+        Raises:
+            Refusal: there is none that could be one.
+        """
+        fields = self.fields()
+        _refuse_unknown(fields)
+        text = fields.get("schema")
+        if not isinstance(text, str) or not text.strip():
+            raise refusals.bad_schema("there is no 'schema', or it is empty")
+        try:
+            kind = names_kind(_text(fields.get("schemaType") or "AVRO", "schemaType"))
+        except BadSchema as error:
+            raise refusals.bad_schema(str(error)) from error
+        references = tuple(map(_reference, _list(fields.get("references"))))
+        if len({reference.name for reference in references}) != len(references):
+            raise refusals.bad_schema("two references have the same name")
+        return Wanted(kind, text, references, self.flag("normalize"))
+
+    def _number(self, name: str, default: int) -> int:
+        text = self.query.get(name, "")
+        try:
+            return max(-1, int(text[:11])) if text else default
+        except ValueError as exc:
+            raise Refusal(422, 422, f"{name} is to be a whole number") from exc
+
+
+def query_of(raw: bytes) -> dict[str, str]:
+    """Parameters by name; of one that comes twice the first counts."""
+    try:
+        found = parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=50)
+    except ValueError as exc:
+        raise Refusal(400, 400, "too many parameters") from exc
+    return {name: values[0] for name, values in found.items()}
+
+
+def subject_of(text: str) -> str:
+    """A subject by the name in a path; ``:.:name`` is ``name`` in the default context.
+
+    Raises:
+        Refusal: no subject can have the name, or it is of another context.
+    """
+    text = text.removeprefix(":.:")
+    if text.startswith(":"):
+        raise refusals.bad_subject(
+            f"{text[:100]} names a context, and there is only the default one here"
+        )
+    if not text.strip() or not text.isprintable() or text in ("__GLOBAL", "__EMPTY"):
+        raise refusals.bad_subject("it is empty, reserved, or has characters that nobody sees")
+    if len(text) > _MOST_SUBJECT:
+        raise refusals.bad_subject(f"it has more than {_MOST_SUBJECT} characters")
+    return text
+
+
+def _refuse_unknown(fields: Mapping[str, Any]) -> None:
+    for name in ("id", "version"):
+        if fields.get(name) not in (None, 0, -1):
+            raise refusals.not_permitted(
+                f"{name} is given, and Subject is not in import mode: this registry gives ids and "
+                "versions itself"
+            )
+    known = _SCHEMA_FIELDS | _IDLE | {"id", "version"}
+    names = sorted(name for name in fields.keys() - known if fields[name] not in (None, {}, [], ""))
+    if names:
+        raise refusals.unknown_field(", ".join(name[:40] for name in names[:5]))
+
+
+def _reference(found: Any) -> SchemaReference:
+    if not isinstance(found, dict):
+        raise refusals.bad_schema("a reference is an object of name, subject and version")
+    name, version = found.get("name"), found.get("version", LATEST)
+    is_number = isinstance(version, int) and not isinstance(version, bool)
+    if not is_number or not (version == LATEST or 1 <= version <= MOST_ID):
+        raise refusals.bad_schema("the version of a reference is a number from 1 on, or -1")
+    subject = subject_of(_text(found.get("subject"), "subject"))
+    return SchemaReference(_text(name, "name"), subject, version)
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _MOST_SUBJECT:
+        raise refusals.bad_schema(f"{what} is to be a text")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise refusals.bad_schema("references are a list")
+    return value

@@ -1,0 +1,100 @@
+"""What a JSON Schema is, its canonical text, and whether one takes all that another takes.
+
+``jsonschema-rs`` judges all of it: that a text is a schema of its draft, that what it refers to is
+there, and by ``covers`` whether every value of one schema is a value of another. That is what
+compatibility is: a new version is backward compatible if it takes every value that the old one
+took, whatever keywords say so. Where the library cannot tell, the answer is no, with a message
+that says so.
+
+Nothing is ever fetched from elsewhere. A schema without ``$schema`` is of draft 7, as with
+Confluent's registry. What ``default`` says changes no value, so a required member that is new is
+incompatible with one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema_rs
+
+from headrace.ports.schemas import WrittenSchema
+from headrace.schema_registry.rules.texts import BadSchema, Form, json_of, json_text
+
+_MOST_WORDS = 600
+_NOT_JUDGED = (
+    "NOT_JUDGED: it cannot be judged whether every value of the other schema is taken, so it "
+    "counts as incompatible"
+)
+
+
+def json_form(text: str, references: Sequence[tuple[str, str]] = ()) -> Form:
+    """The canonical text of a JSON Schema.
+
+    Raises:
+        BadSchema: it is none.
+    """
+    tree = json_of(text)
+    canonical_schema(tree, references)
+    return Form(json_text(tree, sort=False), json_text(tree, sort=True))
+
+
+def canonical_schema(
+    tree: Any, references: Sequence[tuple[str, str]]
+) -> jsonschema_rs.CanonicalSchema:
+    """A schema as the library compares it.
+
+    Raises:
+        BadSchema: it is none, or refers to what is not there.
+    """
+    if not isinstance(tree, dict | bool):
+        raise BadSchema("a JSON Schema is an object, or true or false")
+    options = _options(tree)
+    others = [(name, json_of(other)) for name, other in references]
+    try:
+        registry = jsonschema_rs.Registry(others)
+        _validator_of(tree)(tree, registry=registry, offline=True, validate_formats=False)
+        return jsonschema_rs.canonicalize(
+            tree, registry=registry, offline=True, validate_formats=False, **options
+        )
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
+        words = str(getattr(exc, "message", exc))[:_MOST_WORDS]
+        raise BadSchema(f"it is no JSON Schema: {words}") from exc
+    except (jsonschema_rs.canonical.CanonicalizationError, ValueError) as exc:
+        raise BadSchema(f"it is no JSON Schema: {str(exc)[:_MOST_WORDS]}") from exc
+
+
+def json_faults(reader: WrittenSchema, writer: WrittenSchema) -> list[str]:
+    """Why a value that ``writer`` takes may be refused by ``reader``; empty: none is."""
+    new = canonical_schema(json_of(reader.text), reader.references)
+    old = canonical_schema(json_of(writer.text), writer.references)
+    match new.covers(old):
+        case jsonschema_rs.canonical.Containment.YES:
+            return []
+        case jsonschema_rs.canonical.Containment.NO:
+            return [
+                f"NOT_COVERED: there are values that only the other schema takes{_lost(old, new)}"
+            ]
+        case _:
+            return [_NOT_JUDGED]
+
+
+def _lost(old: jsonschema_rs.CanonicalSchema, new: jsonschema_rs.CanonicalSchema) -> str:
+    """The values that are lost, as a schema, if the library can say them."""
+    try:
+        lost = json_text(old.subtract(new).to_json_schema(), sort=False)
+    except Exception:
+        return ""
+    return f": {lost[:_MOST_WORDS]}"
+
+
+def _options(tree: Any) -> dict[str, Any]:
+    return {} if _says_draft(tree) else {"draft": jsonschema_rs.Draft7}
+
+
+def _validator_of(tree: Any) -> Any:
+    return jsonschema_rs.validator_for if _says_draft(tree) else jsonschema_rs.Draft7Validator
+
+
+def _says_draft(tree: Any) -> bool:
+    return isinstance(tree, dict) and "$schema" in tree

@@ -1,0 +1,168 @@
+"""Whether what one Protobuf file wrote can be read by another, as far as the wire goes.
+
+No library does this in Python, so the public rules of Protobuf's own documentation are here, field
+by field, and the two of Confluent's registry that go beyond the wire: a message must not disappear,
+and neither must a field of a oneof, nor may the package change, since whole names are what ``Any``
+and subjects named after records go by. A field is known by its number.
+
+Not judged: options, services, default values, reserved numbers (protoc holds a file to its own),
+extensions. What changes there is compatible. A group counts as a message of another kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
+
+_F = FieldDescriptorProto
+#: kinds that one wire format has, of which each reads the others
+_WIRE: dict[int, str] = {
+    **dict.fromkeys(
+        (_F.TYPE_INT32, _F.TYPE_INT64, _F.TYPE_UINT32, _F.TYPE_UINT64, _F.TYPE_BOOL, _F.TYPE_ENUM),
+        "a varint",
+    ),
+    **dict.fromkeys((_F.TYPE_SINT32, _F.TYPE_SINT64), "a zigzag varint"),
+    **dict.fromkeys((_F.TYPE_FIXED32, _F.TYPE_SFIXED32), "32 fixed bits"),
+    **dict.fromkeys((_F.TYPE_FIXED64, _F.TYPE_SFIXED64), "64 fixed bits"),
+    **dict.fromkeys((_F.TYPE_STRING, _F.TYPE_BYTES), "text or bytes"),
+    _F.TYPE_FLOAT: "a float",
+    _F.TYPE_DOUBLE: "a double",
+    _F.TYPE_MESSAGE: "a message",
+    _F.TYPE_GROUP: "a group",
+}
+_REPEATS_ALIKE = frozenset({"text or bytes", "a message", "a group"})
+
+
+@dataclass(frozen=True)
+class _Messages:
+    """The messages of a file and of what it imports, by name below the package."""
+
+    by_name: dict[str, DescriptorProto]
+    #: of the file itself
+    own: tuple[str, ...]
+    package: str
+
+    def short(self, name: str) -> str:
+        return name.removeprefix(".").removeprefix(f"{self.package}.") if self.package else name[1:]
+
+
+def protobuf_faults(
+    reader: Sequence[FileDescriptorProto], writer: Sequence[FileDescriptorProto]
+) -> list[str]:
+    """Why what ``writer`` wrote cannot be read as ``reader``; empty: it can.
+
+    Both are files with their imports; the file itself is the last one.
+    """
+    new, old = _messages(reader), _messages(writer)
+    faults: list[str] = []
+    if new.package != old.package:
+        faults.append(f"PACKAGE_CHANGED: it was {old.package!r} and is {new.package!r}")
+    todo, seen = [*old.own], set[str]()
+    while todo:
+        name = todo.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        if name not in new.by_name:
+            faults.append(f"MESSAGE_REMOVED: message {name} is not there")
+        else:
+            faults += _of_message(name, new, old)
+            todo += [old.short(f.type_name) for f in old.by_name[name].field if _is_known(f, old)]
+    return faults
+
+
+def _is_known(field: FieldDescriptorProto, messages: _Messages) -> bool:
+    return field.type == _F.TYPE_MESSAGE and messages.short(field.type_name) in messages.by_name
+
+
+def _of_message(name: str, new: _Messages, old: _Messages) -> Iterator[str]:
+    reads, wrote = new.by_name[name], old.by_name[name]
+    of_reader = {field.number: field for field in reads.field}
+    of_writer = {field.number: field for field in wrote.field}
+    for number, field in of_writer.items():
+        where = f"field {number} ({field.name}) of {name}"
+        oneof = _oneof(wrote, field)
+        left = oneof in _oneofs(reads)
+        if number in of_reader:
+            if left and _oneof(reads, of_reader[number]) is None:
+                yield f"ONEOF_FIELD_REMOVED: {where} has left its oneof {oneof}"
+            yield from _of_field(where, of_reader[number], field, (new, old))
+        elif field.label == _F.LABEL_REQUIRED:
+            yield f"REQUIRED_FIELD_REMOVED: {where} is required and not there"
+        elif left:
+            yield f"ONEOF_FIELD_REMOVED: {where} is not there, and its oneof {oneof} is"
+    for number, field in of_reader.items():
+        if number not in of_writer and field.label == _F.LABEL_REQUIRED:
+            yield f"REQUIRED_FIELD_ADDED: field {number} ({field.name}) of {name} is required"
+    yield from _of_oneofs(name, reads, wrote)
+
+
+def _of_field(
+    where: str,
+    reads: FieldDescriptorProto,
+    wrote: FieldDescriptorProto,
+    messages: tuple[_Messages, _Messages],
+) -> Iterator[str]:
+    wire = _WIRE[wrote.type]
+    if _WIRE[reads.type] != wire:
+        yield f"FIELD_KIND_CHANGED: {where} was {wire} and is {_WIRE[reads.type]}"
+        return
+    if wire == "a message":
+        now, then = messages[0].short(reads.type_name), messages[1].short(wrote.type_name)
+        if now != then:
+            yield f"FIELD_NAMED_TYPE_CHANGED: {where} was a {then} and is a {now}"
+    repeats = (reads.label == _F.LABEL_REPEATED) is not (wrote.label == _F.LABEL_REPEATED)
+    if repeats and wire not in _REPEATS_ALIKE:
+        yield f"FIELD_NUMERIC_LABEL_CHANGED: {where} is repeated in one of both only"
+    if reads.label == _F.LABEL_REQUIRED and wrote.label != _F.LABEL_REQUIRED:
+        yield f"REQUIRED_FIELD_ADDED: {where} is required now"
+
+
+def _of_oneofs(name: str, reads: DescriptorProto, wrote: DescriptorProto) -> Iterator[str]:
+    before = {field.number: _oneof(wrote, field) for field in wrote.field}
+    for oneof in _oneofs(reads):
+        numbers = [f.number for f in reads.field if _oneof(reads, f) == oneof]
+        moved = [number for number in numbers if number in before and before[number] is None]
+        others = {before[number] for number in numbers if before.get(number) is not None}
+        if len(moved) + len(others) > 1:
+            yield (
+                f"MULTIPLE_FIELDS_MOVED_TO_ONEOF: fields {', '.join(map(str, moved))} of {name} "
+                f"may be set together, and are in oneof {oneof} now"
+            )
+
+
+def _oneof(message: DescriptorProto, field: FieldDescriptorProto) -> str | None:
+    """The oneof of a field, but for one that only stands for ``optional``."""
+    if not field.HasField("oneof_index") or field.proto3_optional:
+        return None
+    return message.oneof_decl[field.oneof_index].name
+
+
+def _oneofs(message: DescriptorProto) -> list[str]:
+    found = (_oneof(message, field) for field in message.field)
+    return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def _messages(files: Sequence[FileDescriptorProto]) -> _Messages:
+    *imports, own = files
+    by_name: dict[str, DescriptorProto] = {}
+    for file in imports:
+        prefix = f"{file.package}." if file.package else ""
+        by_name |= {f"{prefix}{name}": message for name, message in _named("", file.message_type)}
+    ours = dict(_named("", own.message_type))
+    names = tuple(name for name, message in ours.items() if not message.options.map_entry)
+    return _Messages(by_name | ours, names, own.package)
+
+
+def _named(
+    prefix: str, messages: Sequence[DescriptorProto]
+) -> Iterator[tuple[str, DescriptorProto]]:
+    for message in messages:
+        yield f"{prefix}{message.name}", message
+        yield from _named(f"{prefix}{message.name}.", message.nested_type)

@@ -1,0 +1,274 @@
+"""The schema registry's tables: schemas by id, subjects with their versions, what refers to what.
+
+Records carry the number of a schema for as long as they are kept, so a number must never come to
+mean another schema: not when two processes register at once, not when a schema is deleted for
+good, not after a restart. So there is one row that numbers are given from, which never goes back,
+and every change of the registry locks it first. Under that lock a change compares what it was
+judged on (``SubjectSeen``) with what is there now, and does nothing if that has changed.
+
+What may be registered, and what is the same schema, is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+
+from headrace.errors import SchemaReferred
+from headrace.ports.schema_subjects import (
+    KeptSchema,
+    NewSchema,
+    SchemaReference,
+    SubjectSeen,
+    SubjectSetting,
+    SubjectVersion,
+)
+from headrace.ports.schemas import SchemaKind
+from headrace.store.database import Database
+from headrace.store.schema import (
+    schema_ids,
+    schema_references,
+    schema_settings,
+    schema_versions,
+    schemas,
+)
+
+#: stands in the tables for all subjects
+_ALL = ""
+_IDS_AT_ONCE = 500
+_VERSION = (
+    schema_versions.c.subject,
+    schema_versions.c.version,
+    schema_versions.c.schema_id,
+    schema_versions.c.deleted,
+)
+_BY_NAME = (schema_versions.c.subject, schema_versions.c.version)
+
+
+class SqlSchemaSubjects:
+    """``headrace.ports.SchemaSubjects`` on SQLite or PostgreSQL. Safe in several threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def seen(self, subject: str) -> SubjectSeen:
+        """What there is of a subject, and what is set for all."""
+        with self._database.read() as connection:
+            return _seen(connection, subject)
+
+    def register(self, seen: SubjectSeen, new: NewSchema) -> SubjectVersion | None:
+        """Keep a schema as the next version of a subject; None if it is not as it was seen."""
+        with self._changing() as connection:
+            if _seen(connection, seen.subject) != seen or not _are_there(connection, new):
+                return None
+            id_ = connection.scalar(select(schemas.c.id).where(schemas.c.digest == new.digest))
+            if id_ is None:
+                id_ = _added(connection, new)
+            version = max((version.version for version in seen.versions), default=0) + 1
+            made = SubjectVersion(seen.subject, version, id_)
+            connection.execute(
+                insert(schema_versions).values(
+                    subject=seen.subject, version=version, schema_id=id_, deleted=False
+                )
+            )
+            return made
+
+    def delete(
+        self, seen: SubjectSeen, versions: Sequence[int], *, permanent: bool = False
+    ) -> bool:
+        """Delete versions, softly or for good; False, and nothing done, if it is not as seen."""
+        with self._changing() as connection:
+            if _seen(connection, seen.subject) != seen:
+                return False
+            for version in versions:
+                _refuse_referred(connection, seen.subject, version)
+            ours = and_(
+                schema_versions.c.subject == seen.subject, schema_versions.c.version.in_(versions)
+            )
+            if permanent:
+                connection.execute(delete(schema_versions).where(ours))
+                gone = set(versions)
+                _drop_unused(
+                    connection, {kept.id for kept in seen.versions if kept.version in gone}
+                )
+            else:
+                connection.execute(update(schema_versions).where(ours).values(deleted=True))
+            if permanent and {version.version for version in seen.versions} <= {*versions}:
+                own = schema_settings.c.subject == seen.subject
+                connection.execute(delete(schema_settings).where(own))
+            return True
+
+    def set_for(self, subject: str | None, setting: SubjectSetting, value: str | None) -> None:
+        """Set, or take back with None, what holds for a subject; None: for all subjects."""
+        name = _ALL if subject is None else subject
+        place = and_(schema_settings.c.subject == name, schema_settings.c.setting == setting.value)
+        with self._changing() as connection:
+            connection.execute(delete(schema_settings).where(place))
+            if value is not None:
+                row = {"subject": name, "setting": setting.value, "value": value}
+                connection.execute(insert(schema_settings).values(row))
+
+    def set_in(self, setting: SubjectSetting) -> dict[str, str]:
+        """What is set for subjects, by their names."""
+        wanted = select(schema_settings.c.subject, schema_settings.c.value).where(
+            schema_settings.c.setting == setting.value, schema_settings.c.subject != _ALL
+        )
+        with self._database.read() as connection:
+            return {row.subject: row.value for row in connection.execute(wanted)}
+
+    def schema(self, id_: int) -> KeptSchema | None:
+        """The schema of an id."""
+        return self.schemas([id_]).get(id_)
+
+    def schemas(self, ids: Sequence[int]) -> dict[int, KeptSchema]:
+        """The schemas of some ids, those that there are."""
+        found: dict[int, KeptSchema] = {}
+        with self._database.read() as connection:
+            for start in range(0, len(ids), _IDS_AT_ONCE):
+                some = ids[start : start + _IDS_AT_ONCE]
+                rows = connection.execute(select(schemas).where(schemas.c.id.in_(some))).all()
+                refers = _references(connection, some)
+                found |= {row.id: _kept(row, refers.get(row.id, [])) for row in rows}
+        return found
+
+    def schema_of_guid(self, guid: UUID) -> KeptSchema | None:
+        """The schema of a GUID."""
+        with self._database.read() as connection:
+            id_ = connection.scalar(select(schemas.c.id).where(schemas.c.guid == str(guid)))
+        return None if id_ is None else self.schema(id_)
+
+    def schema_of_digest(self, digest: bytes) -> KeptSchema | None:
+        """The schema that has this digest."""
+        with self._database.read() as connection:
+            id_ = connection.scalar(select(schemas.c.id).where(schemas.c.digest == digest))
+        return None if id_ is None else self.schema(id_)
+
+    def newest_id(self) -> int:
+        """The highest id that was ever given."""
+        with self._database.read() as connection:
+            return int(connection.scalars(select(schema_ids.c.newest)).one())
+
+    def versions(self, prefix: str = "") -> list[SubjectVersion]:
+        """All versions of the subjects whose names begin so, by name and version."""
+        wanted = select(*_VERSION).order_by(*_BY_NAME)
+        if prefix:
+            wanted = wanted.where(schema_versions.c.subject.startswith(prefix, autoescape=True))
+        with self._database.read() as connection:
+            found = [SubjectVersion(*row) for row in connection.execute(wanted)]
+        # SQLite's LIKE takes large letters for small ones.
+        return [version for version in found if version.subject.startswith(prefix)]
+
+    def versions_of(self, id_: int) -> list[SubjectVersion]:
+        """The versions that have a schema, by name and version, softly deleted ones too."""
+        wanted = select(*_VERSION).where(schema_versions.c.schema_id == id_).order_by(*_BY_NAME)
+        with self._database.read() as connection:
+            return [SubjectVersion(*row) for row in connection.execute(wanted)]
+
+    def referring(self, subject: str, version: int) -> list[int]:
+        """The ids of the schemas that refer to a version, in order."""
+        with self._database.read() as connection:
+            return _referring(connection, subject, version)
+
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        """A transaction for a change, alone among such."""
+        with self._database.write() as connection:
+            connection.execute(update(schema_ids).values(newest=schema_ids.c.newest))
+            yield connection
+
+
+def _seen(connection: Connection, subject: str) -> SubjectSeen:
+    ours = select(*_VERSION).where(schema_versions.c.subject == subject).order_by(*_BY_NAME)
+    versions = tuple(SubjectVersion(*row) for row in connection.execute(ours))
+    of_both = select(schema_settings).where(schema_settings.c.subject.in_((subject, _ALL)))
+    known = {(row.subject, row.setting): row.value for row in connection.execute(of_both)}
+
+    def of(name: str, setting: SubjectSetting) -> str | None:
+        return known.get((name, setting.value))
+
+    return SubjectSeen(
+        subject,
+        versions,
+        of(subject, SubjectSetting.COMPATIBILITY),
+        of(subject, SubjectSetting.MODE),
+        of(_ALL, SubjectSetting.COMPATIBILITY),
+        of(_ALL, SubjectSetting.MODE),
+    )
+
+
+def _are_there(connection: Connection, new: NewSchema) -> bool:
+    """Whether all that a schema refers to is there."""
+    wanted = {(reference.subject, reference.version) for reference in new.references}
+    for subject, version in wanted:
+        place = and_(schema_versions.c.subject == subject, schema_versions.c.version == version)
+        if connection.scalar(select(schema_versions.c.version).where(place)) is None:
+            return False
+    return True
+
+
+def _added(connection: Connection, new: NewSchema) -> int:
+    connection.execute(update(schema_ids).values(newest=schema_ids.c.newest + 1))
+    id_ = int(connection.scalars(select(schema_ids.c.newest)).one())
+    row = {"id": id_, "digest": new.digest, "guid": str(new.guid), "kind": new.kind.value}
+    connection.execute(insert(schemas).values(row | {"text": new.text}))
+    refers = [
+        {"schema_id": id_, "place": place, **reference._asdict()}
+        for place, reference in enumerate(new.references)
+    ]
+    if refers:
+        connection.execute(insert(schema_references), refers)
+    return id_
+
+
+def _refuse_referred(connection: Connection, subject: str, version: int) -> None:
+    if found := _referring(connection, subject, version):
+        raise SchemaReferred(
+            f"version {version} of {subject} is referred to by schemas "
+            f"{', '.join(map(str, found[:5]))}"
+        )
+
+
+def _referring(connection: Connection, subject: str, version: int) -> list[int]:
+    """The ids of the schemas that refer to it and have a version that is not deleted."""
+    wanted = (
+        select(schema_references.c.schema_id)
+        .join(schema_versions, schema_versions.c.schema_id == schema_references.c.schema_id)
+        .where(
+            schema_references.c.subject == subject,
+            schema_references.c.version == version,
+            schema_versions.c.deleted.is_(False),
+        )
+        .distinct()
+        .order_by(schema_references.c.schema_id)
+    )
+    return list(connection.scalars(wanted))
+
+
+def _drop_unused(connection: Connection, ids: set[int]) -> None:
+    for id_ in sorted(ids):
+        used = select(schema_versions.c.version).where(schema_versions.c.schema_id == id_).limit(1)
+        if connection.scalar(used) is None:
+            refers = schema_references.c.schema_id == id_
+            connection.execute(delete(schema_references).where(refers))
+            connection.execute(delete(schemas).where(schemas.c.id == id_))
+
+
+def _references(connection: Connection, ids: Sequence[int]) -> dict[int, list[SchemaReference]]:
+    wanted = (
+        select(schema_references)
+        .where(schema_references.c.schema_id.in_(ids))
+        .order_by(schema_references.c.schema_id, schema_references.c.place)
+    )
+    found: dict[int, list[SchemaReference]] = {}
+    for row in connection.execute(wanted):
+        reference = SchemaReference(row.name, row.subject, row.version)
+        found.setdefault(row.schema_id, []).append(reference)
+    return found
+
+
+def _kept(row: Row[Any], references: Sequence[SchemaReference]) -> KeptSchema:
+    return KeptSchema(row.id, UUID(row.guid), SchemaKind(row.kind), row.text, tuple(references))

@@ -1,0 +1,143 @@
+"""Schemas and subjects in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from headrace.errors import SchemaReferred
+from headrace.ports.schema_subjects import (
+    KeptSchema,
+    NewSchema,
+    SubjectSeen,
+    SubjectSetting,
+    SubjectVersion,
+)
+from headrace.testing.memory_store.data import Data, alone
+
+
+class MemorySchemaSubjects:
+    """``headrace.ports.SchemaSubjects`` in memory."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+        self._kept = data.schemas
+
+    @alone
+    def seen(self, subject: str) -> SubjectSeen:
+        """What there is of a subject, and what is set for all."""
+        settings = self._kept.settings
+        return SubjectSeen(
+            subject,
+            tuple(version for version in self.versions(subject) if version.subject == subject),
+            settings.get((subject, SubjectSetting.COMPATIBILITY)),
+            settings.get((subject, SubjectSetting.MODE)),
+            settings.get((None, SubjectSetting.COMPATIBILITY)),
+            settings.get((None, SubjectSetting.MODE)),
+        )
+
+    @alone
+    def register(self, seen: SubjectSeen, new: NewSchema) -> SubjectVersion | None:
+        """Keep a schema as the next version of a subject; None if it is not as it was seen."""
+        kept = self._kept
+        are_there = all((name[1], name[2]) in kept.versions for name in new.references)
+        if self.seen(seen.subject) != seen or not are_there:
+            return None
+        id_ = kept.digests.get(new.digest)
+        if id_ is None:
+            id_ = kept.newest_id = kept.newest_id + 1
+            kept.digests[new.digest] = id_
+            kept.schemas[id_] = KeptSchema(id_, new.guid, new.kind, new.text, new.references)
+        number = max((version.version for version in seen.versions), default=0) + 1
+        made = SubjectVersion(seen.subject, number, id_)
+        kept.versions[seen.subject, number] = made
+        return made
+
+    @alone
+    def delete(
+        self, seen: SubjectSeen, versions: Sequence[int], *, permanent: bool = False
+    ) -> bool:
+        """Delete versions, softly or for good; False, and nothing done, if it is not as seen."""
+        kept = self._kept
+        if self.seen(seen.subject) != seen:
+            return False
+        for number in versions:
+            if self.referring(seen.subject, number):
+                raise SchemaReferred(f"version {number} of {seen.subject} is referred to")
+        for number in versions:
+            place = (seen.subject, number)
+            if permanent:
+                del kept.versions[place]
+            else:
+                kept.versions[place] = kept.versions[place]._replace(deleted=True)
+        if permanent and {version.version for version in seen.versions} <= {*versions}:
+            for setting in SubjectSetting:
+                kept.settings.pop((seen.subject, setting), None)
+        self._drop_unused()
+        return True
+
+    @alone
+    def set_for(self, subject: str | None, setting: SubjectSetting, value: str | None) -> None:
+        """Set, or take back with None, what holds for a subject; None: for all subjects."""
+        self._kept.settings.pop((subject, setting), None)
+        if value is not None:
+            self._kept.settings[subject, setting] = value
+
+    @alone
+    def set_in(self, setting: SubjectSetting) -> dict[str, str]:
+        """What is set for subjects, by their names."""
+        return {
+            subject: value
+            for (subject, what), value in self._kept.settings.items()
+            if what is setting and subject is not None
+        }
+
+    def schema(self, id_: int) -> KeptSchema | None:
+        """The schema of an id."""
+        return self._kept.schemas.get(id_)
+
+    @alone
+    def schemas(self, ids: Sequence[int]) -> dict[int, KeptSchema]:
+        """The schemas of some ids, those that there are."""
+        return {id_: self._kept.schemas[id_] for id_ in ids if id_ in self._kept.schemas}
+
+    @alone
+    def schema_of_guid(self, guid: UUID) -> KeptSchema | None:
+        """The schema of a GUID."""
+        return next((kept for kept in self._kept.schemas.values() if kept.guid == guid), None)
+
+    def schema_of_digest(self, digest: bytes) -> KeptSchema | None:
+        """The schema that has this digest."""
+        id_ = self._kept.digests.get(digest)
+        return None if id_ is None else self._kept.schemas.get(id_)
+
+    def newest_id(self) -> int:
+        """The highest id that was ever given."""
+        return self._kept.newest_id
+
+    @alone
+    def versions(self, prefix: str = "") -> list[SubjectVersion]:
+        """All versions of the subjects whose names begin so, by name and version."""
+        every = sorted(self._kept.versions.values())
+        return [version for version in every if version.subject.startswith(prefix)]
+
+    @alone
+    def versions_of(self, id_: int) -> list[SubjectVersion]:
+        """The versions that have a schema, by name and version, softly deleted ones too."""
+        return [version for version in self.versions() if version.id == id_]
+
+    @alone
+    def referring(self, subject: str, version: int) -> list[int]:
+        """The ids of the schemas that refer to a version, in order."""
+        alive = {found.id for found in self._kept.versions.values() if not found.deleted}
+        return sorted(
+            kept.id
+            for kept in self._kept.schemas.values()
+            if kept.id in alive and any(name[1:] == (subject, version) for name in kept.references)
+        )
+
+    def _drop_unused(self) -> None:
+        used = {version.id for version in self._kept.versions.values()}
+        for digest, id_ in [*self._kept.digests.items()]:
+            if id_ not in used:
+                del self._kept.digests[digest], self._kept.schemas[id_]

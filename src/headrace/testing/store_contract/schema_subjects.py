@@ -1,0 +1,176 @@
+"""What every store must do about schemas, as tests; for ``SchemaSubjects``.
+
+Records carry the number of a schema for years, so what counts here is that a number means one
+schema for ever, whoever registers, deletes or starts again at the same time.
+"""
+
+# A test's name is its sentence.
+# ruff: noqa: D102
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+import pytest
+
+from headrace.errors import SchemaReferred
+from headrace.ports import (
+    NewSchema,
+    SchemaKind,
+    SchemaReference,
+    SchemaSubjects,
+    Store,
+    SubjectSetting,
+    SubjectVersion,
+)
+
+MODE, COMPATIBILITY = SubjectSetting.MODE, SubjectSetting.COMPATIBILITY
+
+
+def new(text: str, references: Sequence[SchemaReference] = ()) -> NewSchema:
+    """A schema whose digest is that of its text."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return NewSchema(SchemaKind.AVRO, text, digest, UUID(bytes=digest[:16]), tuple(references))
+
+
+def put(subjects: SchemaSubjects, subject: str, schema: NewSchema) -> SubjectVersion:
+    """Register it, whatever there is."""
+    made = subjects.register(subjects.seen(subject), schema)
+    assert made is not None
+    return made
+
+
+class TestSchemaSubjects:
+    """The promises about schemas and subjects."""
+
+    def test_a_schema_comes_back_to_the_letter_by_id_guid_and_digest(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        wanted = new('"stri\x00ng"\ud800 \n')
+        made = put(store.schema_subjects, "visits-value", wanted)
+        other = open_again()
+        kept = other.schema_subjects.schema(made.id)
+        assert kept is not None
+        assert (kept.text, kept.kind, kept.guid) == (wanted.text, SchemaKind.AVRO, wanted.guid)
+        assert other.schema_subjects.schema_of_guid(wanted.guid) == kept
+        assert other.schema_subjects.schema_of_digest(wanted.digest) == kept
+        other.close()
+
+    def test_the_same_content_has_one_id_under_all_subjects(self, store: Store) -> None:
+        ours = store.schema_subjects
+        first = put(ours, "a", new("one"))
+        assert put(ours, "b", new("two")) == ("b", 1, first.id + 1, False)
+        assert put(ours, "b", new("one")) == ("b", 2, first.id, False)
+        assert ours.versions_of(first.id) == [("a", 1, 1, False), ("b", 2, 1, False)]
+
+    def test_what_is_not_as_it_was_seen_is_not_done(self, store: Store) -> None:
+        ours = store.schema_subjects
+        before = ours.seen("a")
+        put(ours, "a", new("one"))
+        assert ours.register(before, new("two")) is None
+        seen = ours.seen("a")
+        ours.set_for("a", COMPATIBILITY, "FULL")
+        assert ours.register(seen, new("two")) is None
+        seen = ours.seen("a")
+        ours.set_for(None, MODE, "READONLY")
+        assert not ours.delete(seen, [1])
+        assert ours.versions() == [("a", 1, 1, False)]
+        assert ours.schema_of_digest(new("two").digest) is None
+        assert ours.newest_id() == 1
+
+    def test_of_two_who_register_the_same_at_once_both_come_to_one_version(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        others = [open_again() for _ in range(4)]
+        seen = store.schema_subjects.seen("a")
+        with ThreadPoolExecutor(len(others)) as threads:
+            made = [*threads.map(lambda o: o.schema_subjects.register(seen, new("one")), others)]
+        assert sorted(made, key=str) == [None, None, None, ("a", 1, 1, False)]
+        for other in others:
+            other.close()
+
+    def test_an_id_never_comes_again(self, store: Store, open_again: Callable[[], Store]) -> None:
+        ours = store.schema_subjects
+        for text in ("one", "two"):
+            put(ours, "a", new(text))
+        assert ours.delete(ours.seen("a"), [1, 2], permanent=True)
+        assert (ours.schema(2), ours.versions(), ours.newest_id()) == (None, [], 2)
+        other = open_again()
+        assert put(other.schema_subjects, "a", new("two")) == ("a", 1, 3, False)
+        other.close()
+
+    def test_a_schema_that_another_subject_has_stays(self, store: Store) -> None:
+        ours = store.schema_subjects
+        put(ours, "a", new("one"))
+        put(ours, "b", new("one"))
+        ours.delete(ours.seen("a"), [1], permanent=True)
+        assert ours.schema(1) is not None
+        assert ours.versions() == [("b", 1, 1, False)]
+
+    def test_what_is_softly_deleted_is_known_and_its_number_is_taken(self, store: Store) -> None:
+        ours = store.schema_subjects
+        put(ours, "a", new("one"))
+        ours.delete(ours.seen("a"), [1])
+        assert ours.seen("a").versions == (("a", 1, 1, True),)
+        assert ours.seen("a").alive == ()
+        assert ours.schema(1) is not None
+        assert put(ours, "a", new("one")) == ("a", 2, 1, False)
+
+    def test_what_another_schema_refers_to_is_not_deleted(self, store: Store) -> None:
+        ours = store.schema_subjects
+        put(ours, "part", new("part"))
+        put(ours, "whole", new("whole", [SchemaReference("Part", "part", 1)]))
+        kept = ours.schema(2)
+        assert kept is not None
+        assert kept.references == (("Part", "part", 1),)
+        assert ours.referring("part", 1) == [2]
+        for permanent in (False, True):
+            with pytest.raises(SchemaReferred):
+                ours.delete(ours.seen("part"), [1], permanent=permanent)
+        assert ours.seen("part").alive
+        ours.delete(ours.seen("whole"), [1])
+        assert ours.delete(ours.seen("part"), [1])
+
+    def test_what_refers_to_nothing_is_not_kept(self, store: Store) -> None:
+        ours = store.schema_subjects
+        refers = new("whole", [SchemaReference("Part", "part", 1)])
+        assert ours.register(ours.seen("whole"), refers) is None
+        assert ours.newest_id() == 0
+
+    def test_settings_hold_for_one_or_for_all_until_they_are_taken_back(self, store: Store) -> None:
+        ours = store.schema_subjects
+        ours.set_for(None, COMPATIBILITY, "NONE")
+        ours.set_for("a", COMPATIBILITY, "FULL")
+        ours.set_for("a", COMPATIBILITY, "FORWARD")
+        ours.set_for("b", MODE, "READONLY")
+        seen = ours.seen("a")
+        assert (seen.compatibility, seen.global_compatibility) == ("FORWARD", "NONE")
+        assert (seen.mode, seen.global_mode) == (None, None)
+        assert ours.set_in(COMPATIBILITY) == {"a": "FORWARD"}
+        ours.set_for("a", COMPATIBILITY, None)
+        assert ours.seen("a").compatibility is None
+
+    def test_with_the_last_version_that_is_there_its_settings_go(self, store: Store) -> None:
+        ours = store.schema_subjects
+        for text in ("one", "two"):
+            put(ours, "a", new(text))
+        ours.set_for("a", MODE, "READWRITE")
+        ours.delete(ours.seen("a"), [1, 2])
+        ours.delete(ours.seen("a"), [1], permanent=True)
+        assert ours.seen("a").mode == "READWRITE"
+        ours.delete(ours.seen("a"), [2], permanent=True)
+        assert ours.seen("a").mode is None
+
+    def test_subjects_are_listed_by_what_they_begin_with_letter_by_letter(
+        self, store: Store
+    ) -> None:
+        ours = store.schema_subjects
+        for subject in ("b", "a_1", "ab1", "A_1", "a%"):
+            put(ours, subject, new("one"))
+        assert [version.subject for version in ours.versions()] == ["A_1", "a%", "a_1", "ab1", "b"]
+        assert [version.subject for version in ours.versions("a_")] == ["a_1"]
+        assert [version.subject for version in ours.versions("a%")] == ["a%"]
+        assert ours.schemas([1, 7]).keys() == {1}

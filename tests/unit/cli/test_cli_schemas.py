@@ -1,0 +1,73 @@
+"""Schemas at the terminal: a build pipeline stops where a schema is incompatible."""
+
+import json
+
+import pytest
+
+V1 = {"type": "record", "name": "Visit", "fields": [{"name": "lead", "type": "string"}]}
+BROKEN = V1 | {"fields": [*V1["fields"], {"name": "at", "type": "long"}]}
+SUBJECT = "acme.visits-value"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(schema, name="visit.avsc"):
+        path = tmp_path / name
+        path.write_text(schema if isinstance(schema, str) else json.dumps(schema))
+        return str(path)
+
+    return write
+
+
+def test_what_is_compatible_is_registered_once_and_shown_to_the_letter(headrace, file):
+    first = headrace("schemas", "register", SUBJECT, file(V1), "--json")
+    assert first.exit_code == 0, first.output
+    assert json.loads(first.stdout) == {
+        "subject": SUBJECT,
+        "version": 1,
+        "id": 1,
+        "deleted": False,
+    }
+    assert "version 1, id 1" in headrace("schemas", "register", SUBJECT, file(V1)).stdout
+    assert headrace("schemas", "show", SUBJECT).stdout.strip() == json.dumps(V1)
+    (row,) = json.loads(headrace("schemas", "list", "--json").stdout)
+    assert (row["subject"], row["version"], row["type"]) == (SUBJECT, 1, "AVRO")
+    assert SUBJECT in headrace("schemas", "list").stdout
+
+
+def test_a_check_changes_nothing_and_ends_with_1_where_it_fails(headrace, file, store):
+    assert headrace("schemas", "check", SUBJECT, file(V1), "--dry-run").exit_code == 0
+    assert store.schema_subjects.versions() == []
+    headrace("schemas", "register", SUBJECT, file(V1))
+    for command in ("check", "register"):
+        result = headrace("schemas", command, SUBJECT, file(BROKEN), "--json")
+        assert result.exit_code == 1
+        told = json.loads(result.stdout)
+        assert not told["compatible"]
+        assert "READER_FIELD_MISSING_DEFAULT_VALUE" in told["messages"][0]
+    assert len(store.schema_subjects.versions()) == 1
+
+
+def test_what_is_no_schema_or_of_no_known_language_is_told(headrace, file):
+    assert headrace("schemas", "check", SUBJECT, file("{")).exit_code == 1
+    assert headrace("schemas", "check", SUBJECT, file(V1, "visit.txt")).exit_code == 2
+    assert headrace("schemas", "check", SUBJECT, "none.avsc").exit_code == 2
+    assert headrace("schemas", "show", "none").exit_code == 1
+
+
+def test_a_schema_refers_to_another_by_its_version(headrace, file):
+    headrace("schemas", "register", SUBJECT, file(V1))
+    order = {"type": "record", "name": "Order", "fields": [{"name": "visit", "type": "Visit"}]}
+    path = file(order, "order.avsc")
+    assert headrace("schemas", "check", "acme.orders-value", path).exit_code == 1
+    refers = ("--reference", f"Visit={SUBJECT}:1")
+    made = headrace("schemas", "register", "acme.orders-value", path, *refers)
+    assert made.exit_code == 0, made.output
+    shown = json.loads(headrace("schemas", "show", "acme.orders-value", "--json").stdout)
+    assert shown["references"] == [{"name": "Visit", "subject": SUBJECT, "version": 1}]
+
+
+def test_the_registry_needs_a_secret_or_to_be_opened_by_name(headrace, monkeypatch):
+    monkeypatch.delenv("HEADRACE_SECRET", raising=False)
+    assert "secret" in headrace("registry").output
+    assert "127.0.0.1" in headrace("registry", "--insecure-no-auth", "--host", "0.0.0.0").output

@@ -1,0 +1,111 @@
+"""Who may do what: every route there is, for every role, of one's own subject and of another's."""
+
+import pytest
+from registry_parts import AVRO
+
+from headrace.model.credentials import Role
+from headrace.schema_registry.access import ROUTES
+
+BODIES = {
+    "register": {"schema": AVRO},
+    "look_up": {"schema": AVRO},
+    "check": {"schema": AVRO},
+    "check_version": {"schema": AVRO},
+    "set_config": {"compatibility": "FULL"},
+    "set_mode": {"mode": "READWRITE"},
+}
+OF_TENANT = (Role.TENANT, Role.SENDER)
+
+
+def asked(world, route, role, subject="acme.visits-value"):
+    guid = str(world.store.schema_subjects.schema(1).guid)
+    path = route.path.format(subject=subject, version="1", id="1", guid=guid)
+    return world.ask(route.method, path, BODIES.get(route.handle.__name__), role)
+
+
+@pytest.fixture
+def filled(world):
+    for subject in ("acme.visits-value", "bolt.visits-value"):
+        world.put(subject)
+        world.ask("PUT", f"/config/{subject}", {"compatibility": "FULL"})
+        world.ask("PUT", f"/mode/{subject}", {"mode": "READWRITE"})
+    return world
+
+
+ROUTE = pytest.mark.parametrize("route", ROUTES, ids=lambda r: f"{r.method} {r.path}")
+
+
+@ROUTE
+def test_nobody_is_answered_without_a_key(filled, route):
+    answer = asked(filled, route, None)
+    assert answer.status_code == 401
+    assert answer.json()["error_code"] == 401
+    assert answer.headers["www-authenticate"].startswith("Basic")
+
+
+@ROUTE
+@pytest.mark.parametrize("role", Role)
+def test_a_role_does_what_the_table_says_and_nothing_else(filled, route, role):
+    answer = asked(filled, route, role)
+    if role in route.roles:
+        assert answer.status_code == 200, answer.text
+    else:
+        assert (answer.status_code, answer.json()["error_code"]) == (403, 40301)
+
+
+@pytest.mark.parametrize("role", OF_TENANT)
+@pytest.mark.parametrize("subject", ["bolt.visits-value", "com.acme.Visit", "acme.visits"])
+@ROUTE
+def test_what_is_named_after_no_topic_of_the_tenant_is_not_there_for_it(
+    filled, route, role, subject
+):
+    if "{subject}" not in route.path:
+        return
+    before = filled.store.schema_subjects.versions()
+    answer = asked(filled, route, role, subject)
+    wanted = (403, 40301) if route.changes else (404, 40401)
+    assert (answer.status_code, answer.json()["error_code"]) == wanted
+    assert filled.store.schema_subjects.versions() == before
+
+
+@ROUTE
+def test_what_changes_something_is_noted_and_nothing_else_is(filled, route):
+    before = len(filled.store.audit.changes())
+    asked(filled, route, Role.OPERATOR)
+    noted = filled.store.audit.changes()[: len(filled.store.audit.changes()) - before]
+    assert [change.tenant for change in noted] == (
+        ["acme" if "{subject}" in route.path else None] if route.changes else []
+    )
+
+
+def test_only_what_changes_nothing_is_open_to_viewers():
+    assert {route.method for route in ROUTES if Role.VIEWER in route.roles} == {"GET", "POST"}
+    assert not [route for route in ROUTES if route.changes and Role.VIEWER in route.roles]
+
+
+def test_lists_and_ids_show_a_tenant_its_own_alone(filled):
+    filled.put("bolt.orders-value", '"string"')
+    mine = filled.ask("GET", "/subjects", role=Role.SENDER).json()
+    assert mine == ["acme.visits-value"]
+    assert {row["subject"] for row in filled.ask("GET", "/schemas", role=Role.SENDER).json()} == {
+        "acme.visits-value"
+    }
+    assert filled.ask("GET", "/schemas/ids/1/subjects", role=Role.SENDER).json() == mine
+    assert filled.refused("GET", "/schemas/ids/2", role=Role.SENDER) == (404, 40403)
+    assert filled.ask("GET", "/schemas/ids/2", role=Role.VIEWER).status_code == 200
+
+
+def test_a_tenant_cannot_read_anothers_schema_by_referring_to_it(filled):
+    refers = {"schema": '{"type":"record","name":"W","fields":[{"name":"v","type":"Visit"}]}'}
+    for subject, status in (("acme.visits-value", 200), ("bolt.visits-value", 422)):
+        refers["references"] = [{"name": "Visit", "subject": subject, "version": 1}]
+        path = "/subjects/acme.orders-value/versions"
+        assert filled.ask("POST", path, refers, Role.TENANT).status_code == status
+
+
+def test_subjects_of_the_gateways_topics_and_of_records_on_a_topic_are_the_tenants(world):
+    for subject in ("acme.orders-key", "acme.visits-com.acme.Visit"):
+        path = f"/subjects/{subject}/versions"
+        assert world.ask("POST", path, {"schema": AVRO}, Role.SENDER).status_code == 200
+    path = "/subjects/acme.visits-a-b/versions"
+    assert world.refused("POST", path, {"schema": AVRO}, role=Role.SENDER) == (403, 40301)

@@ -1,0 +1,256 @@
+"""What goes together with what, in each language: tables of two schemas and the answer."""
+
+import base64
+import json
+
+import pytest
+
+from headrace.ports.schemas import SchemaKind, WrittenSchema
+from headrace.schema_registry.judging import faults_among, form_of
+from headrace.schema_registry.rules.compatibility import Level
+from headrace.schema_registry.rules.texts import BadSchema, Compared
+
+
+def record(*fields, **more):
+    return {"type": "record", "name": "a.R", "fields": list(fields)} | more
+
+
+def field(name, kind, **more):
+    return {"name": name, "type": kind} | more
+
+
+def enum(*symbols, **more):
+    return {"type": "enum", "name": "E", "symbols": list(symbols)} | more
+
+
+def fixed(size):
+    return {"type": "fixed", "name": "F", "size": size}
+
+
+A, B = field("a", "int"), field("b", "int")
+#: old, new, whether the new one reads the old
+AVRO = [
+    (record(A), record(A, field("b", "int", default=1)), True),
+    (record(A), record(A, B), False),
+    (record(A, B), record(A), True),
+    (record(A), record(field("x", "int", aliases=["a"])), True),
+    (record(A), record(field("x", "int")), False),
+    (record(A), record(A, name="a.S"), False),
+    (record(A), record(A, name="a.S", aliases=["R"]), True),
+    (record(A), record(field("a", "long")), True),
+    (record(field("a", "long")), record(A), False),
+    (record(field("a", "string")), record(field("a", "bytes")), True),
+    (record(field("a", enum("X", "Y"))), record(field("a", enum("X"))), False),
+    (record(field("a", enum("X", "Y"))), record(field("a", enum("X", default="X"))), True),
+    (record(field("a", fixed(4))), record(field("a", fixed(8))), False),
+    (record(A), record(field("a", ["null", "int"])), True),
+    (record(field("a", ["null", "int"])), record(A), False),
+    (record(field("a", ["int", "string"])), record(field("a", ["string", "int"])), True),
+    (record(field("a", {"type": "array", "items": "int"})), record(A), False),
+    (
+        record(field("a", {"type": "int", "logicalType": "date"})),
+        record(field("a", {"type": "int", "logicalType": "time-millis"})),
+        True,
+    ),
+]
+
+
+def closed(*names, required=()):
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def open_(**properties):
+    return {"type": "object", "properties": properties}
+
+
+S, WHOLE, N = {"type": "string"}, {"type": "integer"}, {"type": "number"}
+JSON = [
+    (closed("a"), closed("a", "b"), True),
+    (closed("a", "b"), closed("a"), False),
+    (closed("a"), closed("a", "b", required=["b"]), False),
+    (closed("a", required=["a"]), closed("a"), True),
+    (open_(a=S), open_(a=S, b=WHOLE), False),
+    (open_(a=S), open_(), True),
+    (WHOLE, N, True),
+    (N, WHOLE, False),
+    ({"enum": ["x"]}, {"enum": ["x", "y"]}, True),
+    ({"enum": ["x", "y"]}, {"enum": ["x"]}, False),
+    ({"type": "integer", "maximum": 5}, {"type": "integer", "maximum": 9}, True),
+    ({"type": "integer", "maximum": 9}, {"type": "integer", "maximum": 5}, False),
+    ({"type": "string", "minLength": 2}, S, True),
+    ({"type": "array", "items": WHOLE}, {"type": "array", "items": N}, True),
+    ({"type": "array", "items": N}, {"type": "array", "items": WHOLE}, False),
+    (S, {"oneOf": [S, WHOLE]}, True),
+    ({"oneOf": [S, WHOLE]}, S, False),
+    ({"anyOf": [S, WHOLE]}, {"anyOf": [WHOLE, S]}, True),
+    ({"title": "a", **S}, {"title": "b", "description": "c", **S}, True),
+    # what cannot be judged counts as incompatible, though this one is not
+    (
+        {"additionalProperties": S, "properties": {"a": S}},
+        {"additionalProperties": S, "properties": {"a": S, "b": S}},
+        False,
+    ),
+]
+
+
+def proto(inside, *, head="", syntax="proto3", package="p"):
+    return f'syntax="{syntax}"; package {package}; {head} message M {{ {inside} }}'
+
+
+PROTOBUF = [
+    (proto("int32 a=1;"), proto("int32 a=1; string b=2;"), True),
+    (proto("int32 a=1; string b=2;"), proto("int32 a=1;"), True),
+    (proto("int32 a=1;"), proto("int32 renamed=1;"), True),
+    (proto("int32 a=1;"), proto("int64 a=1;"), True),
+    (proto("int32 a=1;"), proto("sint32 a=1;"), False),
+    (proto("int32 a=1;"), proto("string a=1;"), False),
+    (proto("string a=1;"), proto("bytes a=1;"), True),
+    (proto("float a=1;"), proto("double a=1;"), False),
+    (proto("fixed32 a=1;"), proto("sfixed32 a=1;"), True),
+    (proto("string a=1;"), proto("repeated string a=1;"), True),
+    (proto("int32 a=1;"), proto("repeated int32 a=1;"), False),
+    (proto("int32 a=1;"), proto("E a=1;", head="enum E { Z=0; }"), True),
+    (
+        proto("E a=1;", head="enum E { Z=0; Y=1; }"),
+        proto("E a=1;", head="enum E { Z=0; }"),
+        True,
+    ),
+    (proto("int32 a=1;", head="message N {}"), proto("int32 a=1;"), False),
+    (proto("int32 a=1;"), proto("int32 a=1;", head="message N {}"), True),
+    (
+        proto("N a=1;", head="message N {int32 x=1;}"),
+        proto("N a=1;", head="message N {string x=1;}"),
+        False,
+    ),
+    (
+        proto("N a=1;", head="message N {} message O {}"),
+        proto("O a=1;", head="message N {} message O {}"),
+        False,
+    ),
+    (proto("int32 a=1;"), proto("oneof o { int32 a=1; }"), True),
+    (proto("int32 a=1; int32 b=2;"), proto("oneof o { int32 a=1; int32 b=2; }"), False),
+    (proto("oneof o { int32 a=1; int32 b=2; }"), proto("oneof o { int32 a=1; }"), False),
+    (proto("int32 a=1;"), proto("optional int32 a=1;"), True),
+    (proto("map<string,int32> a=1;"), proto("map<string,int64> a=1;"), True),
+    (proto("map<string,int32> a=1;"), proto("map<string,string> a=1;"), False),
+    (proto("int32 a=1;"), proto("int32 a=1;", package="q"), False),
+    (
+        proto("optional int32 a=1;", syntax="proto2"),
+        proto("optional int32 a=1; required int32 b=2;", syntax="proto2"),
+        False,
+    ),
+]
+
+
+def faults(kind, old, new, level=Level.BACKWARD):
+    before = [Compared(1, WrittenSchema(kind, old))]
+    return faults_among(WrittenSchema(kind, new), before, level)
+
+
+@pytest.mark.parametrize(("old", "new", "reads"), AVRO)
+def test_avro(old, new, reads):
+    old, new = json.dumps(old), json.dumps(new)
+    assert (not faults(SchemaKind.AVRO, old, new)) is reads
+    assert (not faults(SchemaKind.AVRO, new, old, Level.FORWARD)) is reads
+    assert reads or faults(SchemaKind.AVRO, old, new, Level.FULL)
+
+
+@pytest.mark.parametrize(("old", "new", "reads"), JSON)
+def test_json_schema(old, new, reads):
+    assert (not faults(SchemaKind.JSON, json.dumps(old), json.dumps(new))) is reads
+
+
+@pytest.mark.parametrize(("old", "new", "reads"), PROTOBUF)
+def test_protobuf(old, new, reads):
+    assert (not faults(SchemaKind.PROTOBUF, old, new)) is reads
+
+
+def test_nothing_is_held_against_none_and_another_language_is_compatible_with_nothing():
+    assert faults(SchemaKind.AVRO, '"int"', '"string"', Level.NONE) == []
+    before = [Compared(1, WrittenSchema(SchemaKind.JSON, "{}"))]
+    told = faults_among(WrittenSchema(SchemaKind.AVRO, '"int"'), before, Level.BACKWARD)
+    assert "SCHEMA_TYPE_CHANGED" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            '{"type":"record","name":"a.R","fields":[]}',
+            '{"name":"R","namespace":"a","type":"record","fields":[]}',
+        ),
+        ('"int"', '{"type": "int"}'),
+        ('"int"', "int"),
+        (
+            '{"type":"record","name":"a.R","fields":[{"name":"n","type":["null","a.R"]}]}',
+            '{"type":"record","name":"a.R","fields":[{"name":"n","type":["null","R"],"order":"ascending"}]}',
+        ),
+    ],
+)
+def test_one_avro_schema_written_in_two_ways_is_one(one, other):
+    kind = SchemaKind.AVRO
+    assert form_of(WrittenSchema(kind, one)) == form_of(WrittenSchema(kind, other))
+
+
+def test_documentation_is_part_of_a_schema():
+    plain = '{"type":"record","name":"R","fields":[]}'
+    told = '{"type":"record","name":"R","doc":"x","fields":[]}'
+    assert form_of(WrittenSchema(SchemaKind.AVRO, plain)) != form_of(
+        WrittenSchema(SchemaKind.AVRO, told)
+    )
+
+
+def test_the_order_of_members_counts_until_it_is_normalized():
+    one = form_of(WrittenSchema(SchemaKind.JSON, '{"type":"string","title":"a"}'))
+    other = form_of(WrittenSchema(SchemaKind.JSON, '{"title":"a","type":"string"}'))
+    assert one.canonical != other.canonical
+    assert one.normalized == other.normalized
+
+
+def test_text_and_descriptor_of_a_file_are_one_schema():
+    text = form_of(WrittenSchema(SchemaKind.PROTOBUF, "// note\n" + proto("int32 a_b=1;")))
+    sent = base64.b64encode(text.serialized).decode()
+    assert form_of(WrittenSchema(SchemaKind.PROTOBUF, sent)).canonical == text.canonical
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (SchemaKind.AVRO, '"strange"'),
+        (SchemaKind.AVRO, '{"type":"record","name":"R"}'),
+        (SchemaKind.AVRO, '{"type":"record","name":"1R","fields":[]}'),
+        (SchemaKind.AVRO, '["int","int"]'),
+        (SchemaKind.AVRO, '{"type":"enum","name":"E","symbols":["A","A"]}'),
+        (SchemaKind.AVRO, json.dumps(record(field("a", "int", default="x")))),
+        (SchemaKind.AVRO, json.dumps(record(A, A))),
+        (SchemaKind.AVRO, '{"type":"fixed","name":"F","size":"x"}'),
+        (SchemaKind.AVRO, '{"type":"map"}'),
+        (SchemaKind.AVRO, "7"),
+        (SchemaKind.JSON, '{"type":"strange"}'),
+        (SchemaKind.JSON, "7"),
+        (SchemaKind.JSON, '{"$ref":"http://example.com/x.json"}'),
+        (SchemaKind.JSON, '{"$ref":"#/definitions/none"}'),
+        (SchemaKind.JSON, '{"$ref":"file:///etc/passwd"}'),
+        (SchemaKind.JSON, '{"$schema":"http://example.com/own"}'),
+        (SchemaKind.PROTOBUF, "message M {"),
+        (SchemaKind.PROTOBUF, proto("None a=1;")),
+        (SchemaKind.PROTOBUF, proto("", head='import "/etc/passwd";')),
+        (SchemaKind.PROTOBUF, proto("", head='import "../../x.proto";')),
+        (SchemaKind.PROTOBUF, "AAAA"),
+        (SchemaKind.PROTOBUF, "message A {" * 200 + "}" * 200),
+    ],
+)
+def test_what_is_no_schema_is_refused_with_a_reason(kind, text):
+    with pytest.raises(BadSchema):
+        form_of(WrittenSchema(kind, text))
+
+
+def test_what_is_referred_to_refers_to_nothing_elsewhere_either():
+    other = ("other.json", '{"$ref":"http://127.0.0.1:9/x.json"}')
+    with pytest.raises(BadSchema):
+        form_of(WrittenSchema(SchemaKind.JSON, '{"$ref":"other.json"}', (other,)))
