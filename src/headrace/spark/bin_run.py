@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from headrace.errors import HandlerSlow, HeadraceError, TargetMissing, Temporary, WorkerKilled
@@ -32,7 +33,7 @@ from headrace.ports import (
 from headrace.process.crash_points import PlayedKill, reached
 from headrace.spark.crash_markers import CrashMarkers
 from headrace.spark.handler_output import OUTPUT
-from headrace.spark.handling import CallRules, Handled, handle
+from headrace.spark.handling import CallRules, Handled, handle, waiting
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.slice_errors import error_of, name_record
 from headrace.spark.tally import Tally
@@ -67,7 +68,7 @@ class BinRun:
         """
         claimed = self.use_case.claims
         if claimed:
-            portions = self._claim(portions)
+            portions = self._claim(self._without_waiting(portions))
             reached("claimed", self.use_case.name)
         handled: list[Portion] = []
         effects: list[Effect] = []
@@ -90,6 +91,25 @@ class BinRun:
                     self._look_for_culprit(done, written)
                 else:
                     self._narrow(done)
+
+    def _without_waiting(self, portions: list[Portion]) -> list[Portion]:
+        """Of each what can be decoded now: what is claimed, and waits for a registry, is lost."""
+        if not (self.use_case.decodes and self.use_case.needs_registry):
+            return portions
+        kept: list[Portion] = []
+        for portion in portions:
+            look = partial(waiting, self.use_case, portion.records, self.rules, self.schemas)
+            looked = self._marked(portion.planned[0], look)
+            if looked is None:
+                kept.append(portion)
+                continue
+            row, why = looked
+            part = cut_to(portion, row, why, slice_of(portion, row))
+            if row == 0:
+                self.tally.stop(part, why)
+            else:
+                kept.append(part)
+        return kept
 
     def _claim(self, portions: list[Portion]) -> list[Portion]:
         """Move the positions first; keep only the portions whose positions were ours to move."""

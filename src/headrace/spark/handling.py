@@ -120,6 +120,18 @@ def handle(
     return replace(before, error=error_of(found.waiting), blamed=found.given)
 
 
+def waiting(
+    use_case: UseCase, records: pa.Table, rules: CallRules, schemas: Schemas
+) -> tuple[int, SliceError] | None:
+    """From which row on records wait for somebody to answer, and why; None if none does."""
+    call = _Call(use_case, SliceContext(use_case.name, "", ()), rules)
+    try:
+        found = call.decoded(records, schemas)
+    except Exception:  # whoever handles them is told
+        return None
+    return None if found.waiting is None else (found.given, error_of(found.waiting))
+
+
 def _decodable(call: _Call, records: pa.Table, found: DecodedRecords) -> Handled:
     """What was made of records that were decoded, or are known not to decode."""
     if not found.undecoded:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from headrace.errors import ConfigError
 from headrace.model.streams import LaneId, Slice
+from headrace.ports import Schemas
 from headrace.spark.handling import called
 from headrace.testing.records import records
 from headrace.use_cases import SliceContext, UseCase
@@ -26,7 +27,7 @@ from headrace.use_cases import SliceContext, UseCase
 Value = bytes | str | Mapping[str, Any] | Sequence[Any] | None
 
 
-def handled(
+def handled(  # noqa: PLR0913 - all that can be said of records is said in one place
     use_case: UseCase,
     values: Sequence[Value],
     *,
@@ -34,6 +35,7 @@ def handled(
     options: Mapping[str, str] | None = None,
     keys: Sequence[bytes | None] | None = None,
     timestamps_ms: Sequence[int] | None = None,
+    schemas: Schemas | None = None,
 ) -> pa.Table:
     """What a use case makes of some records of a tenant, held against its sink.
 
@@ -44,6 +46,7 @@ def handled(
         options: those of the YAML file.
         keys: of the records; none: null.
         timestamps_ms: of the records; none: their offsets, which begin at 0.
+        schemas: that they name by their ids, such as ``MemorySchemas`` of ``schemas_fake``.
 
     Raises:
         BadRecord: the handler refuses a record; whatever else it raises is raised as well.
@@ -62,7 +65,7 @@ def handled(
     )
     piece = Slice(LaneId(use_case.name, tenant, 0), topic, 0, len(values), 1)
     context = SliceContext(use_case.name, tenant, (piece,), dict(options or {}))
-    output = called(use_case, given, context)
+    output = called(use_case, given, context, schemas)
     # A sink of users may have no such look; an empty table writes nothing, whatever its columns.
     check = getattr(use_case.sink, "check", None)
     if check is not None and (output.num_rows or output.num_columns):

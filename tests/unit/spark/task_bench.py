@@ -15,6 +15,7 @@ from headrace.spark.task import Work, run_bin
 from headrace.store import SqlPositionsFactory, open_store
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.numbers_reader import NumbersReader
+from headrace.testing.schemas_fake import MemorySchemas
 from headrace.use_cases import use_case
 
 TENANTS = ("acme", "bolt")
@@ -61,6 +62,7 @@ class Bench:
         self.url = f"sqlite:///{folder / 'store.db'}"
         self.dead_letters = MemoryDeadLetters()
         self.limits = {}
+        self.schemas = MemorySchemas()
         self.store = open_store(self.url)
         self.store.registry.deploy(Deployment("keep", "m.py", "0" * 64, "{tenant}.visits"))
         for name in TENANTS:
@@ -105,6 +107,7 @@ class Bench:
             reader or NumbersReader(),
             SqlPositionsFactory(),
             self.dead_letters,
+            self.schemas,
             **self.limits,
         )
         # Same process: the sink must be the one the test looks at, so nothing is pickled.

@@ -20,6 +20,7 @@ from headrace.spark.handling import CallRules, handle
 from headrace.testing.format_contract import as_given
 from headrace.testing.handlers import handled
 from headrace.testing.records import records
+from headrace.testing.schemas_fake import MemorySchemas
 from headrace.use_cases import SliceContext, use_case
 
 CONTEXT = SliceContext("count", "acme", (Slice(LaneId("count", "acme", 0), "t", 0, 100, 1),))
@@ -265,3 +266,39 @@ def test_what_cannot_be_decoded_is_refused_when_it_is_written(options, told):
 def test_json_that_python_wrote_is_read():
     sent = {"n": 5, "more": json.loads('{"deep": [1, {"x": null}]}')}
     assert handled(made(same), [sent])["n"].to_pylist() == [5]
+
+
+class Named(Text):
+    """Text of which a registry knows all but one, for now."""
+
+    needs_registry = True
+
+    def decode(self, payloads):
+        values = payloads.bytes.to_pylist()
+        known = values.index(b"4") if b"4" in values and payloads.schemas.away else len(values)
+        found = super().decode(replace(payloads, bytes=payloads.bytes.slice(0, known)))
+        away = Waiting(known, RegistryUnavailable("away"))
+        return replace(found, waiting=away) if known < len(values) else found
+
+
+@pytest.mark.parametrize("guarantee", ["at-most-once", "at-least-once"])
+@pytest.mark.parametrize(("order", "lanes"), [("lane", (0,)), ("stream", (0, 1))])
+def test_what_waits_for_a_registry_is_not_claimed(bench, guarantee, order, lanes):
+    def as_bytes(table, _context):
+        return pa.table({"value": table["value"].cast(pa.binary())})
+
+    bench.schemas = MemorySchemas(away=True)
+    slices = bench.slices(partitions=lanes)
+    options = {"handler": as_bytes, "decode": Named(), "guarantee": guarantee, "order": order}
+    sink = ListSink()
+    told = bench.run(sink, slices=slices, **options)
+    assert {(receipt.reached, receipt.lost_from) for receipt in told} == {(4, None)}
+    assert {receipt.error.code for receipt in told if receipt.error} == {"RegistryUnavailable"}
+    assert of_acme(sink) == [b"%d" % number for number in range(4) for _ in lanes]
+    rest = tuple(replace(piece, from_offset=4) for piece in slices)
+    again = bench.run(sink, slices=rest, **options)
+    assert {(receipt.reached, receipt.committed) for receipt in again} == {(4, False)}
+    bench.schemas.away = False
+    done = bench.run(sink, slices=rest, **options)
+    assert {(receipt.reached, receipt.error) for receipt in done} == {(10, None)}
+    assert of_acme(sink) == [b"%d" % number for number in range(10) for _ in lanes]
