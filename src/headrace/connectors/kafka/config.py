@@ -65,9 +65,6 @@ _VANISHED = {"topic.metadata.propagation.max.ms": "2000"}
 _SINK = {
     "linger.ms": "2",
     "compression.type": "lz4",
-    # Brokers refuse a batch as a whole, by the limit that its topic has for one message: messages
-    # that fit would count as refused, other tenants' among them. A larger one goes alone.
-    "batch.size": "65536",
     # A message that cannot be delivered must be known of before the bin's time is long over.
     "message.timeout.ms": "30000",
     **_VANISHED,
@@ -83,6 +80,10 @@ _ONCE = {
     "message.send.max.retries": "0",
     "max.in.flight.requests.per.connection": "1",
 }
+#: Brokers refuse a batch as a whole, by the limit that its topic has for one message. What may be
+#: sent again is sent in smaller parts then; here messages that fit would be lost with one that does
+#: not, other tenants' among them. A larger message than this goes alone.
+_ONCE_BATCH = "65536"
 #: of the same properties: which one counts would depend on their order
 _OTHER_NAMES = ("retries", "max.in.flight")
 #: messages have to be through before Kafka ends the transaction by itself
@@ -157,7 +158,7 @@ def sink_config(properties: Mapping[str, str]) -> dict[str, str]:
 
 def once_config(properties: Mapping[str, str]) -> dict[str, str]:
     """For messages of a sink that may not be sent twice."""
-    settings = sink_config(properties)
+    settings = sink_config({"batch.size": _ONCE_BATCH, **properties})
     return {name: said for name, said in settings.items() if name not in _OTHER_NAMES} | _ONCE
 
 

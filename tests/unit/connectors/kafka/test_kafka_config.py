@@ -89,7 +89,7 @@ def test_a_producer_brings_no_topic_back_that_was_deleted(config):
     assert config["allow.auto.create.topics"] == "false"
 
 
-def test_a_batch_of_a_sink_is_small_unless_a_user_says_otherwise():
+def test_a_batch_of_what_is_sent_once_is_small_unless_a_user_says_otherwise():
+    assert once_config(client_config(HERE))["batch.size"] == "65536"
     for made in (sink_config, once_config, lambda given: transaction_config(given, "name")):
-        assert made(client_config(HERE))["batch.size"] == "65536"
         assert made(client_config({**HERE, "batch.size": 2000}))["batch.size"] == "2000"
