@@ -6,11 +6,11 @@ The driver does not need these, so they are asked only when a person asks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, LeaderUnknown, UnknownName
 from headrace.model.streams import State, Stream, StreamId
 from headrace.ports import Log, Registry, Store, TopicInfo, TopicPartition
 
@@ -150,6 +150,8 @@ def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
 
     Raises:
         UnknownName: there is no such stream.
+        LeaderUnknown: of one of its partitions nobody knows; what was decided without it would
+            leave it out.
     """
     found = next((known for known in registry.streams() if known.id == stream), None)
     if found is None:
@@ -157,8 +159,21 @@ def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
     # The topic first: of one that is made again meanwhile the id is not that of the offsets.
     info = log.topics([found.topic]).get(found.topic)
     asked = [TopicPartition(found.topic, number) for number in info.partitions] if info else []
-    starts = _of_topic(log.start_offsets(asked), found.topic)
-    return StreamLog(found, info, starts, _of_topic(log.end_offsets(asked), found.topic))
+    starts = _of_all(log.start_offsets(asked), asked, found.topic)
+    return StreamLog(found, info, starts, _of_all(log.end_offsets(asked), asked, found.topic))
+
+
+def _of_all(
+    offsets: Mapping[TopicPartition, int], asked: Sequence[TopicPartition], topic: str
+) -> dict[int, int]:
+    """Offsets by partition, of all that were asked for."""
+    silent = [at.partition for at in asked if at not in offsets]
+    if silent:
+        raise LeaderUnknown(
+            f"{topic}{silent}: no broker answers for these partitions now; nothing was done, try "
+            "again when they have a leader"
+        )
+    return _of_topic(offsets, topic)
 
 
 def seek_target(log: Log, of: StreamLog, to: str) -> dict[int, int]:
@@ -171,6 +186,7 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[int, int]:
 
     Raises:
         ConfigError: ``to`` cannot be understood, or is outside what the log holds.
+        LeaderUnknown: of one of its partitions nobody knows what was where at that time.
     """
     if to == "earliest":
         return of.starts
@@ -182,7 +198,7 @@ def seek_target(log: Log, of: StreamLog, to: str) -> dict[int, int]:
         return seek_offsets(of, dict.fromkeys(of.starts, int(to)))
     topic = of.stream.topic
     asked = [TopicPartition(topic, number) for number in of.starts]
-    return _of_topic(log.offsets_at(asked, _timestamp_s(to)), topic)
+    return _of_all(log.offsets_at(asked, _timestamp_s(to)), asked, topic)
 
 
 def seek_offsets(of: StreamLog, wanted: Mapping[int, int]) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.errors import ConfigError, UnknownName
+from headrace.errors import ConfigError, LeaderUnknown, UnknownName
 from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import Guarantee, State, StreamId, Tenant
 from headrace.operating.again import consequences
@@ -63,6 +63,17 @@ def test_a_stream_reads_next_where_it_was_sent(store, log, to, there):
 def test_nothing_is_moved_if_one_lane_cannot_be(store, log, to):
     with pytest.raises(ConfigError, match=r"holds offsets|has no partition 2"):
         seek(store, log, ACME, to)
+    assert offsets(store) == {0: 3, 1: 3}
+
+
+@pytest.mark.parametrize("to", ["earliest", "latest", "1970-01-01T00:00:00+00:00", "5"])
+def test_nothing_is_moved_while_nobody_knows_of_one_lane(store, log, to):
+    log.set_leader("acme.visits", 1, False)
+    with pytest.raises(LeaderUnknown, match=r"acme.visits\[1\].* try again"):
+        seek(store, log, ACME, to)
+    store.registry.set_stream_state(ACME, State.REMOVED)
+    with pytest.raises(LeaderUnknown):
+        begun_again(store, log, [ACME])
     assert offsets(store) == {0: 3, 1: 3}
 
 
