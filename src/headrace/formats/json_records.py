@@ -35,6 +35,8 @@ from headrace.formats.framing import Framing, check_framing, framed
 from headrace.formats.json_output import check_types, encoded
 from headrace.ports import Decoded, Encoded, Payloads, Undecoded, WrittenSchema
 
+#: of records, that are parsed before columns are made of them
+_PIECE_BYTES = 4 * 1024 * 1024
 #: which of the payloads, and what was parsed
 _Row = tuple[int, Any]
 #: what the parser raises for what is in a record; a null is none at all
@@ -113,6 +115,16 @@ class Json:
         return Decoded(found.columns, tuple(sorted(undecoded)))
 
     def _bare(self, values: list[Any]) -> Decoded:
+        """Piece by piece: what Python makes of a record is many times as large as the record."""
+        tables, undecoded, begin = list[pa.Table](), list[Undecoded](), 0
+        for end in _ends_of_pieces(values):
+            found = self._piece(values[begin:end])
+            tables.append(found.columns)
+            undecoded += [Undecoded(begin + row, reason) for row, reason in found.undecoded]
+            begin = end
+        return Decoded(pa.concat_tables(tables), tuple(undecoded))
+
+    def _piece(self, values: list[Any]) -> Decoded:
         try:
             return Decoded(table_of(list(map(_parser(self).decode, values)), self.columns))
         except (*_REFUSALS, TypeError, pa.ArrowInvalid):
@@ -149,6 +161,17 @@ class Json:
             except _REFUSALS as error:
                 undecoded.append(Undecoded(row, _told(error)))
         return rows, undecoded
+
+
+def _ends_of_pieces(values: Sequence[bytes | None]) -> list[int]:
+    """Where pieces end, of about as many bytes each; there is one at least."""
+    ends, held = list[int](), 0
+    for number, value in enumerate(values, 1):
+        held += len(value or b"")
+        if held >= _PIECE_BYTES:
+            ends.append(number)
+            held = 0
+    return ends if ends and ends[-1] == len(values) else [*ends, len(values)]
 
 
 def _columns(rows: list[_Row], schema: pa.Schema, undecoded: list[Undecoded]) -> pa.Table:

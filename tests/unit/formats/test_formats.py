@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.formats import Json, Text
+from headrace.formats import Json, Text, json_records
 from headrace.testing.format_contract import *  # noqa: F403 - as the suite is taken
 from headrace.testing.format_contract import decoded
 
@@ -295,3 +295,15 @@ def test_a_missing_object_with_a_field_that_has_to_be_there_can_be_written_to_pa
     found = decoded(Json(pa.schema([("lead", LEAD)])), [b'{"lead": null}', b"{}"]).columns
     pq.write_table(found, file := io.BytesIO())
     assert pq.read_table(file).to_pylist() == [{"lead": None}] * 2
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 20, 50, 1000])
+def test_what_is_parsed_piece_by_piece_is_the_same(monkeypatch, piece_bytes):
+    kind = Json(pa.schema([pa.field("n", pa.int64(), nullable=False)]))
+    values = [b"no" if n % 4 == 0 else None if n % 7 == 0 else b'{"n": %d}' % n for n in range(40)]
+    whole = decoded(kind, values)
+    monkeypatch.setattr(json_records, "_PIECE_BYTES", piece_bytes)
+    found = decoded(kind, values)
+    assert found.undecoded == whole.undecoded
+    assert found.columns.equals(whole.columns)
+    assert decoded(kind, []).columns.num_rows == 0
