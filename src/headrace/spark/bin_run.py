@@ -32,8 +32,9 @@ from headrace.ports import (
 )
 from headrace.process.crash_points import PlayedKill, reached
 from headrace.spark.crash_markers import CrashMarkers
+from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
-from headrace.spark.handling import CallRules, Handled, handle, waiting
+from headrace.spark.handling import CallRules, Handled, Looked, handle, look
 from headrace.spark.portions import Portion, cut_to, rest_of, slice_of
 from headrace.spark.slice_errors import error_of, name_record
 from headrace.spark.tally import Tally
@@ -57,6 +58,8 @@ class BinRun:
     markers: CrashMarkers | None = None
     schemas: Schemas = field(default_factory=NoRegistry)
     _begun: bool = False
+    #: what was decoded before it was claimed, by the first slice of its portion
+    _looked: dict[Slice, Looked] = field(default_factory=dict)
     _kept: set[tuple[Slice, int | None]] = field(default_factory=set)
 
     def group(self, portions: list[Portion], until_s: float) -> None:
@@ -94,21 +97,27 @@ class BinRun:
 
     def _without_waiting(self, portions: list[Portion]) -> list[Portion]:
         """Of each what can be decoded now: what is claimed, and waits for a registry, is lost."""
-        if not (self.use_case.decodes and self.use_case.needs_registry):
+        if not self.use_case.decodes:
             return portions
         kept: list[Portion] = []
         for portion in portions:
-            look = partial(waiting, self.use_case, portion.records, self.rules, self.schemas)
-            looked = self._marked(portion.planned[0], look)
-            if looked is None:
+            first = portion.planned[0]
+            if self._kills(first):
                 kept.append(portion)
                 continue
-            row, why = looked
-            part = cut_to(portion, row, why, slice_of(portion, row))
-            if row == 0:
-                self.tally.stop(part, why)
-            else:
-                kept.append(part)
+            found = self._marked(
+                first, partial(look, self.use_case, portion.records, self.rules, self.schemas)
+            )
+            part = portion
+            if isinstance(found, DecodedRecords) and found.waiting is not None:
+                row, why = found.given, error_of(found.waiting)
+                part = cut_to(portion, row, why, slice_of(portion, row))
+                found = replace(found, waiting=None)
+                if row == 0:
+                    self.tally.stop(part, why)
+                    continue
+            self._looked[first] = found
+            kept.append(part)
         return kept
 
     def _claim(self, portions: list[Portion]) -> list[Portion]:
@@ -129,7 +138,7 @@ class BinRun:
         self, portion: Portion, rules: CallRules | None = None
     ) -> tuple[Portion, Effect | None]:
         first = portion.planned[0]
-        if self.markers is not None and first in self.markers.killers:
+        if self._kills(first):
             # The only record there is must be the one.
             row = 0 if portion.records.num_rows == 1 else None
             blamed = None if row is None else slice_of(portion, row)
@@ -168,6 +177,7 @@ class BinRun:
 
     def _call(self, portion: Portion, rules: CallRules) -> Handled:
         first, use_case = portion.planned[0], self.use_case
+        looked = self._looked.pop(first, None)
         context = SliceContext(
             original(use_case.name), first.lane.tenant, portion.slices, self.options
         )
@@ -175,10 +185,14 @@ class BinRun:
         def call() -> Handled:
             return OUTPUT.during(
                 portion.slices,
-                lambda: handle(use_case, portion.records, context, rules, self.schemas),
+                lambda: handle(use_case, portion.records, context, rules, self.schemas, looked),
             )
 
         return self._marked(first, call)
+
+    def _kills(self, planned: Slice) -> bool:
+        """Whether an earlier attempt of this task died at a slice."""
+        return self.markers is not None and planned in self.markers.killers
 
     def _marked(self, planned: Slice, call: Callable[[], _T]) -> _T:
         """Run code of the use case; a slice at which it ends its worker is known by that."""

@@ -50,6 +50,10 @@ from headrace.use_cases import SliceContext, UseCase
 _SEARCH_PART = 8.0
 
 
+#: records decoded, or what was raised instead
+Looked = DecodedRecords | Exception
+
+
 @dataclass(frozen=True, slots=True)
 class CallRules:
     """How a handler is called, and what is done about records it cannot take."""
@@ -98,20 +102,20 @@ def handle(
     context: SliceContext,
     rules: CallRules | None = None,
     schemas: Schemas | None = None,
+    looked: Looked | None = None,
 ) -> Handled:
     """Run the handler; on failure keep the longest prefix that works and name the culprit.
 
     Records that may be set aside are, and the handler is called again on what follows them. What
     does not decode is a bad record that the handler never sees; what cannot be decoded yet stops
-    there, for as long as somebody does not answer.
+    there, for as long as somebody does not answer. What was ``looked`` at is not decoded again.
     """
     call = _Call(use_case, context, rules or CallRules())
     if not use_case.decodes:
         return _handled(call, records)
-    try:
-        found = call.decoded(records, schemas)
-    except Exception as error:  # a format may be of somebody's own
-        return _up_to_undecodable(call, records, error, schemas)
+    found = look(use_case, records, call.rules, schemas) if looked is None else looked
+    if isinstance(found, Exception):
+        return _up_to_undecodable(call, records, found, schemas)
     if found.waiting is None:
         return _decodable(call, records, found)
     before = _decodable(call, records, found) if found.given else Handled(None, 0)
@@ -120,16 +124,13 @@ def handle(
     return replace(before, error=error_of(found.waiting), blamed=found.given)
 
 
-def waiting(
-    use_case: UseCase, records: pa.Table, rules: CallRules, schemas: Schemas
-) -> tuple[int, SliceError] | None:
-    """From which row on records wait for somebody to answer, and why; None if none does."""
+def look(use_case: UseCase, records: pa.Table, rules: CallRules, schemas: Schemas | None) -> Looked:
+    """Decode records before they are handled."""
     call = _Call(use_case, SliceContext(use_case.name, "", ()), rules)
     try:
-        found = call.decoded(records, schemas)
-    except Exception:  # whoever handles them is told
-        return None
-    return None if found.waiting is None else (found.given, error_of(found.waiting))
+        return call.decoded(records, schemas)
+    except Exception as error:  # a format may be of somebody's own
+        return error
 
 
 def _decodable(call: _Call, records: pa.Table, found: DecodedRecords) -> Handled:

@@ -269,9 +269,7 @@ def test_json_that_python_wrote_is_read():
 
 
 class Named(Text):
-    """Text of which a registry knows all but one, for now."""
-
-    needs_registry = True
+    """Text of which a registry knows all but one, for now; it does not say that it asks one."""
 
     def decode(self, payloads):
         values = payloads.bytes.to_pylist()
