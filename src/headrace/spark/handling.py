@@ -36,11 +36,11 @@ from headrace.errors import (
 )
 from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
-from headrace.payload.exact import alike
 from headrace.ports import NoRegistry, Schemas
 from headrace.process.crash_points import PlayedKill
 from headrace.spark.declared import as_declared
 from headrace.spark.decoding import DecodedRecords, decoded, shown
+from headrace.spark.joined import joined
 from headrace.spark.own_tables import owned
 from headrace.spark.slice_errors import error_of, name_record, refusal, undecoded_error
 from headrace.spark.timeouts import CallOverdue, bounded
@@ -375,27 +375,8 @@ def _works(call: _Call, records: pa.Table) -> bool:
 
 
 def _joined(outputs: list[pa.Table], handled: Handled) -> Handled:
-    """The same with one table of all outputs; only an error if they do not fit together.
-
-    Where one has a column that another has not, nobody knows what belongs there.
-    """
-    outputs = [output for output in outputs if output.num_rows] or outputs[:1]
-    if len(outputs) < 2:
-        return replace(handled, output=outputs[0] if outputs else None)
-    first = outputs[0]
-    other = next((table for table in outputs if not _same_columns(table, first)), None)
-    if other is not None:
-        why = f"one has {_told(first)}, another {_told(other)}"
-        return Handled(None, 0, error_of(WrongSchema(f"the tables of two calls differ: {why}")))
+    """The same with one table of all outputs; only an error if they do not fit together."""
     try:
-        return replace(handled, output=pa.concat_tables(alike(outputs), promote_options="default"))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
-        return Handled(None, 0, error_of(WrongSchema(f"the tables of two calls differ: {exc}")))
-
-
-def _same_columns(table: pa.Table, other: pa.Table) -> bool:
-    return sorted(table.column_names) == sorted(other.column_names)
-
-
-def _told(table: pa.Table) -> str:
-    return f"the columns {', '.join(table.column_names)}" if table.num_columns else "no column"
+        return replace(handled, output=joined(outputs))
+    except WrongSchema as error:
+        return Handled(None, 0, error_of(error))
