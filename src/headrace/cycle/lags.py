@@ -14,6 +14,9 @@ from headrace.errors import ConfigError, LeaderUnknown, UnknownName
 from headrace.model.streams import State, Stream, StreamId
 from headrace.ports import Log, Registry, Store, TopicInfo, TopicPartition
 
+#: offsets by topic and partition
+_OfTopics = Mapping[str, Mapping[int, int]]
+
 
 @dataclass(frozen=True, slots=True)
 class StreamLag:
@@ -103,8 +106,8 @@ def lags(
             stream=stream,
             state=states[stream.id],
             positions=positions.get(stream.id, {}),
-            ends=_of_topic(ends, stream.topic),
-            starts=_of_topic(starts, stream.topic),
+            ends=ends.get(stream.topic, {}),
+            starts=starts.get(stream.topic, {}),
             topic=known.get(stream.topic),
             until=until.get(stream.id.use_case),
         )
@@ -114,23 +117,26 @@ def lags(
 
 def _of_log(
     log: Log | None, topics: Collection[str]
-) -> tuple[Mapping[str, TopicInfo], Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
-    """Topics with their ends and starts."""
+) -> tuple[Mapping[str, TopicInfo], _OfTopics, _OfTopics]:
+    """Topics with their ends and starts, by topic."""
     if log is None:
         return {}, {}, {}
     known = log.topics(topics)
     asked = [
         TopicPartition(topic, number) for topic, info in known.items() for number in info.partitions
     ]
-    return known, log.end_offsets(asked), log.start_offsets(asked)
+    return known, _by_topic(log.end_offsets(asked)), _by_topic(log.start_offsets(asked))
 
 
 def _effective(tenant: State, stream: State) -> State:
     return tenant if tenant is not State.ACTIVE else stream
 
 
-def _of_topic(offsets: Mapping[TopicPartition, int], topic: str) -> dict[int, int]:
-    return {at.partition: offset for at, offset in offsets.items() if at.topic == topic}
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> _OfTopics:
+    found: dict[str, dict[int, int]] = {}
+    for at, offset in offsets.items():
+        found.setdefault(at.topic, {})[at.partition] = offset
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +172,14 @@ def stream_log(registry: Registry, log: Log, stream: StreamId) -> StreamLog:
 def _of_all(
     offsets: Mapping[TopicPartition, int], asked: Sequence[TopicPartition], topic: str
 ) -> dict[int, int]:
-    """Offsets by partition, of all that were asked for."""
+    """Offsets of one topic by partition, of all that were asked for."""
     silent = [at.partition for at in asked if at not in offsets]
     if silent:
         raise LeaderUnknown(
             f"{topic}{silent}: no broker answers for these partitions now; nothing was done, try "
             "again when they have a leader"
         )
-    return _of_topic(offsets, topic)
+    return {at.partition: offset for at, offset in offsets.items()}
 
 
 def seek_target(log: Log, of: StreamLog, to: str) -> dict[int, int]:
