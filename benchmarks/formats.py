@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import json
-import random
 import statistics
 import time
 from collections.abc import Callable
@@ -30,48 +29,18 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from benchmarks import harness
-from headrace.formats import Avro, Json, Protobuf
-from headrace.ports import SchemaKind, WrittenSchema
+from benchmarks.visits import (
+    COUNT,
+    FRAME,
+    SCHEMA,
+    json_values,
+    made_rows,
+)
+from headrace.formats import Json, Protobuf
 from headrace.testing.format_contract import as_given
-from headrace.testing.schemas_fake import MemorySchemas
 
-_RECORDS = 20_000
 _ROUNDS = 9
 _ONE_BAD_IN = 100
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("lead", pa.string()),
-        ("page", pa.string()),
-        ("referrer", pa.string()),
-        ("agent", pa.string()),
-        ("status", pa.int32()),
-        ("bytes", pa.int64()),
-        ("seconds", pa.float64()),
-        ("returning", pa.bool_()),
-        ("campaign", pa.string()),
-    ]
-)
-_AVRO_TYPES = {
-    pa.int64(): "long",
-    pa.int32(): "int",
-    pa.string(): "string",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-}
-#: as most schemas are: what is always there may not be null
-_AVRO = {
-    "type": "record",
-    "name": "Visit",
-    "fields": [
-        {
-            "name": f.name,
-            "type": ["null", "string"] if f.name == "campaign" else _AVRO_TYPES[f.type],
-        }
-        for f in SCHEMA
-    ],
-}
-_ID = b"\0\0\0\0\7"
 TARGET, AVRO_TARGET = 4.0, 3.0
 BAD_TARGET = 0.5
 _Contenders = dict[str, Callable[[], pa.Table]]
@@ -79,7 +48,7 @@ _Contenders = dict[str, Callable[[], pa.Table]]
 
 def main(_args: list[str]) -> None:
     """Run and write `results/formats.json`."""
-    rows = _rows(random.Random(7))
+    rows = made_rows()
     result: dict[str, Any] = {}
     for name, measure in {"json": _json, "avro": _avro, "protobuf": _protobuf}.items():
         result[name] = measure(rows)
@@ -87,7 +56,7 @@ def main(_args: list[str]) -> None:
 
 
 def _json(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    values = [json.dumps(row).encode() for row in rows]
+    values = json_values(rows)
     good, bad, kind = _column(values), _spoilt(values, b"{"), Json(SCHEMA)
     rates = _rates(
         {
@@ -109,14 +78,10 @@ def _json(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _avro(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    parsed: Any = fastavro.parse_schema(_AVRO)
-    values = [_ID + _by_fastavro(parsed, row) for row in rows]
-    good, bad, kind = _column(values), _spoilt(values, _ID + b"\2"), Avro(_AVRO)
-    schemas = MemorySchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(_AVRO))})
 
     def theirs(value: bytes) -> Any:
         stream = io.BytesIO(value)
-        stream.seek(len(_ID))
+        stream.seek(len(FRAME))
         return fastavro.schemaless_reader(stream, parsed, None)
 
     def ours(given: pa.ChunkedArray[Any]) -> pa.Table:
@@ -145,12 +110,12 @@ def _avro(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _protobuf(rows: list[dict[str, Any]]) -> dict[str, Any]:
     visit = _visit()
     messages = [visit(**{k: v for k, v in row.items() if v is not None}) for row in rows]
-    values = [_ID + b"\0" + message.SerializeToString() for message in messages]
-    good, bad, kind = _column(values), _spoilt(values, _ID + b"\0\x08"), Protobuf(visit)
+    values = [FRAME + b"\0" + message.SerializeToString() for message in messages]
+    good, bad, kind = _column(values), _spoilt(values, FRAME + b"\0\x08"), Protobuf(visit)
 
     def theirs(value: bytes) -> dict[str, Any]:
         message = visit()
-        message.ParseFromString(value[len(_ID) + 1 :])
+        message.ParseFromString(value[len(FRAME) + 1 :])
         row = {name: getattr(message, name) for name in SCHEMA.names}
         return row if message.HasField("campaign") else row | {"campaign": None}
 
@@ -175,7 +140,7 @@ def _rates(contenders: _Contenders, spoilt: _Contenders, *, times: int = 1) -> d
     for name, make in contenders.items():
         assert make().combine_chunks().equals(expected), f"{name} made another table"
     for make in spoilt.values():
-        assert make().num_rows == _RECORDS - _RECORDS // _ONE_BAD_IN
+        assert make().num_rows == COUNT - COUNT // _ONE_BAD_IN
     every = contenders | spoilt
     seconds: dict[str, list[float]] = {name: [] for name in every}
     for _ in range(_ROUNDS):
@@ -201,27 +166,6 @@ def _told(values: list[bytes], rates: dict[str, int], ratios: dict[str, float]) 
     return {"bytes_each": bytes_each, "records_per_cpu_s": rates, "ratios": ratios}
 
 
-def _rows(chance: random.Random) -> list[dict[str, Any]]:
-    def word(length: int) -> str:
-        return "".join(chance.choices("abcdefghijklmnopqrstuvwxyz/-", k=length))
-
-    return [
-        {
-            "id": number,
-            "lead": word(12),
-            "page": f"/{word(30)}",
-            "referrer": f"https://{word(24)}",
-            "agent": word(30),
-            "status": chance.choice([200, 304, 404]),
-            "bytes": chance.randrange(1 << 40),
-            "seconds": chance.random(),
-            "returning": chance.random() < 0.5,
-            "campaign": None if chance.random() < 0.5 else word(8),
-        }
-        for number in range(_RECORDS)
-    ]
-
-
 def _column(values: list[bytes]) -> pa.ChunkedArray[Any]:
     return pa.chunked_array([pa.array(values, pa.binary())])
 
@@ -242,12 +186,6 @@ def _by_arrow(values: pa.ChunkedArray[Any]) -> pa.Table:
     reading = pyarrow.json.ReadOptions(use_threads=False, block_size=1 << 25)
     found = pyarrow.json.read_json(whole, parse_options=options, read_options=reading)
     return found.select(SCHEMA.names).combine_chunks()
-
-
-def _by_fastavro(parsed: Any, row: dict[str, Any]) -> bytes:
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, parsed, row)
-    return stream.getvalue()
 
 
 def _visit() -> Any:

@@ -38,7 +38,7 @@ from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
 from headrace.model.waves import Wave
 from headrace.policies.elasticity import SlotLimits
-from headrace.ports import Connections, Site, Store, WaveResult
+from headrace.ports import Connections, NoRegistry, SchemasFactory, Site, Store, WaveResult
 from headrace.process.memory import calm_garbage_collection
 from headrace.spark.engine import SparkEngine, TaskTools
 from headrace.spark.session import build_session
@@ -61,12 +61,13 @@ def broker() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def session() -> Iterator[SparkSession]:
-    """Spark on two slots, with Spark's own Kafka source on its class path."""
+def session(*more_jars: str) -> Iterator[SparkSession]:
+    """Spark on two slots, with Spark's own Kafka source, and more, on its class path."""
     # Over a hundred topics with `maxOffsetsPerTrigger`, a query's thread died of a stack overflow
     # in a regular expression, twice; which one is not known. With this it has not been seen.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-Xss16m")
-    class_path = ",".join(str(path) for path in jars("spark-kafka"))
+    sets = ("spark-kafka", *more_jars)
+    class_path = ",".join(str(path) for name in sets for path in jars(name))
     options = {
         "spark.jars": class_path,
         "spark.driver.memory": "3g",
@@ -87,13 +88,20 @@ def topics(config: Mapping[str, str], names: Sequence[str]) -> None:
 
 
 def fill(config: Mapping[str, str], names: Sequence[str], records: int, size_bytes: int) -> None:
-    """Put so many records into each topic, and wait until all are acknowledged."""
+    """Put so many records of one value into each topic, and wait until all are acknowledged."""
+    fill_with(config, names, records, [os.urandom(size_bytes // 2).hex().encode()[:size_bytes]])
+
+
+def fill_with(
+    config: Mapping[str, str], names: Sequence[str], records: int, values: Sequence[bytes]
+) -> None:
+    """Put so many records into each topic, of these values one after the other, over all topics."""
     producer = Producer(
         {**producer_config(config), "linger.ms": 20, "queue.buffering.max.messages": 1_000_000}
     )
-    value = os.urandom(size_bytes // 2).hex().encode()[:size_bytes]
-    for _ in range(records):
-        for name in names:
+    for number in range(records):
+        for lane, name in enumerate(names):
+            value = values[(lane * records + number) % len(values)]
             while True:
                 try:
                     producer.produce(name, value=value, partition=0)
@@ -196,13 +204,14 @@ class Bench:
 
 
 @contextmanager
-def driver_of(
+def driver_of(  # noqa: PLR0913, PLR0917 - all that a benchmark may want of its service
     spark: SparkSession,
     config: Mapping[str, str],
     use_case: UseCase,
     tenants: Sequence[str],
     limits: Limits | None = None,
     slots: SlotLimits | None = None,
+    schemas: SchemasFactory | None = None,
     **settings: Any,
 ) -> Iterator[Bench]:
     """A driver with a fresh store; topics must be there. ``settings`` go into the deployment."""
@@ -222,7 +231,8 @@ def driver_of(
         for name in tenants:
             store.registry.add_tenant(Tenant(name))
         letters = KafkaDeadLettersFactory()
-        tools = TaskTools(connections, KafkaReaderFactory(), SqlPositionsFactory(), letters)
+        clients = (KafkaReaderFactory(), SqlPositionsFactory(), letters, schemas or NoRegistry())
+        tools = TaskTools(connections, *clients)
         engine = SparkEngine(spark, tools)
         counter = Counter(engine)
         log = KafkaLog(config)

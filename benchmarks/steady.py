@@ -19,7 +19,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from multiprocessing.queues import Queue
@@ -67,7 +67,7 @@ def main(_args: list[str]) -> None:
                 prefix = f"{name[0]}{number}"
                 names = [f"{prefix}-{lane}.visits" for lane in range(LANES)]
                 topics(config, names)
-                runs[name].append(_figures(contender(spark, config, prefix, names)))
+                runs[name].append(figures(contender(spark, config, prefix, names)))
                 print(name, runs[name][-1], flush=True)
     ratios = [
         mine["p99_s"] / his["p99_s"]
@@ -83,7 +83,8 @@ def main(_args: list[str]) -> None:
         print(f"{name}: " + "; ".join(line(run["cpu_cores"]) for run in its_runs))
 
 
-def _figures(seen: Seen) -> dict[str, Any]:
+def figures(seen: Seen) -> dict[str, Any]:
+    """What is told of a run."""
     p50, p99, most = np.quantile(np.array(seen.delays_s), [0.5, 0.99, 1.0])
     return {
         "p50_s": round(float(p50), 3),
@@ -105,12 +106,19 @@ class Load(threading.Thread):
     What counts is what Kafka acknowledged: one that it refused is nobody's to keep.
     """
 
-    def __init__(self, config: Mapping[str, str], names: list[str], seconds: float) -> None:
-        """Send to ``names`` in turn."""
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        names: list[str],
+        seconds: float = WARM_UP_S + MEASURED_S,
+        values: Sequence[bytes] = (b"x" * 300,),
+    ) -> None:
+        """Send to ``names`` in turn, these values one after the other."""
         super().__init__(name="load", daemon=True)
         self._producer = Producer({**producer_config(config), "linger.ms": 2})
         self._names = names
-        self._seconds = seconds
+        self._values = values
+        self.seconds = seconds
         self._tried = 0
         self.sent = 0
         self.refused: list[str] = []
@@ -118,13 +126,14 @@ class Load(threading.Thread):
     def run(self) -> None:
         """Send until the time is over."""
         began = time.time()
-        while (elapsed := time.time() - began) < self._seconds:
+        while (elapsed := time.time() - began) < self.seconds:
             while self._tried < elapsed * RATE_PER_S:
                 meant_ms = int((began + self._tried / RATE_PER_S) * 1000)
                 # A stride that shares no factor with the number of lanes spreads them evenly.
                 name = self._names[self._tried * 7 % len(self._names)]
+                value = self._values[self._tried % len(self._values)]
                 self._producer.produce(
-                    name, value=b"x" * 300, partition=0, timestamp=meant_ms, on_delivery=self._told
+                    name, value=value, partition=0, timestamp=meant_ms, on_delivery=self._told
                 )
                 self._tried += 1
             self._producer.poll(0.002)
@@ -160,21 +169,20 @@ def _observe(path: str, table: str, stop: Any, answer: Queue[Seen], after_s: flo
     answer.put(Seen(delays, total, distinct))
 
 
-def _watched(
-    path: Path, table: str, config: Mapping[str, str], names: list[str], turn: Any
+def watched(
+    path: Path, table: str, load: Load, turn: Callable[[], object], warm_up_s: float = WARM_UP_S
 ) -> Seen:
     """Run the load beside a contender, whose ``turn`` is called until all rows are there."""
     processes = multiprocessing.get_context("spawn")
     stop, answer = processes.Event(), processes.Queue()
-    load = Load(config, names, WARM_UP_S + MEASURED_S)
-    after_s = time.time() + WARM_UP_S
+    after_s = time.time() + warm_up_s
     observer = processes.Process(
         target=_observe, args=(str(path), table, stop, answer, after_s), daemon=True
     )
     observer.start()
     load.start()
     count = sqlite3.connect(path, timeout=30)
-    deadline = time.time() + WARM_UP_S + MEASURED_S + 180
+    deadline = time.time() + load.seconds + 180
     next_count = 0.0
     cpu: Cpu | None = None
     stack = ExitStack()
@@ -222,7 +230,7 @@ def _ours(spark: Any, config: dict[str, str], prefix: str, names: list[str]) -> 
     tenants = [f"{prefix}-{lane}" for lane in range(LANES)]
     with driver_of(spark, config, made, tenants, Limits()) as bench:
         bench.driver.turn()
-        return _watched(bench.path, "results", config, names, bench.driver.turn)
+        return watched(bench.path, "results", Load(config, names), bench.driver.turn)
 
 
 def _theirs(spark: Any, config: dict[str, str], prefix: str, names: list[str]) -> Seen:
@@ -256,6 +264,6 @@ def _theirs(spark: Any, config: dict[str, str], prefix: str, names: list[str]) -
         )
         try:
             assert len(names) == LANES
-            return _watched(path, "results", config, names, lambda: time.sleep(0.05))
+            return watched(path, "results", Load(config, names), lambda: time.sleep(0.05))
         finally:
             query.stop()

@@ -61,6 +61,10 @@ ROOTS = {
         ),
         transitive=False,
     ),
+    # Spark's `from_avro`, for comparison; Spark brings Avro itself
+    "spark-avro": Roots(
+        (Coordinates("org.apache.spark", "spark-avro_2.13", "4.2.0"),), transitive=False
+    ),
 }
 
 
