@@ -30,13 +30,16 @@ from google.protobuf.message_factory import GetMessageClass
 
 from benchmarks import harness
 from benchmarks.visits import (
+    AVRO,
     COUNT,
     FRAME,
     SCHEMA,
+    avro_values,
     json_values,
     made_rows,
+    registry,
 )
-from headrace.formats import Json, Protobuf
+from headrace.formats import Avro, Json, Protobuf
 from headrace.testing.format_contract import as_given
 
 _ROUNDS = 9
@@ -78,6 +81,9 @@ def _json(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _avro(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    parsed: Any = fastavro.parse_schema(AVRO)
+    values, schemas = avro_values(rows), registry()
+    good, bad, kind = _column(values), _spoilt(values, FRAME + b"\2"), Avro(AVRO)
 
     def theirs(value: bytes) -> Any:
         stream = io.BytesIO(value)
