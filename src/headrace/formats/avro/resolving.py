@@ -5,9 +5,9 @@ its author has it. What Avro lets be read as something else is (an int as a long
 field that is missing by its default, others by their aliases); the rest is refused, for the whole
 schema, or for a record that takes a branch of a union that the reader has no place for.
 
-In two points this is stricter than the rules: times of another unit, and decimals of another scale,
-would be read as wrong values, so they are refused; and a long that no float holds exactly is a bad
-record.
+In three points this is stricter than the rules: times of another unit, and decimals of another
+scale, would be read as wrong values, so they are refused; and a long that no float holds exactly is
+a bad record.
 """
 
 from __future__ import annotations
