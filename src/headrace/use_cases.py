@@ -272,10 +272,13 @@ def _decode_problem(made: UseCase) -> str | None:
     if any(isinstance(kind, type) or not hasattr(kind, "schema") for kind in given):
         return "decode is a format, such as Json(schema) or Text() of headrace.formats"
     names = [name for name in RECORD_SCHEMA.names if name not in ("key", "value")]
-    names += ["tenant"] if made.form == "wave" else []
+    names += ["tenant", "__receipt"] if made.form == "wave" else []
     for column, kind in (("key", made.decode_key), ("value", made.decode)):
         for name in [column] if kind is None else kind.schema(column).names:
-            if name in names:
+            taken = name in names
+            if made.form == "wave":  # Spark tells no upper case from lower
+                taken = name.casefold() in {known.casefold() for known in names}
+            if taken:
                 return (
                     f"decode gives a column {name}, and there is one already beside it; give it "
                     f"another name, as Json(..., names={{'its_{name}': '{name}'}}) does"

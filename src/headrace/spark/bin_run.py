@@ -16,7 +16,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from headrace.errors import HandlerSlow, HeadraceError, TargetMissing, Temporary, WorkerKilled
+from headrace.errors import (
+    HandlerHung,
+    HandlerSlow,
+    HeadraceError,
+    TargetMissing,
+    Temporary,
+    WorkerKilled,
+)
 from headrace.model.receipts import SliceError
 from headrace.model.records import Move
 from headrace.model.streams import Slice, original
@@ -109,6 +116,11 @@ class BinRun:
                 first, partial(look, self.use_case, portion.records, self.rules, self.schemas)
             )
             part = portion
+            if isinstance(found, HandlerHung | Temporary):
+                # It may be the registry's time that was used up; nothing was done, so nothing is
+                # lost by trying again.
+                self.tally.stop(*self._named(portion, error_of(found)))
+                continue
             if isinstance(found, DecodedRecords) and found.waiting is not None:
                 row, why = found.given, error_of(found.waiting)
                 part = cut_to(portion, row, why, slice_of(portion, row))
@@ -255,14 +267,15 @@ class BinRun:
                 written = self._write([effect])[0]
                 self.tally.wrote(portion, written, effect.output.nbytes)
                 return
-        self.tally.wrote(*self._named(portion, written), 0)
+        assert written.error is not None, "only what is refused is looked at"
+        self.tally.stop(*self._named(portion, written.error))
 
-    def _named(self, portion: Portion, written: Written) -> tuple[Portion, Written]:
-        """A refusal with its record, where there is one alone."""
-        if portion.records.num_rows != 1 or written.error is None:
-            return portion, written
-        named = name_record(written.error, portion.records, 0)
-        return replace(portion, blamed=slice_of(portion, 0)), replace(written, error=named)
+    def _named(self, portion: Portion, error: SliceError) -> tuple[Portion, SliceError]:
+        """An error with its record, where there is one alone."""
+        if error.temporary or portion.records.num_rows != 1:
+            return portion, error
+        named = name_record(error, portion.records, 0)
+        return replace(portion, blamed=slice_of(portion, 0)), named
 
     def _narrow(self, portion: Portion) -> None:
         """Write a refused portion piece by piece, up to the record that the sink refuses.

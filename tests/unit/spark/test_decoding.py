@@ -253,6 +253,10 @@ def test_a_test_of_a_use_case_gives_it_decoded_records():
             {"decode": Json(pa.schema([("tenant", pa.string())])), "form": "wave", "sink": None},
             "a column tenant, and there is one already",
         ),
+        (
+            {"decode": Json(pa.schema([("Topic", pa.string())])), "form": "wave", "sink": None},
+            "a column Topic, and there is one already",
+        ),
         ({"decode": "json"}, "decode is a format, such as Json"),
         ({"decode_key": Text}, "decode is a format, such as Json"),
     ],
@@ -277,6 +281,20 @@ class Named(Text):
         found = super().decode(replace(payloads, bytes=payloads.bytes.slice(0, known)))
         away = Waiting(known, RegistryUnavailable("away"))
         return replace(found, waiting=away) if known < len(values) else found
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_decodes_for_too_long_is_not_claimed(bench, shared):
+    class Hangs(Text):
+        def decode(self, payloads):
+            time.sleep(30)
+
+    sink, bench.limits["timeout_s"] = ListSink(), 0.5
+    slices = [piece for piece in bench.slices() if shared or piece.lane.tenant == "acme"]
+    told = bench.run(sink, slices=tuple(slices), decode=Hangs(), guarantee="at-most-once")
+    assert {(receipt.reached, receipt.committed) for receipt in told} == {(0, False)}
+    code = "HandlerSlow" if shared else "HandlerHung"
+    assert {receipt.error.code for receipt in told} == {code}
 
 
 @pytest.mark.parametrize("guarantee", ["at-most-once", "at-least-once"])
