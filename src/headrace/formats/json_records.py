@@ -141,8 +141,9 @@ class Json:
         del column
         return {field.name: not field.nullable for field in self.columns}
 
-    def check(self, found: pa.Schema) -> None:
+    def check(self, found: pa.Schema, schema: WrittenSchema | None = None) -> None:
         """They have the types that were said."""
+        del schema
         check_types(found, self.columns)
 
     def encode(self, rows: pa.Table, schema: WrittenSchema | None) -> Encoded:

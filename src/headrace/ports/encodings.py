@@ -62,11 +62,16 @@ class Encoding(Protocol):
     def takes(self, column: Literal["value", "key"]) -> dict[str, bool]:
         """The columns that it takes, and whether each has to be there."""
 
-    def check(self, found: pa.Schema) -> None:
+    def check(self, found: pa.Schema, schema: WrittenSchema | None = None) -> None:
         """See that columns of these types can be encoded, as far as types tell.
+
+        Args:
+            found: the columns.
+            schema: as it is registered, which may be a newer one; None: its own.
 
         Raises:
             WrongSchema: the message names the column.
+            ConfigError: nothing can be written by the schema.
         """
 
     def encode(self, rows: pa.Table, schema: WrittenSchema | None) -> Encoded:

@@ -111,7 +111,10 @@ def test_a_row_that_the_schema_does_not_take_is_told_with_its_column_alone(schem
     [("int", [1.5]), ("int", [True]), ("string", [b"a"]), ("bytes", ["a"]), ("long", ["1"])],
 )
 def test_no_value_is_made_another_one(kind, values):
-    assert len(encoded(AvroOutput(record(x=kind)), x=values).unencoded) == 1
+    written, table = AvroOutput(record(x=kind)), pa.table({"x": values})
+    with pytest.raises(WrongSchema, match="column 'x' is"):
+        written.check(table.schema)
+    assert len(written.encode(table, None).unencoded) == 1
 
 
 @pytest.mark.parametrize(

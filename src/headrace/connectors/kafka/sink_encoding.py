@@ -23,6 +23,7 @@ from headrace.errors import (
     RegistryUnavailable,
     SinkRefused,
     SinkUnavailable,
+    TargetMissing,
     WrongSchema,
 )
 from headrace.ports import (
@@ -82,7 +83,8 @@ class Encodings:
             WrongSchema: a column is missing, one too many, or of a type that cannot be.
             SinkRefused: a row does not fit.
             SinkUnavailable: the registry does not answer.
-            TargetMissing: it has not, and does not take, the schema.
+            TargetMissing: it has not, and does not take, the schema; or has a newer one, as which
+                columns would lose something.
         """
         output = effect.output
         if not self._parts() or not (output.num_rows or output.num_columns):
@@ -175,6 +177,8 @@ def _encoded(
             raise SinkUnavailable(
                 f"topic {topic}: {error}", retry_after_s=error.retry_after_s
             ) from error
+        if found.schema != registers.schema:
+            _check_newest(rows.schema, kind, found.schema, f"topic {topic}: subject {subject}")
         schema, prefix = found.schema, _MAGIC + found.id.to_bytes(4, "big")
     made = kind.encode(rows, schema)
     if made.unencoded:
@@ -183,3 +187,11 @@ def _encoded(
     if not prefix:
         return list(made.payloads)
     return [None if payload is None else prefix + payload for payload in made.payloads]
+
+
+def _check_newest(found: pa.Schema, kind: Encoding, schema: WrittenSchema, where: str) -> None:
+    """Somebody registered a schema that the use case does not write by: no record is to blame."""
+    try:
+        kind.check(found, schema)
+    except (WrongSchema, ConfigError) as error:
+        raise TargetMissing(f"{where}: its newest schema cannot be written by: {error}") from error

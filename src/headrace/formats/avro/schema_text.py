@@ -78,11 +78,16 @@ def parsed(text: str, references: Iterable[tuple[str, str]] = ()) -> AvroType:
     """
     parser = _Parser()
     for _, other in references:
-        parser.parse(_json(other), "", 0)
-    return parser.parse(_json(text), "", 0)
+        parser.parse(json_of(other), "", 0)
+    return parser.parse(json_of(text), "", 0)
 
 
-def _json(text: str) -> Any:
+def json_of(text: str) -> Any:
+    """What the text of a schema is in Python.
+
+    Raises:
+        ConfigError: it is no JSON.
+    """
     try:
         return json.loads(text)
     except RecursionError:
