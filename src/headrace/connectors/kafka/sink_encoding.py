@@ -26,6 +26,7 @@ from headrace.errors import (
     TargetMissing,
     WrongSchema,
 )
+from headrace.formats.framing import prefix_of
 from headrace.ports import (
     Effect,
     Encoding,
@@ -33,15 +34,12 @@ from headrace.ports import (
     Registering,
     SchemaIds,
     WrittenSchema,
-    needs_registry,
 )
 
 _Column = Literal["value", "key"]
 #: columns of a message that are as they are
 _BESIDE = {"headers": "headers", "topic": "text"}
 _AS_IT_IS = "bytes or text"
-#: of payloads that begin with the id of their schema
-_MAGIC = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Encodings:
     @property
     def needs_registry(self) -> bool:
         """Whether one of them asks a registry."""
-        return any(needs_registry(kind) for _, kind in self._parts())
+        return any(kind.registers is not None for _, kind in self._parts())
 
     def made(self, effect: Effect, own: str, ids: SchemaIds) -> Effect:
         """The effect with messages in the place of columns.
@@ -179,7 +177,7 @@ def _encoded(
             ) from error
         if found.schema != registers.schema:
             _check_newest(rows.schema, kind, found.schema, f"topic {topic}: subject {subject}")
-        schema, prefix = found.schema, _MAGIC + found.id.to_bytes(4, "big")
+        schema, prefix = found.schema, prefix_of(found.id)
     made = kind.encode(rows, schema)
     if made.unencoded:
         row, reason = made.unencoded[0]
