@@ -15,12 +15,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from headrace.errors import ConfigError, WrongSchema
-from headrace.formats.avro.schema_text import ABSENT
+from headrace.formats.avro.schema_text import ABSENT, json_of, text_of
 from headrace.formats.avro.writing import Write, writer, written
 from headrace.formats.python_rows import python_rows
 from headrace.ports import (
@@ -45,7 +46,7 @@ class AvroOutput:
 
     def __init__(
         self,
-        schema: str | Mapping[str, Any],
+        schema: str | Path | Mapping[str, Any],
         *,
         auto_register_schemas: bool = True,
         use_latest_version: bool = False,
@@ -55,7 +56,7 @@ class AvroOutput:
         """Say what is written, and how its schema comes by its id, as Confluent's clients have it.
 
         Args:
-            schema: as JSON text, or what that is in Python.
+            schema: as a dict, its JSON, or the path of a file, which is read now.
             auto_register_schemas: register it where it is not; else it has to be there.
             use_latest_version: write by the newest schema of the subject.
             normalize_schemas: the registry is to see that two texts mean the same.
@@ -65,7 +66,9 @@ class AvroOutput:
         Raises:
             ConfigError: the schema cannot be, or fastavro is not installed.
         """
-        text = schema if isinstance(schema, str) else json.dumps(schema)
+        text = text_of(schema)
+        if isinstance(name_alone := json_of(text), str):
+            text = json.dumps(name_alone)
         own = WrittenSchema(SchemaKind.AVRO, text)
         if subject_name_strategy not in get_args(SubjectNames):
             known = ", ".join(get_args(SubjectNames))
@@ -75,11 +78,6 @@ class AvroOutput:
         name = kind.full_name or kind.name
         registers = SchemaToRegister(own, name, subject_name_strategy, how)
         object.__setattr__(self, "registers", registers)
-
-    @property
-    def needs_registry(self) -> bool:
-        """Always."""
-        return True
 
     def takes(self, column: Literal["value", "key"]) -> dict[str, bool]:
         """The fields; one with a default need not be there."""

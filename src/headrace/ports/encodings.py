@@ -60,7 +60,11 @@ class Encoding(Protocol):
         """What has an id in a registry; None: the payload is all that is sent."""
 
     def takes(self, column: Literal["value", "key"]) -> dict[str, bool]:
-        """The columns that it takes, and whether each has to be there."""
+        """The columns that it takes, and whether each has to be there.
+
+        Raises:
+            ConfigError: it is one that only reads; asked when a sink is named.
+        """
 
     def check(self, found: pa.Schema, schema: WrittenSchema | None = None) -> None:
         """See that columns of these types can be encoded, as far as types tell.

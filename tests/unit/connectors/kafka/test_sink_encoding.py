@@ -147,6 +147,8 @@ def test_a_message_is_measured_as_it_is_sent():
     [
         ({"encode": Json}, r"encode is such as AvroOutput"),
         ({"encode": "avro"}, r"encode is such as AvroOutput"),
+        ({"encode": Json(JSON.columns, framing="confluent")}, r"leave framing out to write JSON"),
+        ({"encode_key": Json(JSON.columns, framing="confluent")}, r"leave framing out"),
         ({"encode": Json(pa.schema([("topic", pa.string())]))}, r"has a column topic"),
         ({"encode": Json(pa.schema([("key", pa.string())]))}, r"has a column key"),
         ({"encode_key": Json(pa.schema([("value", pa.string())]))}, r"has a column value"),
