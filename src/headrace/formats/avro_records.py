@@ -15,7 +15,6 @@ type has one column, as the guide lists. A union is a type that may be null, or 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,7 +31,7 @@ from headrace.formats.avro.by_record import Unreadable, reader_of
 from headrace.formats.avro.columns import column_of, columns_of
 from headrace.formats.avro.defaults import check_defaults
 from headrace.formats.avro.resolving import plan_of
-from headrace.formats.avro.schema_text import AvroType, parsed
+from headrace.formats.avro.schema_text import AvroType, parsed, text_of
 from headrace.formats.avro.steps import Step
 from headrace.formats.framing import Framed, Framing, check_framing, framed
 from headrace.formats.rows import Found
@@ -83,7 +82,7 @@ class Avro:
             ConfigError: no columns are that; it says why.
         """
         check_framing(framing)
-        object.__setattr__(self, "text", _text(schema))
+        object.__setattr__(self, "text", text_of(schema))
         object.__setattr__(self, "fields", None if fields is None else tuple(fields))
         object.__setattr__(self, "framing", framing)
         object.__setattr__(self, "tombstones", tombstones)
@@ -191,18 +190,3 @@ def _plan(kind: Avro, written: WrittenSchema | None) -> Plan:
         writer = parsed(written.text, written.references)
     step = plan_of(writer, _reader(kind))
     return Plan(step, reader_of(step))
-
-
-def _text(schema: str | Path | Mapping[str, Any]) -> str:
-    """The JSON of a schema, however it is given."""
-    if isinstance(schema, Mapping):
-        return json.dumps(schema)
-    if not isinstance(schema, str | Path):
-        raise ConfigError("Avro takes a schema: a dict, its JSON, or the path of a file")
-    text = str(schema)
-    if isinstance(schema, str) and (text.lstrip()[:1] in ("{", "[", '"') or "." not in text):
-        return text
-    try:
-        return Path(text).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the schema in {text} cannot be read: {error}") from None

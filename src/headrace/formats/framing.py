@@ -26,6 +26,11 @@ _NUMBERED, _BY_GUID = 5, 17
 _UNFRAMED = "it does not begin with the id of a schema, as Confluent's wire format does"
 
 
+def prefix_of(id_: SchemaId) -> bytes:
+    """What stands before a payload, or in its header."""
+    return b"\1" + id_.bytes if isinstance(id_, UUID) else b"\0" + id_.to_bytes(4, "big")
+
+
 @dataclass(frozen=True, slots=True)
 class Framed:
     """Payloads, and what their framing says."""

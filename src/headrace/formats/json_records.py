@@ -137,12 +137,22 @@ class Json:
         """Its schema is registered nowhere."""
 
     def takes(self, column: Literal["value", "key"]) -> dict[str, bool]:
-        """The columns; one that may be null may be left out."""
+        """The columns; one that may be null may be left out.
+
+        Raises:
+            ConfigError: an id of a schema was to stand in front, and none is registered.
+        """
         del column
+        if self.framing != "none":
+            raise ConfigError(
+                f"Json(framing={self.framing!r}) is for what is read, as no id is given to its "
+                "schema: leave framing out to write JSON, or write AvroOutput(schema)"
+            )
         return {field.name: not field.nullable for field in self.columns}
 
-    def check(self, found: pa.Schema) -> None:
+    def check(self, found: pa.Schema, schema: WrittenSchema | None = None) -> None:
         """They have the types that were said."""
+        del schema
         check_types(found, self.columns)
 
     def encode(self, rows: pa.Table, schema: WrittenSchema | None) -> Encoded:

@@ -43,8 +43,9 @@ class Text:
         """The one that has its name."""
         return {column: True}
 
-    def check(self, found: pa.Schema) -> None:
+    def check(self, found: pa.Schema, schema: WrittenSchema | None = None) -> None:
         """It has to be text."""
+        del schema
         for column in found:
             kind = column.type
             if not (at.is_string(kind) or at.is_large_string(kind) or at.is_null(kind)):

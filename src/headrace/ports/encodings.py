@@ -60,13 +60,22 @@ class Encoding(Protocol):
         """What has an id in a registry; None: the payload is all that is sent."""
 
     def takes(self, column: Literal["value", "key"]) -> dict[str, bool]:
-        """The columns that it takes, and whether each has to be there."""
+        """The columns that it takes, and whether each has to be there.
 
-    def check(self, found: pa.Schema) -> None:
+        Raises:
+            ConfigError: it is one that only reads; asked when a sink is named.
+        """
+
+    def check(self, found: pa.Schema, schema: WrittenSchema | None = None) -> None:
         """See that columns of these types can be encoded, as far as types tell.
+
+        Args:
+            found: the columns.
+            schema: as it is registered, which may be a newer one; None: its own.
 
         Raises:
             WrongSchema: the message names the column.
+            ConfigError: nothing can be written by the schema.
         """
 
     def encode(self, rows: pa.Table, schema: WrittenSchema | None) -> Encoded:

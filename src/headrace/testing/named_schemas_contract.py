@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
 import pyarrow as pa
 
+from headrace.formats.framing import prefix_of
 from headrace.ports import Decoded, Format, SchemaId, WrittenSchema
 from headrace.testing.format_contract import as_given
 from headrace.testing.schemas_fake import MemorySchemas
@@ -52,7 +52,7 @@ class NamedSchemas:
         schemas: MemorySchemas | None = None,
     ) -> Decoded:
         """What the format makes of these, by a registry of its own or one that is given."""
-        ids = [_id(id_) + self.between for id_, _ in payloads]
+        ids = [prefix_of(id_) + self.between for id_, _ in payloads]
         if in_header:
             values = [value for _, value in payloads]
             headers = [[("a", b"b"), (_HEADER, id_)] for id_ in ids]
@@ -62,10 +62,6 @@ class NamedSchemas:
         schemas = schemas or self.registry(away)
         column = pa.chunked_array([pa.array(values, pa.binary())])
         return self.kind.decode(as_given(column, headers, schemas))
-
-
-def _id(id_: SchemaId) -> bytes:
-    return b"\1" + id_.bytes if isinstance(id_, UUID) else b"\0" + id_.to_bytes(4, "big")
 
 
 class TestNamedSchemas:

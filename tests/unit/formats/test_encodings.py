@@ -15,9 +15,10 @@ from fastavro import parse_schema, schemaless_reader
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.connectors.kafka.sink_encoding import Encodings
 from headrace.errors import ConfigError, WrongSchema
 from headrace.formats import AvroOutput, Json, Text
-from headrace.ports import RECORD_SCHEMA, Payloads, SchemaKind, WrittenSchema, needs_registry
+from headrace.ports import RECORD_SCHEMA, Payloads, SchemaKind, WrittenSchema
 
 
 def record(**fields):
@@ -111,7 +112,10 @@ def test_a_row_that_the_schema_does_not_take_is_told_with_its_column_alone(schem
     [("int", [1.5]), ("int", [True]), ("string", [b"a"]), ("bytes", ["a"]), ("long", ["1"])],
 )
 def test_no_value_is_made_another_one(kind, values):
-    assert len(encoded(AvroOutput(record(x=kind)), x=values).unencoded) == 1
+    written, table = AvroOutput(record(x=kind)), pa.table({"x": values})
+    with pytest.raises(WrongSchema, match="column 'x' is"):
+        written.check(table.schema)
+    assert len(written.encode(table, None).unencoded) == 1
 
 
 @pytest.mark.parametrize(
@@ -195,9 +199,30 @@ def test_encodings_travel():
 
 
 def test_only_what_has_ids_needs_a_registry():
-    assert needs_registry(AvroOutput('"int"'))
-    assert not needs_registry(Json(pa.schema([("x", pa.int64())])))
-    assert not needs_registry(Text())
+    assert Encodings(AvroOutput('"int"')).needs_registry
+    assert Encodings(None, AvroOutput('"int"')).needs_registry
+    assert not Encodings(Json(pa.schema([("x", pa.int64())])), Text()).needs_registry
+
+
+def test_a_schema_is_given_as_it_is_to_a_reader(tmp_path, monkeypatch):
+    schema = record(x="int")
+    (tmp_path / "visit.avsc").write_text(json.dumps(schema))
+    monkeypatch.chdir(tmp_path)
+    paths = ("visit.avsc", tmp_path / "visit.avsc")
+    for schema_given in (schema, json.dumps(schema), *paths):
+        assert AvroOutput(schema_given).registers == AvroOutput(schema).registers
+    with pytest.raises(ConfigError, match=r"the schema in no\.avsc cannot be read"):
+        AvroOutput("no.avsc")
+
+
+def test_a_name_of_a_type_is_registered_as_json():
+    assert AvroOutput("string").registers == AvroOutput('"string"').registers
+
+
+@pytest.mark.parametrize("bad", [3, None, {"type": {1, 2}}])
+def test_what_is_no_json_is_refused_when_it_is_named(bad):
+    with pytest.raises(ConfigError):
+        AvroOutput(bad)
 
 
 EVERY = pa.schema(

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.formats import Bytes, Json
-from headrace.formats.framing import framed
+from headrace.formats.framing import framed, prefix_of
 from headrace.testing.format_contract import *  # noqa: F403 - as the suite is taken
 from headrace.testing.format_contract import as_given, decoded
 
@@ -94,3 +94,11 @@ def test_bytes_are_as_they_are():
     found = decoded(kind, [b"\xff", None, b""])
     assert found.columns.column(0).to_pylist() == [b"\xff", None, b""]
     assert found.undecoded == ()
+
+
+def test_what_stands_before_a_payload_is_what_a_reader_takes_off():
+    for id_ in (7, 2**32 - 1, UUID(int=5)):
+        payloads = as_given(pa.chunked_array([pa.array([prefix_of(id_) + b"x"], pa.binary())]))
+        found = framed(payloads, "confluent")
+        assert list(found.rows) == [id_]
+        assert found.values(found.rows[id_]) == [b"x"]

@@ -23,8 +23,10 @@ from headrace.errors import (
     RegistryUnavailable,
     SinkRefused,
     SinkUnavailable,
+    TargetMissing,
     WrongSchema,
 )
+from headrace.formats.framing import prefix_of
 from headrace.ports import (
     Effect,
     Encoding,
@@ -32,15 +34,12 @@ from headrace.ports import (
     Registering,
     SchemaIds,
     WrittenSchema,
-    needs_registry,
 )
 
 _Column = Literal["value", "key"]
 #: columns of a message that are as they are
 _BESIDE = {"headers": "headers", "topic": "text"}
 _AS_IT_IS = "bytes or text"
-#: of payloads that begin with the id of their schema
-_MAGIC = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class Encodings:
     @property
     def needs_registry(self) -> bool:
         """Whether one of them asks a registry."""
-        return any(needs_registry(kind) for _, kind in self._parts())
+        return any(kind.registers is not None for _, kind in self._parts())
 
     def made(self, effect: Effect, own: str, ids: SchemaIds) -> Effect:
         """The effect with messages in the place of columns.
@@ -82,7 +81,8 @@ class Encodings:
             WrongSchema: a column is missing, one too many, or of a type that cannot be.
             SinkRefused: a row does not fit.
             SinkUnavailable: the registry does not answer.
-            TargetMissing: it has not, and does not take, the schema.
+            TargetMissing: it has not, and does not take, the schema; or has a newer one, as which
+                columns would lose something.
         """
         output = effect.output
         if not self._parts() or not (output.num_rows or output.num_columns):
@@ -175,7 +175,9 @@ def _encoded(
             raise SinkUnavailable(
                 f"topic {topic}: {error}", retry_after_s=error.retry_after_s
             ) from error
-        schema, prefix = found.schema, _MAGIC + found.id.to_bytes(4, "big")
+        if found.schema != registers.schema:
+            _check_newest(rows.schema, kind, found.schema, f"topic {topic}: subject {subject}")
+        schema, prefix = found.schema, prefix_of(found.id)
     made = kind.encode(rows, schema)
     if made.unencoded:
         row, reason = made.unencoded[0]
@@ -183,3 +185,11 @@ def _encoded(
     if not prefix:
         return list(made.payloads)
     return [None if payload is None else prefix + payload for payload in made.payloads]
+
+
+def _check_newest(found: pa.Schema, kind: Encoding, schema: WrittenSchema, where: str) -> None:
+    """Somebody registered a schema that the use case does not write by: no record is to blame."""
+    try:
+        kind.check(found, schema)
+    except (WrongSchema, ConfigError) as error:
+        raise TargetMissing(f"{where}: its newest schema cannot be written by: {error}") from error

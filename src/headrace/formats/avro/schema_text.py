@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from headrace.errors import ConfigError
@@ -78,11 +79,38 @@ def parsed(text: str, references: Iterable[tuple[str, str]] = ()) -> AvroType:
     """
     parser = _Parser()
     for _, other in references:
-        parser.parse(_json(other), "", 0)
-    return parser.parse(_json(text), "", 0)
+        parser.parse(json_of(other), "", 0)
+    return parser.parse(json_of(text), "", 0)
 
 
-def _json(text: str) -> Any:
+def text_of(schema: str | Path | Mapping[str, Any]) -> str:
+    """The JSON of a schema, however it is given: a path is read now.
+
+    Raises:
+        ConfigError: it is nothing of that, or there is no such file.
+    """
+    if isinstance(schema, Mapping):
+        try:
+            return json.dumps(schema)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"a schema is no JSON: {error}") from None
+    if not isinstance(schema, str | Path):
+        raise ConfigError("a schema of Avro is a dict, its JSON, or the path of a file")
+    text = str(schema)
+    if isinstance(schema, str) and (text.lstrip()[:1] in ("{", "[", '"') or "." not in text):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the schema in {text} cannot be read: {error}") from None
+
+
+def json_of(text: str) -> Any:
+    """What the text of a schema is in Python.
+
+    Raises:
+        ConfigError: it is no JSON.
+    """
     try:
         return json.loads(text)
     except RecursionError:

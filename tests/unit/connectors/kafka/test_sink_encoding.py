@@ -1,5 +1,7 @@
 """Columns become messages before anything is sent; a row that does not fit is named."""
 
+import json
+
 import pyarrow as pa
 import pytest
 
@@ -8,7 +10,7 @@ from headrace.connectors.kafka.sink_messages import sendable
 from headrace.errors import ConfigError, SinkRefused, SinkUnavailable, TargetMissing, WrongSchema
 from headrace.formats import AvroOutput, Json, Text
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Effect, NoRegistry
+from headrace.ports import Effect, NoRegistry, SchemaKind, WrittenSchema
 from headrace.sinks import KafkaTopic
 from headrace.testing.schemas_fake import MemorySchemas
 
@@ -101,6 +103,24 @@ def test_a_schema_that_is_not_registered_and_may_not_be_stops_its_tenant():
         messages(Encodings(kind), pa.table({"lead": ["a"], "ms": [1]}))
 
 
+@pytest.mark.parametrize(
+    ("newest", "told"),
+    [
+        ({**VISIT, "fields": [{"name": "lead", "type": "int"}]}, "column 'lead' is string"),
+        ("int", "one is a record"),
+        (["null", "int"], "a union is not"),
+    ],
+)
+def test_a_newest_schema_that_columns_would_lose_by_stops_its_tenant_and_blames_no_record(
+    newest, told
+):
+    ids = MemorySchemas()
+    ids.add(WrittenSchema(SchemaKind.AVRO, json.dumps(newest)), "acme.visits-value")
+    kind = AvroOutput(VISIT, use_latest_version=True)
+    with pytest.raises(TargetMissing, match=rf"subject acme\.visits-value: its newest .*{told}"):
+        messages(Encodings(kind), pa.table({"lead": ["a"], "ms": [1]}), ids)
+
+
 def test_an_effect_without_columns_is_none():
     assert messages(Encodings(AvroOutput(VISIT)), pa.table({}), NoRegistry()).num_columns == 0
 
@@ -127,6 +147,8 @@ def test_a_message_is_measured_as_it_is_sent():
     [
         ({"encode": Json}, r"encode is such as AvroOutput"),
         ({"encode": "avro"}, r"encode is such as AvroOutput"),
+        ({"encode": Json(JSON.columns, framing="confluent")}, r"leave framing out to write JSON"),
+        ({"encode_key": Json(JSON.columns, framing="confluent")}, r"leave framing out"),
         ({"encode": Json(pa.schema([("topic", pa.string())]))}, r"has a column topic"),
         ({"encode": Json(pa.schema([("key", pa.string())]))}, r"has a column key"),
         ({"encode_key": Json(pa.schema([("value", pa.string())]))}, r"has a column value"),

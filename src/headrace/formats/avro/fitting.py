@@ -1,0 +1,170 @@
+"""Whether a column of Arrow, by its type, can be written as an Avro type without a loss.
+
+Who encodes is content with much: it writes 0.1 as a ``float`` of 32 bits, a time as one with
+fewer digits, 2^53 + 1 as a ``double``. So a pair of types is named here, or it is refused. Some
+pairs lose nothing for most values: then each value is to be read back and compared, as ``by_value``
+says.
+
+Nulls, and numbers that need more bits than an integer has, are told row by row, and not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow.types as at
+
+from headrace.formats.avro.schema_text import ABSENT, AvroType
+
+#: logical type -> units of columns whose times it can hold
+_UNITS = {"millis": ("s", "ms"), "micros": ("s", "ms", "us")}
+#: integers of so many bits are exact in a real of Avro
+_EXACT_BITS = {"float": 16, "double": 32}
+
+
+def misfit(kind: AvroType, arrow: Any) -> str:
+    """What values of an Arrow type lose as one of Avro's, and what to do; empty: they fit."""
+    arrow = _stored(arrow)
+    if at.is_null(arrow):
+        return ""
+    if kind.name == "union":
+        told = [misfit(branch, arrow) for branch in _branches(kind)]
+        several = "no type of the union takes it without a loss"
+        return "" if "" in told else told[0] if len(told) == 1 else several
+    if at.is_timestamp(arrow):
+        return _time_misfit(kind.logical, arrow)
+    if kind.name == "record" and at.is_struct(arrow):
+        name, told_of = fields_misfit(kind, {field.name: field.type for field in arrow})
+        return told_of and f"its field {name}: {told_of}"
+    if not _TAKES[kind.logical or kind.name](arrow):
+        return _told(kind, arrow)
+    return next(filter(None, (misfit(*pair) for pair in _inner(kind, arrow))), "")
+
+
+def fields_misfit(record: AvroType, columns: Mapping[str, Any]) -> tuple[str, str]:
+    """The first column that is no field, or loses something, or is missing; and what is told."""
+    fields = {field.name: field for field in record.fields}
+    for name, arrow in columns.items():
+        told = (
+            misfit(fields[name].kind, arrow) if name in fields else "the schema has no such field"
+        )
+        if told:
+            return name, told
+    for name, field in fields.items():
+        if name not in columns and field.default is ABSENT:
+            return name, "the schema has this field, and no default for it"
+    return "", ""
+
+
+def by_value(kind: AvroType, arrow: Any) -> bool:
+    """Whether only a value itself tells if it is exact as that type, which its type fits."""
+    arrow = _stored(arrow)
+    if at.is_null(arrow):
+        return False
+    if kind.name == "union":
+        branches = _branches(kind)
+        return len(branches) > 1 or by_value(branches[0], arrow)
+    if at.is_integer(arrow):
+        return kind.name in _EXACT_BITS and arrow.bit_width > _EXACT_BITS[kind.name]
+    if kind.logical == "uuid":
+        return _is_text(arrow)
+    return any(by_value(*pair) for pair in _inner(kind, arrow))
+
+
+def _stored(arrow: Any) -> Any:
+    """The type of what a dictionary, or runs of equal values, stand for."""
+    while at.is_dictionary(arrow) or at.is_run_end_encoded(arrow):
+        arrow = arrow.value_type
+    return arrow
+
+
+def _branches(kind: AvroType) -> list[AvroType]:
+    return [branch for branch in kind.inner if branch.name != "null"]
+
+
+def _inner(kind: AvroType, arrow: Any) -> Iterator[tuple[AvroType, Any]]:
+    """What is within both."""
+    if kind.name == "array":
+        yield kind.inner[0], arrow.value_type
+    elif kind.name == "map":
+        yield kind.inner[0], arrow.item_type
+    elif kind.name == "record":
+        types = {field.name: field.type for field in arrow}
+        yield from ((field.kind, types[field.name]) for field in kind.fields if field.name in types)
+
+
+def _time_misfit(logical: str, arrow: Any) -> str:
+    kind, _, unit = logical.rpartition("-")
+    if kind not in ("timestamp", "local-timestamp"):
+        return "the schema has no time there"
+    if (arrow.tz is None) is (kind == "timestamp"):
+        has = "a zone" if arrow.tz else "no zone"
+        return f"{logical} is not a time with {has}"
+    if arrow.unit not in _UNITS[unit]:
+        return f"{logical} has not its digits; cast it to timestamp('{_UNITS[unit][-1]}')"
+    return ""
+
+
+def _told(kind: AvroType, arrow: Any) -> str:
+    if kind.name == "float" and at.is_float64(arrow):
+        return "a float of Avro has 32 bits; cast it to float32, or say double in the schema"
+    if kind.logical.startswith("time-") and at.is_time(arrow):
+        cast = "time32('ms')" if kind.logical == "time-millis" else "time64('us')"
+        return f"{kind.logical} has not its digits; cast it to {cast}"
+    return f"it cannot be {kind.told} without a loss; cast it, or name another type in the schema"
+
+
+def _is_text(arrow: Any) -> bool:
+    return at.is_string(arrow) or at.is_large_string(arrow) or at.is_string_view(arrow)
+
+
+def _is_bytes(arrow: Any) -> bool:
+    if at.is_fixed_size_binary(arrow) or at.is_binary_view(arrow):
+        return True
+    return at.is_binary(arrow) or at.is_large_binary(arrow)
+
+
+def _is_list(arrow: Any) -> bool:
+    if at.is_list_view(arrow) or at.is_large_list_view(arrow) or at.is_fixed_size_list(arrow):
+        return True
+    return at.is_list(arrow) or at.is_large_list(arrow)
+
+
+def _is_map(arrow: Any) -> bool:
+    return at.is_map(arrow) and _is_text(_stored(arrow.key_type))
+
+
+def _is_nothing(arrow: Any) -> bool:
+    """Timestamps, structs and nulls have been looked at before."""
+    del arrow
+    return False
+
+
+#: Avro's type, or its logical one -> whether it takes an Arrow type
+_TAKES: Mapping[str, Callable[[Any], bool]] = {
+    "null": _is_nothing,
+    "record": _is_nothing,
+    "timestamp-millis": _is_nothing,
+    "timestamp-micros": _is_nothing,
+    "local-timestamp-millis": _is_nothing,
+    "local-timestamp-micros": _is_nothing,
+    "boolean": at.is_boolean,
+    "int": at.is_integer,
+    "long": at.is_integer,
+    "float": lambda arrow: at.is_integer(arrow) or at.is_float16(arrow) or at.is_float32(arrow),
+    "double": lambda arrow: at.is_integer(arrow) or at.is_floating(arrow),
+    "bytes": _is_bytes,
+    "fixed": _is_bytes,
+    "string": _is_text,
+    "enum": _is_text,
+    "uuid": lambda arrow: _is_text(arrow) or _is_bytes(arrow),
+    "decimal": at.is_decimal,
+    "date": at.is_date,
+    "time-millis": at.is_time32,
+    "time-micros": lambda arrow: (
+        at.is_time32(arrow) or (at.is_time64(arrow) and arrow.unit == "us")
+    ),
+    "array": _is_list,
+    "map": _is_map,
+}

@@ -1,0 +1,164 @@
+"""What is written as Avro is read as it was, by one's own schema or another, or it is refused."""
+
+import datetime as dt
+import io
+import json
+
+import pyarrow as pa
+import pytest
+from fastavro import parse_schema, schemaless_reader
+
+from headrace.errors import ConfigError, WrongSchema
+from headrace.formats import AvroOutput
+from headrace.ports import SchemaKind, WrittenSchema
+
+MICROS = pa.array([1], pa.timestamp("us", "UTC"))
+INNER = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "float"}]}
+
+
+def record(kind):
+    return {"type": "record", "name": "V", "fields": [{"name": "a", "type": kind}]}
+
+
+def logical(name, of="long"):
+    return {"type": of, "logicalType": name}
+
+
+def avro(schema):
+    return WrittenSchema(SchemaKind.AVRO, json.dumps(schema))
+
+
+def read(schema, payload):
+    return schemaless_reader(io.BytesIO(payload), parse_schema(schema))
+
+
+LOSSES = [
+    ("float", pa.array([0.1]), "cast it to float32"),
+    ("float", pa.array([0.1]).dictionary_encode(), "cast it to float32"),
+    (
+        {"type": "array", "items": "float"},
+        pa.array([[0.1]], pa.large_list(pa.float64())),
+        "float32",
+    ),
+    (logical("time-millis", "int"), pa.array([dt.time(1, 2, 3, 4567)]), r"time32\('ms'\)"),
+    (logical("timestamp-millis"), MICROS, r"cast it to timestamp\('ms'\)"),
+    (logical("local-timestamp-micros"), MICROS, "is not a time with a zone"),
+    (["null", logical("timestamp-millis"), "string"], MICROS, "no type of the union"),
+    (["null", "float", "string"], pa.array([0.1]), "no type of the union"),
+    (logical("date", "int"), pa.array([1]), "cannot be int"),
+    (logical("date", "int"), pa.array(["2026-01-02"]), "cannot be int"),
+    ("string", pa.array([1], pa.duration("us")), "cannot be string"),
+    (INNER, pa.array([{"x": 0.1}]), "its field x: .*cast it to float32"),
+    (INNER, pa.array([{"y": 1}]), "its field y: the schema has no such field"),
+    (INNER, pa.array([{}], pa.struct([])), "its field x: the schema has this field"),
+]
+
+
+@pytest.mark.parametrize(("kind", "column", "told"), LOSSES)
+def test_types_that_lose_something_are_refused_by_column(kind, column, told):
+    table = pa.table({"a": column})
+    with pytest.raises(WrongSchema, match=rf"^column 'a' is .*{told}"):
+        AvroOutput(record(kind)).check(table.schema)
+
+
+@pytest.mark.parametrize(("kind", "column", "told"), LOSSES)
+def test_so_it_is_with_the_schema_that_is_given_to_write_by(kind, column, told):
+    table, newest = pa.table({"a": column}), avro(record(kind))
+    output = AvroOutput(record("bytes"))
+    with pytest.raises(WrongSchema, match=rf"^column 'a' is .*{told}"):
+        output.check(table.schema, newest)
+    made = output.encode(table, newest)
+    assert made.payloads == []
+    assert [row for row, _ in made.unencoded] == [0]
+    assert "column 'a'" in made.unencoded[0].reason
+
+
+def test_a_record_that_is_named_a_second_time_is_the_same_record():
+    schema = record("I")
+    schema["fields"].insert(0, {"name": "b", "type": INNER})
+    exact = pa.struct([("x", pa.float32())])
+    with pytest.raises(WrongSchema, match=r"column 'a' is .*cast it to float32"):
+        AvroOutput(schema).check(pa.schema([("b", exact), ("a", pa.struct([("x", pa.float64())]))]))
+    AvroOutput(schema).check(pa.schema([("b", exact), ("a", exact)]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("float", pa.array([2**24, 2**24 + 1])),
+        ("double", pa.array([2**53, 2**53 + 1])),
+        (["null", "double"], pa.array([None, 2**53 + 1])),
+        (["double", "long"], pa.array([1, 2**53 + 1])),
+        (
+            {"type": "map", "values": "float"},
+            pa.array([[], [("k", 2**24 + 1)]], pa.map_("string", "int64")),
+        ),
+        (logical("uuid", "string"), pa.array(["6f1f3b0e-5a64-4a9f-9a0c-0f6f0d8f3c11", "no"])),
+    ],
+)
+def test_where_types_do_not_tell_a_row_that_would_be_another_is_refused(kind, column):
+    output = AvroOutput(record(kind))
+    table = pa.table({"a": column})
+    output.check(table.schema)
+    made = output.encode(table, None)
+    assert [row for row, _ in made.unencoded] == [1]
+    assert len(made.payloads) == 1
+
+
+def test_a_number_that_is_none_is_read_back_as_itself():
+    schema = record(["null", "float", "double"])
+    made = AvroOutput(schema).encode(pa.table({"a": [0.1, float("nan")]}), None)
+    assert made.unencoded == ()
+    assert read(schema, made.payloads[0]) == {"a": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("newest", "told"),
+    [
+        ('{"type":["null","int"]}', "a union"),
+        ('["null","int"]', "a union"),
+        ('"string"', "one is a record, and one is none"),
+        ("string", "one is a record, and one is none"),
+        ("{", "no JSON"),
+        ('{"type":"record","name":"V","fields":[{"name":"a","type":"x.Y"}]}', "no type x.Y"),
+        ('{"type":"record","name":"V","fields":[{"name":"b","type":"int"}]}', "no such field"),
+        (json.dumps(record({"type": "enum", "name": "E", "symbols": ["-"]})), "no Avro schema"),
+    ],
+)
+def test_a_newest_schema_that_nothing_is_written_by_refuses_and_does_not_raise(newest, told):
+    output, schema = AvroOutput(record("int")), WrittenSchema(SchemaKind.AVRO, newest)
+    made = output.encode(pa.table({"a": [1, 2]}), schema)
+    assert [row for row, _ in made.unencoded] == [0, 1]
+    assert told in made.unencoded[0].reason
+    with pytest.raises((ConfigError, WrongSchema), match=told):
+        output.check(pa.schema([("a", pa.int64())]), schema)
+
+
+def test_a_schema_of_another_kind_is_not_written_by():
+    schema = WrittenSchema(SchemaKind.JSON, '"int"')
+    assert (
+        "Avro is written"
+        in AvroOutput('"int"').encode(pa.table({"value": [1]}), schema).unencoded[0][1]
+    )
+
+
+def test_a_name_without_quotes_is_the_type_of_that_name():
+    made = AvroOutput('"string"').encode(
+        pa.table({"value": ["x"]}), WrittenSchema(SchemaKind.AVRO, "string")
+    )
+    assert made.payloads == [b"\x02x"]
+
+
+@pytest.mark.parametrize("wrapped", [{"type": ["null", "int"]}, {"type": {"type": "int"}}])
+def test_a_type_in_a_type_is_that_type(wrapped):
+    made = AvroOutput(record(wrapped)).encode(pa.table({"a": [1]}), None)
+    assert made.unencoded == ()
+    assert made.payloads[0].endswith(b"\x02")
+
+
+@pytest.mark.parametrize(
+    "bad", ['{"type":["null","int"]}', '["int"]', '{"type":{"type":["null","int"]}}']
+)
+def test_a_union_is_refused_when_it_is_named(bad):
+    with pytest.raises(ConfigError, match="a union is not what one writes by"):
+        AvroOutput(bad)
