@@ -26,7 +26,7 @@ from headrace.doors.problems import too_many
 from headrace.doors.readiness import Readiness
 from headrace.doors.watch import Backend, watching
 from headrace.errors import ConfigError, HeadraceError, StoreUnavailable, Temporary
-from headrace.model.credentials import Caller, Change, Role
+from headrace.model.credentials import Caller, Change
 from headrace.ports import Store
 from headrace.schema_registry import refusals
 from headrace.schema_registry.access import Route, routes_of, segments_of
@@ -232,7 +232,3 @@ def _answers(store: Store) -> Callable[[], Any]:
         return True
 
     return answers
-
-
-#: every role, for tests that make the matrix of routes and roles
-EVERY_ROLE = tuple(Role)

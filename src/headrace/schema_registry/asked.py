@@ -67,10 +67,9 @@ class Asked:
             raise refusals.no_schema(text[:20])
         return int(text)
 
-    def flag(self, name: str, default: bool = False) -> bool:
+    def flag(self, name: str) -> bool:
         """A parameter that is true or false."""
-        text = self.query.get(name)
-        return default if text is None else text.lower() == "true"
+        return self.query.get(name, "").lower() == "true"
 
     def part_of(self, rows: Sequence[Any]) -> list[Any]:
         """The rows that ``offset`` and ``limit`` ask for."""

@@ -13,21 +13,18 @@ from headrace.doors.serving import Listening, serving
 from headrace.ports import Store
 from headrace.schema_registry.app import RegistryParts, registry_app
 from headrace.schema_registry.client_form import ClientForm
-from headrace.schema_registry.judges import Judges, JudgesApart
+from headrace.schema_registry.judges import JudgesApart
 from headrace.schema_registry.owners import Owners
 from headrace.settings import Settings
 
 
-def registry_of(
-    settings: Settings, store: Store, *, insecure: bool = False, judges: Judges | None = None
-) -> FastAPI:
+def registry_of(settings: Settings, store: Store, *, insecure: bool = False) -> FastAPI:
     """The application behind its door.
 
     Args:
         settings: sections ``schema_registry``, ``doors``, and types of ``gateway``.
         store: where schemas are kept.
         insecure: nobody is asked for a key; on loopback only.
-        judges: who looks at schemas; None: processes that are started here.
 
     Raises:
         ConfigError: the secret is missing, or ``insecure`` on an address that others reach.
@@ -40,9 +37,7 @@ def registry_of(
     )
     owners = Owners(store, [type_.topic for type_ in settings.gateway.types.values()])
     app = registry_app(
-        RegistryParts(
-            store, guard, judges or JudgesApart(chosen.judges, chosen.judge_deadline), owners
-        )
+        RegistryParts(store, guard, JudgesApart(chosen.judges, chosen.judge_deadline), owners)
     )
     limits = RequestLimits(chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
     install_door(app, guard, settings.doors, chosen.host, limits)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from headrace.model.streams import State
 from headrace.ports import Store
@@ -25,16 +25,10 @@ _KNOWN_S = 2.0
 class Owners:
     """Knows tenants by topics, as of two seconds ago at most. Safe in several threads."""
 
-    def __init__(
-        self,
-        store: Store,
-        gateway_topics: Sequence[str] = (),
-        steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Take where streams are, topics of the gateway without their tenant, and a clock."""
+    def __init__(self, store: Store, gateway_topics: Sequence[str] = ()) -> None:
+        """Take where streams are, and topics of the gateway without their tenant."""
         self._store = store
         self._gateway_topics = gateway_topics
-        self._steady = steady
         self._lock = threading.Lock()
         self._known: dict[str, str | None] = {}
         self._revision = -1
@@ -53,7 +47,7 @@ class Owners:
 
     def _topics(self) -> dict[str, str | None]:
         with self._lock:
-            now_s = self._steady()
+            now_s = time.monotonic()
             if now_s - self._asked_s >= _KNOWN_S:
                 revision = self._store.revision()
                 if revision != self._revision:

@@ -30,6 +30,8 @@ from grpc_tools import _protoc_compiler
 sys.exit(_protoc_compiler.run_main([part.encode() for part in ["protoc", *sys.argv[2:]]]))
 """
 _NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]{0,300}")
+#: of one folder or file
+_MOST_NAME = 255
 
 
 def compiled(
@@ -80,12 +82,17 @@ def _run(packages: Path, words: Sequence[str]) -> None:
 
 def _write(folder: Path, name: str, content: str) -> None:
     parts = PurePosixPath(name).parts
-    if not _NAME.fullmatch(name) or ".." in parts:
-        raise BadSchema(f"{name[:100]!r} is no name of a file that can be imported")
+    # Written in one way, or two names would be one file.
+    is_plain = "/".join(parts) == name and ".." not in parts
+    wrong = BadSchema(f"{name[:100]!r} is no name of a file that can be imported")
+    if not _NAME.fullmatch(name) or not is_plain or len(max(parts, key=len)) > _MOST_NAME:
+        raise wrong
     path = folder.joinpath(*parts)
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, "utf-8")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        raise wrong from None
     except UnicodeEncodeError as exc:
         raise BadSchema("it is not whole text: there is half a character in it") from exc
 

@@ -266,7 +266,11 @@ class SchemaRegistry:
                 raise refusals.bad_schema(f"reference {reference.name} leads to itself")
             other = self._referred(reference, wanted.kind, sight)
             self._gather(other, EVERYTHING, found, (*way, reference))
-            found.setdefault(reference.name, other.text)
+            if found.setdefault(reference.name, other.text) != other.text:
+                raise refusals.bad_schema(
+                    f"it refers to two texts by the name {reference.name!r}; nobody could say "
+                    "which is meant"
+                )
             if len(found) > MOST_REFERENCES:
                 raise refusals.bad_schema(
                     f"it refers to more than {MOST_REFERENCES} schemas in all"

@@ -441,6 +441,19 @@ RESOLVED = {
         one(logical("bytes", "decimal", precision=4, scale=2), default="\x00\xff"),
         Decimal("2.55"),
     ),
+    "a float that is not written is what a written one is": (
+        record(("y", "int")),
+        b"\2",
+        one("float", default=0.1),
+        0.10000000149011612,
+    ),
+    "a double that is not written": (record(("y", "int")), b"\2", one("double", default=0.1), 0.1),
+    "a real that JSON has no number for": (
+        record(("y", "int")),
+        b"\2",
+        one("float", default="-Infinity"),
+        float("-inf"),
+    ),
     "a time that is not written": (
         record(("y", "int")),
         b"\2",
@@ -602,6 +615,19 @@ def test_a_schema_that_python_cannot_nest_is_refused():
         (lambda: Avro("string", fields=["id"]), "fields: string has none"),
         (lambda: Avro(EVERY, framing="kafka"), "framing is 'confluent' or 'none'"),
         (lambda: Avro(one("int", default="x")), "the default of x is no int"),
+        (lambda: Avro(one("double", default="x")), "the default of x is no double"),
+        (
+            lambda: Avro(one("double", default=2**53 + 1)),
+            "the default of x is a number that no double holds exactly",
+        ),
+        (
+            lambda: Avro(one("float", default=2**24 + 1)),
+            "the default of x is a number that no float holds exactly",
+        ),
+        (lambda: Avro(one("double", default=10**400)), "a number that no double holds"),
+        (lambda: Avro(one("float", default=10**400)), "a number that no float holds"),
+        (lambda: Avro(one("float", default=1e300)), "a number that no float holds"),
+        (lambda: Avro(one("double", default=float("nan"))), "a number that no double holds"),
     ],
 )
 def test_what_cannot_be_is_refused_when_it_is_written(make, told):

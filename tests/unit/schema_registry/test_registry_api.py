@@ -117,6 +117,25 @@ def test_a_reference_to_nothing_or_to_itself_is_refused(world, reference):
     assert world.ask("GET", "/subjects").json() == ["acme.visits-value"]
 
 
+def test_two_texts_by_one_name_are_refused_however_far_they_are_referred_to(world):
+    world.put("x", '{"type": "string"}', schemaType="JSON")
+    world.put("y", '{"type": "integer"}', schemaType="JSON")
+    same = {"name": "t.json", "version": 1}
+    refers = '{"properties": {"q": {"$ref": "t.json"}}}'
+    world.put("b", refers, schemaType="JSON", references=[same | {"subject": "y"}])
+    body = {
+        "schema": '{"properties": {"p": {"$ref": "t.json"}, "r": {"$ref": "b.json"}}}',
+        "schemaType": "JSON",
+        "references": [same | {"subject": "x"}, {"name": "b.json", "subject": "b", "version": 1}],
+    }
+    answer = world.ask("POST", "/subjects/a/versions", body)
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42201)
+    assert "two texts by the name 't.json'" in answer.json()["message"]
+    assert world.refused("POST", "/compatibility/subjects/b/versions", body) == (422, 42201)
+    body["references"][0]["subject"] = "y"
+    assert world.ask("POST", "/subjects/a/versions", body).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("body", "wanted"),
     [

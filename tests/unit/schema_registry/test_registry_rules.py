@@ -2,11 +2,15 @@
 
 import base64
 import json
+from contextlib import suppress
 
 import pytest
 
+from headrace.errors import ConfigError
+from headrace.formats import Avro
 from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry.judging import faults_among, form_of
+from headrace.schema_registry.rules.avro_form import avro_form
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Compared
 
@@ -218,6 +222,17 @@ def test_text_and_descriptor_of_a_file_are_one_schema():
     assert form_of(WrittenSchema(SchemaKind.PROTOBUF, sent)).canonical == text.canonical
 
 
+@pytest.mark.parametrize("default", [0.1, "NaN", "Infinity", "-Infinity", "inf", "nan", "1"])
+def test_registry_and_reader_take_the_same_texts_for_a_number(default):
+    schema = json.dumps(record(field("a", "double", default=default)))
+    taken = set()
+    for name, take in (("reader", Avro), ("registry", avro_form)):
+        with suppress(ConfigError):
+            take(schema)
+            taken.add(name)
+    assert taken in ({"reader", "registry"}, set())
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
@@ -227,6 +242,11 @@ def test_text_and_descriptor_of_a_file_are_one_schema():
         (SchemaKind.AVRO, '["int","int"]'),
         (SchemaKind.AVRO, '{"type":"enum","name":"E","symbols":["A","A"]}'),
         (SchemaKind.AVRO, json.dumps(record(field("a", "int", default="x")))),
+        (SchemaKind.AVRO, json.dumps(record(field("a", "double", default=10**400)))),
+        (
+            SchemaKind.AVRO,
+            '{"type":"record","name":"R","fields":[{"name":"a","type":"float","default":1e999}]}',
+        ),
         (SchemaKind.AVRO, json.dumps(record(A, A))),
         (SchemaKind.AVRO, '{"type":"fixed","name":"F","size":"x"}'),
         (SchemaKind.AVRO, '{"type":"map"}'),

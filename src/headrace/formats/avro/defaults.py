@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import decimal
+import math
+import struct
 from typing import Any
 
 from headrace.errors import ConfigError
@@ -12,6 +14,8 @@ from headrace.formats.avro.wholes import whole_of
 
 #: as many digits as a decimal may have, and no rounding
 _EXACT = decimal.Context(prec=80)
+#: what JSON has no numbers for is written as text, as Avro's JSON encoding does
+_WORDS = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
 def default_of(name: str, kind: AvroType, value: Any) -> Any:
@@ -57,8 +61,8 @@ def _value_of(name: str, kind: AvroType, value: Any) -> Any:
             return value
         case (("int" | "long"), int()) if not isinstance(value, bool):
             return _whole_of(kind, value)
-        case (("float" | "double"), (int() | float())) if not isinstance(value, bool):
-            return float(value)
+        case (("float" | "double"), (int() | float() | str())) if not isinstance(value, bool):
+            return _real_of(name, kind.name, value)
         case (("enum" | "bytes" | "fixed"), str()):
             return _by_text(kind, value)
         case (("array" | "map" | "record"), (list() | dict())):
@@ -69,6 +73,23 @@ def _value_of(name: str, kind: AvroType, value: Any) -> Any:
 def _whole_of(kind: AvroType, value: int) -> int | None:
     whole = whole_of(kind.name, kind, kind_of("", kind))
     return value * whole.factor if whole.lowest <= value <= whole.highest else None
+
+
+def _real_of(name: str, width: str, value: float | str) -> float | None:
+    """What is read where that number was written; a whole one has to be exactly itself."""
+    if isinstance(value, str):
+        return float(value) if value in _WORDS else None
+    try:
+        made = float(value)
+        if width == "float":
+            (made,) = struct.unpack("<f", struct.pack("<f", made))
+    except OverflowError:
+        made = math.inf
+    if not math.isfinite(made):
+        raise ConfigError(f"the default of {name} is a number that no {width} holds")
+    if isinstance(value, int) and made != value:
+        raise ConfigError(f"the default of {name} is a number that no {width} holds exactly")
+    return made
 
 
 def _by_text(kind: AvroType, value: str) -> Any:

@@ -15,6 +15,7 @@ Logical types count as what they are written as, which is what Confluent's regis
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -193,10 +194,10 @@ class _Defaults:
                 whole = isinstance(value, int) and not isinstance(value, bool)
                 return whole and -(1 << _BITS[kind]) <= value < 1 << _BITS[kind]
             case "float" | "double":
-                words = (
-                    value in ("NaN", "Infinity", "-Infinity") if isinstance(value, str) else False
-                )
-                return words or (isinstance(value, int | float) and not isinstance(value, bool))
+                if isinstance(value, str):
+                    return value in ("NaN", "Infinity", "-Infinity")
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                return number and abs(value) <= sys.float_info.max
             case "string" | "bytes" | "fixed":
                 return isinstance(value, str)
             case "enum":

@@ -2,9 +2,10 @@
 
 ``avro.compatibility`` is the Python form of the Java class that Confluent's registry asks, so the
 answers are the same: aliases of the reader count, an enum may lack symbols if it has a default, a
-union is read branch by branch, a name counts without its namespace. Scale and precision of a
-decimal do not count. What it says comes without a place within unions, so a place may be a coarse
-one.
+union is read branch by branch, a name counts without its namespace. Logical types do not count, nor
+scale and precision of a decimal, though a use case refuses records of another one: clients are not
+to find this registry different from Confluent's. What it says comes without a place within unions,
+so a place may be a coarse one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,18 +57,6 @@ def json_of(text: str) -> Any:
 def json_text(value: Any, *, sort: bool) -> str:
     """A value as text without layout."""
     return json.dumps(value, separators=(",", ":"), sort_keys=sort, ensure_ascii=True)
-
-
-def every_object(value: Any) -> Iterator[dict[str, Any]]:
-    """All objects in a value, itself too."""
-    todo = [value]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, dict):
-            yield part
-            todo.extend(part.values())
-        elif isinstance(part, list):
-            todo.extend(part)
 
 
 def names_kind(kind: str) -> SchemaKind:
