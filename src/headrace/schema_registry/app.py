@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -42,6 +42,8 @@ log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 #: what a tenant may try to change in a minute: each attempt is a line in the audit log
 CHANGES_PER_MINUTE = 600
+#: how many look-ups and checks a tenant may ask for in a minute: each has a schema looked at
+LOOKS_PER_MINUTE = 600
 _MOST_DETAIL = 2_000
 
 
@@ -71,7 +73,7 @@ def registry_app(parts: RegistryParts) -> FastAPI:
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.guard = parts.guard
-    desk = _Desk(parts, SchemaRegistry(parts.store.schema_subjects, parts.judges), Minute())
+    desk = _Desk(parts, SchemaRegistry(parts.store.schema_subjects, parts.judges))
 
     async def livez(_: Request) -> Response:
         return _json({"live": True})
@@ -94,7 +96,8 @@ def registry_app(parts: RegistryParts) -> FastAPI:
 class _Desk:
     parts: RegistryParts
     registry: SchemaRegistry
-    changes: Minute
+    changes: Minute = field(default_factory=Minute)
+    looks: Minute = field(default_factory=Minute)
 
     async def answer(self, request: Request) -> Response:
         try:
@@ -107,8 +110,8 @@ class _Desk:
             return _refused(Refusal(400, 400, "the request ended before its body did"))
         except StoreUnavailable as error:
             return _refused(_told(error))
-        if route.changes and caller.tenant is not None:
-            self._count(caller)
+        if caller.tenant is not None:
+            self._count(route, caller.tenant)
         return await run_in_threadpool(self._answered, request, route, parts, caller, body)
 
     def _answered(
@@ -144,9 +147,11 @@ class _Desk:
         owner = self.parts.owners.owner
         return lambda subject: owner(subject) == caller.tenant
 
-    def _count(self, caller: Caller) -> None:
-        if self.changes.add(caller.tenant) > CHANGES_PER_MINUTE:
+    def _count(self, route: Route, tenant: str) -> None:
+        if route.changes and self.changes.add(tenant) > CHANGES_PER_MINUTE:
             raise too_many("too many changes of this tenant in a minute", self.changes.left_s())
+        if route.looks and self.looks.add(tenant) > LOOKS_PER_MINUTE:
+            raise too_many("too many look-ups of this tenant in a minute", self.looks.left_s())
 
     def _note(self, request: Request, caller: Caller, subject: str | None, status: int) -> None:
         action = f"{request.method} {request.scope['path'][:200]}"

@@ -42,6 +42,8 @@ _FORMS_KEPT = 500
 _KEPT_CHARACTERS = 32_768
 DEFAULT_MODE = "READWRITE"
 LATEST = -1
+#: subject and version
+_Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,7 @@ class SchemaRegistry:
         if len(wanted.references) > MOST_REFERENCES:
             raise refusals.bad_schema(f"it has more than {MOST_REFERENCES} references")
         found: dict[str, str] = {}
-        self._gather(wanted, sight, found, ())
+        self._gather(wanted, sight, found, {}, ())
         return WrittenSchema(wanted.kind, wanted.text, tuple(found.items()))
 
     def _gather(
@@ -257,17 +259,23 @@ class SchemaRegistry:
         wanted: Wanted,
         sight: Sight,
         found: dict[str, str],
-        way: tuple[SchemaReference, ...],
+        known: dict[_Place, Wanted],
+        way: tuple[_Place, ...],
     ) -> None:
+        """Gather texts by name; each version once, however many ways lead to it."""
         if len(way) > _MOST_STEPS:
             raise refusals.bad_schema(f"references go on for more than {_MOST_STEPS} steps")
         for reference in wanted.references:
-            if reference in way:
+            place = reference.subject, reference.version
+            if place in way:
                 raise refusals.bad_schema(f"reference {reference.name} leads to itself")
-            other = self._referred(reference, wanted.kind, sight)
-            self._gather(other, EVERYTHING, found, (*way, reference))
+            # Whoever knows it already by another way may still not be one who sees it.
+            other = known.get(place) if sight.sees(reference.subject) else None
+            if other is None:
+                other = known[place] = self._referred(reference, wanted.kind, sight)
+                self._gather(other, EVERYTHING, found, known, (*way, place))
             found.setdefault(reference.name, other.text)
-            if len(found) > MOST_REFERENCES:
+            if max(len(found), len(known)) > MOST_REFERENCES:
                 raise refusals.bad_schema(
                     f"it refers to more than {MOST_REFERENCES} schemas in all"
                 )

@@ -1,0 +1,92 @@
+"""What an attacker did to a registry, and what it comes to now."""
+
+import pytest
+from registry_parts import AVRO
+
+from headrace.model.credentials import Role
+from headrace.schema_registry import app
+from headrace.schema_registry.registry import MOST_REFERENCES
+
+VERSIONS = "/subjects/acme.visits-value/versions"
+
+
+def record(name, *fields):
+    parts = ",".join(f'{{"name":"{field}","type":"{kind}"}}' for field, kind in fields)
+    return f'{{"type":"record","name":"{name}","fields":[{parts}]}}'
+
+
+def refers(subject, version=1, name="Part"):
+    return {"name": name, "subject": subject, "version": version}
+
+
+def counted(world, monkeypatch):
+    """How often the store is asked what there is of a subject."""
+    asked, real = [], world.store.schema_subjects.seen
+
+    def seen(subject):
+        asked.append(subject)
+        return real(subject)
+
+    monkeypatch.setattr(world.store.schema_subjects, "seen", seen)
+    return asked
+
+
+def test_references_are_gathered_once_however_many_ways_lead_to_them(world, monkeypatch):
+    many = 30
+
+    def every(level):
+        subject = f"acme.visits-{level}"
+        return [refers(subject, name=f"{level}-{place}") for place in range(many)]
+
+    world.put("acme.visits-0", '{"type":"string"}', schemaType="JSON")
+    for level in (1, 2):
+        text = f'{{"type":"string","title":"{level}"}}'
+        world.put(f"acme.visits-{level}", text, schemaType="JSON", references=every(level - 1))
+    asked = counted(world, monkeypatch)
+    body = {"schema": '{"type":"string"}', "schemaType": "JSON", "references": every(2)}
+    assert world.refused("POST", "/subjects/acme.visits-0", body) == (404, 40403)
+    assert len(asked) < 2 * many
+
+
+def test_a_schema_that_leads_to_too_many_under_few_names_is_refused(world):
+    half = MOST_REFERENCES // 2
+    for number in range(2 * half):
+        world.put(f"s{number}", '{"type":"string"}', schemaType="JSON")
+    for which in (0, 1):
+        below = [refers(f"s{which * half + place}", name=f"n{place}") for place in range(half)]
+        text = f'{{"type":"number","title":"{which}"}}'
+        world.put(f"half{which}", text, schemaType="JSON", references=below)
+    both = [refers(f"half{which}", name=f"half{which}") for which in (0, 1)]
+    body = {"schema": '{"type":"null"}', "schemaType": "JSON", "references": both}
+    assert world.refused("POST", "/subjects/c/versions", body) == (422, 42201)
+
+
+def test_who_sees_not_a_schema_cannot_refer_to_it_by_what_another_way_found(world):
+    world.put("bolt.visits-value", record("Part", ("a", "string")))
+    world.put(
+        "acme.visits-key", record("Own", ("p", "Part")), references=[refers("bolt.visits-value")]
+    )
+    both = [refers("acme.visits-key", name="Own"), refers("bolt.visits-value")]
+    body = {"schema": record("Whole", ("o", "Own"), ("p", "Part")), "references": both}
+    assert world.refused("POST", VERSIONS, body, role=Role.TENANT) == (422, 42201)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/subjects/acme.visits-value",
+        "/compatibility/subjects/acme.visits-value/versions",
+        "/compatibility/subjects/acme.visits-value/versions/1",
+    ],
+)
+def test_a_tenant_that_looks_up_too_often_has_to_wait_and_can_still_register(
+    world, monkeypatch, path
+):
+    monkeypatch.setattr(app, "LOOKS_PER_MINUTE", 2)
+    world.put("acme.visits-value")
+    body = {"schema": AVRO}
+    answers = [world.ask("POST", path, body, Role.SENDER) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[-1].json()["error_code"] == 429
+    assert world.ask("POST", path, body).status_code == 200
+    assert world.ask("POST", VERSIONS, body, Role.SENDER).status_code == 200
