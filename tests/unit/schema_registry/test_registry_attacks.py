@@ -90,3 +90,18 @@ def test_a_tenant_that_looks_up_too_often_has_to_wait_and_can_still_register(
     assert answers[-1].json()["error_code"] == 429
     assert world.ask("POST", path, body).status_code == 200
     assert world.ask("POST", VERSIONS, body, Role.SENDER).status_code == 200
+
+
+def test_an_id_goes_on_meaning_one_schema_while_its_referrer_is_softly_deleted(world):
+    world.put("acme.visits-Part", record("Part", ("a", "string")))
+    made = world.put(
+        "acme.visits-value",
+        record("Visit", ("p", "Part")),
+        references=[refers("acme.visits-Part")],
+    )
+    for subject in ("acme.visits-value", "acme.visits-Part"):
+        assert world.ask("DELETE", f"/subjects/{subject}").status_code == 200
+    gone = "/subjects/acme.visits-Part?permanent=true"
+    assert world.refused("DELETE", gone) == (422, 42206)
+    assert world.put("acme.visits-Part", record("Part", ("a", "string")))["version"] == 2
+    assert world.ask("GET", f"/schemas/ids/{made['id']}").status_code == 200
