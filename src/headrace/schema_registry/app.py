@@ -8,6 +8,7 @@ way out (``ClientForm``), whoever refused.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -45,6 +46,7 @@ CHANGES_PER_MINUTE = 600
 #: how many look-ups and checks a tenant may ask for in a minute: each has a schema looked at
 LOOKS_PER_MINUTE = 600
 _MOST_DETAIL = 2_000
+_UNKNOWN = Refusal(500, 50001, "something is wrong here; the log has it")
 
 
 @dataclass(frozen=True)
@@ -117,9 +119,14 @@ class _Desk:
     def _answered(
         self, request: Request, route: Route, parts: dict[str, str], caller: Caller, body: bytes
     ) -> Response:
-        response = self._tried(request, route, parts, caller, body)
-        if route.changes:
-            self._note(request, caller, parts.get("subject"), response.status_code)
+        # Until it is answered nobody knows that it was not done.
+        status = 500
+        try:
+            response = self._tried(request, route, parts, caller, body)
+            status = response.status_code
+        finally:
+            if route.changes:
+                self._note(request, caller, parts.get("subject"), status)
         return response
 
     def _tried(
@@ -127,8 +134,7 @@ class _Desk:
     ) -> Response:
         try:
             sight = Sight(caller.tenant, self._sees(caller))
-            if caller.role not in route.roles:
-                raise refusals.denied(f"role {caller.role} may not do that")
+            _refuse_role(route, caller.role)
             if "subject" in parts:
                 parts = {**parts, "subject": subject_of(parts["subject"])}
                 _refuse_of_another(sight, route, parts["subject"])
@@ -140,6 +146,9 @@ class _Desk:
             return _refused(refusal)
         except HeadraceError as error:
             return _refused(_told(error))
+        except Exception as error:
+            log.exception("request failed", error=type(error).__name__)
+            return _refused(_UNKNOWN)
 
     def _sees(self, caller: Caller) -> Callable[[str], bool]:
         if caller.tenant is None:
@@ -185,6 +194,11 @@ def _route(request: Request) -> tuple[Route, dict[str, str]]:
     raise Refusal(405, 405, "HTTP 405 Method Not Allowed")
 
 
+def _refuse_role(route: Route, role: Role) -> None:
+    if role not in route.roles:
+        raise refusals.denied(f"role {role} may not do that")
+
+
 def _refuse_of_another(sight: Sight, route: Route, subject: str) -> None:
     if sight.sees(subject):
         return
@@ -206,7 +220,7 @@ def _told(error: HeadraceError) -> Refusal:
             return Refusal(422, 42201, str(error)[:500])
         case _:
             log.error("request failed", error=str(error))
-            return Refusal(500, 50001, "something is wrong here; the log has it")
+            return _UNKNOWN
 
 
 def _json(value: Any) -> Response:
@@ -215,7 +229,11 @@ def _json(value: Any) -> Response:
 
 
 def _dumped(value: Any) -> bytes:
-    return orjson.dumps(value)
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        # Half a character in a text that is kept: it has no bytes in UTF-8, but JSON can say it.
+        return json.dumps(value).encode()
 
 
 def _refused(refusal: Refusal) -> Response:

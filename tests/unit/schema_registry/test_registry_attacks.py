@@ -1,9 +1,12 @@
 """What an attacker did to a registry, and what it comes to now."""
 
+from uuid import UUID
+
 import pytest
 from registry_parts import AVRO
 
 from headrace.model.credentials import Role
+from headrace.ports import NewSchema, SchemaKind, SchemaReference
 from headrace.schema_registry import app
 from headrace.schema_registry.registry import MOST_REFERENCES
 
@@ -105,3 +108,44 @@ def test_an_id_goes_on_meaning_one_schema_while_its_referrer_is_softly_deleted(w
     assert world.refused("DELETE", gone) == (422, 42206)
     assert world.put("acme.visits-Part", record("Part", ("a", "string")))["version"] == 2
     assert world.ask("GET", f"/schemas/ids/{made['id']}").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\x00b", "a\nb"])
+def test_a_reference_whose_name_nobody_can_print_is_refused(world, name):
+    world.put("acme.visits-Part", record("Part", ("a", "string")))
+    body = {"schema": record("X"), "references": [refers("acme.visits-Part", name=name)]}
+    assert world.refused("POST", VERSIONS, body) == (422, 42201)
+    assert world.ask("GET", "/subjects").json() == ["acme.visits-Part"]
+
+
+def test_half_a_character_that_is_kept_keeps_nobody_from_reading_the_rest(world):
+    ours = world.store.schema_subjects
+    world.put("acme.visits-Part", record("Part", ("a", "string")))
+    refer = SchemaReference("\ud800", "acme.visits-Part", 1)
+    new = NewSchema(SchemaKind.AVRO, '"int"', b"d" * 32, UUID(int=7), (refer,))
+    ours.register(ours.seen("acme.visits-value"), new)
+    rows = world.ask("GET", "/schemas").json()
+    assert [row["subject"] for row in rows] == ["acme.visits-Part", "acme.visits-value"]
+    assert rows[1]["references"][0]["name"] == "\ud800"
+
+
+def test_a_fault_of_our_own_is_told_in_the_clients_form_and_noted(world, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("host db.internal")
+
+    monkeypatch.setattr(world.store.schema_subjects, "seen", fail)
+    answer = world.ask("POST", VERSIONS, {"schema": AVRO})
+    assert (answer.status_code, answer.json()["error_code"]) == (500, 50001)
+    assert "internal" not in answer.text
+    noted = world.store.audit.changes()[0]
+    assert (noted.action, noted.status) == (f"POST {VERSIONS}", 500)
+
+
+def test_a_change_is_noted_even_if_there_is_no_answer(world, monkeypatch):
+    def fail(_):
+        raise RuntimeError("no answer")
+
+    monkeypatch.setattr(app, "_refused", fail)
+    monkeypatch.setattr(app, "_json", fail)
+    assert world.ask("POST", VERSIONS, {"schema": AVRO}).status_code == 500
+    assert [change.status for change in world.store.audit.changes()] == [500]
