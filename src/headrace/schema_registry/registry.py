@@ -82,6 +82,7 @@ class SchemaRegistry:
         Raises:
             Refusal: it is no schema, incompatible, or not permitted now.
         """
+        wanted = self._numbered(wanted, sight)
         for _ in range(_ROUNDS):
             try:
                 made = self._tried(subject, wanted, sight)
@@ -103,7 +104,7 @@ class SchemaRegistry:
         versions = seen.versions if deleted else seen.alive
         if not versions:
             raise refusals.no_subject(subject)
-        new = self._new(wanted, sight)
+        new = self._new(self._numbered(wanted, sight), sight)
         kept = self.subjects.schema_of_digest(new.digest)
         found = [v for v in versions if kept is not None and v.id == kept.id]
         if not found:
@@ -126,6 +127,7 @@ class SchemaRegistry:
             against: hold it against these, in place of those that the subject's level says.
         """
         seen = self.subjects.seen(subject)
+        wanted = self._numbered(wanted, sight)
         self._new(wanted, sight)
         level = level_of(seen)
         among = level.among(seen.alive) if against is None else against
@@ -203,7 +205,6 @@ class SchemaRegistry:
         Raises:
             Refusal: it is none.
         """
-        wanted = self._numbered(wanted)
         form = self._form(self._written(wanted, sight), sight)
         text = form.normalized if wanted.normalize else form.canonical
         refers = [list(reference) for reference in wanted.references]
@@ -296,13 +297,16 @@ class SchemaRegistry:
             raise refusals.bad_schema(f"reference {reference.name!r} is of another schema type")
         return Wanted(kept.kind, kept.text, kept.references)
 
-    def _numbered(self, wanted: Wanted) -> Wanted:
-        """With the numbers of the versions that are referred to as the latest."""
-        if all(reference.version != LATEST for reference in wanted.references):
+    def _numbered(self, wanted: Wanted, sight: Sight) -> Wanted:
+        """With the numbers of the versions that are referred to as the latest.
+
+        What its author does not see stays as it is, and is refused as what is not there.
+        """
+        if len(wanted.references) > MOST_REFERENCES:
             return wanted
         references = tuple(
             reference._replace(version=self._latest(reference.subject))
-            if reference.version == LATEST
+            if reference.version == LATEST and sight.sees(reference.subject)
             else reference
             for reference in wanted.references
         )

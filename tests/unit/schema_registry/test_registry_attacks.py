@@ -149,3 +149,28 @@ def test_a_change_is_noted_even_if_there_is_no_answer(world, monkeypatch):
     monkeypatch.setattr(app, "_json", fail)
     assert world.ask("POST", VERSIONS, {"schema": AVRO}).status_code == 500
     assert [change.status for change in world.store.audit.changes()] == [500]
+
+
+def test_a_reference_to_the_latest_holds_from_the_second_version_on(world):
+    world.put("acme.visits-Part", record("Part", ("a", "string")))
+    latest = [refers("acme.visits-Part", -1)]
+    first = record("Visit", ("p", "Part"))
+    world.put("acme.visits-value", first, references=latest)
+    more = first.replace('"name":"Visit"', '"name":"Visit","doc":"more"')
+    made = world.put("acme.visits-value", more, references=latest)
+    assert (made["version"], made["references"][0]["version"]) == (2, 1)
+    body = {"schema": more, "references": latest}
+    path = "/compatibility/subjects/acme.visits-value/versions/latest"
+    assert world.ask("POST", path, body).json() == {"is_compatible": True}
+    assert world.ask("POST", "/subjects/acme.visits-value", body).json()["version"] == 2
+
+
+def test_what_a_tenant_does_not_see_is_refused_as_what_is_not_there(world):
+    world.put("bolt.visits-value", record("Part", ("a", "string")))
+    told = []
+    for subject in ("bolt.visits-value", "bolt.visits-nothing"):
+        body = {"schema": record("X"), "references": [refers(subject, -1)]}
+        answer = world.ask("POST", VERSIONS, body, Role.TENANT)
+        assert answer.status_code == 422
+        told.append(answer.text.replace(subject, "it"))
+    assert told[0] == told[1]
