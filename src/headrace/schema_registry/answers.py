@@ -84,7 +84,8 @@ def schemas(registry: SchemaRegistry, asked: Asked) -> Any:
 def schema_by_id(registry: SchemaRegistry, asked: Asked) -> Any:
     """A schema by the number that records carry."""
     row = _schema_row(registry, _kept(registry, asked), asked)
-    if asked.flag("fetchMaxId"):
+    # It counts what all tenants have, so it is for whoever sees that.
+    if asked.flag("fetchMaxId") and asked.sight.tenant is None:
         row["maxId"] = registry.subjects.newest_id()
     return row
 

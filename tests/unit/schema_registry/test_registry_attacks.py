@@ -174,3 +174,10 @@ def test_what_a_tenant_does_not_see_is_refused_as_what_is_not_there(world):
         assert answer.status_code == 422
         told.append(answer.text.replace(subject, "it"))
     assert told[0] == told[1]
+
+
+def test_how_many_schemas_all_have_is_told_to_who_sees_them_all(world):
+    world.put("acme.visits-value")
+    path = "/schemas/ids/1?fetchMaxId=true"
+    assert world.ask("GET", path, role=Role.VIEWER).json()["maxId"] == 1
+    assert "maxId" not in world.ask("GET", path, role=Role.TENANT).json()
