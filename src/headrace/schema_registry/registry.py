@@ -11,18 +11,14 @@ since a reference must not lead to what its author may not read.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from uuid import UUID
 
 from headrace.errors import OutcomeUnknown, SchemaReferred
 from headrace.ports.schema_subjects import (
     KeptSchema,
-    NewSchema,
     SchemaReference,
     SchemaSubjects,
     SubjectSeen,
@@ -34,6 +30,7 @@ from headrace.schema_registry.judges import Judges
 from headrace.schema_registry.refusals import Refusal
 from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
 from headrace.schema_registry.rules.texts import BadSchema, Compared, Form
+from headrace.schema_registry.sameness import Content, content_of
 
 MOST_REFERENCES = 100
 _MOST_STEPS = 20
@@ -104,9 +101,9 @@ class SchemaRegistry:
         versions = seen.versions if deleted else seen.alive
         if not versions:
             raise refusals.no_subject(subject)
-        new = self._new(self._numbered(wanted, sight), sight)
-        kept = self.subjects.schema_of_digest(new.digest)
-        found = [v for v in versions if kept is not None and v.id == kept.id]
+        content = self._content(subject, self._numbered(wanted, sight), sight)
+        ids = self._ids_of(content)
+        found = [version for version in versions if version.id in ids]
         if not found:
             raise refusals.no_schema()
         return found[-1]
@@ -128,7 +125,7 @@ class SchemaRegistry:
         """
         seen = self.subjects.seen(subject)
         wanted = self._numbered(wanted, sight)
-        self._new(wanted, sight)
+        self._content(subject, wanted, sight)
         level = level_of(seen)
         among = level.among(seen.alive) if against is None else against
         return self._faults(wanted, among, level, sight)
@@ -178,9 +175,9 @@ class SchemaRegistry:
 
     def _tried(self, subject: str, wanted: Wanted, sight: Sight) -> SubjectVersion | None:
         seen = self.subjects.seen(subject)
-        new = self._new(wanted, sight)
-        kept = self.subjects.schema_of_digest(new.digest)
-        same = [version for version in seen.alive if kept is not None and version.id == kept.id]
+        content = self._content(subject, wanted, sight)
+        ids = self._ids_of(content)
+        same = [version for version in seen.alive if version.id in ids]
         if same:
             return same[-1]
         refuse_read_only(seen)
@@ -188,7 +185,7 @@ class SchemaRegistry:
         faults = self._faults(wanted, level.among(seen.alive), level, sight)
         if faults:
             raise refusals.incompatible(subject, faults)
-        return self.subjects.register(seen, new)
+        return self.subjects.register(seen, content.new)
 
     def _deleted(self, seen: SubjectSeen, numbers: Sequence[int], *, permanent: bool) -> bool:
         refuse_read_only(seen)
@@ -199,20 +196,20 @@ class SchemaRegistry:
                 422, 42206, f"One or more references exist to the schema: {error}"
             ) from error
 
-    def _new(self, wanted: Wanted, sight: Sight) -> NewSchema:
-        """A schema as it is kept.
+    def _ids_of(self, content: Content) -> set[int]:
+        """The ids of the schemas that have this content already."""
+        found = map(self.subjects.schema_of_digest, content.digests)
+        return {kept.id for kept in found if kept is not None}
+
+    def _content(self, subject: str, wanted: Wanted, sight: Sight) -> Content:
+        """What a schema says, as it is kept.
 
         Raises:
             Refusal: it is none.
         """
         form = self._form(self._written(wanted, sight), sight)
         text = form.normalized if wanted.normalize else form.canonical
-        refers = [list(reference) for reference in wanted.references]
-        digest = hashlib.sha256(
-            json.dumps([wanted.kind.value, text, refers]).encode("utf-8", "surrogatepass")
-        ).digest()
-        guid = UUID(bytes=digest[:16], version=5)
-        return NewSchema(wanted.kind, wanted.text, digest, guid, wanted.references)
+        return content_of(subject, wanted.kind, wanted.text, wanted.references, text)
 
     def _form(self, written: WrittenSchema, sight: Sight) -> Form:
         found = self._forms.get(written)

@@ -1,8 +1,10 @@
 """What an attacker did to a registry, and what it comes to now."""
 
+import base64
 from uuid import UUID
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from registry_parts import AVRO
 
 from headrace.model.credentials import Role
@@ -181,3 +183,43 @@ def test_how_many_schemas_all_have_is_told_to_who_sees_them_all(world):
     path = "/schemas/ids/1?fetchMaxId=true"
     assert world.ask("GET", path, role=Role.VIEWER).json()["maxId"] == 1
     assert "maxId" not in world.ask("GET", path, role=Role.TENANT).json()
+
+
+PLAIN = 'syntax="proto3"; message Visit { string lead = 1; }'
+COMMENTED = f"// of customer Foo\n{PLAIN}"
+
+
+def described():
+    file = FileDescriptorProto(name="foo/secret.proto", syntax="proto3")
+    message = file.message_type.add(name="Visit")
+    message.field.add(name="lead", number=1, label=1, type=9)
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+@pytest.mark.parametrize("theirs", [COMMENTED, described()])
+def test_nobody_is_shown_the_comments_of_another(world, theirs):
+    first = world.put("bolt.visits-value", theirs, schemaType="PROTOBUF")
+    mine = world.put("acme.visits-value", PLAIN, schemaType="PROTOBUF")
+    assert mine["schema"] == PLAIN
+    assert world.refused("GET", f"/schemas/ids/{first['id']}", role=Role.TENANT) == (404, 40403)
+    # The other way round it is not lost what somebody says about it.
+    again = world.put("bolt.orders-value", theirs, schemaType="PROTOBUF")
+    assert again["schema"] == theirs
+
+
+@pytest.mark.parametrize("first", [PLAIN, COMMENTED, described()])
+def test_within_a_subject_all_forms_of_a_file_are_one_schema(world, first):
+    made = world.put("acme.visits-value", first, schemaType="PROTOBUF")
+    for text in (PLAIN, COMMENTED, described()):
+        assert world.put("acme.visits-value", text, schemaType="PROTOBUF") == made
+        body = {"schema": text, "schemaType": "PROTOBUF"}
+        assert world.ask("POST", "/subjects/acme.visits-value", body).json() == made
+
+
+def test_what_says_no_more_than_its_content_has_one_id_under_all_subjects(world):
+    spread = PLAIN.replace(" ", "\n")
+    rows = [
+        world.put(f"{tenant}.visits-value", text, schemaType="PROTOBUF")
+        for tenant, text in (("acme", PLAIN), ("bolt", spread))
+    ]
+    assert rows[0]["id"] == rows[1]["id"]
