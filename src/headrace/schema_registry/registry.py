@@ -168,10 +168,10 @@ class SchemaRegistry:
                 return found.version
         raise Refusal(503, 50002, f"too many change {subject} at the same time; try again")
 
-    def serialized(self, kept: KeptSchema) -> bytes:
-        """The descriptor of a Protobuf schema."""
+    def serialized(self, kept: KeptSchema, sight: Sight) -> bytes:
+        """The descriptor of a Protobuf schema; whoever asks waits for a judge of its own."""
         wanted = Wanted(kept.kind, kept.text, kept.references)
-        return self._form(self._written(wanted, EVERYTHING), EVERYTHING).serialized
+        return self._form(self._written(wanted, EVERYTHING), sight).serialized
 
     def _tried(self, subject: str, wanted: Wanted, sight: Sight) -> SubjectVersion | None:
         seen = self.subjects.seen(subject)

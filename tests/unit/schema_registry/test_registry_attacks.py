@@ -10,6 +10,7 @@ from registry_parts import AVRO
 from headrace.model.credentials import Role
 from headrace.ports import NewSchema, SchemaKind, SchemaReference
 from headrace.schema_registry import app
+from headrace.schema_registry.judges import JudgesHere
 from headrace.schema_registry.registry import MOST_REFERENCES
 
 VERSIONS = "/subjects/acme.visits-value/versions"
@@ -223,3 +224,23 @@ def test_what_says_no_more_than_its_content_has_one_id_under_all_subjects(world)
         for tenant, text in (("acme", PLAIN), ("bolt", spread))
     ]
     assert rows[0]["id"] == rows[1]["id"]
+
+
+def test_a_descriptor_is_made_by_a_judge_of_who_asks_and_for_one_schema_at_a_time(
+    world, monkeypatch
+):
+    asked, real = [], JudgesHere.form
+
+    def form(self, schema, tenant=None):
+        asked.append(tenant)
+        return real(self, schema, tenant)
+
+    # Longer than what is remembered.
+    text = f'syntax="proto3"; message Visit {{ string {"a" * 33_000} = 1; }}'
+    made = world.put("acme.visits-value", text, schemaType="PROTOBUF")
+    monkeypatch.setattr(JudgesHere, "form", form)
+    path = f"/schemas/ids/{made['id']}?format=serialized"
+    assert world.ask("GET", path, role=Role.SENDER).json()["schema"] != text
+    assert asked == ["acme"]
+    assert world.refused("GET", "/schemas?format=serialized") == (422, 422)
+    assert asked == ["acme"]
