@@ -107,6 +107,8 @@ class SchemaSubjects(Protocol):
 
         A schema of which no version is left is dropped with the last one, and its id never comes
         again. With the last version that is there at all the subject's own settings go too.
+        For good is only what no schema refers to that stays, not even one that is softly deleted:
+        the number may be given again, and that schema would come to mean something else.
 
         Raises:
             SchemaReferred: another schema refers to one of them; nothing was done.

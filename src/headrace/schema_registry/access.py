@@ -38,6 +38,8 @@ class Route:
     handle: Handler
     #: noted in the audit log, and refused where the subject is another's
     changes: bool = False
+    #: has a schema looked at: like changes, a tenant may ask for so many in a minute
+    looks: bool = False
 
     def parts(self, segments: Sequence[str]) -> dict[str, str] | None:
         """What the path is filled with; None: it is another path."""
@@ -61,7 +63,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/", ALL, answers.root),
     Route("GET", "/contexts", ALL, answers.contexts),
     Route("GET", "/subjects", ALL, answers.subjects),
-    Route("POST", _SUBJECT, ALL, answers.look_up),
+    Route("POST", _SUBJECT, ALL, answers.look_up, looks=True),
     Route("DELETE", _SUBJECT, DECIDING, answers.delete_subject, changes=True),
     Route("GET", f"{_SUBJECT}/versions", ALL, answers.versions),
     Route("POST", f"{_SUBJECT}/versions", WRITING, answers.register, changes=True),
@@ -76,8 +78,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/schemas/ids/{id}/subjects", ALL, answers.subjects_of_id),
     Route("GET", "/schemas/ids/{id}/versions", ALL, answers.versions_of_id),
     Route("GET", "/schemas/guids/{guid}", ALL, answers.schema_by_guid),
-    Route("POST", _CHECK, ALL, answers.check),
-    Route("POST", f"{_CHECK}/{{version}}", ALL, answers.check_version),
+    Route("POST", _CHECK, ALL, answers.check, looks=True),
+    Route("POST", f"{_CHECK}/{{version}}", ALL, answers.check_version, looks=True),
     Route("GET", "/config", ALL, answers.config),
     Route("PUT", "/config", OPERATOR, answers.set_config, changes=True),
     Route("DELETE", "/config", OPERATOR, answers.delete_config, changes=True),

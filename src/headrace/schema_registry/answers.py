@@ -69,7 +69,13 @@ def subjects(registry: SchemaRegistry, asked: Asked) -> Any:
 
 
 def schemas(registry: SchemaRegistry, asked: Asked) -> Any:
-    """Versions with their schemas."""
+    """Versions with their schemas.
+
+    Raises:
+        Refusal: their descriptors are asked for, each of which takes a judge.
+    """
+    if _is_serialized(asked):
+        raise Refusal(422, 422, "format=serialized is answered for one schema at a time")
     deleted, newest = asked.flag("deleted"), asked.flag("latestOnly")
     found = [v for v in _seen_by(registry, asked) if deleted or not v.deleted]
     if newest:
@@ -84,7 +90,8 @@ def schemas(registry: SchemaRegistry, asked: Asked) -> Any:
 def schema_by_id(registry: SchemaRegistry, asked: Asked) -> Any:
     """A schema by the number that records carry."""
     row = _schema_row(registry, _kept(registry, asked), asked)
-    if asked.flag("fetchMaxId"):
+    # It counts what all tenants have, so it is for whoever sees that.
+    if asked.flag("fetchMaxId") and asked.sight.tenant is None:
         row["maxId"] = registry.subjects.newest_id()
     return row
 
@@ -356,6 +363,10 @@ def _schema_row(registry: SchemaRegistry, kept: KeptSchema, asked: Asked) -> dic
 
 def _text(registry: SchemaRegistry, kept: KeptSchema, asked: Asked) -> str:
     """The text of a schema, or the descriptor of a Protobuf one if that is asked for."""
-    if kept.kind is SchemaKind.PROTOBUF and asked.query.get("format") == "serialized":
-        return base64.b64encode(registry.serialized(kept)).decode()
+    if kept.kind is SchemaKind.PROTOBUF and _is_serialized(asked):
+        return base64.b64encode(registry.serialized(kept, asked.sight)).decode()
     return kept.text
+
+
+def _is_serialized(asked: Asked) -> bool:
+    return asked.query.get("format") == "serialized"

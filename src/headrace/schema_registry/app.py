@@ -8,10 +8,11 @@ way out (``ClientForm``), whoever refused.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -42,7 +43,10 @@ log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 #: what a tenant may try to change in a minute: each attempt is a line in the audit log
 CHANGES_PER_MINUTE = 600
+#: how many look-ups and checks a tenant may ask for in a minute: each has a schema looked at
+LOOKS_PER_MINUTE = 600
 _MOST_DETAIL = 2_000
+_UNKNOWN = Refusal(500, 50001, "something is wrong here; the log has it")
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def registry_app(parts: RegistryParts) -> FastAPI:
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.guard = parts.guard
-    desk = _Desk(parts, SchemaRegistry(parts.store.schema_subjects, parts.judges), Minute())
+    desk = _Desk(parts, SchemaRegistry(parts.store.schema_subjects, parts.judges))
 
     async def livez(_: Request) -> Response:
         return _json({"live": True})
@@ -94,7 +98,8 @@ def registry_app(parts: RegistryParts) -> FastAPI:
 class _Desk:
     parts: RegistryParts
     registry: SchemaRegistry
-    changes: Minute
+    changes: Minute = field(default_factory=Minute)
+    looks: Minute = field(default_factory=Minute)
 
     async def answer(self, request: Request) -> Response:
         try:
@@ -107,16 +112,21 @@ class _Desk:
             return _refused(Refusal(400, 400, "the request ended before its body did"))
         except StoreUnavailable as error:
             return _refused(_told(error))
-        if route.changes and caller.tenant is not None:
-            self._count(caller)
+        if caller.tenant is not None:
+            self._count(route, caller.tenant)
         return await run_in_threadpool(self._answered, request, route, parts, caller, body)
 
     def _answered(
         self, request: Request, route: Route, parts: dict[str, str], caller: Caller, body: bytes
     ) -> Response:
-        response = self._tried(request, route, parts, caller, body)
-        if route.changes:
-            self._note(request, caller, parts.get("subject"), response.status_code)
+        # Until it is answered nobody knows that it was not done.
+        status = 500
+        try:
+            response = self._tried(request, route, parts, caller, body)
+            status = response.status_code
+        finally:
+            if route.changes:
+                self._note(request, caller, parts.get("subject"), status)
         return response
 
     def _tried(
@@ -124,8 +134,7 @@ class _Desk:
     ) -> Response:
         try:
             sight = Sight(caller.tenant, self._sees(caller))
-            if caller.role not in route.roles:
-                raise refusals.denied(f"role {caller.role} may not do that")
+            _refuse_role(route, caller.role)
             if "subject" in parts:
                 parts = {**parts, "subject": subject_of(parts["subject"])}
                 _refuse_of_another(sight, route, parts["subject"])
@@ -137,6 +146,9 @@ class _Desk:
             return _refused(refusal)
         except HeadraceError as error:
             return _refused(_told(error))
+        except Exception as error:
+            log.exception("request failed", error=type(error).__name__)
+            return _refused(_UNKNOWN)
 
     def _sees(self, caller: Caller) -> Callable[[str], bool]:
         if caller.tenant is None:
@@ -144,9 +156,11 @@ class _Desk:
         owner = self.parts.owners.owner
         return lambda subject: owner(subject) == caller.tenant
 
-    def _count(self, caller: Caller) -> None:
-        if self.changes.add(caller.tenant) > CHANGES_PER_MINUTE:
+    def _count(self, route: Route, tenant: str) -> None:
+        if route.changes and self.changes.add(tenant) > CHANGES_PER_MINUTE:
             raise too_many("too many changes of this tenant in a minute", self.changes.left_s())
+        if route.looks and self.looks.add(tenant) > LOOKS_PER_MINUTE:
+            raise too_many("too many look-ups of this tenant in a minute", self.looks.left_s())
 
     def _note(self, request: Request, caller: Caller, subject: str | None, status: int) -> None:
         action = f"{request.method} {request.scope['path'][:200]}"
@@ -180,6 +194,11 @@ def _route(request: Request) -> tuple[Route, dict[str, str]]:
     raise Refusal(405, 405, "HTTP 405 Method Not Allowed")
 
 
+def _refuse_role(route: Route, role: Role) -> None:
+    if role not in route.roles:
+        raise refusals.denied(f"role {role} may not do that")
+
+
 def _refuse_of_another(sight: Sight, route: Route, subject: str) -> None:
     if sight.sees(subject):
         return
@@ -201,7 +220,7 @@ def _told(error: HeadraceError) -> Refusal:
             return Refusal(422, 42201, str(error)[:500])
         case _:
             log.error("request failed", error=str(error))
-            return Refusal(500, 50001, "something is wrong here; the log has it")
+            return _UNKNOWN
 
 
 def _json(value: Any) -> Response:
@@ -210,7 +229,11 @@ def _json(value: Any) -> Response:
 
 
 def _dumped(value: Any) -> bytes:
-    return orjson.dumps(value)
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        # Half a character in a text that is kept: it has no bytes in UTF-8, but JSON can say it.
+        return json.dumps(value).encode()
 
 
 def _refused(refusal: Refusal) -> Response:

@@ -171,7 +171,10 @@ def _reference(found: Any) -> SchemaReference:
     if not is_number or not (version == LATEST or 1 <= version <= MOST_ID):
         raise refusals.bad_schema("the version of a reference is a number from 1 on, or -1")
     subject = subject_of(_text(found.get("subject"), "subject"))
-    return SchemaReference(_text(name, "name"), subject, version)
+    name = _text(name, "name")
+    if not name.isprintable():
+        raise refusals.bad_schema("the name of a reference has characters that nobody sees")
+    return SchemaReference(name, subject, version)
 
 
 def _text(value: Any, what: str) -> str:

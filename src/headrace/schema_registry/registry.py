@@ -11,18 +11,14 @@ since a reference must not lead to what its author may not read.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from uuid import UUID
 
 from headrace.errors import OutcomeUnknown, SchemaReferred
 from headrace.ports.schema_subjects import (
     KeptSchema,
-    NewSchema,
     SchemaReference,
     SchemaSubjects,
     SubjectSeen,
@@ -34,6 +30,7 @@ from headrace.schema_registry.judges import Judges
 from headrace.schema_registry.refusals import Refusal
 from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
 from headrace.schema_registry.rules.texts import BadSchema, Compared, Form
+from headrace.schema_registry.sameness import Content, content_of
 
 MOST_REFERENCES = 100
 _MOST_STEPS = 20
@@ -42,6 +39,8 @@ _FORMS_KEPT = 500
 _KEPT_CHARACTERS = 32_768
 DEFAULT_MODE = "READWRITE"
 LATEST = -1
+#: subject and version
+_Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +79,7 @@ class SchemaRegistry:
         Raises:
             Refusal: it is no schema, incompatible, or not permitted now.
         """
+        wanted = self._numbered(wanted, sight)
         for _ in range(_ROUNDS):
             try:
                 made = self._tried(subject, wanted, sight)
@@ -101,9 +101,9 @@ class SchemaRegistry:
         versions = seen.versions if deleted else seen.alive
         if not versions:
             raise refusals.no_subject(subject)
-        new = self._new(wanted, sight)
-        kept = self.subjects.schema_of_digest(new.digest)
-        found = [v for v in versions if kept is not None and v.id == kept.id]
+        content = self._content(subject, self._numbered(wanted, sight), sight)
+        ids = self._ids_of(content)
+        found = [version for version in versions if version.id in ids]
         if not found:
             raise refusals.no_schema()
         return found[-1]
@@ -124,7 +124,8 @@ class SchemaRegistry:
             against: hold it against these, in place of those that the subject's level says.
         """
         seen = self.subjects.seen(subject)
-        self._new(wanted, sight)
+        wanted = self._numbered(wanted, sight)
+        self._content(subject, wanted, sight)
         level = level_of(seen)
         among = level.among(seen.alive) if against is None else against
         return self._faults(wanted, among, level, sight)
@@ -167,16 +168,16 @@ class SchemaRegistry:
                 return found.version
         raise Refusal(503, 50002, f"too many change {subject} at the same time; try again")
 
-    def serialized(self, kept: KeptSchema) -> bytes:
-        """The descriptor of a Protobuf schema."""
+    def serialized(self, kept: KeptSchema, sight: Sight) -> bytes:
+        """The descriptor of a Protobuf schema; whoever asks waits for a judge of its own."""
         wanted = Wanted(kept.kind, kept.text, kept.references)
-        return self._form(self._written(wanted, EVERYTHING), EVERYTHING).serialized
+        return self._form(self._written(wanted, EVERYTHING), sight).serialized
 
     def _tried(self, subject: str, wanted: Wanted, sight: Sight) -> SubjectVersion | None:
         seen = self.subjects.seen(subject)
-        new = self._new(wanted, sight)
-        kept = self.subjects.schema_of_digest(new.digest)
-        same = [version for version in seen.alive if kept is not None and version.id == kept.id]
+        content = self._content(subject, wanted, sight)
+        ids = self._ids_of(content)
+        same = [version for version in seen.alive if version.id in ids]
         if same:
             return same[-1]
         refuse_read_only(seen)
@@ -184,7 +185,7 @@ class SchemaRegistry:
         faults = self._faults(wanted, level.among(seen.alive), level, sight)
         if faults:
             raise refusals.incompatible(subject, faults)
-        return self.subjects.register(seen, new)
+        return self.subjects.register(seen, content.new)
 
     def _deleted(self, seen: SubjectSeen, numbers: Sequence[int], *, permanent: bool) -> bool:
         refuse_read_only(seen)
@@ -195,21 +196,20 @@ class SchemaRegistry:
                 422, 42206, f"One or more references exist to the schema: {error}"
             ) from error
 
-    def _new(self, wanted: Wanted, sight: Sight) -> NewSchema:
-        """A schema as it is kept.
+    def _ids_of(self, content: Content) -> set[int]:
+        """The ids of the schemas that have this content already."""
+        found = map(self.subjects.schema_of_digest, content.digests)
+        return {kept.id for kept in found if kept is not None}
+
+    def _content(self, subject: str, wanted: Wanted, sight: Sight) -> Content:
+        """What a schema says, as it is kept.
 
         Raises:
             Refusal: it is none.
         """
-        wanted = self._numbered(wanted)
         form = self._form(self._written(wanted, sight), sight)
         text = form.normalized if wanted.normalize else form.canonical
-        refers = [list(reference) for reference in wanted.references]
-        digest = hashlib.sha256(
-            json.dumps([wanted.kind.value, text, refers]).encode("utf-8", "surrogatepass")
-        ).digest()
-        guid = UUID(bytes=digest[:16], version=5)
-        return NewSchema(wanted.kind, wanted.text, digest, guid, wanted.references)
+        return content_of(subject, wanted.kind, wanted.text, wanted.references, text)
 
     def _form(self, written: WrittenSchema, sight: Sight) -> Form:
         found = self._forms.get(written)
@@ -249,7 +249,7 @@ class SchemaRegistry:
         if len(wanted.references) > MOST_REFERENCES:
             raise refusals.bad_schema(f"it has more than {MOST_REFERENCES} references")
         found: dict[str, str] = {}
-        self._gather(wanted, sight, found, ())
+        self._gather(wanted, sight, found, {}, ())
         return WrittenSchema(wanted.kind, wanted.text, tuple(found.items()))
 
     def _gather(
@@ -257,21 +257,27 @@ class SchemaRegistry:
         wanted: Wanted,
         sight: Sight,
         found: dict[str, str],
-        way: tuple[SchemaReference, ...],
+        known: dict[_Place, Wanted],
+        way: tuple[_Place, ...],
     ) -> None:
+        """Gather texts by name; each version once, however many ways lead to it."""
         if len(way) > _MOST_STEPS:
             raise refusals.bad_schema(f"references go on for more than {_MOST_STEPS} steps")
         for reference in wanted.references:
-            if reference in way:
+            place = reference.subject, reference.version
+            if place in way:
                 raise refusals.bad_schema(f"reference {reference.name} leads to itself")
-            other = self._referred(reference, wanted.kind, sight)
-            self._gather(other, EVERYTHING, found, (*way, reference))
+            # Whoever knows it already by another way may still not be one who sees it.
+            other = known.get(place) if sight.sees(reference.subject) else None
+            if other is None:
+                other = known[place] = self._referred(reference, wanted.kind, sight)
+                self._gather(other, EVERYTHING, found, known, (*way, place))
             if found.setdefault(reference.name, other.text) != other.text:
                 raise refusals.bad_schema(
                     f"it refers to two texts by the name {reference.name!r}; nobody could say "
                     "which is meant"
                 )
-            if len(found) > MOST_REFERENCES:
+            if max(len(found), len(known)) > MOST_REFERENCES:
                 raise refusals.bad_schema(
                     f"it refers to more than {MOST_REFERENCES} schemas in all"
                 )
@@ -292,13 +298,16 @@ class SchemaRegistry:
             raise refusals.bad_schema(f"reference {reference.name!r} is of another schema type")
         return Wanted(kept.kind, kept.text, kept.references)
 
-    def _numbered(self, wanted: Wanted) -> Wanted:
-        """With the numbers of the versions that are referred to as the latest."""
-        if all(reference.version != LATEST for reference in wanted.references):
+    def _numbered(self, wanted: Wanted, sight: Sight) -> Wanted:
+        """With the numbers of the versions that are referred to as the latest.
+
+        What its author does not see stays as it is, and is refused as what is not there.
+        """
+        if len(wanted.references) > MOST_REFERENCES:
             return wanted
         references = tuple(
             reference._replace(version=self._latest(reference.subject))
-            if reference.version == LATEST
+            if reference.version == LATEST and sight.sees(reference.subject)
             else reference
             for reference in wanted.references
         )

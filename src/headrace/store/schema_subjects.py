@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, insert, not_, select, update
 
 from headrace.errors import SchemaReferred
 from headrace.ports.schema_subjects import (
@@ -85,7 +85,8 @@ class SqlSchemaSubjects:
             if _seen(connection, seen.subject) != seen:
                 return False
             for version in versions:
-                _refuse_referred(connection, seen.subject, version)
+                leaving = versions if permanent else None
+                _refuse_referred(connection, seen.subject, version, leaving)
             ours = and_(
                 schema_versions.c.subject == seen.subject, schema_versions.c.version.in_(versions)
             )
@@ -224,23 +225,36 @@ def _added(connection: Connection, new: NewSchema) -> int:
     return id_
 
 
-def _refuse_referred(connection: Connection, subject: str, version: int) -> None:
-    if found := _referring(connection, subject, version):
+def _refuse_referred(
+    connection: Connection, subject: str, version: int, leaving: Sequence[int] | None
+) -> None:
+    if found := _referring(connection, subject, version, leaving):
         raise SchemaReferred(
             f"version {version} of {subject} is referred to by schemas "
             f"{', '.join(map(str, found[:5]))}"
         )
 
 
-def _referring(connection: Connection, subject: str, version: int) -> list[int]:
-    """The ids of the schemas that refer to it and have a version that is not deleted."""
+def _referring(
+    connection: Connection, subject: str, version: int, leaving: Sequence[int] | None = None
+) -> list[int]:
+    """The ids of the schemas that refer to it and have a version that is not deleted.
+
+    With ``leaving`` softly deleted versions count too, and those of the subject that leave do not:
+    a number that is free again would come to mean another schema to whoever still refers to it.
+    """
+    if leaving is None:
+        counts = schema_versions.c.deleted.is_(False)
+    else:
+        leaves = and_(schema_versions.c.subject == subject, schema_versions.c.version.in_(leaving))
+        counts = not_(leaves)
     wanted = (
         select(schema_references.c.schema_id)
         .join(schema_versions, schema_versions.c.schema_id == schema_references.c.schema_id)
         .where(
             schema_references.c.subject == subject,
             schema_references.c.version == version,
-            schema_versions.c.deleted.is_(False),
+            counts,
         )
         .distinct()
         .order_by(schema_references.c.schema_id)

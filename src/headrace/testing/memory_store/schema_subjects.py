@@ -62,7 +62,8 @@ class MemorySchemaSubjects:
         if self.seen(seen.subject) != seen:
             return False
         for number in versions:
-            if self.referring(seen.subject, number):
+            leaving = versions if permanent else None
+            if self._referring(seen.subject, number, leaving):
                 raise SchemaReferred(f"version {number} of {seen.subject} is referred to")
         for number in versions:
             place = (seen.subject, number)
@@ -129,11 +130,21 @@ class MemorySchemaSubjects:
     @alone
     def referring(self, subject: str, version: int) -> list[int]:
         """The ids of the schemas that refer to a version, in order."""
-        alive = {found.id for found in self._kept.versions.values() if not found.deleted}
+        return self._referring(subject, version, None)
+
+    def _referring(self, subject: str, version: int, leaving: Sequence[int] | None) -> list[int]:
+        """Those of versions that are not deleted; with ``leaving``, of all that do not leave."""
+        leave = {(subject, number) for number in leaving or ()}
+        counting = {
+            found.id
+            for place, found in self._kept.versions.items()
+            if (not found.deleted if leaving is None else place not in leave)
+        }
         return sorted(
             kept.id
             for kept in self._kept.schemas.values()
-            if kept.id in alive and any(name[1:] == (subject, version) for name in kept.references)
+            if kept.id in counting
+            and any(name[1:] == (subject, version) for name in kept.references)
         )
 
     def _drop_unused(self) -> None:

@@ -134,6 +134,26 @@ class TestSchemaSubjects:
         ours.delete(ours.seen("whole"), [1])
         assert ours.delete(ours.seen("part"), [1])
 
+    def test_what_a_softly_deleted_schema_refers_to_goes_for_good_only_with_it_or_after_it(
+        self, store: Store
+    ) -> None:
+        ours = store.schema_subjects
+        put(ours, "part", new("part"))
+        put(ours, "whole", new("whole", [SchemaReference("Part", "part", 1)]))
+        put(ours, "part", new("next", [SchemaReference("Part", "part", 1)]))
+        ours.delete(ours.seen("whole"), [1])
+        ours.delete(ours.seen("part"), [2])
+        ours.delete(ours.seen("part"), [1])
+        for going in ([1], [1, 2]):
+            with pytest.raises(SchemaReferred):
+                ours.delete(ours.seen("part"), going, permanent=True)
+        assert ours.schema(1) is not None
+        assert ours.delete(ours.seen("whole"), [1], permanent=True)
+        with pytest.raises(SchemaReferred):
+            ours.delete(ours.seen("part"), [1], permanent=True)
+        assert ours.delete(ours.seen("part"), [1, 2], permanent=True)
+        assert ours.versions() == []
+
     def test_what_refers_to_nothing_is_not_kept(self, store: Store) -> None:
         ours = store.schema_subjects
         refers = new("whole", [SchemaReference("Part", "part", 1)])

@@ -1,0 +1,59 @@
+"""When two texts are one schema: if they come to the same content, by a digest of it.
+
+One schema has one text, that of whoever registered it first, and whoever registers the same content
+is shown that text. In Avro and JSON Schema it says no more than the content does. In Protobuf it
+does: comments and the name of a file do not count, and may be one customer's alone. So such a text
+is kept for its own subject only, and nobody else comes to its id. Within the subject it is still
+one schema with its descriptor, and with the same file without comments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from headrace.ports.schema_subjects import NewSchema, SchemaReference
+from headrace.ports.schemas import SchemaKind
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A schema as it is kept, and the digests that it may be kept under already."""
+
+    new: NewSchema
+    digests: tuple[bytes, ...]
+
+
+def content_of(
+    subject: str,
+    kind: SchemaKind,
+    text: str,
+    references: tuple[SchemaReference, ...],
+    canonical: str,
+) -> Content:
+    """The content of a schema that is registered or looked up under a subject."""
+    said = [kind.value, canonical, [list(reference) for reference in references]]
+    of_all = _digest(said)
+    if kind is SchemaKind.PROTOBUF:
+        of_subject = _digest([*said, subject])
+        digest = of_subject if _says_more(text, canonical) else of_all
+        digests: tuple[bytes, ...] = (of_all, of_subject)
+    else:
+        digest, digests = of_all, (of_all,)
+    guid = UUID(bytes=digest[:16], version=5)
+    return Content(NewSchema(kind, text, digest, guid, references), digests)
+
+
+def _says_more(text: str, canonical: str) -> bool:
+    """Whether a Protobuf may say more than its content; of a doubtful one that it does."""
+    if ";" in text or "{" in text:
+        return "//" in text or "/*" in text
+    # A descriptor in base64: it may have comments, the name of its file, and what nobody knows.
+    return text != canonical
+
+
+def _digest(said: Sequence[object]) -> bytes:
+    return hashlib.sha256(json.dumps(said).encode("utf-8", "surrogatepass")).digest()

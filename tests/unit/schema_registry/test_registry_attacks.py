@@ -1,0 +1,246 @@
+"""What an attacker did to a registry, and what it comes to now."""
+
+import base64
+from uuid import UUID
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from registry_parts import AVRO
+
+from headrace.model.credentials import Role
+from headrace.ports import NewSchema, SchemaKind, SchemaReference
+from headrace.schema_registry import app
+from headrace.schema_registry.judges import JudgesHere
+from headrace.schema_registry.registry import MOST_REFERENCES
+
+VERSIONS = "/subjects/acme.visits-value/versions"
+
+
+def record(name, *fields):
+    parts = ",".join(f'{{"name":"{field}","type":"{kind}"}}' for field, kind in fields)
+    return f'{{"type":"record","name":"{name}","fields":[{parts}]}}'
+
+
+def refers(subject, version=1, name="Part"):
+    return {"name": name, "subject": subject, "version": version}
+
+
+def counted(world, monkeypatch):
+    """How often the store is asked what there is of a subject."""
+    asked, real = [], world.store.schema_subjects.seen
+
+    def seen(subject):
+        asked.append(subject)
+        return real(subject)
+
+    monkeypatch.setattr(world.store.schema_subjects, "seen", seen)
+    return asked
+
+
+def test_references_are_gathered_once_however_many_ways_lead_to_them(world, monkeypatch):
+    many = 30
+
+    def every(level):
+        subject = f"acme.visits-{level}"
+        return [refers(subject, name=f"{level}-{place}") for place in range(many)]
+
+    world.put("acme.visits-0", '{"type":"string"}', schemaType="JSON")
+    for level in (1, 2):
+        text = f'{{"type":"string","title":"{level}"}}'
+        world.put(f"acme.visits-{level}", text, schemaType="JSON", references=every(level - 1))
+    asked = counted(world, monkeypatch)
+    body = {"schema": '{"type":"string"}', "schemaType": "JSON", "references": every(2)}
+    assert world.refused("POST", "/subjects/acme.visits-0", body) == (404, 40403)
+    assert len(asked) < 2 * many
+
+
+def test_a_schema_that_leads_to_too_many_under_few_names_is_refused(world):
+    half = MOST_REFERENCES // 2
+    for number in range(2 * half):
+        world.put(f"s{number}", '{"type":"string"}', schemaType="JSON")
+    for which in (0, 1):
+        below = [refers(f"s{which * half + place}", name=f"n{place}") for place in range(half)]
+        text = f'{{"type":"number","title":"{which}"}}'
+        world.put(f"half{which}", text, schemaType="JSON", references=below)
+    both = [refers(f"half{which}", name=f"half{which}") for which in (0, 1)]
+    body = {"schema": '{"type":"null"}', "schemaType": "JSON", "references": both}
+    assert world.refused("POST", "/subjects/c/versions", body) == (422, 42201)
+
+
+def test_who_sees_not_a_schema_cannot_refer_to_it_by_what_another_way_found(world):
+    world.put("bolt.visits-value", record("Part", ("a", "string")))
+    world.put(
+        "acme.visits-key", record("Own", ("p", "Part")), references=[refers("bolt.visits-value")]
+    )
+    both = [refers("acme.visits-key", name="Own"), refers("bolt.visits-value")]
+    body = {"schema": record("Whole", ("o", "Own"), ("p", "Part")), "references": both}
+    assert world.refused("POST", VERSIONS, body, role=Role.TENANT) == (422, 42201)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/subjects/acme.visits-value",
+        "/compatibility/subjects/acme.visits-value/versions",
+        "/compatibility/subjects/acme.visits-value/versions/1",
+    ],
+)
+def test_a_tenant_that_looks_up_too_often_has_to_wait_and_can_still_register(
+    world, monkeypatch, path
+):
+    monkeypatch.setattr(app, "LOOKS_PER_MINUTE", 2)
+    world.put("acme.visits-value")
+    body = {"schema": AVRO}
+    answers = [world.ask("POST", path, body, Role.SENDER) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[-1].json()["error_code"] == 429
+    assert world.ask("POST", path, body).status_code == 200
+    assert world.ask("POST", VERSIONS, body, Role.SENDER).status_code == 200
+
+
+def test_an_id_goes_on_meaning_one_schema_while_its_referrer_is_softly_deleted(world):
+    world.put("acme.visits-Part", record("Part", ("a", "string")))
+    made = world.put(
+        "acme.visits-value",
+        record("Visit", ("p", "Part")),
+        references=[refers("acme.visits-Part")],
+    )
+    for subject in ("acme.visits-value", "acme.visits-Part"):
+        assert world.ask("DELETE", f"/subjects/{subject}").status_code == 200
+    gone = "/subjects/acme.visits-Part?permanent=true"
+    assert world.refused("DELETE", gone) == (422, 42206)
+    assert world.put("acme.visits-Part", record("Part", ("a", "string")))["version"] == 2
+    assert world.ask("GET", f"/schemas/ids/{made['id']}").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\x00b", "a\nb"])
+def test_a_reference_whose_name_nobody_can_print_is_refused(world, name):
+    world.put("acme.visits-Part", record("Part", ("a", "string")))
+    body = {"schema": record("X"), "references": [refers("acme.visits-Part", name=name)]}
+    assert world.refused("POST", VERSIONS, body) == (422, 42201)
+    assert world.ask("GET", "/subjects").json() == ["acme.visits-Part"]
+
+
+def test_half_a_character_that_is_kept_keeps_nobody_from_reading_the_rest(world):
+    ours = world.store.schema_subjects
+    world.put("acme.visits-Part", record("Part", ("a", "string")))
+    refer = SchemaReference("\ud800", "acme.visits-Part", 1)
+    new = NewSchema(SchemaKind.AVRO, '"int"', b"d" * 32, UUID(int=7), (refer,))
+    ours.register(ours.seen("acme.visits-value"), new)
+    rows = world.ask("GET", "/schemas").json()
+    assert [row["subject"] for row in rows] == ["acme.visits-Part", "acme.visits-value"]
+    assert rows[1]["references"][0]["name"] == "\ud800"
+
+
+def test_a_fault_of_our_own_is_told_in_the_clients_form_and_noted(world, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("host db.internal")
+
+    monkeypatch.setattr(world.store.schema_subjects, "seen", fail)
+    answer = world.ask("POST", VERSIONS, {"schema": AVRO})
+    assert (answer.status_code, answer.json()["error_code"]) == (500, 50001)
+    assert "internal" not in answer.text
+    noted = world.store.audit.changes()[0]
+    assert (noted.action, noted.status) == (f"POST {VERSIONS}", 500)
+
+
+def test_a_change_is_noted_even_if_there_is_no_answer(world, monkeypatch):
+    def fail(_):
+        raise RuntimeError("no answer")
+
+    monkeypatch.setattr(app, "_refused", fail)
+    monkeypatch.setattr(app, "_json", fail)
+    assert world.ask("POST", VERSIONS, {"schema": AVRO}).status_code == 500
+    assert [change.status for change in world.store.audit.changes()] == [500]
+
+
+def test_a_reference_to_the_latest_holds_from_the_second_version_on(world):
+    world.put("acme.visits-Part", record("Part", ("a", "string")))
+    latest = [refers("acme.visits-Part", -1)]
+    first = record("Visit", ("p", "Part"))
+    world.put("acme.visits-value", first, references=latest)
+    more = first.replace('"name":"Visit"', '"name":"Visit","doc":"more"')
+    made = world.put("acme.visits-value", more, references=latest)
+    assert (made["version"], made["references"][0]["version"]) == (2, 1)
+    body = {"schema": more, "references": latest}
+    path = "/compatibility/subjects/acme.visits-value/versions/latest"
+    assert world.ask("POST", path, body).json() == {"is_compatible": True}
+    assert world.ask("POST", "/subjects/acme.visits-value", body).json()["version"] == 2
+
+
+def test_what_a_tenant_does_not_see_is_refused_as_what_is_not_there(world):
+    world.put("bolt.visits-value", record("Part", ("a", "string")))
+    told = []
+    for subject in ("bolt.visits-value", "bolt.visits-nothing"):
+        body = {"schema": record("X"), "references": [refers(subject, -1)]}
+        answer = world.ask("POST", VERSIONS, body, Role.TENANT)
+        assert answer.status_code == 422
+        told.append(answer.text.replace(subject, "it"))
+    assert told[0] == told[1]
+
+
+def test_how_many_schemas_all_have_is_told_to_who_sees_them_all(world):
+    world.put("acme.visits-value")
+    path = "/schemas/ids/1?fetchMaxId=true"
+    assert world.ask("GET", path, role=Role.VIEWER).json()["maxId"] == 1
+    assert "maxId" not in world.ask("GET", path, role=Role.TENANT).json()
+
+
+PLAIN = 'syntax="proto3"; message Visit { string lead = 1; }'
+COMMENTED = f"// of customer Foo\n{PLAIN}"
+
+
+def described():
+    file = FileDescriptorProto(name="foo/secret.proto", syntax="proto3")
+    message = file.message_type.add(name="Visit")
+    message.field.add(name="lead", number=1, label=1, type=9)
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+@pytest.mark.parametrize("theirs", [COMMENTED, described()])
+def test_nobody_is_shown_the_comments_of_another(world, theirs):
+    first = world.put("bolt.visits-value", theirs, schemaType="PROTOBUF")
+    mine = world.put("acme.visits-value", PLAIN, schemaType="PROTOBUF")
+    assert mine["schema"] == PLAIN
+    assert world.refused("GET", f"/schemas/ids/{first['id']}", role=Role.TENANT) == (404, 40403)
+    # The other way round it is not lost what somebody says about it.
+    again = world.put("bolt.orders-value", theirs, schemaType="PROTOBUF")
+    assert again["schema"] == theirs
+
+
+@pytest.mark.parametrize("first", [PLAIN, COMMENTED, described()])
+def test_within_a_subject_all_forms_of_a_file_are_one_schema(world, first):
+    made = world.put("acme.visits-value", first, schemaType="PROTOBUF")
+    for text in (PLAIN, COMMENTED, described()):
+        assert world.put("acme.visits-value", text, schemaType="PROTOBUF") == made
+        body = {"schema": text, "schemaType": "PROTOBUF"}
+        assert world.ask("POST", "/subjects/acme.visits-value", body).json() == made
+
+
+def test_what_says_no_more_than_its_content_has_one_id_under_all_subjects(world):
+    spread = PLAIN.replace(" ", "\n")
+    rows = [
+        world.put(f"{tenant}.visits-value", text, schemaType="PROTOBUF")
+        for tenant, text in (("acme", PLAIN), ("bolt", spread))
+    ]
+    assert rows[0]["id"] == rows[1]["id"]
+
+
+def test_a_descriptor_is_made_by_a_judge_of_who_asks_and_for_one_schema_at_a_time(
+    world, monkeypatch
+):
+    asked, real = [], JudgesHere.form
+
+    def form(self, schema, tenant=None):
+        asked.append(tenant)
+        return real(self, schema, tenant)
+
+    # Longer than what is remembered.
+    text = f'syntax="proto3"; message Visit {{ string {"a" * 33_000} = 1; }}'
+    made = world.put("acme.visits-value", text, schemaType="PROTOBUF")
+    monkeypatch.setattr(JudgesHere, "form", form)
+    path = f"/schemas/ids/{made['id']}?format=serialized"
+    assert world.ask("GET", path, role=Role.SENDER).json()["schema"] != text
+    assert asked == ["acme"]
+    assert world.refused("GET", "/schemas?format=serialized") == (422, 422)
+    assert asked == ["acme"]
