@@ -4,6 +4,7 @@ import base64
 import json
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry.judging import faults_among, form_of
@@ -147,6 +148,10 @@ PROTOBUF = [
 ]
 
 
+def described(**more):
+    return base64.b64encode(FileDescriptorProto(package="p", **more).SerializeToString()).decode()
+
+
 GROUP = "optional group N = 1 {{ optional {} a=1; }}"
 
 
@@ -283,6 +288,20 @@ def test_text_and_descriptor_of_a_file_are_one_schema():
 def test_what_is_no_schema_is_refused_with_a_reason(kind, text):
     with pytest.raises(BadSchema):
         form_of(WrittenSchema(kind, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ('edition = "2023"; message M { string a=1; }', 'syntax="proto3";'),
+        (proto("", head='import "part.proto";'), 'edition = "2023"; message Part {}'),
+        (described(syntax="editions", edition=1000), 'syntax="proto3";'),
+    ],
+)
+def test_editions_are_refused_since_their_features_are_not_judged(text, reference):
+    schema = WrittenSchema(SchemaKind.PROTOBUF, text, (("part.proto", reference),))
+    with pytest.raises(BadSchema, match="not supported"):
+        form_of(schema)
 
 
 def test_what_is_referred_to_refers_to_nothing_elsewhere_either():
