@@ -5,6 +5,7 @@ import json
 from contextlib import suppress
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from headrace.errors import ConfigError
 from headrace.formats import Avro
@@ -151,6 +152,13 @@ PROTOBUF = [
 ]
 
 
+def described(**more):
+    return base64.b64encode(FileDescriptorProto(package="p", **more).SerializeToString()).decode()
+
+
+GROUP = "optional group N = 1 {{ optional {} a=1; }}"
+
+
 def faults(kind, old, new, level=Level.BACKWARD):
     before = [Compared(1, WrittenSchema(kind, old))]
     return faults_among(WrittenSchema(kind, new), before, level)
@@ -172,6 +180,38 @@ def test_json_schema(old, new, reads):
 @pytest.mark.parametrize(("old", "new", "reads"), PROTOBUF)
 def test_protobuf(old, new, reads):
     assert (not faults(SchemaKind.PROTOBUF, old, new)) is reads
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            "optional string a=1;",
+            "optional int32 a=1;",
+            "FIELD_KIND_CHANGED: field 1 (a) of p.Part",
+        ),
+        ("optional string a=1;", "required string a=1;", "REQUIRED_FIELD_ADDED"),
+        ("", "required int32 b=2;", "REQUIRED_FIELD_ADDED"),
+        (GROUP.format("int32"), GROUP.format("string"), "FIELD_KIND_CHANGED"),
+        ("optional int32 a=1;", "optional int64 a=1;", None),
+    ],
+)
+def test_what_is_imported_from_the_same_package_is_held_against_what_it_was(old, new, told):
+    def compared(part):
+        text = f'syntax="proto2"; package p; message Part {{ {part} }}'
+        main = proto("optional Part x=1;", head='import "part.proto";', syntax="proto2")
+        return WrittenSchema(SchemaKind.PROTOBUF, main, (("part.proto", text),))
+
+    found = faults_among(compared(new), [Compared(1, compared(old))], Level.BACKWARD)
+    assert told in found[0] if told else found == []
+
+
+def test_of_another_package_it_is_told_too_what_changed_in_its_messages():
+    old = proto("N a=1;", head="message N { string x=1; }")
+    new = proto("N a=1;", head="message N { int32 x=1; }", package="q.r")
+    package, kind = faults(SchemaKind.PROTOBUF, old, new)
+    assert "PACKAGE_CHANGED" in package
+    assert "FIELD_KIND_CHANGED: field 1 (x) of p.N" in kind
 
 
 def test_nothing_is_held_against_none_and_another_language_is_compatible_with_nothing():
@@ -268,6 +308,20 @@ def test_registry_and_reader_take_the_same_texts_for_a_number(default):
 def test_what_is_no_schema_is_refused_with_a_reason(kind, text):
     with pytest.raises(BadSchema):
         form_of(WrittenSchema(kind, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ('edition = "2023"; message M { string a=1; }', 'syntax="proto3";'),
+        (proto("", head='import "part.proto";'), 'edition = "2023"; message Part {}'),
+        (described(syntax="editions", edition=1000), 'syntax="proto3";'),
+    ],
+)
+def test_editions_are_refused_since_their_features_are_not_judged(text, reference):
+    schema = WrittenSchema(SchemaKind.PROTOBUF, text, (("part.proto", reference),))
+    with pytest.raises(BadSchema, match="not supported"):
+        form_of(schema)
 
 
 def test_what_is_referred_to_refers_to_nothing_elsewhere_either():

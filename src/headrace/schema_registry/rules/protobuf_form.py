@@ -6,6 +6,9 @@ which whoever calls hands in (``Compile``), and a descriptor by the library's ow
 refuses what does not fit together. Comments, the file's name and names for JSON that follow from
 those of fields do not count. The order of messages counts even when it is normalized: records name
 a message by its place.
+
+Editions are refused: what is required and how a message is written is said there by features, which
+nothing here resolves.
 """
 
 from __future__ import annotations
@@ -78,8 +81,16 @@ def protobuf_files(schema: WrittenSchema, compile_: Compile) -> list[FileDescrip
     """The files that a schema comes to, imports before what imports them, itself last.
 
     Raises:
-        BadSchema: it is none, or imports what is not there.
+        BadSchema: it is none, imports what is not there, or has an edition.
     """
+    files = _files(schema, compile_)
+    for file in files:
+        if file.syntax not in ("", "proto2", "proto3"):
+            raise BadSchema("editions are not supported: write it as proto2 or proto3")
+    return files
+
+
+def _files(schema: WrittenSchema, compile_: Compile) -> list[FileDescriptorProto]:
     others = [(name, text, described(text, name)) for name, text in schema.references]
     own = described(schema.text, SELF)
     if own is None:

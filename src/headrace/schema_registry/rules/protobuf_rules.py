@@ -3,7 +3,8 @@
 No library does this in Python, so the public rules of Protobuf's own documentation are here, field
 by field, and the two of Confluent's registry that go beyond the wire: a message must not disappear,
 and neither must a field of a oneof, nor may the package change, since whole names are what ``Any``
-and subjects named after records go by. A field is known by its number.
+and subjects named after records go by. A field is known by its number, a message by its whole name,
+whichever of the files it is in.
 
 Not judged: options, services, default values, reserved numbers (protoc holds a file to its own),
 extensions. What changes there is compatible. A group counts as a message of another kind.
@@ -41,15 +42,28 @@ _REPEATS_ALIKE = frozenset({"text or bytes", "a message", "a group"})
 
 @dataclass(frozen=True)
 class _Messages:
-    """The messages of a file and of what it imports, by name below the package."""
+    """The messages of a file and of what it imports, by whole name."""
 
     by_name: dict[str, DescriptorProto]
     #: of the file itself
     own: tuple[str, ...]
     package: str
 
-    def short(self, name: str) -> str:
-        return name.removeprefix(".").removeprefix(f"{self.package}.") if self.package else name[1:]
+
+@dataclass(frozen=True)
+class _Both:
+    """Two files; a name of the writer's package is looked for in that of the reader."""
+
+    new: _Messages
+    old: _Messages
+
+    def now(self, name: str) -> str:
+        """What a message of the writer is called at the reader."""
+        before, after = self.old.package, self.new.package
+        if before == after or (before and not name.startswith(f"{before}.")):
+            return name
+        short = name.removeprefix(f"{before}.")
+        return f"{after}.{short}" if after else short
 
 
 def protobuf_faults(
@@ -59,7 +73,8 @@ def protobuf_faults(
 
     Both are files with their imports; the file itself is the last one.
     """
-    new, old = _messages(reader), _messages(writer)
+    both = _Both(_messages(reader), _messages(writer))
+    new, old = both.new, both.old
     faults: list[str] = []
     if new.package != old.package:
         faults.append(f"PACKAGE_CHANGED: it was {old.package!r} and is {new.package!r}")
@@ -69,20 +84,24 @@ def protobuf_faults(
         if name in seen:
             continue
         seen.add(name)
-        if name not in new.by_name:
+        if both.now(name) not in new.by_name:
             faults.append(f"MESSAGE_REMOVED: message {name} is not there")
         else:
-            faults += _of_message(name, new, old)
-            todo += [old.short(f.type_name) for f in old.by_name[name].field if _is_known(f, old)]
+            faults += _of_message(name, both)
+            todo += [_type_of(field) for field in old.by_name[name].field if _is_known(field, old)]
     return faults
 
 
+def _type_of(field: FieldDescriptorProto) -> str:
+    return field.type_name.removeprefix(".")
+
+
 def _is_known(field: FieldDescriptorProto, messages: _Messages) -> bool:
-    return field.type == _F.TYPE_MESSAGE and messages.short(field.type_name) in messages.by_name
+    return field.type in (_F.TYPE_MESSAGE, _F.TYPE_GROUP) and _type_of(field) in messages.by_name
 
 
-def _of_message(name: str, new: _Messages, old: _Messages) -> Iterator[str]:
-    reads, wrote = new.by_name[name], old.by_name[name]
+def _of_message(name: str, both: _Both) -> Iterator[str]:
+    reads, wrote = both.new.by_name[both.now(name)], both.old.by_name[name]
     of_reader = {field.number: field for field in reads.field}
     of_writer = {field.number: field for field in wrote.field}
     for number, field in of_writer.items():
@@ -92,7 +111,7 @@ def _of_message(name: str, new: _Messages, old: _Messages) -> Iterator[str]:
         if number in of_reader:
             if left and _oneof(reads, of_reader[number]) is None:
                 yield f"ONEOF_FIELD_REMOVED: {where} has left its oneof {oneof}"
-            yield from _of_field(where, of_reader[number], field, (new, old))
+            yield from _of_field(where, of_reader[number], field, both)
         elif field.label == _F.LABEL_REQUIRED:
             yield f"REQUIRED_FIELD_REMOVED: {where} is required and not there"
         elif left:
@@ -107,15 +126,15 @@ def _of_field(
     where: str,
     reads: FieldDescriptorProto,
     wrote: FieldDescriptorProto,
-    messages: tuple[_Messages, _Messages],
+    both: _Both,
 ) -> Iterator[str]:
     wire = _WIRE[wrote.type]
     if _WIRE[reads.type] != wire:
         yield f"FIELD_KIND_CHANGED: {where} was {wire} and is {_WIRE[reads.type]}"
         return
     if wire == "a message":
-        now, then = messages[0].short(reads.type_name), messages[1].short(wrote.type_name)
-        if now != then:
+        now, then = _type_of(reads), _type_of(wrote)
+        if now != both.now(then):
             yield f"FIELD_NAMED_TYPE_CHANGED: {where} was a {then} and is a {now}"
     repeats = (reads.label == _F.LABEL_REPEATED) is not (wrote.label == _F.LABEL_REPEATED)
     if repeats and wire not in _REPEATS_ALIKE:
@@ -150,14 +169,14 @@ def _oneofs(message: DescriptorProto) -> list[str]:
 
 
 def _messages(files: Sequence[FileDescriptorProto]) -> _Messages:
-    *imports, own = files
     by_name: dict[str, DescriptorProto] = {}
-    for file in imports:
+    ours: dict[str, DescriptorProto] = {}
+    for file in files:
         prefix = f"{file.package}." if file.package else ""
-        by_name |= {f"{prefix}{name}": message for name, message in _named("", file.message_type)}
-    ours = dict(_named("", own.message_type))
+        ours = dict(_named(prefix, file.message_type))
+        by_name |= ours
     names = tuple(name for name, message in ours.items() if not message.options.map_entry)
-    return _Messages(by_name | ours, names, own.package)
+    return _Messages(by_name, names, files[-1].package)
 
 
 def _named(
