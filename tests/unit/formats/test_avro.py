@@ -513,6 +513,24 @@ UNRESOLVED = [
         "long (timestamp-millis) is not to be read as long (timestamp-micros)",
     ),
     (
+        one(logical("long", "timestamp-nanos")),
+        b"\2",
+        one(logical("long", "timestamp-micros")),
+        "long (timestamp-nanos) is not to be read as long (timestamp-micros)",
+    ),
+    (
+        one(logical("long", "local-timestamp-nanos")),
+        b"\2",
+        one(logical("long", "local-timestamp-millis")),
+        "long (local-timestamp-nanos) is not to be read as long (local-timestamp-millis)",
+    ),
+    (
+        one(logical("long", "timestamp-micros")),
+        b"\2",
+        one(logical("long", "timestamp-nanos")),
+        "long (timestamp-micros) is not to be read as long (timestamp-nanos)",
+    ),
+    (
         one(logical("bytes", "decimal", precision=4, scale=1)),
         b"\2\2",
         one(logical("bytes", "decimal", precision=4, scale=2)),
