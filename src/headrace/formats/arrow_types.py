@@ -69,7 +69,19 @@ def exactly(kind: type[Any], found: object) -> Any:
         raise ValueError("the text is no number such as -12.50")
     if isinstance(found, bool) or not isinstance(found, int | str | decimal.Decimal):
         raise ValueError(f"Expected `decimal`, got `{type(found).__name__}`")  # noqa: TRY004
-    return kind(found)
+    return number_of(found, kind)
+
+
+def number_of(found: Any, kind: type[decimal.Decimal] = decimal.Decimal) -> decimal.Decimal:
+    """What a parser calls for a number with a point or an exponent, so that its digits are kept.
+
+    Raises:
+        ValueError: its exponent is one that no decimal has.
+    """
+    try:
+        return kind(found)
+    except decimal.DecimalException:
+        raise ValueError("the number is too far from 1, or too near to 0") from None
 
 
 def struct_of(fields: Iterable[pa.Field[Any]], names: Mapping[str, str] | None = None) -> type[Any]:

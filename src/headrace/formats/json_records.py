@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -30,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import ConfigError
-from headrace.formats.arrow_types import exactly, struct_of, table_of
+from headrace.formats.arrow_types import exactly, number_of, struct_of, table_of
 from headrace.formats.framing import Framing, check_framing, framed
 from headrace.formats.json_output import check_types, encoded
 from headrace.ports import Decoded, Encoded, Payloads, Undecoded, WrittenSchema
@@ -214,7 +213,7 @@ def _refuse_doubled(what: str, names: Sequence[str]) -> None:
 def _parser(kind: Json) -> msgspec.json.Decoder[Any]:
     """A parser for its columns; a format travels by pickle, and its parser cannot."""
     record = struct_of(kind.columns, dict(kind.names))
-    return msgspec.json.Decoder(record, dec_hook=exactly, float_hook=Decimal)
+    return msgspec.json.Decoder(record, dec_hook=exactly, float_hook=number_of)
 
 
 def _told(error: Exception) -> str:

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 
 from headrace.errors import ConfigError
 from headrace.formats.framing import Framed, Framing, check_framing, framed
-from headrace.formats.protobuf.columns import Fill, NoTime, columns_of, fill_of, must_be_set
+from headrace.formats.protobuf.columns import Fill, NoValue, columns_of, fill_of, must_be_set
 from headrace.formats.protobuf.messages import class_of, place_of, told_by
 from headrace.formats.rows import Found
 from headrace.ports import Decoded, Payloads
@@ -202,7 +202,7 @@ def _add(rows: list[int], messages: list[Any], plan: _Plan, found: Found) -> Non
                 for fill, name in zip(plan.fills, plan.schema.names, strict=True)
             ],
         )
-    except NoTime as error:
+    except NoValue as error:
         if len(rows) == 1:
             found.refused[rows[0]] = str(error)
             return
@@ -214,5 +214,8 @@ def _add(rows: list[int], messages: list[Any], plan: _Plan, found: Found) -> Non
 def _filled(fill: Fill, messages: Sequence[Any], name: str) -> Any:
     try:
         return fill(messages)
-    except NoTime as error:
-        raise NoTime(f"{error} - at `$.{name}`") from None
+    except NoValue as error:
+        raise NoValue(f"{error} - at `$.{name}`") from None
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        # Of the older Protobuf the library takes any bytes for a text.
+        raise NoValue(f"a text that is no UTF-8 - at `$.{name}`") from None

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.formats.absent import absent
 from headrace.ports import Decoded, Undecoded, Waiting
 
 
@@ -57,7 +58,7 @@ class Found:
         if are == "refuse":
             self.refused.update(dict.fromkeys(rows, f"no value, and {told} was expected"))
         elif rows:
-            self.add_columns(rows, [pa.nulls(len(rows), c.type) for c in self.schema])
+            self.add_columns(rows, [absent(len(rows), c.type) for c in self.schema])
 
     def decoded(self, count: int, waiting: Waiting | None = None) -> Decoded:
         """All of it, in order; up to what waits."""

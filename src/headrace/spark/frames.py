@@ -93,9 +93,17 @@ class ReadBin:
             return
         found = read(clients.reader, clients.schemas, planned.slices, BATCH_RECORDS, use_case)
         for records, receipt in found:
-            tenant = receipt.slice.lane.tenant
-            yield from _with_tenant(records, tenant, self.wire).to_batches()
-            yield _receipt_row(receipt, self.wire)
+            try:
+                given = _with_tenant(records, receipt.slice.lane.tenant, self.wire)
+            except pa.ArrowException as error:  # what Spark has no place for
+                piece, why = receipt.slice, error_of(error)
+                stopped = Receipt(
+                    piece, piece.from_offset, committed=False, error=why, seconds=receipt.seconds
+                )
+                yield _receipt_row(stopped, self.wire)
+            else:
+                yield from given.to_batches()
+                yield _receipt_row(receipt, self.wire)
 
 
 def _with_tenant(records: pa.Table, tenant: str, wire: pa.Schema) -> pa.Table:

@@ -36,4 +36,4 @@ def _type(kind: Any) -> Any:
 
 
 def _field(field: pa.Field[Any]) -> pa.Field[Any]:
-    return field.with_type(_type(field.type))
+    return field.with_type(_type(field.type)).with_nullable(True)

@@ -90,15 +90,19 @@ class TestFormat:
         self, formats: Sequence[Format], payloads: Payloads
     ) -> None:
         for kind in formats:
-            found = decoded(kind, payloads).columns
-            for field, column in zip(found.schema, found.itercolumns(), strict=True):
-                for chunk in column.chunks:
-                    _see_no_null(field, chunk)
+            see_no_null_within(decoded(kind, payloads).columns)
 
     def test_it_travels(self, formats: Sequence[Format], payloads: Payloads) -> None:
         for kind in formats:
             again = pickle.loads(pickle.dumps(kind))  # noqa: S301 - its own
             assert decoded(again, payloads) == decoded(kind, payloads)
+
+
+def see_no_null_within(columns: pa.Table) -> None:
+    """See that none is where none may be, at any depth."""
+    for field, column in zip(columns.schema, columns.itercolumns(), strict=True):
+        for chunk in column.chunks:
+            _see_no_null(field, chunk)
 
 
 def _see_no_null(field: pa.Field[Any], column: Any) -> None:
@@ -108,3 +112,5 @@ def _see_no_null(field: pa.Field[Any], column: Any) -> None:
             _see_no_null(inner, column.field(number))
     elif pa.types.is_list(field.type):
         _see_no_null(field.type.value_field, column.flatten())
+    elif pa.types.is_map(field.type):
+        _see_no_null(field.type.item_field, column.items)

@@ -17,7 +17,7 @@ from headrace.errors import ConfigError
 from headrace.formats import Avro
 from headrace.ports import SchemaKind, WrittenSchema
 from headrace.testing.format_contract import *  # noqa: F403 - as the suite is taken
-from headrace.testing.format_contract import as_given, decoded
+from headrace.testing.format_contract import as_given, decoded, see_no_null_within
 from headrace.testing.named_schemas_contract import *  # noqa: F403 - the same
 from headrace.testing.named_schemas_contract import NamedSchemas
 from headrace.testing.schemas_fake import MemorySchemas
@@ -526,6 +526,24 @@ UNRESOLVED = [
         "long (timestamp-millis) is not to be read as long (timestamp-micros)",
     ),
     (
+        one(logical("long", "timestamp-nanos")),
+        b"\2",
+        one(logical("long", "timestamp-micros")),
+        "long (timestamp-nanos) is not to be read as long (timestamp-micros)",
+    ),
+    (
+        one(logical("long", "local-timestamp-nanos")),
+        b"\2",
+        one(logical("long", "local-timestamp-millis")),
+        "long (local-timestamp-nanos) is not to be read as long (local-timestamp-millis)",
+    ),
+    (
+        one(logical("long", "timestamp-micros")),
+        b"\2",
+        one(logical("long", "timestamp-nanos")),
+        "long (timestamp-micros) is not to be read as long (timestamp-nanos)",
+    ),
+    (
         one(logical("bytes", "decimal", precision=4, scale=1)),
         b"\2\2",
         one(logical("bytes", "decimal", precision=4, scale=2)),
@@ -634,3 +652,23 @@ def test_what_cannot_be_is_refused_when_it_is_written(make, told):
     with pytest.raises(ConfigError, match=r".") as caught:
         make()
     assert told in str(caught.value)
+
+
+def test_below_an_absent_object_is_no_null_where_none_may_be_however_many_are_read():
+    inner = record(("a", "long"), ("bs", array("string")), ("c", ["null", LEAD]), name="Inner")
+    schema = record(("o", ["null", inner]))
+    for tombstones, payloads in (
+        ("refuse", [by_fastavro(schema, {"o": None})] * 200),
+        (
+            "refuse",
+            [
+                by_fastavro(schema, {"o": {"a": n, "bs": [], "c": None} if n % 2 else None})
+                for n in range(200)
+            ],
+        ),
+        ("null", [None] * 3),
+    ):
+        kind = Avro(schema, framing="none", tombstones=tombstones)
+        found = decoded(kind, payloads).columns
+        assert found.num_rows == len(payloads)
+        see_no_null_within(found)

@@ -20,7 +20,7 @@ from avro_bytes import record, spoilt
 from headrace.formats import Avro, avro_records
 from headrace.formats.avro import by_column
 from headrace.ports import SchemaKind, WrittenSchema
-from headrace.testing.format_contract import as_given
+from headrace.testing.format_contract import as_given, see_no_null_within
 from headrace.testing.schemas_fake import MemorySchemas
 
 RECORDS = int(os.environ.get("HEADRACE_FUZZED_RECORDS", "6000"))
@@ -122,6 +122,7 @@ def decoded(kind, column, monkeypatch, *, many, **more):
 def told(found):
     """What was decoded, so that what is no number is itself."""
     found.columns.validate(full=True)
+    see_no_null_within(found.columns)
     return repr(found.columns.to_pylist())
 
 

@@ -126,6 +126,10 @@ REFUSED = [
     (b'{"id": 1, "eur": []}', "Expected `decimal`, got `list` - at `$.eur`"),
     (b'{"id": 1, "rates": {"EUR": "1_0"}}', "at `$.rates[...]`"),
     (b'{"id": 1, "eur": "Infinity"}', "no number"),
+    (b'{"id": 1, "eur": 1e99999999999999999999}', "too far from 1, or too near to 0 - at `$.eur`"),
+    (b'{"id": 1, "eur": 0e-99999999999999999999}', "too near to 0 - at `$.eur`"),
+    (b'{"id": 1, "eur": "1e-99999999999999999999"}', "too near to 0 - at `$.eur`"),
+    (b'{"id": 1, "prices": [1e99999999999999999999]}', "at `$.prices[0]`"),
     # Arrow ends the process at these.
     (b'{"id": 1, "eur": 1e-99999999}', "other digits"),
     (b'{"id": 1, "eur": "1e-2147483647"}', "other digits"),

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
@@ -148,6 +148,27 @@ def test_of_an_older_protobuf_what_is_required_has_to_be_there():
     ]
     assert [row for row, _ in found.undecoded] == [1]
     assert kind.schema("value").field("id").nullable is False
+
+
+def test_of_an_older_protobuf_a_text_may_be_any_bytes_and_is_a_bad_record(tmp_path):
+    texts = FileDescriptorProto(name="texts.proto", package="old", syntax="proto2")
+    made = texts.message_type.add(name="Texts")
+    entry = made.nested_type.add(name="ByNameEntry", options={"map_entry": True})
+    entry.field.add(name="key", number=1, type="TYPE_STRING", label="LABEL_OPTIONAL")
+    entry.field.add(name="value", number=2, type="TYPE_INT32", label="LABEL_OPTIONAL")
+    for number, (name, label) in enumerate((("one", "OPTIONAL"), ("many", "REPEATED")), 1):
+        made.field.add(name=name, number=number, type="TYPE_STRING", label=f"LABEL_{label}")
+    made.field.add(name="by_name", number=3, type=11, label=3, type_name=".old.Texts.ByNameEntry")
+    path = tmp_path / "texts.bin"
+    path.write_bytes(FileDescriptorSet(file=[texts]).SerializeToString())
+    kind = Protobuf("old.Texts", descriptors=path, **BARE)
+    bad = [b"\x0a\1\xff", b"\x12\1a\x12\1\xff", b"\x1a\5\x0a\1\xff\x10\1"]
+    found = decoded(kind, [b"\x0a\1a", *bad, b"\x0a\1b"])
+    assert found.columns["one"].to_pylist() == ["a", "b"]
+    places = enumerate(("one", "many", "by_name"), 1)
+    assert [tuple(one) for one in found.undecoded] == [
+        (row, f"a text that is no UTF-8 - at `$.{name}`") for row, name in places
+    ]
 
 
 def test_a_class_and_its_descriptors_are_the_same_format():

@@ -11,7 +11,7 @@ from headrace.errors import RegistryUnavailable
 from headrace.formats import Json, Text
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin
-from headrace.ports import Connections, SliceBatch, Waiting
+from headrace.ports import Connections, Decoded, SliceBatch, Waiting
 from headrace.spark.frames import ReadBin, wire_of
 from headrace.spark.shipping import code_of
 from headrace.spark.task import Work
@@ -124,6 +124,25 @@ def test_a_format_that_raises_stops_its_slice():
     receipt = pickle.loads(receipts["__receipt"][0].as_py())
     assert sum(batch.num_rows for batch in told) == 0
     assert (receipt.reached, receipt.error.code) == (0, "HandlerError")
+
+
+def test_below_a_missing_object_every_column_may_be_null_in_a_frame():
+    lead = pa.struct([pa.field("name", pa.string(), nullable=False)])
+    kinds = [("lead", lead), ("leads", pa.list_(pa.field("item", lead, nullable=False)))]
+    (told,), _ = handed_over(OfValues((), (b'{"lead": null}',)), decode=Json(pa.schema(kinds)))
+    assert told.schema.field("lead").type.field(0).nullable
+    assert told.schema.field("leads").type.value_field.nullable
+
+
+def test_what_spark_has_no_place_for_stops_its_slice_and_no_other():
+    class Wrong(Text):
+        def decode(self, payloads):
+            return Decoded(pa.table({"value": pa.array([b"\xff"], pa.binary())}))
+
+    told, receipts = handed_over(OfValues((), (b"a",)), decode=Wrong())
+    receipt = pickle.loads(receipts["__receipt"][0].as_py())
+    assert told == []
+    assert (receipt.reached, receipt.records, receipt.error.code) == (0, 0, "HandlerError")
 
 
 @pytest.mark.parametrize("far_ms", [2**62, -(2**62)])

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.formats.absent import absent
 from headrace.formats.avro.places import Booleans, Bytes, Integers, Places, Source, as_buffer
 from headrace.formats.avro.steps import (
     MOST_EMPTY,
@@ -60,7 +61,7 @@ def _read(step: Step, places: Places) -> Any:
 
 
 def _nothing(step: Nothing, places: Places) -> Any:
-    return None if step.kind is None else pa.nulls(len(places), step.kind)
+    return None if step.kind is None else absent(len(places), step.kind)
 
 
 def _refusal(step: Refusal, places: Places) -> None:
@@ -210,13 +211,15 @@ def _choice(step: Choice, places: Places) -> Any:
 def _spread(found: list[tuple[Integers, Any]], count: int, kind: Any) -> Any:
     """The values of some rows each; null where there is none."""
     if not found:
-        return pa.nulls(count, kind)
+        return absent(count, kind)
     if len(found[0][0]) == count:
         return found[0][1]
     rows = np.concatenate([rows for rows, _ in found])
-    index, gone = np.zeros(count, np.int64), np.ones(count, np.bool_)
-    index[rows], gone[rows] = np.arange(len(rows)), False
-    return pa.concat_arrays([values for _, values in found]).take(pa.array(index, mask=gone))
+    # Behind the values stands one null, which all of the other rows take.
+    index = np.full(count, len(rows), np.int64)
+    index[rows] = np.arange(len(rows))
+    some = [values for _, values in found]
+    return pa.concat_arrays([*some, absent(1, kind)]).take(pa.array(index))
 
 
 def _record(step: Record, places: Places) -> Any:
@@ -228,7 +231,7 @@ def _record(step: Record, places: Places) -> Any:
         values = _read(part.step, places)
         if part.slot is not None:
             kind = step.fields[part.slot].type
-            columns[part.slot] = pa.nulls(len(places), kind) if values is None else values
+            columns[part.slot] = absent(len(places), kind) if values is None else values
     if step.kind is None:
         return None
     return pa.StructArray.from_arrays(columns, fields=list(step.fields))
@@ -316,7 +319,7 @@ def _lists(
 
 
 def _or_null(values: Any, rows: Integers, kind: Any) -> Any:
-    return pa.nulls(len(rows), kind) if values is None else values
+    return absent(len(rows), kind) if values is None else values
 
 
 def _joined(parts: list[Any], kind: Any) -> Any:

@@ -25,8 +25,10 @@ _LOGICAL: Mapping[str, frozenset[str]] = {
     "time-micros": frozenset({"long"}),
     "timestamp-millis": frozenset({"long"}),
     "timestamp-micros": frozenset({"long"}),
+    "timestamp-nanos": frozenset({"long"}),
     "local-timestamp-millis": frozenset({"long"}),
     "local-timestamp-micros": frozenset({"long"}),
+    "local-timestamp-nanos": frozenset({"long"}),
     "decimal": frozenset({"bytes", "fixed"}),
     "uuid": frozenset({"string", "fixed"}),
 }

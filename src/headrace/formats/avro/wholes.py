@@ -25,11 +25,13 @@ _TIMES: dict[str, tuple[int, int, int, str]] = {
     "local-timestamp-millis": (1000, *_YEARS_US),
     "local-timestamp-micros": (1, *_YEARS_US),
 }
+#: times that no column holds exactly: as the reader's they are numbers
+_FINER = frozenset({"timestamp-nanos", "local-timestamp-nanos"})
 
 
 def is_time(logical: str) -> bool:
     """Whether numbers of that logical type are times, of one unit and no other."""
-    return logical in _TIMES
+    return logical in _TIMES or logical in _FINER
 
 
 def whole_of(width: str, reader: AvroType, kind: pa.DataType) -> Whole:

@@ -57,8 +57,8 @@ _SECONDS = {
 }
 
 
-class NoTime(Permanent):
-    """A time or a duration that is none."""
+class NoValue(Permanent):
+    """What the library reads and no column can hold, such as a time that no calendar has."""
 
 
 def columns_of(descriptor: Any) -> list[pa.Field[Any]]:
@@ -186,7 +186,7 @@ def _times_filler(name: str) -> Fill:
         seconds, nanos = message.seconds, message.nanos
         signed = nanos >= 0 if is_time else seconds * nanos >= 0
         if not (lowest <= seconds <= highest and abs(nanos) < 1_000_000_000 and signed):
-            raise NoTime("a time that no calendar has" if is_time else "a duration that is none")
+            raise NoValue("a time that no calendar has" if is_time else "a duration that is none")
         return int(seconds * 1_000_000 + (nanos // 1000 if nanos >= 0 else -(-nanos // 1000)))
 
     return lambda messages: pa.array([micros(message) for message in messages], kind)
