@@ -27,7 +27,7 @@ from headrace.doors.problems import too_many
 from headrace.doors.readiness import Readiness
 from headrace.doors.watch import Backend, watching
 from headrace.errors import ConfigError, HeadraceError, StoreUnavailable, Temporary
-from headrace.model.credentials import Caller, Change
+from headrace.model.credentials import Caller, Change, Role
 from headrace.ports import Store
 from headrace.schema_registry import refusals
 from headrace.schema_registry.access import Route, routes_of, segments_of

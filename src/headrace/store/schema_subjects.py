@@ -244,7 +244,7 @@ def _referring(
     a number that is free again would come to mean another schema to whoever still refers to it.
     """
     if leaving is None:
-        counts = schema_versions.c.deleted.is_(False)
+        counts: ColumnElement[bool] = schema_versions.c.deleted.is_(False)
     else:
         leaves = and_(schema_versions.c.subject == subject, schema_versions.c.version.in_(leaving))
         counts = not_(leaves)
