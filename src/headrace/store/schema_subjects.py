@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, and_, delete, insert, not_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, not_, select, update
 
 from headrace.errors import SchemaReferred
 from headrace.ports.schema_subjects import (
