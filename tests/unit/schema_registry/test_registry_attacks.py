@@ -263,3 +263,24 @@ def test_a_name_that_comes_twice_is_found_in_one_pass():
     with pytest.raises(BadSchema, match="has the name 'zz' twice"):
         _once(pairs)
     assert len(compared) < 10 * many
+
+
+def test_a_number_is_read_to_its_end_however_it_begins(world):
+    world.put("acme.visits-value")
+    zeros = "0" * 5_000
+    for end in ("1", "01", f"{zeros}1"):
+        assert world.ask("GET", f"/schemas/ids/{end}").status_code == 200
+        assert world.ask("GET", f"{VERSIONS}/{end}").status_code == 200
+    for end in ("9" * 19, f"{zeros}{'9' * 5_000}", "2147483648", "\u0661"):
+        assert world.refused("GET", f"/schemas/ids/0000{end}") == (404, 40403)
+        assert world.refused("GET", f"{VERSIONS}/0000{end}") == (422, 42202)
+    assert world.refused("GET", "/schemas/ids/0") == (404, 40403)
+
+
+def test_a_number_that_no_store_can_have_does_not_come_to_it(world, monkeypatch):
+    def fail(_):
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(world.store.schema_subjects, "schema", fail)
+    path = f"/schemas/ids/{'0' * 19}1{'9' * 19}"
+    assert world.refused("GET", path) == (404, 40403)
