@@ -55,17 +55,19 @@ class Asked:
         text = self.parts["version"]
         if text in ("latest", "-1"):
             return LATEST
-        if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= MOST_ID):
+        number = _number_in(text)
+        if not number:
             raise refusals.bad_version(text)
-        return int(text)
+        return number
 
     @property
     def id(self) -> int:
         """The id in the path; one that no schema can have is not found."""
         text = self.parts["id"]
-        if not (text.isascii() and text.isdigit() and int(text[:20]) <= MOST_ID):
+        number = _number_in(text)
+        if number is None:
             raise refusals.no_schema(text[:20])
-        return int(text)
+        return number
 
     def flag(self, name: str) -> bool:
         """A parameter that is true or false."""
@@ -121,6 +123,15 @@ class Asked:
             return max(-1, int(text[:11])) if text else default
         except ValueError as exc:
             raise Refusal(422, 422, f"{name} is to be a whole number") from exc
+
+
+def _number_in(text: str) -> int | None:
+    """The number that a text is; None: it is none, or one that is given to nothing."""
+    digits = text.lstrip("0")
+    if not (text.isascii() and text.isdigit()) or len(digits) > len(str(MOST_ID)):
+        return None
+    number = int(digits or "0")
+    return number if number <= MOST_ID else None
 
 
 def query_of(raw: bytes) -> dict[str, str]:

@@ -12,6 +12,7 @@ from headrace.ports import NewSchema, SchemaKind, SchemaReference
 from headrace.schema_registry import app
 from headrace.schema_registry.judges import JudgesHere
 from headrace.schema_registry.registry import MOST_REFERENCES
+from headrace.schema_registry.rules.texts import BadSchema, _once
 
 VERSIONS = "/subjects/acme.visits-value/versions"
 
@@ -244,3 +245,42 @@ def test_a_descriptor_is_made_by_a_judge_of_who_asks_and_for_one_schema_at_a_tim
     assert asked == ["acme"]
     assert world.refused("GET", "/schemas?format=serialized") == (422, 422)
     assert asked == ["acme"]
+
+
+def test_a_name_that_comes_twice_is_found_in_one_pass():
+    compared = []
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            compared.append(1)
+            return str.__eq__(self, other)
+
+    many = 1_000
+    pairs = [*((Name(number), 1) for number in range(many)), (Name("zz"), 1), (Name("zz"), 2)]
+    with pytest.raises(BadSchema, match="has the name 'zz' twice"):
+        _once(pairs)
+    assert len(compared) < 10 * many
+
+
+def test_a_number_is_read_to_its_end_however_it_begins(world):
+    world.put("acme.visits-value")
+    zeros = "0" * 5_000
+    for end in ("1", "01", f"{zeros}1"):
+        assert world.ask("GET", f"/schemas/ids/{end}").status_code == 200
+        assert world.ask("GET", f"{VERSIONS}/{end}").status_code == 200
+    for end in ("9" * 19, f"{zeros}{'9' * 5_000}", "2147483648", "\u0661"):
+        assert world.refused("GET", f"/schemas/ids/0000{end}") == (404, 40403)
+        assert world.refused("GET", f"{VERSIONS}/0000{end}") == (422, 42202)
+    assert world.refused("GET", "/schemas/ids/0") == (404, 40403)
+
+
+def test_a_number_that_no_store_can_have_does_not_come_to_it(world, monkeypatch):
+    def fail(_):
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(world.store.schema_subjects, "schema", fail)
+    path = f"/schemas/ids/{'0' * 19}1{'9' * 19}"
+    assert world.refused("GET", path) == (404, 40403)
