@@ -591,6 +591,23 @@ def test_a_schema_is_read_within_bounds(writer, told):
     assert told in found.undecoded[0].reason
 
 
+@pytest.mark.parametrize(
+    "writer",
+    [
+        record(("x", "int"), name="n" * 900_000),
+        record(("x", "int"), ("n" * 900_000, "boolean")),
+        record(("x", "int"), ("y", record(("n" * 900_000, "boolean"), name="Z"))),
+        record(("x", "n" * 900_000)),
+        record(("x", ["int", fixed(1, "n" * 900_000)])),
+    ],
+)
+def test_what_is_told_of_a_long_name_is_short(writer):
+    payload = b"\2\2" if isinstance(writer["fields"][0]["type"], list) else b"\2"
+    found = read(writer, payload, reader=one("int"), times=200)
+    assert found.columns.num_rows == 0
+    assert all(len(reason) < 500 for _, reason in found.undecoded)
+
+
 def test_a_schema_that_python_cannot_nest_is_refused():
     schemas = MemorySchemas({7: WrittenSchema(SchemaKind.AVRO, "[" * 200_000)})
     column = pa.chunked_array([pa.array([b"\0\0\0\0\7"], pa.binary())])
