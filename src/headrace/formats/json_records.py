@@ -7,7 +7,7 @@ end. Nothing is converted on the way: ``1.0`` and ``"1"`` are no integers, and n
 is lost. A float is the nearest that there is, also to a whole number of more than 15 digits: many
 writers of JSON write large floats so, and nobody can tell these from integers.
 
-Where a name is there twice the last one counts, as with ``json.loads``. Times are RFC 3339 with as
+Where a name is there twice each has to fit, and the last one counts. Times are RFC 3339 with as
 many digits as microseconds have; more are rounded. Bytes are base64. A column that may be null is
 null where its field is null or missing.
 
