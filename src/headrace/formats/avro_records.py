@@ -34,6 +34,7 @@ from headrace.formats.avro.resolving import plan_of
 from headrace.formats.avro.schema_text import AvroType, parsed, text_of
 from headrace.formats.avro.steps import Step
 from headrace.formats.framing import Framed, Framing, check_framing, framed
+from headrace.formats.pieces import ends_of_pieces
 from headrace.formats.rows import Found
 from headrace.ports import (
     Decoded,
@@ -47,6 +48,8 @@ from headrace.ports import (
 
 #: from so many records of one schema on it is quicker to read them by column
 _MANY = 64
+#: of records that are read one by one, before columns are made of them: a byte may be a value
+_PIECE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -139,10 +142,17 @@ def _read(plan: Plan, given: Framed, rows: npt.NDArray[np.int64], found: Found) 
         good = ~aside
         found.add(rows[good], values.filter(pa.array(good)) if aside.any() else values)
         rows = rows[aside]
+    payloads, begin = given.values(rows), 0
+    for end in ends_of_pieces(payloads, _PIECE_BYTES):
+        _read_each(plan, rows[begin:end].tolist(), payloads[begin:end], found)
+        begin = end
+
+
+def _read_each(plan: Plan, rows: list[int], payloads: list[bytes], found: Found) -> None:
     taken, values = list[int](), list[Any]()
-    for row, value in zip(rows.tolist(), given.values(rows), strict=True):
+    for row, payload in zip(rows, payloads, strict=True):
         try:
-            values.append(plan.read(value, 0))
+            values.append(plan.read(payload, 0))
             taken.append(row)
         except Unreadable as error:
             found.refused[row] = error.told

@@ -7,7 +7,7 @@ end. Nothing is converted on the way: ``1.0`` and ``"1"`` are no integers, and n
 is lost. A float is the nearest that there is, also to a whole number of more than 15 digits: many
 writers of JSON write large floats so, and nobody can tell these from integers.
 
-Where a name is there twice the last one counts, as with ``json.loads``. Times are RFC 3339 with as
+Where a name is there twice each has to fit, and the last one counts. Times are RFC 3339 with as
 many digits as microseconds have; more are rounded. Bytes are base64. A column that may be null is
 null where its field is null or missing.
 
@@ -32,6 +32,7 @@ from headrace.errors import ConfigError
 from headrace.formats.arrow_types import exactly, number_of, struct_of, table_of
 from headrace.formats.framing import Framing, check_framing, framed
 from headrace.formats.json_output import check_types, encoded
+from headrace.formats.pieces import ends_of_pieces
 from headrace.ports import Decoded, Encoded, Payloads, Undecoded, WrittenSchema
 
 #: of records, that are parsed before columns are made of them
@@ -114,9 +115,9 @@ class Json:
         return Decoded(found.columns, tuple(sorted(undecoded)))
 
     def _bare(self, values: list[Any]) -> Decoded:
-        """Piece by piece: what Python makes of a record is many times as large as the record."""
+        """Piece by piece."""
         tables, undecoded, begin = list[pa.Table](), list[Undecoded](), 0
-        for end in _ends_of_pieces(values):
+        for end in ends_of_pieces(values, _PIECE_BYTES):
             found = self._piece(values[begin:end])
             tables.append(found.columns)
             undecoded += [Undecoded(begin + row, reason) for row, reason in found.undecoded]
@@ -170,17 +171,6 @@ class Json:
             except _REFUSALS as error:
                 undecoded.append(Undecoded(row, _told(error)))
         return rows, undecoded
-
-
-def _ends_of_pieces(values: Sequence[bytes | None]) -> list[int]:
-    """Where pieces end, of about as many bytes each; there is one at least."""
-    ends, held = list[int](), 0
-    for number, value in enumerate(values, 1):
-        held += len(value or b"")
-        if held >= _PIECE_BYTES:
-            ends.append(number)
-            held = 0
-    return ends if ends and ends[-1] == len(values) else [*ends, len(values)]
 
 
 def _columns(rows: list[_Row], schema: pa.Schema, undecoded: list[Undecoded]) -> pa.Table:

@@ -71,7 +71,7 @@ class Found:
         rows = np.concatenate([rows for rows, _ in self.parts])
         table = pa.concat_tables([table for _, table in self.parts])
         kept = rows < end
-        if len(self.parts) > 1 or not kept.all():
+        if not (kept.all() and (rows[1:] > rows[:-1]).all()):
             order = np.argsort(rows, kind="stable")
             table = table.take(order[kept[order]])
         return Decoded(table, undecoded, waiting)

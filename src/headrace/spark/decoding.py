@@ -16,8 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from headrace.errors import Temporary
+from headrace.errors import Temporary, shortened
 from headrace.ports import RECORD_SCHEMA, Decoded, Format, Payloads, Schemas
+from headrace.spark.slice_errors import MESSAGE
 from headrace.use_cases import UseCase
 
 _VALUE, _KEY = "decoded value ", "decoded key "
@@ -58,8 +59,11 @@ def decoded(use_case: UseCase, records: pa.Table, schemas: Schemas) -> DecodedRe
             before = decoded(use_case, records.slice(0, made.waiting.row), schemas)
             return before if before.waiting else replace(before, waiting=made.waiting.error)
         found.append((mark, made))
+        told = {
+            why: shortened(f"{column}: {why}", MESSAGE) for why in {w for _, w in made.undecoded}
+        }
         for row, reason in made.undecoded:
-            undecoded.setdefault(row, f"{column}: {reason}")
+            undecoded.setdefault(row, told[reason])
     good = np.ones(records.num_rows, bool)
     good[list(undecoded)] = False
     whole = records.filter(pa.array(good)) if undecoded else records

@@ -29,7 +29,7 @@ from headrace.model.receipts import SliceError
 from headrace.versions.quoting import traceback_of
 
 #: characters of what is told: Python quotes what it cannot read, which may be a whole record
-_MESSAGE = 4_000
+MESSAGE = 4_000
 #: whoever asks for a longer wait is asked again then; a moment far beyond has no date to be shown
 _LONGEST_WAIT_S = 30 * 86_400.0
 
@@ -41,7 +41,7 @@ def error_of(error: BaseException) -> SliceError:
     return SliceError(
         temporary=isinstance(error, Temporary),
         code=code_of(error) if isinstance(error, HeadraceError) else HandlerError.__name__,
-        message=shortened(message, _MESSAGE),
+        message=shortened(message, MESSAGE),
         traceback=shortened(_traceback_of(error)),
         retry_after_s=_wait_of(error),
     )
@@ -95,4 +95,4 @@ def refusal(raised: BadRecord, records: pa.Table, row: int) -> str:
         records[column][row].as_py() for column in ("topic", "partition", "offset")
     )
     reason = getattr(raised, "reason", text_of(raised))
-    return shortened(f"bad record at offset {offset} of {topic}[{partition}]: {reason}", _MESSAGE)
+    return shortened(f"bad record at offset {offset} of {topic}[{partition}]: {reason}", MESSAGE)

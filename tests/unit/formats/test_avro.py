@@ -14,7 +14,7 @@ import pytest
 from avro_bytes import number, sized
 
 from headrace.errors import ConfigError
-from headrace.formats import Avro
+from headrace.formats import Avro, avro_records
 from headrace.ports import SchemaKind, WrittenSchema
 from headrace.testing.format_contract import *  # noqa: F403 - as the suite is taken
 from headrace.testing.format_contract import as_given, decoded, see_no_null_within
@@ -349,6 +349,16 @@ def test_a_slice_of_a_larger_array_is_read_where_it_lies():
     assert found.columns["x"].to_pylist() == [str(row) for row in range(300, 700)]
 
 
+@pytest.mark.parametrize(("piece_bytes", "pieces"), [(1, 9), (20, 3), (1000, 1)])
+def test_what_is_read_one_by_one_becomes_columns_piece_by_piece(monkeypatch, piece_bytes, pieces):
+    monkeypatch.setattr(avro_records, "_PIECE_BYTES", piece_bytes)
+    payloads = [b"\xff" if n == 4 else sized(b"%06d" % n) for n in range(10)]
+    found = decoded(Avro(one("string"), framing="none"), payloads)
+    assert found.columns["x"].to_pylist() == [f"{n:06}" for n in range(10) if n != 4]
+    assert [row for row, _ in found.undecoded] == [4]
+    assert found.columns["x"].num_chunks == pieces
+
+
 def test_what_is_no_record_is_one_column_in_the_place_of_its_bytes():
     kind = Avro("string", framing="none")
     assert kind.schema("key") == pa.schema([pa.field("key", pa.string(), nullable=False)])
@@ -602,6 +612,23 @@ def test_a_schema_is_read_within_bounds(writer, told):
     found = read(writer, b"\0", reader=record({"name": "y", "type": "int", "default": 1}))
     assert time.monotonic() - begun_s < 10
     assert told in found.undecoded[0].reason
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [
+        record(("x", "int"), name="n" * 900_000),
+        record(("x", "int"), ("n" * 900_000, "boolean")),
+        record(("x", "int"), ("y", record(("n" * 900_000, "boolean"), name="Z"))),
+        record(("x", "n" * 900_000)),
+        record(("x", ["int", fixed(1, "n" * 900_000)])),
+    ],
+)
+def test_what_is_told_of_a_long_name_is_short(writer):
+    payload = b"\2\2" if isinstance(writer["fields"][0]["type"], list) else b"\2"
+    found = read(writer, payload, reader=one("int"), times=200)
+    assert found.columns.num_rows == 0
+    assert all(len(reason) < 500 for _, reason in found.undecoded)
 
 
 def test_a_schema_that_python_cannot_nest_is_refused():

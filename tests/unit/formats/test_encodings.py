@@ -271,9 +271,13 @@ def test_json_decodes_to_what_was_encoded(rows):
     kind.check(table.schema)
     made = kind.encode(table, None)
     assert made.unencoded == ()
+    assert read_json(kind, made).to_pylist() == table.to_pylist()
+
+
+def read_json(kind, made):
     payloads = pa.chunked_array([pa.array(made.payloads, pa.binary())])
-    headers = pa.chunked_array([pa.nulls(len(rows), RECORD_SCHEMA.field("headers").type)])
-    assert kind.decode(Payloads(payloads, headers)).columns.to_pylist() == table.to_pylist()
+    headers = pa.chunked_array([pa.nulls(len(payloads), RECORD_SCHEMA.field("headers").type)])
+    return kind.decode(Payloads(payloads, headers)).columns
 
 
 @pytest.mark.parametrize(
@@ -293,6 +297,46 @@ def test_a_row_that_json_has_no_place_for_is_told_with_its_column(column, values
     assert [row for row, _ in made.unencoded] == [1]
     assert told in made.unencoded[0].reason
     assert len(made.payloads) == 1
+
+
+STRICT = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (STRICT, None, {"a": None}),
+        (pa.list_(pa.field("item", pa.int64(), nullable=False)), [1], [1, None]),
+        (pa.list_(STRICT), [None], [{"a": 1}, {"a": None}]),
+        (pa.struct([pa.field("in", STRICT, nullable=False)]), None, {"in": None}),
+        (pa.struct([("in", pa.list_(STRICT))]), {"in": None}, {"in": [{"a": None}]}),
+        (pa.map_(pa.string(), STRICT), [("k", None)], [("k", {"a": None})]),
+        (
+            pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False)),
+            [("k", 1)],
+            [("k", None)],
+        ),
+    ],
+)
+def test_a_null_within_where_none_may_be_is_refused_as_its_reader_would(kind, good, bad):
+    json_columns = Json(pa.schema([("x", kind)]), names={"x": "y"})
+    table = pa.table({"x": pa.array([good, bad], kind)})
+    json_columns.check(table.schema)
+    made = json_columns.encode(table, None)
+    assert made.unencoded == ((1, "column x: within it is a null where none may be"),)
+    assert len(made.payloads) == 1
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Europe/Amsterdam", "Africa/Monrovia", "+05:30"])
+def test_a_time_is_the_same_however_many_seconds_its_zone_was_off(zone):
+    kind = pa.timestamp("us", zone)
+    schema = pa.schema([("x", kind), ("xs", pa.list_(kind)), ("m", pa.map_(pa.string(), kind))])
+    micros = [-2_840_140_800_000_000, -1_577_923_200_000_000, 1_000_000, 1_698_541_200_000_000]
+    times = pa.array(micros, kind).to_pylist()
+    rows = [{"x": at, "xs": [at, None], "m": [("k", at)]} for at in times]
+    table = pa.Table.from_pylist(rows, schema)
+    made = Json(schema).encode(table, None)
+    assert read_json(Json(schema), made).equals(table)
 
 
 def test_a_column_of_another_type_is_refused_by_its_name():

@@ -176,6 +176,7 @@ def test_what_does_not_fit_is_told_with_its_place_and_harms_nobody(payload, told
 
 def test_of_a_name_that_is_there_twice_the_last_one_counts():
     assert decoded(Json(EVERY), [b'{"id": 1, "id": 2}']).columns["id"].to_pylist() == [2]
+    assert decoded(Json(EVERY), [b'{"id": "a", "id": 2}']).undecoded, "each of them has to fit"
 
 
 def test_a_column_may_have_another_name_than_its_field():

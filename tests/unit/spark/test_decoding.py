@@ -14,8 +14,9 @@ from task_bench import ListSink, by_tenant, of_acme
 from headrace.errors import BadRecord, ConfigError, RegistryUnavailable
 from headrace.formats import Json, Text
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Waiting
+from headrace.ports import Decoded, Undecoded, Waiting
 from headrace.sinks import ParquetFiles
+from headrace.spark.decoding import decoded
 from headrace.spark.handling import CallRules, handle
 from headrace.testing.format_contract import as_given
 from headrace.testing.handlers import handled
@@ -318,3 +319,16 @@ def test_what_waits_for_a_registry_is_not_claimed(bench, guarantee, order, lanes
     done = bench.run(sink, slices=rest, **options)
     assert {(receipt.reached, receipt.error) for receipt in done} == {(10, None)}
     assert of_acme(sink) == [b"%d" % number for number in range(10) for _ in lanes]
+
+
+def test_a_long_reason_is_shortened_once_for_all_of_its_records():
+    class Wordy(Text):
+        def decode(self, payloads):
+            why = "no" * 500_000
+            nothing = pa.table({"value": pa.array([], pa.string())})
+            return Decoded(nothing, tuple(Undecoded(row, why) for row in range(len(payloads))))
+
+    found = decoded(made(same, decode=Wordy()), numbers(*range(50)), MemorySchemas())
+    assert len(found.undecoded) == 50
+    assert len({id(told) for told in found.undecoded.values()}) == 1
+    assert len(found.undecoded[0]) < 5_000

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from headrace.errors import Permanent
 from headrace.formats.avro.defaults import decimal_of, guid_text
+from headrace.formats.avro.schema_text import short_name
 from headrace.formats.avro.steps import (
     MOST_EMPTY,
     Blob,
@@ -251,7 +252,7 @@ def _choice(step: Choice) -> Read:
 
 
 def _record(step: Record) -> Read:
-    parts = [(part.name, part.slot, _reader(part.step)) for part in step.parts]
+    parts = [(short_name(part.name), part.slot, _reader(part.step)) for part in step.parts]
     names = [field.name for field in step.fields]
     empty: list[Any] = [None] * len(names)
     for slot, value in step.defaults:

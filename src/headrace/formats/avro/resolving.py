@@ -20,7 +20,7 @@ import pyarrow as pa
 from headrace.errors import ConfigError
 from headrace.formats.avro.columns import column_of, kind_of, may_be_null, without_null
 from headrace.formats.avro.defaults import default_of
-from headrace.formats.avro.schema_text import AvroType
+from headrace.formats.avro.schema_text import AvroType, short_name
 from headrace.formats.avro.steps import (
     MOST_STEPS,
     Blob,
@@ -230,4 +230,4 @@ def _other_meaning(writer: AvroType, reader: AvroType) -> bool:
 
 
 def _within(name: str, error: ConfigError) -> ConfigError:
-    return ConfigError(f"{name}: {error}")
+    return ConfigError(f"{short_name(name)}: {error}")

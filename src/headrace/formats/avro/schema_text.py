@@ -34,6 +34,8 @@ _LOGICAL: Mapping[str, frozenset[str]] = {
 }
 #: types within types, and types of one schema
 _DEEPEST, _MOST_TYPES = 64, 10_000
+#: characters of a name that are told
+_MOST_TOLD = 120
 #: a default that was not given; null may be one
 ABSENT: Any = object()
 
@@ -70,7 +72,14 @@ class AvroType:
     @property
     def told(self) -> str:
         """How a message calls it."""
-        return self.full_name or (f"{self.name} ({self.logical})" if self.logical else self.name)
+        if self.full_name:
+            return short_name(self.full_name)
+        return f"{self.name} ({self.logical})" if self.logical else self.name
+
+
+def short_name(name: str) -> str:
+    """How a message calls a name: whoever registers a schema may make one of a megabyte."""
+    return name if len(name) <= _MOST_TOLD else f"{name[:_MOST_TOLD]}…"
 
 
 def parsed(text: str, references: Iterable[tuple[str, str]] = ()) -> AvroType:
@@ -164,9 +173,9 @@ class _Parser:
         full = _full(name, space)
         found = self.named.get(full) or self.named.get(name)
         if found is None:
-            raise ConfigError(f"there is no type {name}")
+            raise ConfigError(f"there is no type {short_name(name)}")
         if found.full_name in self.open:
-            raise ConfigError(f"{found.full_name} holds itself, and no column can")
+            raise ConfigError(f"{found.told} holds itself, and no column can")
         return found
 
     def _union(self, schema: list[Any], space: str, depth: int) -> AvroType:
@@ -181,7 +190,7 @@ class _Parser:
         given = schema.get("namespace")
         full = _full(own, given if isinstance(given, str) else space)
         if full in self.named:
-            raise ConfigError(f"{full} is there twice")
+            raise ConfigError(f"{short_name(full)} is there twice")
         space = full.rpartition(".")[0]
         aliases = tuple(_full(alias, space) for alias in _texts(schema, "aliases"))
         made = AvroType("record" if name == "error" else name, full_name=full, aliases=aliases)
@@ -216,9 +225,9 @@ def _as_enum(made: AvroType, schema: dict[str, Any]) -> None:
     made.symbols = _texts(schema, "symbols")
     default = schema.get("default")
     if len(set(made.symbols)) < len(made.symbols):
-        raise ConfigError(f"{made.full_name} has a symbol twice")
+        raise ConfigError(f"{made.told} has a symbol twice")
     if default is not None and default not in made.symbols:
-        raise ConfigError(f"the default of {made.full_name} is none of its symbols")
+        raise ConfigError(f"the default of {made.told} is none of its symbols")
     made.default_symbol = default
 
 
