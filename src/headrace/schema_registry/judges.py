@@ -4,33 +4,44 @@ Whoever registers chooses the text, and to compare two texts may take minutes or
 within unions, alternatives within alternatives. The libraries that do it cannot be stopped, and
 some hold the interpreter. So each question goes to a process that is kept warm, with a limit of
 memory and a deadline; one that overruns is ended, another takes its place, and the schema is
-refused. There are few judges, and a tenant has one of them at a time.
+refused. One that was just started says that it is ready before it is asked, so the deadline is the
+same for all. There are few judges; ``turns`` says whose turn it is.
+
+A judge and the ``protoc`` that it runs are one group of processes, which is ended as one: by the
+registry, which also removes what they wrote, or by the kernel when the registry itself is gone. In
+that case what was being written is left in the system's folder for such things.
 """
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
+import os
 import queue
 import resource
+import shutil
 import signal
+import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from headrace.errors import ConfigError, Temporary
+from headrace.errors import ConfigError
 from headrace.ports.schemas import WrittenSchema
 from headrace.schema_registry import judging
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Compared, Form
+from headrace.schema_registry.turns import JudgesBusy, Turns
+
+__all__ = ["Judges", "JudgesApart", "JudgesBusy", "JudgesHere"]
 
 _MOST_MEMORY = 2 * 1024**3
 _START_S = 30.0
-
-
-class JudgesBusy(Temporary):
-    """As many schemas as can be looked at are; this one has to wait."""
+_READY = "ready"
 
 
 class Judges(Protocol):
@@ -78,22 +89,29 @@ class JudgesHere:
 class JudgesApart:
     """Has it done in processes of their own. Safe in several threads."""
 
-    def __init__(self, number: int = 2, deadline_s: float = 10.0, wait_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        number: int = 2,
+        deadline_s: float = 10.0,
+        wait_s: float = 5.0,
+        rest_s: float | None = None,
+    ) -> None:
         """Start them.
 
         Args:
             number: how many look at the same time.
             deadline_s: how long one may look at one schema.
             wait_s: how long a request waits for one that is free.
+            rest_s: how long a tenant rests whose schema was ended; None: as long as it may take.
         """
         self._deadline_s = deadline_s
         self._wait_s = wait_s
-        self._lock = threading.Lock()
-        #: who is looked at for now
-        self._tenants: set[str] = set()
+        self._turns = Turns(number, wait_s, deadline_s if rest_s is None else rest_s)
+        self._closed = threading.Event()
         self._free: queue.LifoQueue[_Judge] = queue.LifoQueue()
-        for _ in range(number):
-            self._free.put(_Judge())
+        starting = [self._start_one() for _ in range(number)]
+        for thread in starting:
+            thread.join()
 
     def form(self, schema: WrittenSchema, tenant: str | None = None) -> Form:
         """The texts by which it is told whether two schemas are the same."""
@@ -114,30 +132,19 @@ class JudgesApart:
         return found
 
     def close(self) -> None:
-        """End those that are free."""
+        """End those that are free now, and the others when they are."""
+        self._closed.set()
         with suppress(queue.Empty):
             while True:
                 self._free.get_nowait().end()
 
     def _ask(self, tenant: str | None, what: str, *about: object) -> object:
-        with self._one_of(tenant), self._judge() as judge:
-            return judge.ask(what, about, self._deadline_s)
-
-    @contextmanager
-    def _one_of(self, tenant: str | None) -> Iterator[None]:
-        """One at a time of a tenant, so that none has all judges."""
-        if tenant is None:
-            yield
-            return
-        with self._lock:
-            if tenant in self._tenants:
-                raise JudgesBusy(f"another schema of {tenant} is looked at")
-            self._tenants.add(tenant)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._tenants.discard(tenant)
+        with self._turns.of(tenant), self._judge() as judge:
+            since = time.monotonic()
+            try:
+                return judge.ask(what, about, self._deadline_s)
+            finally:
+                self._turns.took(tenant, time.monotonic() - since, ended=not judge.lives)
 
     @contextmanager
     def _judge(self) -> Iterator[_Judge]:
@@ -148,7 +155,30 @@ class JudgesApart:
         try:
             yield judge
         finally:
-            self._free.put(judge if judge.lives else _Judge())
+            if judge.lives:
+                self._give(judge)
+            else:
+                self._start_one()
+
+    def _start_one(self) -> threading.Thread:
+        """Start one in the background; it is free when it says that it is ready."""
+        thread = threading.Thread(target=self._started, name="headrace-judge-start", daemon=True)
+        thread.start()
+        return thread
+
+    def _started(self) -> None:
+        while not self._closed.is_set():
+            judge = _Judge()
+            if judge.is_ready():
+                self._give(judge)
+                return
+            judge.end()
+            self._closed.wait(1.0)
+
+    def _give(self, judge: _Judge) -> None:
+        self._free.put(judge)
+        if self._closed.is_set():
+            self.close()
 
 
 class _Judge:
@@ -158,46 +188,79 @@ class _Judge:
         # Not forked: threads of this process may hold locks that nobody would ever open there.
         context = multiprocessing.get_context("spawn")
         self._ours, theirs = context.Pipe()
+        # Nothing is sent here: its end says that this process is gone, however it went.
+        gone, self._here = context.Pipe(duplex=False)
+        self._folder = tempfile.mkdtemp(prefix="headrace-judge-")
         self._process = context.Process(
-            target=_judge, args=(theirs,), name="headrace-judge", daemon=True
+            target=_judge, args=(theirs, gone, self._folder), name="headrace-judge", daemon=True
         )
         self._process.start()
         theirs.close()
+        gone.close()
         self.lives = True
-        self._is_ready = False
+
+    def is_ready(self) -> bool:
+        """Wait until it can be asked."""
+        try:
+            return self._ours.poll(_START_S) and self._ours.recv() == _READY
+        except (EOFError, OSError):
+            return False
 
     def ask(self, what: str, about: Sequence[object], deadline_s: float) -> object:
         try:
             self._ours.send((what, about))
-            if not self._ours.poll(deadline_s if self._is_ready else deadline_s + _START_S):
+            if not self._ours.poll(deadline_s):
                 self.end()
                 raise BadSchema(f"to look at it takes longer than {deadline_s:g} s")
             kind, answer = self._ours.recv()
         except (EOFError, OSError) as exc:
             self.end()
             raise BadSchema("to look at it takes more than there is room for") from exc
-        self._is_ready = True
         if kind == "answer":
             return answer
         raise BadSchema(answer) if kind == "bad" else ConfigError(answer)
 
     def end(self) -> None:
+        """End it with all that it runs, and remove what they wrote."""
         self.lives = False
+        pid = self._process.pid
+        with suppress(ProcessLookupError, PermissionError):
+            if pid is not None:
+                os.killpg(pid, signal.SIGKILL)
         self._process.kill()
         self._process.join()
         self._ours.close()
+        self._here.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _judge(questions: Connection) -> None:
+def _judge(questions: Connection, gone: Connection, folder: str) -> None:
     """Answers questions until nobody asks any more."""
     # Ctrl-C at a terminal reaches all processes; the registry ends its judges itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    os.setpgrp()
+    _end_with(gone)
+    tempfile.tempdir = folder
     with suppress(EOFError, OSError):
+        questions.send(_READY)
         while True:
             what, about = questions.recv()
             questions.send(_answer(what, about))
+
+
+def _end_with(gone: Connection) -> None:
+    """Have the kernel end this group when the other side of a pipe is gone.
+
+    A thread that waits for it would not do: a library that holds the interpreter holds it too.
+    """
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(gone.fileno(), fcntl.F_SETOWN, -os.getpgrp())
+    flags = fcntl.fcntl(gone.fileno(), fcntl.F_GETFL)
+    fcntl.fcntl(gone.fileno(), fcntl.F_SETFL, flags | os.O_ASYNC)
+    if gone.poll(0):
+        sys.exit()
 
 
 def _answer(what: str, about: Sequence[Any]) -> tuple[str, object]:

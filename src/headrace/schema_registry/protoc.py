@@ -21,7 +21,8 @@ from headrace.errors import ConfigError
 from headrace.schema_registry.rules.protobuf_form import SELF
 from headrace.schema_registry.rules.texts import BadSchema
 
-_DEADLINE_S = 10.0
+#: less than a judge has for one schema
+_DEADLINE_S = 5.0
 #: the compiler alone: the package around it imports grpc, which takes four times as long
 _RUN = """
 import sys

@@ -1,13 +1,26 @@
 """Those who look at schemas, in processes of their own."""
 
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
 import pytest
 
 from headrace.ports.schemas import SchemaKind, WrittenSchema
-from headrace.schema_registry.judges import JudgesApart, JudgesBusy
+from headrace.schema_registry.judges import JudgesApart
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Compared
+from headrace.schema_registry.turns import JudgesBusy, Turns
 
 GOOD, BAD = WrittenSchema(SchemaKind.AVRO, '"int"'), WrittenSchema(SchemaKind.AVRO, "{")
+#: takes protoc several seconds
+SLOW = WrittenSchema(
+    SchemaKind.PROTOBUF,
+    f'syntax="proto3"; message M {{ reserved {",".join(str(2 * n + 1) for n in range(60_000))}; }}',
+)
 
 
 def test_a_judge_that_takes_too_long_is_ended_and_another_one_goes_on():
@@ -20,6 +33,7 @@ def test_a_judge_that_takes_too_long_is_ended_and_another_one_goes_on():
         judges._deadline_s = 0.0
         with pytest.raises(BadSchema, match="longer than"):
             judges.form(GOOD)
+        judges._deadline_s = 10.0
         assert judges.form(GOOD).canonical == '"int"'
         with pytest.raises(BadSchema, match="room"):
             end_and_ask(judges)
@@ -35,13 +49,122 @@ def end_and_ask(judges):
     judges.form(GOOD)
 
 
+def test_the_deadline_of_a_judge_that_was_just_started_is_no_other():
+    judges = JudgesApart(1, deadline_s=0.5, wait_s=20.0)
+    try:
+        for _ in range(2):
+            with judges._judge() as judge:
+                since = time.monotonic()
+                with pytest.raises(BadSchema, match="longer than"):
+                    judge.ask("form_of", [SLOW], 0.5)
+                assert time.monotonic() - since < 2.0
+    finally:
+        judges.close()
+
+
+def test_what_a_judge_runs_ends_with_it_and_leaves_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    judges = JudgesApart(1, deadline_s=0.5)
+    group = judges._free.queue[-1]._process.pid
+    folder = judges._free.queue[-1]._folder
+    assert os.path.dirname(folder) == str(tmp_path)
+    with pytest.raises(BadSchema, match="longer than"):
+        judges.form(SLOW)
+    assert until(lambda: processes_of(group) == [])
+    assert not os.path.exists(folder)
+    judges.close()
+    assert until(lambda: list(tmp_path.glob("headrace-*")) == [])
+
+
+SERVER = """
+import sys
+from headrace.schema_registry.judges import JudgesApart
+from test_registry_judges import SLOW
+if __name__ == "__main__":
+    judges = JudgesApart(1, deadline_s=60.0)
+    print(judges._free.queue[-1]._process.pid, flush=True)
+    judges.form(SLOW)
+"""
+
+
+def test_judges_do_not_outlive_a_registry_that_was_killed(tmp_path):
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    paths = [os.path.dirname(__file__), *sys.path]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env
+    ) as server:
+        group = int(server.stdout.readline())
+        # the judge, and protoc that it waits for
+        assert until(lambda: len(processes_of(group)) == 2)
+        server.kill()
+    assert until(lambda: processes_of(group) == [], 2.0)
+
+
+def processes_of(group):
+    """The living processes of a group."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(words[2]) == group and words[0] not in "ZX":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def until(holds, seconds=10.0):
+    """Whether it holds within some seconds."""
+    give_up = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def test_a_tenant_has_one_judge_at_a_time():
     judges = JudgesApart(2, wait_s=0.01)
     try:
-        with judges._one_of("acme"), pytest.raises(JudgesBusy, match="acme"):
+        with judges._turns.of("acme"), pytest.raises(JudgesBusy, match="acme"):
             judges.form(GOOD, "acme")
         with judges._judge(), judges._judge(), pytest.raises(JudgesBusy):
             judges.form(GOOD, "bolt")
         judges.form(GOOD, "acme")
     finally:
         judges.close()
+
+
+def test_a_tenant_whose_schema_was_ended_rests_and_others_do_not():
+    judges = JudgesApart(1, deadline_s=0.0, rest_s=60.0, wait_s=20.0)
+    try:
+        with pytest.raises(BadSchema, match="longer than"):
+            judges.form(GOOD, "acme")
+        judges._deadline_s = 10.0
+        with pytest.raises(JudgesBusy, match=r"acme took .* in 60 s"):
+            judges.form(GOOD, "acme")
+        judges.form(GOOD, "bolt")
+        judges.form(GOOD)
+    finally:
+        judges.close()
+
+
+def test_tenants_whose_schemas_take_long_leave_one_judge_to_others():
+    now = [0.0]
+    turns = Turns(judges=2, wait_s=0.01, rest_s=10.0, clock=lambda: now[0])
+    turns.took("acme", 9.0, ended=False)
+    turns.took("bolt", 10.0, ended=True)
+    turns.took("corp", 0.5, ended=False)
+    now[0] = 11.0
+    with turns.of("acme"):
+        with pytest.raises(JudgesBusy, match="take long"), turns.of("bolt"):
+            pass
+        with turns.of("corp"), turns.of(None):
+            pass
+    with turns.of("bolt"):
+        pass
+    now[0] = 70.1
+    with turns.of("acme"), turns.of("bolt"):
+        pass

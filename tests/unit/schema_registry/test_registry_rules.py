@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from contextlib import suppress
 
 import pytest
@@ -239,6 +240,24 @@ def test_nothing_is_held_against_none_and_another_language_is_compatible_with_no
 def test_one_avro_schema_written_in_two_ways_is_one(one, other):
     kind = SchemaKind.AVRO
     assert form_of(WrittenSchema(kind, one)) == form_of(WrittenSchema(kind, other))
+
+
+def test_a_default_that_may_be_of_its_type_in_very_many_ways_is_judged_at_once():
+    def looked_at(innermost):
+        default = innermost
+        for _ in range(40):
+            default = {"x": default}
+        part = {"type": "record", "name": "B", "fields": [field("x", ["A", "B", "string"])]}
+        whole = {"type": "record", "name": "A", "fields": [field("x", ["A", part])]}
+        return WrittenSchema(
+            SchemaKind.AVRO, json.dumps(record(field("d", [whole, "B"], default=default)))
+        )
+
+    since = time.process_time()
+    with pytest.raises(BadSchema, match="none of its type"):
+        form_of(looked_at(5))
+    assert form_of(looked_at("end"))
+    assert time.process_time() - since < 2.0
 
 
 def test_documentation_is_part_of_a_schema():

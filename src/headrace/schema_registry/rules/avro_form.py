@@ -162,6 +162,8 @@ class _Defaults:
 
     def __init__(self, known: dict[str, Any]) -> None:
         self._known = known
+        #: of a value and a type, both by identity: whether the one is of the other
+        self._judged: dict[tuple[int, int], bool] = {}
 
     def check(self, tree: Any) -> None:
         if isinstance(tree, list):
@@ -178,12 +180,19 @@ class _Defaults:
             for inner in ("items", "values"):
                 self.check(tree.get(inner))
 
-    def _fits(self, value: Any, tree: Any) -> bool:  # noqa: C901, PLR0911 - one line for each type
+    def _fits(self, value: Any, tree: Any) -> bool:
         if isinstance(tree, list):
             # Any branch, as in Avro 1.12; earlier versions want the first one.
             return any(self._fits(value, part) for part in tree)
         if isinstance(tree, str) and tree not in _PRIMITIVES:
             tree = self._known[tree]
+        # A type may lead to the same value and type in many ways; twice as many with each level.
+        pair = (id(value), id(tree))
+        if pair not in self._judged:
+            self._judged[pair] = self._is_of(value, tree)
+        return self._judged[pair]
+
+    def _is_of(self, value: Any, tree: Any) -> bool:  # noqa: PLR0911 - a line for each type
         kind = tree if isinstance(tree, str) else tree["type"]
         match kind:
             case "null":
