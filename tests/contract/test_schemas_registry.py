@@ -7,6 +7,7 @@ import pytest
 from headrace.connectors.schema_registry import (
     RegistrySchemas,
     RegistrySchemasFactory,
+    lookups,
     registry_config,
 )
 from headrace.ports import Connections
@@ -15,7 +16,9 @@ from headrace.testing.schemas_contract import SchemasContract
 
 class TestRegistrySchemas(SchemasContract):
     @pytest.fixture(autouse=True)
-    def _registry(self, registry):
+    def _registry(self, registry, monkeypatch):
+        # The first answers of a registry that has just started take long.
+        monkeypatch.setattr(lookups, "WAIT_S", lookups.LOOKUP_S + 1)
         self.server, self.skipped_s = registry, 0.0
 
     def factory(self):

@@ -6,6 +6,10 @@ that others wait for. So the time is one for looking up a name, connecting, aski
 all of its addresses together. No client has such a limit, so a thread asks, and is left behind.
 Whatever is no answer of a registry is one error: it does not answer.
 
+Somebody who asks for what he may not read, or what is far too large, must not silence the registry
+for everybody. So two such errors are told apart: nobody answers, or it is this question alone that
+a server has no answer to.
+
 Decided by the status alone, since registries differ in what they say beside it. Redirects are not
 followed, as they would carry a password elsewhere.
 """
@@ -16,7 +20,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,18 +31,21 @@ from headrace.connectors.schema_registry.config import (
     RegistryConfig,
     RegistryServer,
 )
+from headrace.connectors.schema_registry.pauses import RegistryAwayError
 from headrace.errors import RegistryUnavailable, plain, shortened, words_of
 from headrace.process.daemon_threads import DaemonThreads
 
 if TYPE_CHECKING:
     import httpx2
 
-#: questions that nobody waits for any more, before no other is asked
-_MOST_THREADS = 8
+#: questions that nobody waits for any more, before no other is asked; one more thread looks up
+_MOST_THREADS = 7
 #: a schema, or what is said of one; more is none
 _MOST_BYTES = 16 * 1024 * 1024
 #: what a registry decided; all else is a registry that is away, or not let in to
 _DECIDED = frozenset({200, 404, 409, 422})
+#: what tells of who asks, of the server or of a proxy before it, whatever was asked for
+_FOR_ALL = frozenset({401, 407, 429, 502, 503, 504})
 _JSON = "application/vnd.schemaregistry.v1+json"
 _ACCEPT = f"{_JSON}, application/vnd.schemaregistry+json, application/json"
 _MEND = {
@@ -78,23 +85,21 @@ class Exchange:
             body: what to post; None: it is a look.
 
         Raises:
-            RegistryUnavailable: nobody decides; the message has no credentials.
+            RegistryAwayError: nobody answers; the message has no credentials.
+            RegistryUnavailable: what answers has no answer to this.
         """
-        troubles: list[str] = []
+        troubles: list[tuple[str, _NoAnswerError]] = []
         servers = self._config.servers
         for number, server in enumerate(servers):
             left_s = (until_s - time.monotonic()) / (len(servers) - number)
             if left_s <= 0:
-                troubles.append(f"{server.url}: no time was left to ask")
+                troubles.append((server.url, _NoAnswerError("no time was left to ask")))
                 break
             try:
                 return self._asked(server, path, time.monotonic() + left_s, body)
             except _NoAnswerError as error:
-                troubles.append(f"{server.url}: {error}")
-        raise RegistryUnavailable(
-            f"the schema registry does not answer: {'; '.join(troubles)}; see that it runs, and "
-            f"that {URL} names it"
-        )
+                troubles.append((server.url, error))
+        raise _trouble(troubles)
 
     def _asked(
         self, server: RegistryServer, path: str, until_s: float, body: Mapping[str, Any] | None
@@ -111,10 +116,10 @@ class Exchange:
         except Exception as error:  # whatever the client, TLS or a broken file of keys raises
             raise _NoAnswerError(_short(words_of(error))) from error
         if status not in _DECIDED:
-            raise _NoAnswerError(_refusal(status, content))
+            raise _refusal(status, content)
         told = _object(content)
         if told is None and status == 200:
-            raise _NoAnswerError(f"its answer is no JSON: {_begin(content)}")
+            raise _NoAnswerError("its answer is no JSON", f": {_begin(content)}")
         return Answer(status, told or {})
 
     def _read(
@@ -139,7 +144,8 @@ class Exchange:
                 if time.monotonic() > until_s:
                     raise _NoAnswerError("its answer comes too slowly")
                 if len(read) > _MOST_BYTES:
-                    raise _NoAnswerError(f"its answer has more than {_MOST_BYTES} bytes")
+                    told = f"its answer has more than {_MOST_BYTES} bytes"
+                    raise _NoAnswerError(told, answers=True)
             return response.status_code, bytes(read)
 
     def _opened(self) -> httpx2.Client:
@@ -166,6 +172,20 @@ class Exchange:
 class _NoAnswerError(Exception):
     """One server did not answer, or not as a registry does."""
 
+    def __init__(self, told: str, said: str = "", *, answers: bool = False) -> None:
+        """Take what is the matter, what it said itself, and whether it answers other questions."""
+        super().__init__(f"{told}{said}")
+        self.told, self.answers = told, answers
+
+
+def _trouble(troubles: Sequence[tuple[str, _NoAnswerError]]) -> RegistryUnavailable:
+    told = "; ".join(f"{url}: {error}" for url, error in troubles)
+    if any(error.answers for _, error in troubles):
+        return RegistryUnavailable(f"the schema registry has no answer to this: {told}")
+    to_all = "; ".join(f"{url}: {error.told}" for url, error in troubles)
+    away, mend = "the schema registry does not answer", f"see that it runs, and that {URL} names it"
+    return RegistryAwayError(f"{away}: {told}; {mend}", f"{away}: {to_all}; {mend}")
+
 
 def _context(config: RegistryConfig) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=config.ca)
@@ -174,11 +194,12 @@ def _context(config: RegistryConfig) -> ssl.SSLContext:
     return context
 
 
-def _refusal(status: int, content: bytes) -> str:
-    told = _object(content)
-    said = str(told.get("message", "")) if told else _begin(content)
+def _refusal(status: int, content: bytes) -> _NoAnswerError:
+    body = _object(content)
+    said = _short(str(body.get("message", ""))) if body else _begin(content)
     mend = _MEND.get(status, "name where it redirects to" if 300 <= status < 400 else "")
-    return f"HTTP {status}{f' ({_short(said)})' if said else ''}{f', {mend}' if mend else ''}"
+    told = f"HTTP {status}{f', {mend}' if mend else ''}"
+    return _NoAnswerError(told, f" ({said})" if said else "", answers=status not in _FOR_ALL)
 
 
 def _object(content: bytes) -> dict[str, Any] | None:

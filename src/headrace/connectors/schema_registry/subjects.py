@@ -2,7 +2,8 @@
 
 A worker writes the same few schemas all day, so the id of each under its subject is asked for once.
 The newest schema of a subject is another matter: it changes, so it is asked for again each minute.
-That a registry refuses one is remembered for some seconds: a person mends it.
+That a registry refuses one is remembered for some seconds: a person mends it. Where it gives no
+answer about one, that one waits alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 from headrace.connectors.schema_registry.exchange import Answer
-from headrace.connectors.schema_registry.pauses import Pauses
+from headrace.connectors.schema_registry.lookups import Lookups
+from headrace.connectors.schema_registry.missed import Missed
+from headrace.connectors.schema_registry.pauses import RegistryAwayError
 from headrace.connectors.schema_registry.texts import Document, NotFoundError, ReferencesError
 from headrace.errors import RegistryUnavailable, TargetMissing
 from headrace.ports import RegisteredSchema, Registering, SchemaKind, WrittenSchema
@@ -43,18 +46,17 @@ class Subjects:
         self,
         ask: Ask,
         fetch_all: Callable[[Document, float], WrittenSchema],
-        pauses: Pauses,
+        lookups: Lookups,
         clock: Callable[[], float],
     ) -> None:
-        self._ask, self._fetch_all, self._pauses, self._clock = ask, fetch_all, pauses, clock
+        self._ask, self._fetch_all, self._lookups, self._clock = ask, fetch_all, lookups, clock
         #: and until when it holds
         self._known: dict[_Key, tuple[RegisteredSchema, float]] = {}
         self._refused: dict[_Key, tuple[str, float]] = {}
+        self._missed: Missed[_Key] = Missed(clock)
 
-    def registered(
-        self, subject: str, schema: WrittenSchema, how: Registering, until_s: float
-    ) -> RegisteredSchema:
-        """As ``headrace.ports.SchemaIds`` has it, until a monotonic second."""
+    def registered(self, subject: str, schema: WrittenSchema, how: Registering) -> RegisteredSchema:
+        """As ``headrace.ports.SchemaIds`` has it."""
         key = _Key(subject, schema, how)
         found, good_until_s = self._known.get(key, (None, 0.0))
         if found is not None and self._clock() < good_until_s:
@@ -63,17 +65,28 @@ class Subjects:
         if self._clock() < again_s:
             raise TargetMissing(refused)
         try:
-            with self._pauses.between():
-                make = self._latest if how.use_latest_version else self._own
-                made = make(key, until_s)
-        except TargetMissing as error:
-            self._refused[key] = (str(error), self._clock() + _REFUSED_S)
-            raise
+            self._missed.refuse(key)
+            return self._lookups.written(key, lambda until_s: self._looked_up(key, until_s))
         except RegistryUnavailable:
             if found is not None:  # the newest there was; nothing is wrong with it
                 return found
             raise
-        lasts_s = _LATEST_S if how.use_latest_version else float("inf")
+
+    def _looked_up(self, key: _Key, until_s: float) -> RegisteredSchema:
+        """In the thread of look-ups; what came of it is kept."""
+        is_newest = key.how.use_latest_version
+        try:
+            made = self._latest(key, until_s) if is_newest else self._own(key, until_s)
+        except TargetMissing as error:
+            self._refused[key] = (str(error), self._clock() + _REFUSED_S)
+            raise
+        except RegistryAwayError:
+            raise
+        except RegistryUnavailable as error:
+            told = f"subject {key.subject}: {error}"
+            raise self._missed.unanswered(key, told) from error
+        self._missed.forget(key)
+        lasts_s = _LATEST_S if is_newest else float("inf")
         self._known[key] = (made, self._clock() + lasts_s)
         return made
 
