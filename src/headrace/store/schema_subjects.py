@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, and_, delete, insert, not_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, not_, select, update
 
 from headrace.errors import SchemaReferred
 from headrace.ports.schema_subjects import (
@@ -243,6 +243,7 @@ def _referring(
     With ``leaving`` softly deleted versions count too, and those of the subject that leave do not:
     a number that is free again would come to mean another schema to whoever still refers to it.
     """
+    counts: ColumnElement[bool]
     if leaving is None:
         counts = schema_versions.c.deleted.is_(False)
     else:
