@@ -30,6 +30,10 @@ from headrace.schema_registry.registry import (
 )
 from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
 
+#: in one answer with schemas; whoever wants more goes on by offset
+MOST_ROWS = 1_000
+MOST_CHARACTERS = 16_000_000
+_ROWS_AT_ONCE = 10
 _MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE")
 _LEVEL, _MODE = SubjectSetting.COMPATIBILITY, SubjectSetting.MODE
 
@@ -80,11 +84,18 @@ def schemas(registry: SchemaRegistry, asked: Asked) -> Any:
     found = [v for v in _seen_by(registry, asked) if deleted or not v.deleted]
     if newest:
         found = [*{version.subject: version for version in found}.values()]
-    chosen = asked.part_of(found)
-    kept = registry.subjects.schemas(sorted({version.id for version in chosen}))
-    return [
-        _row(registry, version, kept[version.id], asked) for version in chosen if version.id in kept
-    ]
+    chosen = asked.part_of(found, MOST_ROWS)
+    rows: list[dict[str, Any]] = []
+    characters = 0
+    for start in range(0, len(chosen), _ROWS_AT_ONCE):
+        some = chosen[start : start + _ROWS_AT_ONCE]
+        kept = registry.subjects.schemas(sorted({version.id for version in some}))
+        there = [version for version in some if version.id in kept]
+        characters += sum(len(kept[version.id].text) for version in there)
+        if characters > MOST_CHARACTERS:
+            raise Refusal(422, 422, "the texts are too long for one answer; ask with a lower limit")
+        rows += [_row(registry, version, kept[version.id], asked) for version in there]
+    return rows
 
 
 def schema_by_id(registry: SchemaRegistry, asked: Asked) -> Any:

@@ -73,10 +73,11 @@ class Asked:
         """A parameter that is true or false."""
         return self.query.get(name, "").lower() == "true"
 
-    def part_of(self, rows: Sequence[Any]) -> list[Any]:
-        """The rows that ``offset`` and ``limit`` ask for."""
+    def part_of(self, rows: Sequence[Any], most: int | None = None) -> list[Any]:
+        """The rows that ``offset`` and ``limit`` ask for; not more than ``most``."""
         offset, limit = max(0, self._number("offset", 0)), self._number("limit", -1)
-        return list(rows[offset:] if limit <= 0 else rows[offset : offset + limit])
+        bounds = [bound for bound in (limit if limit > 0 else None, most) if bound is not None]
+        return list(rows[offset : offset + min(bounds)] if bounds else rows[offset:])
 
     def fields(self) -> dict[str, Any]:
         """The body, an object.

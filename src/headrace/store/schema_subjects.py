@@ -243,6 +243,7 @@ def _referring(
     With ``leaving`` softly deleted versions count too, and those of the subject that leave do not:
     a number that is free again would come to mean another schema to whoever still refers to it.
     """
+    counts: ColumnElement[bool]
     if leaving is None:
         counts: ColumnElement[bool] = schema_versions.c.deleted.is_(False)
     else:

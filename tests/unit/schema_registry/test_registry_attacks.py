@@ -9,7 +9,7 @@ from registry_parts import AVRO
 
 from headrace.model.credentials import Role
 from headrace.ports import NewSchema, SchemaKind, SchemaReference
-from headrace.schema_registry import app
+from headrace.schema_registry import answers, app
 from headrace.schema_registry.judges import JudgesHere
 from headrace.schema_registry.registry import MOST_REFERENCES
 from headrace.schema_registry.rules.texts import BadSchema, _once
@@ -284,3 +284,33 @@ def test_a_number_that_no_store_can_have_does_not_come_to_it(world, monkeypatch)
     monkeypatch.setattr(world.store.schema_subjects, "schema", fail)
     path = f"/schemas/ids/{'0' * 19}1{'9' * 19}"
     assert world.refused("GET", path) == (404, 40403)
+
+
+@pytest.mark.parametrize("limit", ["", "limit=0&", "limit=-1&", "limit=99&"])
+def test_a_list_of_schemas_is_answered_in_parts(world, monkeypatch, limit):
+    monkeypatch.setattr(answers, "MOST_ROWS", 12)
+    for number in range(15):
+        world.put(f"s{number:02}")
+    first = world.ask("GET", f"/schemas?{limit}").json()
+    rest = world.ask("GET", f"/schemas?{limit}offset=12").json()
+    assert [row["subject"] for row in first + rest] == [f"s{number:02}" for number in range(15)]
+    assert len(first) == 12
+    assert len(world.ask("GET", "/schemas?limit=2").json()) == 2
+    assert len(world.ask("GET", "/subjects").json()) == 15
+
+
+def test_texts_that_are_too_long_together_are_not_read_all_at_once(world, monkeypatch):
+    monkeypatch.setattr(answers, "MOST_CHARACTERS", 15 * len(AVRO))
+    for number in range(40):
+        world.put(f"s{number:02}")
+    ours, asked = world.store.schema_subjects, []
+    real = ours.schemas
+
+    def schemas(ids):
+        asked.append(ids)
+        return real(ids)
+
+    monkeypatch.setattr(ours, "schemas", schemas)
+    assert world.refused("GET", "/schemas") == (422, 422)
+    assert len(asked) == 2
+    assert len(world.ask("GET", "/schemas?limit=15").json()) == 15
