@@ -245,7 +245,7 @@ def _referring(
     """
     counts: ColumnElement[bool]
     if leaving is None:
-        counts: ColumnElement[bool] = schema_versions.c.deleted.is_(False)
+        counts = schema_versions.c.deleted.is_(False)
     else:
         leaves = and_(schema_versions.c.subject == subject, schema_versions.c.version.in_(leaving))
         counts = not_(leaves)
