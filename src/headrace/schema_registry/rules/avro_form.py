@@ -191,7 +191,7 @@ class _Defaults:
             self._judged[pair] = self._is_of(value, tree)
         return self._judged[pair]
 
-    def _is_of(self, value: Any, tree: Any) -> bool:  # noqa: C901, PLR0911 - a line for each type
+    def _is_of(self, value: Any, tree: Any) -> bool:  # noqa: PLR0911 - a line for each type
         kind = tree if isinstance(tree, str) else tree["type"]
         match kind:
             case "null":
