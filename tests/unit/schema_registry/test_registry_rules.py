@@ -178,6 +178,28 @@ def test_json_schema(old, new, reads):
     assert (not faults(SchemaKind.JSON, json.dumps(old), json.dumps(new))) is reads
 
 
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ({"$ref": "part.json"}, {"items": [S]}, {"items": [WHOLE]}),
+        ({"properties": {"n": {"$ref": "#"}, "p": {"$ref": "part.json"}}}, S, WHOLE),
+    ],
+)
+def test_references_that_cannot_be_followed_count_as_incompatible(text, old, new):
+    def written(part):
+        return WrittenSchema(SchemaKind.JSON, json.dumps(text), (("part.json", json.dumps(part)),))
+
+    told = faults_among(written(new), [Compared(1, written(old))], Level.BACKWARD)
+    assert "NOT_JUDGED" in told[0]
+
+
+def test_a_schema_that_contains_itself_and_changed_counts_as_incompatible():
+    def text(kind):
+        return json.dumps({"type": "object", "properties": {"n": {"$ref": "#"}, "v": kind}})
+
+    assert "NOT_JUDGED" in faults(SchemaKind.JSON, text(S), text(WHOLE))[0]
+
+
 @pytest.mark.parametrize(("old", "new", "reads"), PROTOBUF)
 def test_protobuf(old, new, reads):
     assert (not faults(SchemaKind.PROTOBUF, old, new)) is reads

@@ -27,6 +27,12 @@ _NOT_JUDGED = (
     "counts as incompatible"
 )
 
+#: references that lead into other texts, or back to where they are
+_NOT_COMPARED = (
+    jsonschema_rs.canonical.IncompatibleOperands,
+    jsonschema_rs.canonical.UnsupportedOperand,
+)
+
 
 def json_form(text: str, references: Sequence[tuple[str, str]] = ()) -> Form:
     """The canonical text of a JSON Schema.
@@ -68,7 +74,11 @@ def json_faults(reader: WrittenSchema, writer: WrittenSchema) -> list[str]:
     """Why a value that ``writer`` takes may be refused by ``reader``; empty: none is."""
     new = canonical_schema(json_of(reader.text), reader.references)
     old = canonical_schema(json_of(writer.text), writer.references)
-    match new.covers(old):
+    try:
+        covers = new.covers(old)
+    except _NOT_COMPARED:
+        return [_NOT_JUDGED]
+    match covers:
         case jsonschema_rs.canonical.Containment.YES:
             return []
         case jsonschema_rs.canonical.Containment.NO:
