@@ -45,6 +45,8 @@ def compiled(
         ConfigError: there is no protoc.
     """
     packages, built_in = _places()
+    if any(name == SELF for name, _ in others):
+        raise BadSchema(f"a reference may not be named {SELF}: the schema itself is")
     with tempfile.TemporaryDirectory(prefix="headrace-protoc-") as name:
         folder = Path(name)
         for other, content in [*others, (SELF, text)]:

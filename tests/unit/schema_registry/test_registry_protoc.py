@@ -6,6 +6,7 @@ import pytest
 
 from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry.judging import form_of
+from headrace.schema_registry.rules.protobuf_form import SELF
 from headrace.schema_registry.rules.texts import BadSchema
 
 HERE = 'syntax="proto3"; message OfThisMachine { int32 secret = 1; }'
@@ -74,3 +75,8 @@ def test_a_reference_is_written_nowhere_but_where_it_is_to_be_read(folder, names
     with pytest.raises(BadSchema, match="no name of a file that can be imported"):
         importing("x.proto", *references)
     assert [path.name for path in folder.iterdir()] == ["x.proto"]
+
+
+def test_a_reference_named_as_the_schema_itself_is_refused_and_not_dropped(folder):
+    with pytest.raises(BadSchema, match="the schema itself is"):
+        importing(SELF, (SELF, HERE))

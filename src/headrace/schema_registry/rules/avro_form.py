@@ -15,6 +15,7 @@ Logical types count as what they are written as, which is what Confluent's regis
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +26,8 @@ from avro.errors import AvroException
 
 from headrace.schema_registry.rules.texts import BadSchema, Form, json_of, json_text
 
+#: of a field, as the specification has it
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PRIMITIVES = frozenset(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _BITS = {"int": 31, "long": 63}
@@ -141,11 +144,19 @@ class _Canonical:
             if not isinstance(fields, list):
                 raise BadSchema(f"record {whole[:200]} has no list of fields")
             made["fields"] = [self._field(field, inside, whole) for field in fields]
+        size = tree.get("size")
+        if kind == "fixed" and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
+            raise BadSchema(f"fixed {whole[:200]} needs a size, which is a number of bytes")
         return made
 
     def _field(self, field: Any, space: str, whole: str) -> dict[str, Any]:
         if not isinstance(field, dict) or "type" not in field:
             raise BadSchema(f"a field of {whole[:200]} has no type")
+        name = field.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise BadSchema(f"a field of {whole[:200]} has no name such as page_views")
+        # Without this a text of letters would be taken for a list of names.
+        self._aliases(field.get("aliases", []), "")
         made = {
             key: value for key, value in field.items() if (key, value) != ("order", "ascending")
         }
