@@ -107,12 +107,13 @@ class LiveTable:
 def table_of(rows: list[StreamRow], title: str = "") -> Table:
     """The rows as a table, largest lag first when there are too many to show."""
     table = Table(title=title or None, box=None, pad_edge=False)
-    table.add_column("stream")
-    table.add_column("state")
+    # What may not wrap keeps its width, and the note, which may be long, has what is left.
+    table.add_column("stream", no_wrap=True)
+    table.add_column("state", no_wrap=True)
     for name in ("lag", "done", "rate/s", "p50", "p99"):
-        table.add_column(name, justify="right")
-    table.add_column("wave")
-    table.add_column("note", overflow="ellipsis", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("wave", no_wrap=True)
+    table.add_column("note")
     shown = rows
     if len(rows) > MOST_ROWS:
         shown = sorted(rows, key=lambda row: -row.lag_records)[:MOST_ROWS]
@@ -126,7 +127,7 @@ def table_of(rows: list[StreamRow], title: str = "") -> Table:
             _seconds(shown_row.p50_s),
             _seconds(shown_row.p99_s),
             shown_row.wave.partition("-")[2],
-            Text(plain(shown_row.note)),
+            Text(plain(shown_row.note), no_wrap=True, overflow="ellipsis"),
         )
     if len(rows) > len(shown):
         table.caption = f"{len(rows) - len(shown)} more with less lag"

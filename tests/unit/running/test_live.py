@@ -59,6 +59,28 @@ def test_what_a_note_quotes_is_shown_and_never_obeyed(sent):
     assert f"bad: {kept}" in shown.getvalue()
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_long_note_takes_no_room_from_what_stands_before_it(width):
+    told = "partition 0: TargetMissing: its compatibility refuses the schema; " * 4
+    row = StreamRow(StreamId("score", "acme"), "suspended", 4, 18, 0.0, 1.2, 1.2, "", 0, told)
+    shown = io.StringIO()
+    Console(file=shown, width=width).print(table_of([row]))
+    heads, line = shown.getvalue().splitlines()
+    assert heads.split() == [
+        "stream",
+        "state",
+        "lag",
+        "done",
+        "rate/s",
+        "p50",
+        "p99",
+        "wave",
+        "note",
+    ]
+    assert line.startswith("acme/score  suspended    4    18       0  1.2 s  1.2 s")
+    assert "partition 0" in line
+
+
 def test_one_suspended_lane_is_as_red_as_all_of_them():
     row = StreamRow(StreamId("score", "acme"), "suspended 1/4", 1, 0, 0.0, None, None, "", 0, "bad")
     shown = io.StringIO()
