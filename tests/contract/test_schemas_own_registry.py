@@ -11,6 +11,7 @@ import pytest
 from headrace.connectors.schema_registry import (
     RegistrySchemas,
     RegistrySchemasFactory,
+    lookups,
     registry_config,
 )
 from headrace.model.credentials import Role
@@ -30,7 +31,9 @@ def served(tmp_path_factory):
 
 class TestOwnRegistry(SchemasContract):
     @pytest.fixture(autouse=True)
-    def _registry(self, served):
+    def _registry(self, served, monkeypatch):
+        # What waits goes on beside its caller, and here each answer is waited for.
+        monkeypatch.setattr(lookups, "WAIT_S", lookups.LOOKUP_S + 1)
         self.server, self.password = served
         self.skipped_s = 0.0
 

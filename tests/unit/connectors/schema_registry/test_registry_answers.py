@@ -25,6 +25,12 @@ from headrace.ports import RegisteredSchema, Registering, SchemaKind, WrittenSch
 AVRO_INT = WrittenSchema(SchemaKind.AVRO, '"int"')
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """On a loaded machine an answer may take longer than a call waits for it."""
+    monkeypatch.setattr(lookups, "WAIT_S", lookups.LOOKUP_S + 1)
+
+
 @pytest.fixture
 def server():
     made = ReplayServer()
