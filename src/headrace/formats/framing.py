@@ -92,6 +92,21 @@ def framed(payloads: Payloads, framing: Framing, *, tails: bool = False) -> Fram
     return Framed(whole, begin, end, found.rows(), found.refused, gone, found.tails)
 
 
+def counted_ids(payloads: Payloads) -> dict[SchemaId, int]:
+    """How many payloads name each schema; those that name none do not count."""
+    starts: Any = pc.binary_slice(payloads.bytes, 0, _NUMBERED)
+    found = {
+        start["values"]: start["counts"]
+        for start in pc.value_counts(starts).to_pylist()
+        if start["values"] is not None
+    }
+    plain = all(start[:1] == b"\0" and len(start) == _NUMBERED for start in found)
+    if plain and not _headers(payloads):
+        return {int.from_bytes(start[1:], "big"): count for start, count in found.items()}
+    rows = framed(payloads, "confluent", tails=True).rows
+    return {id_: len(its) for id_, its in rows.items() if id_ is not None}
+
+
 @dataclass(slots=True)
 class _Ids:
     """Finds the ids of payloads, and moves their begin behind them."""
