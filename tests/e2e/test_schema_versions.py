@@ -5,7 +5,12 @@ import time
 from contextlib import closing
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError, ServerConfig
+from confluent_kafka.schema_registry import (
+    ConfigCompatibilityLevel,
+    SchemaRegistryClient,
+    SchemaRegistryError,
+    ServerConfig,
+)
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from service import Service, ended
@@ -109,7 +114,7 @@ def test_a_compatible_version_goes_on_without_a_restart_and_an_incompatible_one_
 
         with pytest.raises(SchemaRegistryError, match="incompatible"):
             service.visits(client, "acme", V3, {"value": 3})
-        client.set_config(service.subject("acme"), config=ServerConfig(compatibility="NONE"))
+        client.set_config(service.subject("acme"), config=ServerConfig(ConfigCompatibilityLevel.NONE))
         service.visits(client, "acme", V3, {"value": 3})
         service.visits(client, "acme", V1, {"value": "behind"})
         service.visits(client, "bolt", V2, {"value": "c", "version": 2})
