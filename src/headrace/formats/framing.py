@@ -94,15 +94,12 @@ def framed(payloads: Payloads, framing: Framing, *, tails: bool = False) -> Fram
 
 def counted_ids(payloads: Payloads) -> dict[SchemaId, int]:
     """How many payloads name each schema; those that name none do not count."""
-    starts: Any = pc.binary_slice(payloads.bytes, 0, _NUMBERED)
-    found = {
-        start["values"]: start["counts"]
-        for start in pc.value_counts(starts).to_pylist()
-        if start["values"] is not None
-    }
-    plain = all(start[:1] == b"\0" and len(start) == _NUMBERED for start in found)
-    if plain and not _headers(payloads):
-        return {int.from_bytes(start[1:], "big"): count for start, count in found.items()}
+    start = (payloads.bytes[0].as_py() or b"")[:_NUMBERED] if len(payloads) else b""
+    if start[:1] == b"\0" and len(start) == _NUMBERED and not _headers(payloads):
+        # Mostly all are of one writer, and then this is by far the quickest.
+        alike: Any = pc.sum(pc.starts_with(payloads.bytes, pattern=start))
+        if alike.as_py() == len(payloads):
+            return {int.from_bytes(start[1:], "big"): len(payloads)}
     rows = framed(payloads, "confluent", tails=True).rows
     return {id_: len(its) for id_, its in rows.items() if id_ is not None}
 
