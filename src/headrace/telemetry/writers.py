@@ -44,7 +44,7 @@ class SeenWriters:
         for writer, records in writers:
             seen = self._seen.pop(writer, None) or _Seen(now_s, now_s)
             seen.buckets[bucket] = seen.buckets.get(bucket, 0) + records
-            seen.last_s = now_s
+            seen.first_s, seen.last_s = min(seen.first_s, now_s), now_s
             self._seen[writer] = seen
         self._forgets_at_s = min(self._forgets_at_s, (bucket + _BUCKETS) * BUCKET_S)
         self._count_together()

@@ -41,6 +41,14 @@ def test_what_is_older_than_an_hour_is_forgotten():
     assert not seen.forgets(START_S + 10**9)
 
 
+def test_a_clock_that_is_set_back_loses_no_record():
+    seen = SeenWriters()
+    seen.add([by(1, 5)], START_S + 3600)
+    seen.add([by(1, 2)], START_S)
+    (writer,) = seen.figures(START_S + 1)
+    assert (writer.records, writer.first_at_s, writer.last_at_s) == (7, START_S, START_S)
+
+
 def test_ids_that_a_stranger_makes_up_grow_nothing_and_hide_no_new_version():
     seen = SeenWriters()
     for number in range(1_000):
