@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from benchmarks.harness import write
 from headrace.cycle.driver import Driver, DriverParts
-from headrace.model.receipts import Receipt
+from headrace.model.receipts import Receipt, Writer, WrittenBy
 from headrace.model.records import Deployment
 from headrace.model.statistics import Point, Report
 from headrace.model.streams import Slice, Tenant
@@ -78,6 +78,7 @@ class Echo:
             bytes=300 * size,
             seconds=0.0001 * size,
             timestamps_s=stamps,
+            writers=(WrittenBy(Writer("value", "100001"), size),),
         )
 
     def took(self, *_: Any) -> None:

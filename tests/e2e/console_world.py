@@ -243,7 +243,24 @@ class World:
                     "failure": stopped.get(lane),
                 }
                 for lane in range(4)
-            ]
+            ],
+            "schemas": [
+                {
+                    "column": "value",
+                    "schema_id": id_,
+                    "subject": f"{tenant}.{use_case}-value" if version else None,
+                    "version": version,
+                    "records": records,
+                    "first_at_s": time.time() - 3000,
+                    "last_at_s": time.time() - 20 * records,
+                }
+                for id_, version, records in (
+                    ("100007", 2, 3),
+                    ("100001", 1, 1204),
+                    ("77", None, 5),
+                    (None, None, 9),
+                )
+            ],
         }
 
     def _failed(self):

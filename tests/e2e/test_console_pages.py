@@ -128,6 +128,20 @@ def test_a_tenant_sees_its_own_page_and_no_other(visit, still):
     assert page.get_by_role("button", name="Seek…").count() == 0
 
 
+def test_by_which_schemas_records_were_written_is_told_in_words(visit, still):
+    somebody = visit(still)
+    somebody.enter("hr_operator", "tenants/acme-00")
+    table = somebody.page.get_by_role("region", name="Schemas of the last hour").first
+    table.wait_for()
+    rows = [row.split("\t") for row in table.inner_text().split("\n") if "\t" in row]
+    assert [row[:2] for row in rows[1:]] == [
+        ["acme-00.score-value version 2, id 100007", "3"],
+        ["acme-00.score-value version 1, id 100001", "1,204"],
+        ["77 (value)", "5"],
+        ["all others (value)", "9"],
+    ]
+
+
 def test_a_senders_key_is_told_where_it_belongs(visit, still):
     page = visit(still).page
     page.goto(f"{still}/#key=hr_sender")

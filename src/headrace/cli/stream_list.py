@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.table import Table
@@ -22,6 +22,7 @@ from headrace.errors import BrokerUnavailable, ConfigError, UnknownName
 from headrace.model.records import Failure
 from headrace.model.statistics import Report, ShownState
 from headrace.model.streams import State, Stream, StreamId
+from headrace.operating.schemas_seen import SchemaSeen, known_versions, schemas_seen
 from headrace.ports import Log, Registry, Store
 from headrace.telemetry.conditions import Condition, condition
 from headrace.telemetry.newest_reports import newest
@@ -94,6 +95,7 @@ class Listed:
     how: Condition
     #: when a driver told of it last
     told_at_s: float | None
+    schemas: list[SchemaSeen]
 
     def row(self) -> tuple[str | Text, ...]:
         """Its cells, for people."""
@@ -121,6 +123,7 @@ class Listed:
             "told_at_s": self.told_at_s,
             "lag_records": self.of.lag_records,
             "positions": {str(number): at for number, at in sorted(self.of.positions.items())},
+            "schemas": [asdict(schema) for schema in self.schemas],
         }
 
 
@@ -152,6 +155,8 @@ def listed(
     """Each stream that is asked for, as it stands; ``up`` is the one that runs here now."""
     reports, stopped = store.statistics.reports(), defaultdict[StreamId, list[Failure]](list)
     told, starting = newest(reports), _starting(up, reports)
+    named = any(last.figures.writers for last in told.values())
+    known = known_versions(store.schema_subjects) if named else {}
     for failure in store.failures.every(only_open=True, with_records=False):
         stopped[failure.slice.lane.stream].append(failure)
     # After the streams: somebody may just now be added.
@@ -161,7 +166,9 @@ def listed(
         word = told.get(name)
         how = condition(lag.stream, tenants[name.tenant], word, stopped[name], now_s, starting)
         if asked.fits(how):
-            yield Listed(lag, how, word and word.at_s)
+            writers = () if word is None else word.figures.writers
+            seen = schemas_seen(known, lag.stream.topic, writers, now_s)
+            yield Listed(lag, how, word and word.at_s, seen)
 
 
 def _starting(up: RunningUp | None, reports: Iterable[Report]) -> str | None:

@@ -180,10 +180,25 @@ class LaneRow(Shape):
     failure: int | None = Field(description="The open failure it is stopped at.")
 
 
+class SchemaRow(Shape):
+    """A schema that records of the last hour were written by."""
+
+    column: Literal["value", "key"]
+    schema_id: str | None = Field(
+        description="Its number or GUID, as records carry it; null: all beyond the newest few."
+    )
+    subject: str | None = Field(description="In our own registry; null where nobody knows it.")
+    version: int | None
+    records: int
+    first_at_s: float = Field(description="When the first of them was committed.")
+    last_at_s: float
+
+
 class StreamWhole(StreamRow):
-    """A stream with its lanes."""
+    """A stream with its lanes, and the schemas that its records name."""
 
     lanes: list[LaneRow]
+    schemas: list[SchemaRow]
 
 
 class Positions(Shape):

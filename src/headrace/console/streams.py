@@ -24,13 +24,15 @@ from headrace.console.requests import (
     TenantName,
     UseCaseName,
 )
-from headrace.console.rows import Values
+from headrace.console.rows import Values, plain
 from headrace.console.shapes import Listed, Positions, Redriven, StreamRow, StreamWhole
 from headrace.console.watcher import StoreView
 from headrace.model.credentials import Caller
+from headrace.model.statistics import StreamFigures
 from headrace.model.streams import State, Stream, StreamId
 from headrace.operating.again import consequences
 from headrace.operating.quarantine import generation_of, live_stream
+from headrace.operating.schemas_seen import known_versions, schemas_seen
 from headrace.operating.seeking import Seek, carry_out, planned
 
 router = APIRouter(route_class=GuardedRoute, tags=["streams"])
@@ -69,7 +71,7 @@ def list_streams(
 
 @router.get(_STREAM, response_model=StreamWhole, responses=refusals(404))
 def show_stream(desk: AtDesk, tenant: TenantName, use_case: UseCaseName) -> Response:
-    """One stream, with where each lane is."""
+    """One stream, with where each lane is, and by which schemas its records were written."""
     return _shown(desk, desk.watcher.view(), StreamId(use_case, tenant))
 
 
@@ -202,6 +204,13 @@ def _changeable(stream: Stream) -> Values:
     }
 
 
+def _schemas(desk: Desk, topic: str, figures: StreamFigures | None, now_s: float) -> list[Values]:
+    if figures is None or not figures.writers:
+        return []
+    known = known_versions(desk.store.schema_subjects, topic)
+    return [plain(schema) for schema in schemas_seen(known, topic, figures.writers, now_s)]
+
+
 def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
     stream = snapshot.stream_of.get(wanted)
     if stream is None:
@@ -219,5 +228,9 @@ def _shown(desk: Desk, snapshot: StoreView, wanted: StreamId) -> Response:
         }
         for position in desk.store.progress.load_positions([wanted])
     ]
-    row = {**snapshot.stream_row(stream), "lanes": lanes}
+    row = {
+        **snapshot.stream_row(stream),
+        "lanes": lanes,
+        "schemas": _schemas(desk, stream.topic, figures, snapshot.at_s),
+    }
     return answer(row, etag=etag_of(_changeable(stream)))

@@ -33,7 +33,9 @@ from headrace.settings import Settings
 
 CONSOLE_PORT = 8600
 GATEWAY_PORT = 8601
-_OPERATOR = "operator"
+#: of nobody's tenant
+OPERATOR = "operator"
+VIEWER = "viewer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def doors(made: Assembly, settings: Settings, folder: Path) -> Iterator[Doors]:
         ServerError: one of them could not start.
     """
     secret, store = secret_of(settings), made.store
-    keys = {tenant: _key(store.keys, folder, tenant, secret) for tenant in (*POSTED, GUEST)}
+    keys = {tenant: key_of(store.keys, folder, tenant, secret) for tenant in (*POSTED, GUEST)}
     # The partition of a lead is to be that of its visits that do not come this way.
     kafka = {**settings.kafka, "partitioner": "consistent_random"}
     gateway = gateway_of(
@@ -86,7 +88,7 @@ def doors(made: Assembly, settings: Settings, folder: Path) -> Iterator[Doors]:
 @contextmanager
 def console(made: Assembly, settings: Settings, folder: Path) -> Iterator[str]:
     """Open the console, for the driver's store; yields the link that logs in."""
-    operator = _key(made.store.keys, folder, _OPERATOR, secret_of(settings))
+    operator = key_of(made.store.keys, folder, OPERATOR, secret_of(settings))
     app = console_app(settings, made.store, KafkaTools(made.connections), SystemClock())
     with console_serving(app, console_listening(settings)) as url:
         yield login_link(url, operator)
@@ -98,6 +100,7 @@ def sections(folder: Path) -> dict[str, object]:
     return {
         "doors": {"secret_file": made_secret_file(folder / "keys" / "secret")},
         "console": {"port": _free(CONSOLE_PORT)},
+        "schema_registry": {"port": 0},
         "gateway": {
             "port": _free(GATEWAY_PORT),
             "types": {"visit": {"topic": "visits", "key": "/lead", "schema": schema}},
@@ -120,11 +123,11 @@ def _key_file(folder: Path, name: str) -> Path:
     return folder / "keys" / name
 
 
-def _key(keys: Keys, folder: Path, name: str, secret: bytes) -> str:
-    """The key of a tenant, or of the operator, known to the store; made if it is not there."""
+def key_of(keys: Keys, folder: Path, name: str, secret: bytes) -> str:
+    """The key of a tenant, operator or viewer, known to the store; made if it is not there."""
     file = _key_file(folder, name)
-    tenant = None if name == _OPERATOR else name
-    role = Role.OPERATOR if tenant is None else Role.SENDER
+    tenant = None if name in (OPERATOR, VIEWER) else name
+    role = Role.SENDER if tenant is not None else Role(name)
     text, key = new_key(role, tenant, "made by the demo", secret, SystemClock().now_s())
     if file.is_file():
         text = file.read_text("utf-8").strip()

@@ -22,6 +22,10 @@ _WATCHED = (
 )
 
 
+_BY_GATEWAY = ("presentations", "projects")
+_FIRST_LINE_WITH_METHOD = 5_001
+
+
 @dataclass(slots=True)
 class Expected:
     """Results by tenant."""
@@ -60,6 +64,13 @@ def _score(result: Expected, visit: Visit) -> None:
     key = (visit.tenant, visit.lead)
     points, count = result.scores.get(key, (0, 0))
     result.scores[key] = (points - points // 10 + points_of(visit.path), count + 1)
+
+
+def came_by(visit: Visit) -> str:
+    """What a visit came into Kafka as."""
+    if visit.tenant in _BY_GATEWAY:
+        return "JSON"
+    return "version 2" if visit.line >= _FIRST_LINE_WITH_METHOD else "version 1"
 
 
 def points_of(path: str) -> int:

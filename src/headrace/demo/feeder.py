@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.connectors.kafka import delivery_error, make_producer
+from headrace.demo.avro_visits import AvroVisits
 from headrace.demo.poster import POSTED, Poster
 from headrace.demo.visits import LANES, Visit, read_visits, unsent
-from headrace.errors import BrokerUnavailable
+from headrace.errors import BrokerUnavailable, HeadraceError
 from headrace.ports import Log
 
 #: for a broker that has just come back
@@ -31,6 +32,8 @@ class Feeder:
     log: Log
     rate_per_s: float
     poster: Poster
+    #: makes the bytes of those that go to Kafka
+    written: AvroVisits
     total: int = 0
     _left: int = 0
     _error: Exception | None = None
@@ -44,6 +47,7 @@ class Feeder:
         timed = [(number / self.rate_per_s, visit) for number, visit in enumerate(left)]
         ours = [entry for entry in timed if entry[1].tenant not in POSTED]
         self.total, self._left = len(visits), len(ours)
+        self.written.prepare(visit for _, visit in ours)
         self.poster.start([entry for entry in timed if entry[1].tenant in POSTED], self._stop)
         self._thread = threading.Thread(target=self._send, args=(ours,), name="feeder", daemon=True)
         self._thread.start()
@@ -92,9 +96,16 @@ class Feeder:
             early_s = began_s + due_s - time.monotonic()
             if early_s > 0 and self._stop.wait(early_s):
                 break
+            try:
+                value = self.written.value(visit, self._stop)
+            except HeadraceError as error:
+                self._error = error
+                break
+            if value is None:
+                break
             producer.produce(
                 visit.topic,
-                value=visit.as_json(),
+                value=value,
                 key=visit.lead.encode(),
                 partition=visit.partition,
                 on_delivery=self._acknowledged,

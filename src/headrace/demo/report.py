@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from headrace.connectors.sql.guests import in_sql
-from headrace.demo.expected import Expected, expected
+from headrace.demo.expected import Expected, came_by, expected
 from headrace.demo.scenario import REMOVED
 from headrace.demo.visits import GUEST, LANES, Visit
 from headrace.model.streams import Position
@@ -60,9 +61,17 @@ class Found:
     scores: Mapping[tuple[str, str], tuple[int, int]]
     mails: list[EmailMessage]
     files: list[Path]
+    #: records by id of their writer's schema, as the driver counted them for the files
+    by_schema: Mapping[str, int]
 
 
-def collect(store: Store, log: Log, mails: list[EmailMessage], warehouse: Path) -> Found:
+def collect(
+    store: Store,
+    log: Log,
+    mails: list[EmailMessage],
+    warehouse: Path,
+    by_schema: Mapping[str, int],
+) -> Found:
     """Read everything back from where it is; a guest's visits are nobody's business."""
     ends = {
         (at.topic.removesuffix(".visits"), at.partition): offset
@@ -82,6 +91,7 @@ def collect(store: Store, log: Log, mails: list[EmailMessage], warehouse: Path) 
         scores,
         [mail for mail in mails if f"@{GUEST}." not in str(mail["To"])],
         [file for file in files if file.parent.name != f"tenant={GUEST}"],
+        by_schema,
     )
 
 
@@ -196,27 +206,58 @@ def _files(should: Expected, found: Found) -> list[Check]:
     chain: list[str] = []
     rows: list[str] = []
     total = 0
+    came, should_come = Counter[str](), Counter[str]()
     for lane, position in sorted(found.positions.get("replicate", {}).items()):
         files = sorted(lanes.pop(lane, []))
         chain += _chain_faults(lane, files, position)
-        lines = [line for _, _, path in files for line in _lines(path)]
-        total += len(lines)
-        wanted = [visit.line for visit in should.lanes.get(lane, [])[:position]]
-        if lines != wanted:
+        found_rows = [row for _, _, path in files for row in _rows(path)]
+        total += len(found_rows)
+        visits = should.lanes.get(lane, [])[:position]
+        if found_rows != [(visit.line, _method(visit)) for visit in visits]:
             rows.append(f"{lane}: rows differ from the file's own order")
+        should_come.update(map(came_by, visits))
+        by_line = {visit.line: visit for visit in visits}
+        came.update(_version(by_line.get(line), method) for line, method in found_rows)
     chain += [f"{lane}: files of a lane nobody reads" for lane in sorted(lanes)]
     wanted_rows = sum(found.positions.get("replicate", {}).values())
     count = len(found.files)
     return [
         Check("slices in files, end to end", f"{count} files", f"{count} files", tuple(chain)),
         Check("visits in files, in order", str(wanted_rows), str(total), tuple(rows)),
+        Check(
+            "visits by what they came as",
+            _counts(should_come),
+            _counts(came),
+            note=f"the driver counted, since it was started: {_counted(found.by_schema)}",
+        ),
     ]
 
 
-def _lines(path: Path) -> list[int]:
-    column = pq.read_table(path, columns=["line"], partitioning=None)["line"]
-    lines: list[int] = column.to_pylist()  # type: ignore[assignment]
-    return lines
+def _method(visit: Visit) -> str | None:
+    """The first version of the schema is without it."""
+    return None if came_by(visit) == "version 1" else visit.method
+
+
+def _version(visit: Visit | None, method: str | None) -> str:
+    """What a row shows that it came as: as JSON where the gateway is, else by what it has."""
+    if visit is not None and came_by(visit) == "JSON":
+        return "JSON"
+    return "version 1" if method is None else "version 2"
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}: {count}" for name, count in sorted(found.items()))
+
+
+def _counted(by_schema: Mapping[str, int]) -> str:
+    told = [f"{count} by schema {id_}" for id_, count in sorted(by_schema.items())]
+    return ", ".join(told) or "none"
+
+
+def _rows(path: Path) -> list[tuple[int, str | None]]:
+    table = pq.read_table(path, columns=["line", "method"], partitioning=None)
+    rows: list[Any] = list(zip(table["line"].to_pylist(), table["method"].to_pylist(), strict=True))
+    return rows
 
 
 def _chain_faults(lane: Lane, files: list[tuple[int, int, Path]], position: int) -> list[str]:

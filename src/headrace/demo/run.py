@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -19,10 +20,12 @@ from rich.table import Table
 
 from headrace.connectors.kafka import KafkaLog, create_topics
 from headrace.cycle.driver import Driver
+from headrace.demo.avro_visits import AvroVisits
 from headrace.demo.doors import doors, sections
 from headrace.demo.feeder import Feeder
 from headrace.demo.guest import GuestBook
 from headrace.demo.poster import Poster
+from headrace.demo.registry import registry
 from headrace.demo.report import Check, checks, collect
 from headrace.demo.scenario import EVENTS, HELD, Journal, apply, due, opening
 from headrace.demo.staying import stay
@@ -76,18 +79,22 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         settings = settings_of(folder, kafka.bootstrap_servers, smtp.url, options.master)
         topics = {f"{tenant}.visits": PARTITIONS for tenant in (*TENANTS, GUEST)}
         create_topics(settings.kafka, topics)
+        at = stack.enter_context(registry(settings, folder))
+        settings, written = at.settings, AvroVisits(at.writer)
         for line in opening():
             console.print(line, highlight=False, soft_wrap=True)
         console.print("starting Spark ...")
         with assembled(settings, folder, "headrace demo") as made:
             kill = _broker_killer(kafka, options, journal, console)
             typical = TypicalDelays()
-            ended = _drive(made, settings, options, (journal, console, kill, typical))
+            ended = _drive(made, settings, options, (journal, console, kill, typical), written)
             if not ended:
                 console.print("stopped; the same command goes on from here")
                 return []
             log = KafkaLog(made.connections.kafka)
-            found = collect(made.store, log, smtp.messages(), folder / "warehouse")
+            found = collect(
+                made.store, log, smtp.messages(), folder / "warehouse", _by_schema(made.driver)
+            )
             log.close()
         result = checks(list(read_visits()), found)
         show(result, console, time.monotonic() - began_s)
@@ -99,7 +106,7 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         if options.acts > 1:
             result += _second_act(folder, kafka.bootstrap_servers, options, console)
         if options.acts > 2:
-            stay(settings, folder, console)
+            stay(settings, folder, console, written)
     return result
 
 
@@ -173,6 +180,7 @@ def _drive(
     settings: Settings,
     options: DemoOptions,
     told: tuple[Journal, Console, _OnShare, TypicalDelays],
+    written: AvroVisits,
 ) -> bool:
     """Turn the driver until everything sent is done; False if somebody stopped it first."""
     journal, console, on_share, typical = told
@@ -204,7 +212,7 @@ def _drive(
         doors(made, settings, options.folder) as at,
     ):
         feeder = Feeder(
-            settings.kafka, log, options.rate_per_s, Poster(at.gateway_url, at.keys, log)
+            settings.kafka, log, options.rate_per_s, Poster(at.gateway_url, at.keys, log), written
         )
         feeder.start()
         try:
@@ -215,6 +223,16 @@ def _drive(
         finally:
             feeder.stop()
     return ended
+
+
+def _by_schema(driver: Driver) -> dict[str, int]:
+    """Visits that became rows of files, by the schema that they name."""
+    found = Counter[str]()
+    for stream, meter in driver.reporter.meters.items():
+        if stream.use_case == "replicate" and meter.writers is not None:
+            for writer in meter.writers.figures(time.time()):
+                found[writer.schema_id] += writer.records
+    return dict(found)
 
 
 def _suspended(driver: Driver) -> list[str]:

@@ -65,9 +65,14 @@ def opening() -> list[str]:
         "the first delays are those of visits that waited for Spark to start, and those after "
         f"{SUSPENDED} is resumed of its visits that waited meanwhile"
     )
+    avro = (
+        "most are Avro, by schemas in a registry that runs here; in the middle their producer "
+        "registers a second version; the gateway's are JSON"
+    )
     return [
         f"{act}; each has three streams, for scores, mails and files",
         f"{delays}; delays are shown over the last minute",
+        avro,
     ]
 
 

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from headrace.connectors.kafka import make_producer
 from headrace.cycle.driver import Driver
+from headrace.demo.avro_visits import AvroVisits
 from headrace.demo.doors import doors
 from headrace.demo.guest import GuestBook
 from headrace.demo.visits import read_visits
@@ -27,13 +28,13 @@ from headrace.settings import Settings
 RATE_PER_S = 20.0
 
 
-def stay(settings: Settings, folder: Path, console: Console) -> None:
+def stay(settings: Settings, folder: Path, console: Console, written: AvroVisits) -> None:
     """Run the first act's service again, until Ctrl-C."""
     console.print("\nThe service stays up for you to look around; Ctrl-C ends it. Starting ...")
     with (
         assembled(settings, folder, "headrace demo") as made,
         doors(made, settings, folder) as at,
-        _visits_coming(settings.kafka),
+        _visits_coming(settings.kafka, written),
         stopping_on_signals(made.stop),
         LiveTable(made.driver, console) as live,
     ):
@@ -48,18 +49,21 @@ def stay(settings: Settings, folder: Path, console: Console) -> None:
 
 
 @contextmanager
-def _visits_coming(config: Mapping[str, str]) -> Iterator[None]:
+def _visits_coming(config: Mapping[str, str], written: AvroVisits) -> Iterator[None]:
     """Send the file's visits again and again, meanwhile."""
     over = threading.Event()
 
     def send() -> None:
         producer = make_producer(config)
-        for visit in itertools.cycle(list(read_visits())):
+        visits = list(read_visits())
+        written.prepare(visits)
+        for visit in itertools.cycle(visits):
             if over.wait(1 / RATE_PER_S):
                 break
-            producer.produce(
-                visit.topic, visit.as_json(), visit.lead.encode(), partition=visit.partition
-            )
+            value = written.value(visit, over)
+            if value is None:
+                break
+            producer.produce(visit.topic, value, visit.lead.encode(), partition=visit.partition)
             producer.poll(0)
         producer.flush(10)
 

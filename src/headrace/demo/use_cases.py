@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from typing import Any
 
 import pyarrow as pa
 
 from headrace import SliceContext, use_case
-from headrace.formats import Json
+from headrace.demo.visit_format import AvroOrJson
+from headrace.formats import Avro, Json
 from headrace.sinks import Email, ParquetFiles, SqlTable
 
 #: pages whose visitors the sales team wants to hear of at once
@@ -31,13 +33,21 @@ _COLUMNS: list[pa.Field[Any]] = [
     pa.field("path", pa.string(), nullable=False),
     pa.field("status", pa.int32()),
     pa.field("bytes", pa.int64()),
+    #: the first version of the visits' schema is without it
+    pa.field("method", pa.string()),
 ]
 VISITS = pa.schema(_COLUMNS)
+_AVRO = (resources.files("headrace.demo") / "data" / "visit.avsc").read_text("utf-8")
+
+
+def visits(*fields: str) -> AvroOrJson:
+    """These fields of a visit, in whichever way it came."""
+    return AvroOrJson(Avro(_AVRO, fields=fields), Json(VISITS, fields=fields))
 
 
 @use_case(
     topic="{tenant}.visits",
-    decode=Json(VISITS, fields=["lead", "path", "at"]),
+    decode=visits("lead", "path", "at"),
     sink=Email(sender="headrace@example.com"),
     guarantee="at-least-once",
 )
@@ -61,7 +71,7 @@ def react(table: pa.Table, context: SliceContext) -> pa.Table:
 
 @use_case(
     topic="{tenant}.visits",
-    decode=Json(VISITS, fields=["lead", "path"]),
+    decode=visits("lead", "path"),
     sink=SqlTable(
         "scores",
         columns={"tenant": "text", "lead": "text", "score": "bigint", "visits": "bigint"},
@@ -98,7 +108,7 @@ def score(table: pa.Table, context: SliceContext) -> pa.Table:
 
 @use_case(
     topic="{tenant}.visits",
-    decode=Json(VISITS),
+    decode=visits(*VISITS.names),
     sink=ParquetFiles("visits"),
     guarantee="exactly-once",
 )

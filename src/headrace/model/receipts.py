@@ -6,9 +6,14 @@ receipt, so after any failure the driver reads the positions back instead of bel
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.model.streams import Slice
+
+#: schemas of writers that are counted one by one, in a slice as in a stream
+MOST_WRITERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,34 @@ class SliceError:
     #: when the record was written, in milliseconds since 1970; None when nobody knows any more
     timestamp_ms: int | None = None
     retry_after_s: float | None = None
+
+
+class Writer(NamedTuple):
+    """Whoever wrote records by one schema, as far as the records say so."""
+
+    #: where the schema is named: ``value`` or ``key``
+    column: str
+    #: the number that a registry gave it, or its GUID; empty: one of those beyond ``MOST_WRITERS``
+    schema_id: str
+
+
+class WrittenBy(NamedTuple):
+    """How many records a writer wrote."""
+
+    writer: Writer
+    records: int
+
+
+def most_written(counts: Mapping[Writer, int]) -> dict[Writer, int]:
+    """Those who wrote most, in order; what the others wrote counts together, by column."""
+    order = sorted(counts.items(), key=lambda found: (not found[0].schema_id, -found[1], found[0]))
+    if len(order) <= MOST_WRITERS:
+        return dict(order)
+    kept = dict(order[:MOST_WRITERS])
+    for writer, records in order[MOST_WRITERS:]:
+        others = Writer(writer.column, "")
+        kept[others] = kept.get(others, 0) + records
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +95,5 @@ class Receipt:
     #: the position was moved before anything was done, and what is between this offset and
     #: ``reached`` was not, or nobody knows
     lost_from: int | None = None
+    #: who wrote its records, where these name the schemas of their writers
+    writers: tuple[WrittenBy, ...] = ()

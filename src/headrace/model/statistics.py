@@ -65,6 +65,20 @@ _SHOWN = {state.value: state for state in ShownState}
 
 
 @dataclass(frozen=True, slots=True)
+class WriterFigures:
+    """What was written by one schema, over the last hour."""
+
+    #: where records name it: ``value`` or ``key``
+    column: str
+    #: its number at the registry, or its GUID; empty: all schemas beyond the newest few
+    schema_id: str
+    records: int
+    #: when the first and the last of them were committed
+    first_at_s: float
+    last_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class StreamFigures:
     """One stream over the last one to two half-minutes, and as it is now."""
 
@@ -93,6 +107,8 @@ class StreamFigures:
     lanes: tuple[LaneFigures, ...]
     #: when it is tried again, if it is "retrying" and waits
     retry_at_s: float | None = None
+    #: by which schemas its records of the last hour were written, the newest first
+    writers: tuple[WriterFigures, ...] = ()
 
 
 class Outcome(StrEnum):

@@ -22,6 +22,7 @@ from headrace.ports.formats import (
     Payloads,
     Undecoded,
     Waiting,
+    names_writers,
     needs_registry,
 )
 from headrace.ports.keys import Audit, Keys
@@ -141,6 +142,7 @@ __all__ = [
     "WrittenSchema",
     "advance_groups",
     "facts_of",
+    "names_writers",
     "needs_registry",
     "needs_shared_folder",
 ]

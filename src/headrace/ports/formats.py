@@ -76,6 +76,14 @@ class Format(Protocol):
         """
 
 
+def names_writers(kind: object) -> bool:
+    """Whether records of a format name the schemas of their writers, as Confluent's framing does.
+
+    It says so by an attribute ``framing``; one without it does not.
+    """
+    return getattr(kind, "framing", None) == "confluent"
+
+
 def needs_registry(part: object) -> bool:
     """Whether a format, or a sink with one, asks a schema registry.
 

@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import Temporary, shortened
-from headrace.ports import RECORD_SCHEMA, Decoded, Format, Payloads, Schemas
+from headrace.formats.framing import counted_ids
+from headrace.model.receipts import Writer
+from headrace.ports import RECORD_SCHEMA, Decoded, Format, Payloads, Schemas, names_writers
 from headrace.spark.slice_errors import MESSAGE
 from headrace.use_cases import UseCase
 
@@ -94,6 +96,21 @@ def shown_schema(use_case: UseCase) -> pa.Schema:
     for column, _, kind in _formats(use_case):
         fields += list(kind.schema(column))
     return pa.schema(fields)
+
+
+def says_writers(use_case: UseCase) -> bool:
+    """Whether its records name the schemas of their writers."""
+    return any(names_writers(kind) for _, _, kind in _formats(use_case))
+
+
+def writers(use_case: UseCase, records: pa.Table) -> dict[Writer, int]:
+    """Who wrote records that decode, as far as these say so."""
+    found: dict[Writer, int] = {}
+    for column, _, kind in _formats(use_case):
+        if names_writers(kind) and records.num_rows:
+            ids = counted_ids(Payloads(records[column], records["headers"], column))
+            found |= {Writer(column, str(id_)): count for id_, count in ids.items()}
+    return found
 
 
 def _formats(use_case: UseCase) -> list[tuple[Literal["key", "value"], str, Format]]:

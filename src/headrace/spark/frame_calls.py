@@ -16,13 +16,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headrace.model.receipts import Receipt, SliceError
+from headrace.model.receipts import Receipt, SliceError, WrittenBy, most_written
 from headrace.model.records import Move
 from headrace.model.streams import Slice, StreamId
 from headrace.model.waves import Wave
 from headrace.ports import Positions, Schemas, SliceReader
 from headrace.process.crash_points import PlayedKill
-from headrace.spark.decoding import decoded, shown, shown_schema
+from headrace.spark.decoding import decoded, shown, shown_schema, writers
 from headrace.spark.event_samples import sample_s
 from headrace.spark.portions import Portion, by_slice, cut_to
 from headrace.spark.slice_errors import error_of, undecoded_error
@@ -71,9 +71,17 @@ def read(
                 timestamps_s=tuple(sample_s(portion.records, SAMPLES, event_time)),
                 error=portion.error,
                 seconds=time.monotonic() - began,
+                writers=_writers(use_case, portion),
             ),
         )
         began = time.monotonic()
+
+
+def _writers(use_case: UseCase | None, portion: Portion) -> tuple[WrittenBy, ...]:
+    if use_case is None:
+        return ()
+    found = most_written(writers(use_case, portion.records))
+    return tuple(map(WrittenBy, found.keys(), found.values()))
 
 
 def _decodable(
@@ -192,4 +200,4 @@ def _failed(receipt: Receipt, error: SliceError) -> Receipt:
 
 def _undone(receipt: Receipt, **more: Any) -> Receipt:
     """What was read of it counts nowhere, but for the seconds."""
-    return replace(receipt, records=0, bytes=0, timestamps_s=(), **more)
+    return replace(receipt, records=0, bytes=0, timestamps_s=(), writers=(), **more)

@@ -13,13 +13,15 @@ here: a slice moves on from exactly where it stood, whatever the loop thinks.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from headrace.model.receipts import Receipt, SliceError
+from headrace.model.receipts import Receipt, SliceError, Writer, WrittenBy, most_written
 from headrace.model.streams import Slice
 from headrace.payload.event_times import EventTime
 from headrace.ports import DeadLetter, Written
@@ -49,6 +51,7 @@ class _Line:
     aside: set[int] = field(default_factory=set)
     own_s: float = 0.0
     stopped: bool = False
+    writers: dict[Writer, int] = field(default_factory=dict)
     error: SliceError | None = None
     timestamps_s: list[float] = field(default_factory=list)
     traceparents: list[str] = field(default_factory=list)
@@ -64,6 +67,7 @@ class Tally:
         *,
         traced: bool = False,
         event_time: EventTime | None = None,
+        written_by: Callable[[pa.Table], Mapping[Writer, int]] | None = None,
     ) -> None:
         """Start with nothing reached.
 
@@ -72,9 +76,11 @@ class Tally:
             started_s: monotonic time of the bin's beginning.
             traced: keep some records' places in traces.
             event_time: when records happened; None: as Kafka says.
+            written_by: tells who wrote records; None: they do not say.
         """
         self._traced = traced
         self._event_time = event_time
+        self._written_by = written_by
         self._sampled: dict[Slice, list[float]] = {}
         self._lines = {piece: _Line(piece.from_offset, piece.from_offset) for piece in slices}
         self._started_s = started_s
@@ -145,6 +151,18 @@ class Tally:
         if self._traced and len(line.traceparents) < MOST_LINKS:
             wanted = MOST_LINKS - len(line.traceparents)
             line.traceparents += traceparents_of(own.records, wanted)
+        if self._written_by is not None:
+            self._count_writers(line, own.records)
+
+    def _count_writers(self, line: _Line, records: pa.Table) -> None:
+        """Of those that decoded: in bad ones may stand anything."""
+        assert self._written_by is not None
+        if line.aside:
+            bad = np.isin(records["offset"].to_numpy(), list(line.aside))
+            records = records.filter(pa.array(~bad))
+        found = Counter(line.writers)
+        found.update(self._written_by(records))
+        line.writers = most_written(found)
 
     def set_aside(self, letter: DeadLetter) -> None:
         """This record went to the dead letters; it counts once its slice has come past it."""
@@ -182,6 +200,7 @@ class Tally:
                 dead_letters=sum(offset < line.reached for offset in line.aside),
                 traceparents=tuple(line.traceparents),
                 error=line.error,
+                writers=tuple(map(WrittenBy, line.writers.keys(), line.writers.values())),
             )
             for planned, line in self._lines.items()
         ]

@@ -27,6 +27,7 @@ import pickle
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from headrace.errors import (
     BrokerUnavailable,
@@ -54,6 +55,7 @@ from headrace.ports import (
 )
 from headrace.spark.bin_run import BinRun
 from headrace.spark.crash_markers import CrashMarkers
+from headrace.spark.decoding import says_writers, writers
 from headrace.spark.foreign_ends import opened_for, opened_or_told, trouble_of_closing
 from headrace.spark.handling import call_rules
 from headrace.spark.portions import Portion, by_batch, by_slice, by_stream, whole_or_nothing
@@ -179,7 +181,13 @@ def run_bin(
         clients = clients or kept(work)
     except HeadraceError as error:
         return _nothing_done(planned, started, error)
-    tally = Tally(planned.slices, started, traced=work.traced, event_time=use_case.event_time)
+    tally = Tally(
+        planned.slices,
+        started,
+        traced=work.traced,
+        event_time=use_case.event_time,
+        written_by=partial(writers, use_case) if says_writers(use_case) else None,
+    )
     try:
         if work.sentinel is not None:
             work.sentinel.check()

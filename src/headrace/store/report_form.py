@@ -23,13 +23,14 @@ from headrace.model.statistics import (
     StreamFigures,
     UseCaseFigures,
     WaveFigures,
+    WriterFigures,
 )
 from headrace.model.streams import StreamId
 
 #: raise it when the version before can no longer read what is written here
-_FORM = b"\x02"
-#: forms that are read: that of the version before has no time of the next try
-_READ = (b"\x01", _FORM)
+_FORM = b"\x03"
+#: forms that are read: earlier ones have no time of the next try, and no schemas of writers
+_READ = (b"\x01", b"\x02", _FORM)
 #: the quickest; the best takes four times as long for a fifth less
 _LEVEL = 1
 _PLAIN = tuple(field.name for field in fields(Report) if field.name not in ("streams", "waves"))
@@ -115,6 +116,7 @@ def _stream(told: dict[str, Any]) -> StreamFigures:
     told["stream"] = StreamId(*told["stream"])
     told["delay"] = Spread(**told["delay"])
     told["lanes"] = tuple(LaneFigures(**lane) for lane in told["lanes"])
+    told["writers"] = tuple(WriterFigures(**writer) for writer in told.get("writers", ()))
     return StreamFigures(**told)
 
 

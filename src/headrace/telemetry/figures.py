@@ -144,7 +144,11 @@ class BoardFigures:
             if track is None:
                 track = self._tracks[name] = _Track(_nothing(held))
             self._describe(track, held, now)
-        elif track.restless or track.mark != (meter.version, *_ends(held.lanes)):
+        elif (
+            track.restless
+            or track.mark != (meter.version, *_ends(held.lanes))
+            or (meter.writers is not None and meter.writers.forgets(now.now_s))
+        ):
             self._due.setdefault(name)
         else:
             track.seen_s = now.steady_s
@@ -193,6 +197,7 @@ class BoardFigures:
             retry_at_s=None
             if found.next_try_s is None
             else now.now_s + found.next_try_s - now.steady_s,
+            writers=() if meter.writers is None else meter.writers.figures(now.now_s),
         )
 
 

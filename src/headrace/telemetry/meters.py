@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from headrace.model.receipts import Receipt
 from headrace.telemetry.sketches import FINE, Sketch, merged
+from headrace.telemetry.writers import SeenWriters
 
 WINDOW_S = 30.0
 #: windows remembered: the one that runs, the one before it, and a minute that is to be told
@@ -66,6 +67,8 @@ class Meter:
     version: int = 0
     #: the last few, newest first
     windows: list[MeterWindow] = field(default_factory=list)
+    #: who wrote its records, if these ever said so
+    writers: SeenWriters | None = None
     _since_s: float = math.inf
 
     def add(self, receipt: Receipt, committed_s: float) -> NDArray[np.float32]:
@@ -76,6 +79,9 @@ class Meter:
         self.dead_letters += receipt.dead_letters
         window.records_out += receipt.records
         window.task_s += receipt.seconds
+        if receipt.writers:
+            self.writers = self.writers or SeenWriters()
+            self.writers.add(receipt.writers, committed_s)
         delays = _delays(receipt, committed_s)
         if len(delays):
             if window.delays is None:

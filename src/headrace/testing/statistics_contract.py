@@ -30,6 +30,7 @@ from headrace.model.statistics import (
     StreamFigures,
     UseCaseFigures,
     WaveFigures,
+    WriterFigures,
 )
 from headrace.model.streams import StreamId
 from headrace.ports import Statistics
@@ -51,7 +52,7 @@ def report_of(driver: str, at_s: float, *streams: StreamId) -> Report:
         StreamFigures(
             stream, f"{stream.tenant}.visits", "suspended 1/2", 2, 1.5, 0.5, 0.25, spread,
             True, 0.125, 11, 1, 2, "run-1.0", "HandlerError: \u00e9 \U0001f680", lanes,
-            retry_at_s=12.5,
+            retry_at_s=12.5, writers=(WriterFigures("value", "100001", 9, 5.0, 6.5),),
         )
         for stream in streams
     )  # fmt: skip

@@ -13,7 +13,7 @@ from headrace.cycle.lags import StreamLag
 from headrace.embedded.folder_lock import FolderLock
 from headrace.errors import BrokerUnavailable
 from headrace.model.records import Deployment, Move
-from headrace.model.statistics import LaneFigures
+from headrace.model.statistics import LaneFigures, WriterFigures
 from headrace.model.streams import LaneId, State, Stream, StreamId
 from headrace.testing.log_fake import MemoryLog, Row
 from headrace.testing.statistics_contract import report_of
@@ -499,3 +499,12 @@ def test_of_streams_that_are_not_asked_for_kafka_is_asked_nothing(headrace, log,
     headrace("streams", "remove", "acme/score")
     names(headrace)
     assert asked == ["bolt.visits", "bolt.visits"]
+
+
+def test_a_program_is_told_by_which_schemas_records_of_the_last_hour_were_written(headrace, tell):
+    now_s = time.time()
+    tell(writers=(WriterFigures("value", "100001", 5, now_s - 9, now_s - 2),))
+    (schema,) = values(headrace)["acme"]["schemas"]
+    assert (schema["schema_id"], schema["records"]) == ("100001", 5)
+    assert (schema["subject"], schema["version"]) == (None, None)
+    assert values(headrace)["bolt"]["schemas"] == []

@@ -1,13 +1,17 @@
 """Streams by HTTP: where they are, and what a person does to them."""
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 from told import figures, report
 
 from headrace.console.places import Places
 from headrace.errors import BrokerUnavailable
+from headrace.model.statistics import WriterFigures
 from headrace.model.streams import State, StreamId
+from headrace.ports import SchemaKind
+from headrace.ports.schema_subjects import NewSchema
 
 ACME = StreamId("score", "acme")
 PATH = "/v1/streams/acme/score"
@@ -224,3 +228,34 @@ def test_a_store_that_does_not_answer_is_503(api, store, monkeypatch):
     answer = api.get(PATH)
     assert answer.status_code == 503
     assert "10.0.0.7" not in answer.text
+
+
+def test_by_which_schemas_records_of_the_last_hour_were_written_is_shown(api, store, clock):
+    seen = store.schema_subjects.seen("acme.visits-value")
+    new = NewSchema(SchemaKind.AVRO, '"long"', b"long", UUID(int=1))
+    made = store.schema_subjects.register(seen, new)
+    now_s = clock.now_s()
+    writers = [("value", str(made.id), 5, now_s - 9, now_s - 2), ("value", "", 2, now_s, now_s)]
+    told = figures(writers=tuple(WriterFigures(*writer) for writer in writers))
+    store.statistics.publish(report(told, at_s=now_s))
+    shown = api.get(PATH, "tenant").json()["schemas"]
+    assert shown == [
+        {
+            "column": "value",
+            "schema_id": str(made.id),
+            "subject": "acme.visits-value",
+            "version": 1,
+            "records": 5,
+            "first_at_s": now_s - 9,
+            "last_at_s": now_s - 2,
+        },
+        {
+            "column": "value",
+            "schema_id": None,
+            "subject": None,
+            "version": None,
+            "records": 2,
+            "first_at_s": now_s,
+            "last_at_s": now_s,
+        },
+    ]

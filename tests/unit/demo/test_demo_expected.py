@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.demo.expected import expected, points_of
+from headrace.demo.avro_visits import version_of
+from headrace.demo.expected import came_by, expected, points_of
+from headrace.demo.poster import POSTED
 from headrace.demo.report import Found, checks
 from headrace.demo.scenario import EVENTS, Journal, due
 from headrace.demo.use_cases import POINTS, WATCH_LIST
@@ -93,7 +95,7 @@ def right(visits, tmp_path_factory) -> Found:
             key for key, count in should.mails.items() for _ in range(count)
         )
     ]
-    return Found(ends, positions, should.scores, mails, files)
+    return Found(ends, positions, should.scores, mails, files, {"100001": 7})
 
 
 def write(folder: Path, lane, start: int, visits: list[Visit]) -> Path:
@@ -102,7 +104,9 @@ def write(folder: Path, lane, start: int, visits: list[Visit]) -> Path:
     home.mkdir(exist_ok=True)
     until = start + len(visits)
     path = home / f"{tenant}.visits-{partition}-{start:020}-{until:020}.parquet"
-    pq.write_table(pa.table({"line": [visit.line for visit in visits]}), path)
+    methods = [None if came_by(visit) == "version 1" else visit.method for visit in visits]
+    rows = {"line": [visit.line for visit in visits], "method": pa.array(methods, pa.string())}
+    pq.write_table(pa.table(rows), path)
     return path
 
 
@@ -175,3 +179,25 @@ def test_a_missing_a_doubled_and_a_reordered_file_are_caught(visits, right, tmp_
 def test_the_watch_list_is_told_twice_alike(visits):
     watched = {visit.path.split("?")[0] for visit in visits} & WATCH_LIST
     assert watched == WATCH_LIST
+
+
+def test_a_visit_that_was_read_as_one_of_another_version_is_caught(visits, right, tmp_path):
+    for old in right.files:
+        rows = pq.read_table(old, partitioning=None)
+        if rows["method"].null_count:
+            break
+    else:
+        pytest.fail("some visits are of the first version")
+    wrong = tmp_path / old.parent.name / old.name
+    wrong.parent.mkdir()
+    methods = pa.array(["GET"] * rows.num_rows, pa.string())
+    pq.write_table(rows.set_column(1, "method", methods), wrong)
+    files = [wrong if file is old else file for file in right.files]
+    caught = {"visits in files, in order", "visits by what they came as"}
+    assert failed(visits, replace(right, files=files)) == caught
+
+
+def test_the_two_tellings_of_what_a_visit_comes_as_agree(visits):
+    for visit in visits:
+        told = "JSON" if visit.tenant in POSTED else f"version {version_of(visit)}"
+        assert came_by(visit) == told

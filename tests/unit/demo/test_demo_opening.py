@@ -8,7 +8,7 @@ from headrace.use_cases import UseCase
 
 
 def test_the_opening_explains_the_count_of_streams_and_the_first_delays():
-    act, delays = opening()
+    act, delays, _ = opening()
     assert "7 tenants" in act
     assert "three streams" in act
     made = inspect.getmembers(use_cases, lambda found: isinstance(found, UseCase))

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.formats import Bytes, Json
-from headrace.formats.framing import framed, prefix_of
+from headrace.formats.framing import counted_ids, framed, prefix_of
 from headrace.testing.format_contract import *  # noqa: F403 - as the suite is taken
 from headrace.testing.format_contract import as_given, decoded
 
@@ -102,3 +102,23 @@ def test_what_stands_before_a_payload_is_what_a_reader_takes_off():
         found = framed(payloads, "confluent")
         assert list(found.rows) == [id_]
         assert found.values(found.rows[id_]) == [b"x"]
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        [b"\0\0\0\0\7a", b"\0\0\0\0\7", None, b"\0\0\0\0\x08b"],
+        [BY_NUMBER + b"a", BY_GUID + b"b", BY_GUID, b"\1\2", b"\0\0", b"", b"{}", None],
+        [],
+    ],
+)
+def test_ids_are_counted_as_they_are_read(payloads):
+    given = as_given(column(payloads))
+    rows = framed(given, "confluent", tails=True).rows
+    assert counted_ids(given) == {id_: len(its) for id_, its in rows.items()}
+
+
+def test_an_id_in_a_header_is_counted_in_the_place_of_what_its_payload_begins_with():
+    header = [("__value_schema_id", b"\0\0\0\0\5")]
+    given = as_given(column([BY_NUMBER + b"a", BY_NUMBER]), headers=[header, []])
+    assert counted_ids(given) == {5: 1, 258: 1}

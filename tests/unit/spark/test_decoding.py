@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from task_bench import ListSink, by_tenant, of_acme
 
 from headrace.errors import BadRecord, ConfigError, RegistryUnavailable
-from headrace.formats import Json, Text
+from headrace.formats import Avro, Bytes, Json, Text
+from headrace.model.receipts import Writer
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Decoded, Undecoded, Waiting
 from headrace.sinks import ParquetFiles
-from headrace.spark.decoding import decoded
+from headrace.spark.decoding import decoded, says_writers, writers
 from headrace.spark.handling import CallRules, handle
 from headrace.testing.format_contract import as_given
 from headrace.testing.handlers import handled
@@ -332,3 +333,23 @@ def test_a_long_reason_is_shortened_once_for_all_of_its_records():
     assert len(found.undecoded) == 50
     assert len({id(told) for told in found.undecoded.values()}) == 1
     assert len(found.undecoded[0]) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("decode", "decode_key", "found"),
+    [
+        (Avro('"long"'), None, {("value", "7"): 2, ("value", "8"): 1}),
+        (Avro('"long"'), Avro('"long"'), {("value", "7"): 2, ("value", "8"): 1, ("key", "9"): 3}),
+        (Text(), Avro('"long"'), {("key", "9"): 3}),
+        (Avro('"long"', framing="none"), Text(), {}),
+        (NUMBERS, Bytes(), {}),
+    ],
+)
+def test_records_are_counted_by_the_schemas_that_they_name(decode, decode_key, found):
+    use_case = made(same, decode=decode, decode_key=decode_key)
+    given = records(
+        [b"\0\0\0\0\7\2", b"\0\0\0\0\x08\2", b"\0\0\0\0\7\2"], keys=[b"\0\0\0\0\x09\2"] * 3
+    )
+    counted = writers(use_case, given)
+    assert counted == {Writer(*writer): count for writer, count in found.items()}
+    assert says_writers(use_case) == bool(found)

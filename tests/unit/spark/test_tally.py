@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.receipts import SliceError
+from headrace.model.receipts import SliceError, Writer, WrittenBy
 from headrace.model.streams import LaneId, Slice
 from headrace.payload.event_times import json_time
 from headrace.ports import DeadLetter, Written
@@ -124,3 +124,20 @@ def test_a_record_that_does_not_tell_counts_from_kafkas_timestamp():
 def test_a_function_that_fails_costs_the_event_time_and_not_the_slice(wrong):
     table = visits(3)
     assert sample_s(table, 32, wrong) == sample_s(table, 32)
+
+
+def test_who_wrote_records_is_told_of_each_lane_and_not_of_dead_letters():
+    pieces, portion = lanes(3, 5)
+
+    def written_by(table):
+        return {Writer("value", str(len(value))): 1 for value in table["value"].to_pylist()[:1]} | (
+            {Writer("value", "all"): table.num_rows}
+        )
+
+    tally = Tally(pieces, 0.0, written_by=written_by)
+    tally.set_aside(DeadLetter(pieces[1], SliceError(False, "BadRecord", "no", offset=2)))
+    tally.wrote(portion, Written(), 0)
+    assert [set(receipt.writers) for receipt in tally.receipts()] == [
+        {WrittenBy(Writer("value", "10"), 1), WrittenBy(Writer("value", "all"), 3)},
+        {WrittenBy(Writer("value", "20"), 1), WrittenBy(Writer("value", "all"), 4)},
+    ]

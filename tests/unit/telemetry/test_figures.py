@@ -3,8 +3,9 @@
 import pytest
 
 from headrace.board import Board, HeldStream, Lane
+from headrace.model.receipts import Receipt, Writer, WrittenBy
 from headrace.model.records import Deployment
-from headrace.model.streams import State, Stream, StreamId, Tenant
+from headrace.model.streams import LaneId, Slice, State, Stream, StreamId, Tenant
 from headrace.telemetry.figures import AT_ONCE, BoardFigures
 from headrace.telemetry.report import Reporter
 
@@ -127,3 +128,17 @@ def test_a_lane_that_was_sent_back_lags_and_nothing_came(figures, board):
     found = look(figures, 2.0)
     assert (found[name].lag_records, found[name].in_per_s) == (5, 0.0)
     assert found[name].lanes[0].lag_s == found[name].lag_s
+
+
+def test_who_wrote_records_is_told_for_an_hour_and_then_forgotten_without_anything_happening(
+    figures, board
+):
+    name = next(iter(board.streams))
+    piece = Slice(LaneId(name.use_case, name.tenant, 0), "t", 0, 3, 1)
+    by = (WrittenBy(Writer("value", "100001"), 3),)
+    figures.reporter.committed(Receipt(piece, 3, True, records=3, writers=by), START_S, "w")
+    (writer,) = look(figures, 2.0)[name].writers
+    assert (writer.schema_id, writer.records, writer.last_at_s) == ("100001", 3, START_S)
+    before = look(figures, 200.0)[name]
+    assert look(figures, 3000.0)[name] is before
+    assert look(figures, 3602.0)[name].writers == ()

@@ -73,6 +73,20 @@ function Lanes({ lanes }) {
     </tr>`)}</tbody></table></div>`;
 }
 
+const SCHEMA = ["schema", ["records", "num"], "first", "last"];
+
+/** By which schemas the records of the last hour were written. */
+function Schemas({ schemas }) {
+  const name = (one) => (one.schema_id === null ? `all others (${one.column})`
+    : one.subject === null ? `${one.schema_id} (${one.column})`
+    : `${one.subject} version ${one.version}, id ${one.schema_id}`);
+  return html`<div class="scroll" role="region" tabindex="0" aria-label="Schemas of the last hour">
+    <table class="plain"><${Columns} of=${SCHEMA} />
+    <tbody>${schemas.map((each) => html`<tr key=${`${each.column} ${each.schema_id}`}><td>${name(each)}</td>
+      <td class="is-num num">${exact(each.records)}</td><td><${When} at=${each.first_at_s} /></td>
+      <td><${When} at=${each.last_at_s} /></td></tr>`)}</tbody></table></div>`;
+}
+
 function StreamCard({ row, me, ask, tick }) {
   const where = path("streams", row.tenant, row.use_case);
   const loaded = useLoaded(() => get(where), [where, tick], 3);
@@ -105,6 +119,7 @@ function StreamCard({ row, me, ask, tick }) {
     ${one.lanes ? (one.lanes.length ? html`<${Lanes} lanes=${one.lanes} />`
       : html`<p class="pale">No lane yet: its topic has not been seen.</p>`) : !loaded.error && html`<${Loading}
           what="lanes" />`}
+    ${one.schemas && one.schemas.length > 0 && html`<${Schemas} schemas=${one.schemas} />`}
   </article>`;
 }
 
