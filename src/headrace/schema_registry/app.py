@@ -161,7 +161,7 @@ class _Desk:
             return
         if route.changes:
             if self.parts.owners.changer(subject) != sight.tenant:
-                raise refusals.denied(f"subject {subject} is no topic's that this tenant sends to")
+                raise refusals.denied(f"subject {subject} is of no topic that this tenant sends to")
         elif not sight.sees(subject):
             raise refusals.no_subject(subject)
 
