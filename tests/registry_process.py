@@ -20,13 +20,17 @@ from headrace.store import open_store
 
 
 def made_keys(url):
-    """A store with tenant acme and its topic, and a key of it and of an operator."""
+    """A store with tenant acme and its topic, and keys: of it, of its builds, of an operator."""
     store = open_store(url)
     try:
         store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
         store.registry.add_tenant(Tenant("acme"))
         texts = {}
-        for role, tenant in ((Role.SENDER, "acme"), (Role.OPERATOR, None)):
+        for role, tenant in (
+            (Role.SENDER, "acme"),
+            (Role.SCHEMAS, "acme"),
+            (Role.OPERATOR, None),
+        ):
             text, key = new_key(role, tenant, "test", SECRET.encode(), time.time())
             store.keys.add(key)
             texts[role] = text

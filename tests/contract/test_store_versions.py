@@ -12,6 +12,8 @@ import pytest
 from sqlalchemy import MetaData, insert, select
 
 from headrace.errors import ConfigError
+from headrace.model.credentials import Key, Role
+from headrace.ports import SchemaReference
 from headrace.store import open_store
 from headrace.store.database import open_database
 from headrace.store.migrations import (
@@ -23,6 +25,7 @@ from headrace.store.migrations import (
     upgrade,
     version_of,
 )
+from headrace.testing.store_contract.schema_subjects import COMPATIBILITY, new, put
 
 VERSIONS = [migration.version for migration in every_version()]
 #: columns, of some table or of all, with a value for each of the two rows
@@ -137,6 +140,35 @@ def test_a_store_of_every_version_can_be_used_at_once(database, store_url, versi
         assert store.membership.hold([stream.id for stream in store.registry.streams()])
         new = VERSIONS.index(version) < VERSIONS.index("0005")
         assert len(store.keys.every()) == len(store.audit.changes()) == (0 if new else 2)
+
+
+def test_rows_of_the_newest_version_are_in_the_way_of_no_step_down_or_up_again(database):
+    fill(database, newest_version())
+    for version in reversed(VERSIONS[:-1]):
+        downgrade(database, version)
+        with database.read() as connection:
+            assert version_of(connection) == version
+    upgrade(database)
+    assert content(database)["headrace_tenants"]
+
+
+def test_schemas_and_keys_that_register_them_are_gone_below_the_registry_and_come_anew(
+    database, store_url
+):
+    with closing(open_store(store_url)) as store:
+        first = put(store.schema_subjects, "acme.visits-value", new("one"))
+        refers = SchemaReference("Visit", "acme.visits-value", 1)
+        put(store.schema_subjects, "acme.orders-value", new("two", [refers]))
+        store.schema_subjects.set_for("acme.visits-value", COMPATIBILITY, "FULL")
+        for role in (Role.SCHEMAS, Role.OPERATOR):
+            store.keys.add(Key(role.value, b"1" * 32, role, None, "", 1.0))
+    downgrade(database, "0010")
+    upgrade(database)
+    with closing(open_store(store_url)) as store:
+        assert store.schema_subjects.versions() == []
+        assert store.schema_subjects.seen("acme.visits-value").compatibility is None
+        assert [key.role for key in store.keys.every()] == [Role.OPERATOR]
+        assert put(store.schema_subjects, "acme.visits-value", new("one")) == first
 
 
 UPGRADER = """

@@ -77,6 +77,30 @@ def test_avro_with_a_schema_that_changes(client):
     assert client.get_versions("acme.visits-value") == [1, 2]
 
 
+def test_a_build_pipeline_registers_and_looks_up_with_a_key_that_does_nothing_else(
+    registry, keys, operator
+):
+    info = {"url": registry.url, "basic.auth.user.info": f"build:{keys[Role.SCHEMAS]}"}
+    with SchemaRegistryClient(info) as builds:
+        record = AvroSerializer(builds, json.dumps(V1))({"lead": "ada"}, VALUE)
+    with SchemaRegistryClient(info) as builds:
+        for how in ({"auto.register.schemas": False}, {"normalize.schemas": True}):
+            assert (
+                AvroSerializer(builds, json.dumps(V1), conf=how)({"lead": "ada"}, VALUE) == record
+            )
+        newest = {"auto.register.schemas": False, "use.latest.version": True}
+        assert AvroSerializer(builds, json.dumps(V1), conf=newest)({"lead": "ada"}, VALUE) == record
+        assert builds.test_compatibility("acme.visits-value", Schema(json.dumps(V2)))
+        for subject in ("bolt.visits-value", "com.acme.Visit"):
+            with pytest.raises(SchemaRegistryError) as refused:
+                builds.register_schema(subject, Schema(json.dumps(V1)))
+            assert refused.value.error_code == 40301
+        with pytest.raises(SchemaRegistryError) as refused:
+            builds.delete_subject("acme.visits-value")
+        assert refused.value.error_code == 40301
+    assert operator.get_subjects() == ["acme.visits-value"]
+
+
 def test_json_schema(client):
     schema = {"title": "Visit", "type": "object", "properties": {"lead": {"type": "string"}}}
     record = JSONSerializer(json.dumps(schema), client)({"lead": "ada"}, VALUE)

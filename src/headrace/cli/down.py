@@ -167,6 +167,7 @@ def _parts(folder: Path) -> list[str]:
         "headrace.db": "the store in SQLite (tenants, positions, keys, rows of SQL sinks)",
         "postgres": "the store in PostgreSQL (tenants, positions, keys, rows of SQL sinks)",
         "mail": "mails",
+        "registry-key": "the drivers' key at the schema registry",
         "ports.json": "ports",
     }
     return [words for name, words in said.items() if (folder / name).exists()]

@@ -48,12 +48,14 @@ def create(
         Role,
         typer.Option(
             help="sender: posts events of its tenant; tenant: sees and steers its own; viewer: "
-            "sees all; operator: everything, keys too.",
+            "sees all; schemas: registers schemas, with --tenant those of its topics alone; "
+            "operator: everything, keys too.",
             show_default=False,
         ),
     ],
     tenant: Annotated[
-        str | None, typer.Option(help="Whose it is, for roles sender and tenant.")
+        str | None,
+        typer.Option(help="Whose it is, for roles sender and tenant; schemas may have one."),
     ] = None,
     label: Annotated[str, typer.Option(help="What people call it.")] = "",
     expires_s: Annotated[

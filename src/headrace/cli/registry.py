@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,10 +23,18 @@ from headrace.cli.console import (
     shown_errors,
 )
 from headrace.cli.servers import with_address
+from headrace.connectors.schema_registry import registry_config
+from headrace.doors.secret import secret_of
 from headrace.doors.serving import serve
+from headrace.schema_registry.driver_key import keep_driver_key
 from headrace.schema_registry.opening import registry_listening, registry_of, registry_serving
 from headrace.settings import Settings
 from headrace.store import open_store
+
+_TLS = (
+    "with doors.tls its name is yours to say, as registry: schema.registry.url in the YAML file, "
+    "with a key of role schemas"
+)
 
 
 def registry(
@@ -66,8 +76,12 @@ def registry(
 
 
 @contextmanager
-def registry_beside(settings: Settings) -> Iterator[str]:
-    """Serve the registry in a thread beside something else; yields its URL.
+def registry_beside(settings: Settings, key_file: Path) -> Iterator[dict[str, str]]:
+    """Serve the registry in a thread beside something else; yields how drivers find it.
+
+    Args:
+        settings: where it listens.
+        key_file: where the drivers' key is kept, as user and password.
 
     Raises:
         ConfigError: it cannot listen where the settings say, or the secret is missing.
@@ -77,4 +91,14 @@ def registry_beside(settings: Settings) -> Iterator[str]:
         app = registry_of(settings, store)
         with registry_serving(app, registry_listening(settings)) as url:
             say(f"schema registry  {url}", err)
-            yield url
+            if settings.names_a_registry():
+                named = registry_config(settings.registry_properties())
+                say(f"         drivers ask the one that the YAML file names: {named}", err)
+                yield {}
+            elif settings.doors.tls is not None:
+                say(f"         drivers ask none: {_TLS}", err)
+                yield {}
+            else:
+                keep_driver_key(store.keys, secret_of(settings), time.time(), key_file)
+                say(f"         drivers ask it, with the key in {key_file}", err)
+                yield {"registry_url": url, "registry_user_file": str(key_file)}

@@ -3,7 +3,8 @@
 `up` starts servers on free ports, and nobody should have to copy ports into a file. So it leaves
 the addresses beside the YAML file, in `.headrace/up`, and every command that reads the YAML file
 takes from there what the file does not name. What the file names always wins. The secret of the
-doors is found the same way. The next `up` takes the same ports (`kept_ports.py`).
+doors, and the key of drivers at the schema registry, are found the same way: they are in files of
+their own, and only their paths stand here. The next `up` takes the same ports (`kept_ports.py`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import Literal
 from pydantic import SecretStr
 
 from headrace.cli.failure_text import when
+from headrace.doors.secret import keep_secret
 from headrace.embedded.folder_lock import FolderLock, held_since_s, holder
 from headrace.errors import ConfigError, ServerError
 from headrace.settings import Settings
+from headrace.settings.registry import RegistrySettings
 
 _FILE = "servers.json"
 
@@ -31,10 +34,8 @@ def folder_of(base: Path) -> Path:
 
 def remember(folder: Path, addresses: dict[str, str]) -> None:
     """Leave the addresses for other commands."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / _FILE
-    path.touch(mode=0o600, exist_ok=True)
-    path.write_text(json.dumps(addresses, indent=1) + "\n", encoding="utf-8")
+    # There is a password among them, and others read while this is written.
+    keep_secret(folder / _FILE, json.dumps(addresses, indent=1))
 
 
 def the_only_up(folder: Path) -> FolderLock:
@@ -107,14 +108,23 @@ def completed(settings: Settings, base: Path) -> Settings:
     Raises:
         ConfigError: the file that `up` left cannot be read.
     """
-    path = folder_of(base) / _FILE
+    return with_addresses(settings, remembered(folder_of(base)))
+
+
+def remembered(folder: Path) -> dict[str, str]:
+    """The addresses that `up` left; none if it never ran.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    path = folder / _FILE
     if not path.is_file():
-        return settings
+        return {}
     try:
         addresses: dict[str, str] = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as exc:
         raise ConfigError(f"{path} cannot be read; start 'headrace up' again") from exc
-    return with_addresses(settings, addresses)
+    return addresses
 
 
 def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings:
@@ -130,6 +140,13 @@ def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings
     if "secret_file" in addresses and not settings.names_a_secret():
         doors = settings.doors.model_copy(update={"secret_file": Path(addresses["secret_file"])})
         found["doors"] = doors
+    if "registry_url" in addresses and not settings.names_a_registry():
+        given = {
+            "schema.registry.url": addresses["registry_url"],
+            "basic.auth.credentials.source": "USER_INFO",
+            "basic.auth.user.info.file": addresses["registry_user_file"],
+        }
+        found["registry"] = RegistrySettings.model_validate(given)
     return settings.model_copy(update=found)
 
 

@@ -28,7 +28,7 @@ from headrace.cli.kept_ports import KeptPorts
 from headrace.cli.options import DeployAnew, Master, Name
 from headrace.cli.registry import registry_beside
 from headrace.cli.running import drive, warn_of_copies, with_options
-from headrace.cli.servers import folder_of, remember, the_only_up, with_addresses
+from headrace.cli.servers import folder_of, remember, remembered, the_only_up, with_addresses
 from headrace.deploying.offer import driver_name
 from headrace.deploying.starting import begin
 from headrace.doors.secret import made_secret_file
@@ -80,7 +80,10 @@ def up(  # noqa: PLR0913 - options of a command
     with_registry: Annotated[
         bool,
         typer.Option(
-            "--registry/--no-registry", help="Serve a schema registry too.", show_default=False
+            "--registry/--no-registry",
+            help="Serve a schema registry too, and let drivers ask it unless the YAML file names "
+            "one.",
+            show_default=False,
         ),
     ] = False,
     new_ports: Annotated[
@@ -112,7 +115,7 @@ def up(  # noqa: PLR0913 - options of a command
             stack.enter_context(consoled(settings, base))
         if with_registry:
             settings = _with_port(settings, ports, "schema registry", "schema_registry")
-            stack.enter_context(registry_beside(settings))
+            settings = _with_registry(settings, folder, stack)
         _tell_kept(settings, folder, ports)
         if drivers is None:
             pulse = Pulse(driver_name(settings))
@@ -151,6 +154,14 @@ def with_servers(
         addresses["secret_file"] = str(made_secret_file(folder / "secret"))
     remember(folder, addresses)
     return with_addresses(settings, addresses)
+
+
+def _with_registry(settings: Settings, folder: Path, stack: ExitStack) -> Settings:
+    """The settings, completed with the registry that is served here; other commands find it too."""
+    found = stack.enter_context(registry_beside(settings, folder / "registry-key"))
+    if found:
+        remember(folder, {**remembered(folder), **found})
+    return with_addresses(settings, found)
 
 
 def _store_to_be(settings: Settings, folder: Path, kind: StoreKind | None) -> str:

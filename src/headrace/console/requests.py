@@ -160,6 +160,17 @@ class KeyOfTenant(_KeyRequest):
     tenant: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
 
 
+class KeyOfSchemas(_KeyRequest):
+    """A key that is to register schemas alone."""
+
+    role: Literal["schemas"]
+    tenant: str | None = Field(
+        default=None,
+        pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
+        description="For subjects of its topics alone; none: for all subjects.",
+    )
+
+
 class KeyForAll(_KeyRequest):
     """A key that is to be for all tenants."""
 
@@ -167,7 +178,7 @@ class KeyForAll(_KeyRequest):
     tenant: None = None
 
 
-KeyAsked = Annotated[KeyOfTenant | KeyForAll, Field(discriminator="role")]
+KeyAsked = Annotated[KeyOfTenant | KeyOfSchemas | KeyForAll, Field(discriminator="role")]
 
 
 class RotateRequest(RequestModel):

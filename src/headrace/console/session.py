@@ -35,7 +35,7 @@ async def begin_session(request: Request, asked: SessionRequest) -> Response:
     address = request.client.host if request.client else ""
     caller, cookie = await run_in_threadpool(guard.session, asked.key, address=address)
     request.state.caller = caller
-    if caller.role is Role.SENDER:
+    if caller.role in (Role.SENDER, Role.SCHEMAS):
         raise forbidden(caller)
     response = _me(caller)
     response.set_cookie(

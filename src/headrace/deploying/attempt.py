@@ -15,6 +15,7 @@ from math import inf, isfinite
 from typing import Literal
 
 from headrace.cycle.driver import DriverParts
+from headrace.deploying.needs import require_registry
 from headrace.errors import ConfigError, HeadraceError, Temporary, words_of
 from headrace.model.records import Answer, Deployment
 from headrace.ports import Connections, Site
@@ -101,6 +102,8 @@ class Attempt:
             self.use_case = use_case = load(self.deployment)
             self.step = "pack"
             use_case = use_case.within(connections.warehouse)
+            if use_case.needs_registry:
+                _find_registry(connections, use_case.name)
             code = parts.engine.packed(use_case)
             self.step = "prepare"
             if use_case.sink is not None:
@@ -148,3 +151,12 @@ class Attempt:
         if isinstance(error, HeadraceError):
             return error
         return ConfigError(f"{self._does} raised {words_of(error)}")
+
+
+def _find_registry(connections: Connections, name: str) -> None:
+    try:
+        require_registry(connections)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{name}: {error}; then start this driver again, which reads that when it starts"
+        ) from error

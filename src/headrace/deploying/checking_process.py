@@ -18,10 +18,10 @@ import time
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from headrace.connectors.schema_registry import require_client
 from headrace.deploying import unpacking_process
 from headrace.deploying.answers import private_output, tell
 from headrace.deploying.checking import Check
+from headrace.deploying.needs import require_registry
 from headrace.deploying.unpacking_process import Packed, Unpacking
 from headrace.errors import ConfigError, HeadraceError, Temporary, text_of, words_of
 from headrace.ports import Connections, Site
@@ -119,14 +119,8 @@ def _unpack_elsewhere(unpacking: Unpacking, out: TextIO) -> None:
 
 
 def _find_registry(connections: Connections, at: str) -> None:
-    """It need not answer now, as at any other time: what waits for it waits."""
-    if not connections.registry:
-        raise ConfigError(
-            f"{at}: its records name schemas of a registry, and none is configured; say registry: "
-            "schema.registry.url in the YAML file"
-        )
     try:
-        require_client()
+        require_registry(connections)
     except ConfigError as error:
         raise ConfigError(f"{at}: {error}") from error
 

@@ -34,7 +34,7 @@ from headrace.doors.places import let_in
 from headrace.doors.problems import Problem
 from headrace.doors.renewals import Renewals
 from headrace.doors.tokens import TokenRules, Tokens, token_name
-from headrace.model.credentials import Caller, Key, Role
+from headrace.model.credentials import FOR_ALL, Caller, Key, Role
 from headrace.ports import Keys
 
 #: over HTTP, and what it is called over TLS, where no other name of the domain can set it
@@ -259,7 +259,7 @@ def own(caller: Caller, tenant: str) -> None:
     Raises:
         Problem: 404, the same as for a tenant that nobody added.
     """
-    if caller.role in (Role.TENANT, Role.SENDER) and caller.tenant != tenant:
+    if caller.role not in FOR_ALL and caller.tenant != tenant:
         raise Problem(404, "unknown-name", f"there is no tenant {tenant}; add it first")
 
 

@@ -17,7 +17,7 @@ import secrets
 import string
 
 from headrace.errors import ConfigError, UnknownName
-from headrace.model.credentials import Key, Role
+from headrace.model.credentials import FOR_ALL, OF_TENANT, Key, Role
 from headrace.ports import Keys
 
 _PREFIX = re.compile(r"[0-9a-z]{8}")
@@ -112,10 +112,9 @@ def digest_of(text: str, secret: bytes) -> bytes:
 
 
 def _check(role: Role, tenant: str | None, label: str) -> None:
-    bound = role in (Role.TENANT, Role.SENDER)
-    if bound and tenant is None:
+    if role in OF_TENANT and tenant is None:
         raise ConfigError(f"a key of role {role} needs a tenant")
-    if not bound and tenant is not None:
+    if role in FOR_ALL and tenant is not None:
         raise ConfigError(f"a key of role {role} is for all tenants; name none")
     if len(label) > _LABEL_CHARACTERS:
         raise ConfigError(f"a label has at most {_LABEL_CHARACTERS} characters")

@@ -43,11 +43,8 @@ def made_secret_file(path: Path) -> Path:
         ConfigError: it cannot be made.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         # Written elsewhere first: of two that begin at once, the second finds it whole.
-        fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        with open(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(48) + "\n")
+        fresh = _private(path, secrets.token_urlsafe(48))
         try:
             os.link(fresh, path)
         except FileExistsError:
@@ -57,3 +54,24 @@ def made_secret_file(path: Path) -> Path:
     except OSError as exc:
         raise ConfigError(f"{path}: the secret cannot be kept there ({exc.strerror})") from exc
     return path
+
+
+def keep_secret(path: Path, text: str) -> None:
+    """Keep a secret in a file that its owner alone reads, in the place of one that was there.
+
+    Raises:
+        ConfigError: it cannot be kept.
+    """
+    try:
+        _private(path, text).replace(path)
+    except OSError as exc:
+        raise ConfigError(f"{path}: the secret cannot be kept there ({exc.strerror})") from exc
+
+
+def _private(path: Path, text: str) -> Path:
+    """A new file beside ``path``, for its owner alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with open(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        file.write(f"{text}\n")
+    return fresh

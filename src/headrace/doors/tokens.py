@@ -33,7 +33,7 @@ from headrace.doors.key_ring import REMEMBERED_S, unauthorized
 from headrace.doors.problems import Problem
 from headrace.doors.remembered import Remembered
 from headrace.errors import ConfigError
-from headrace.model.credentials import Caller, Role
+from headrace.model.credentials import FOR_ALL, Caller, Role
 from headrace.settings.doors import Algorithm
 
 log = structlog.get_logger(__name__)
@@ -187,8 +187,9 @@ class Tokens:
         if len(roles) != 1:
             raise Problem(403, "forbidden", "the token has to name one role of Headrace")
         role = roles.pop()
-        if role in (Role.OPERATOR, Role.VIEWER):
+        if role in FOR_ALL:
             return Caller(name, role)
+        # Role schemas too: a claim that is left out must not make a tenant's token one for all.
         tenant = _claim(claims, self._rules.tenant_claim)
         if not (isinstance(tenant, str) and _TENANT.fullmatch(tenant)):
             raise Problem(403, "forbidden", "the token names no tenant")

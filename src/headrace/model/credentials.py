@@ -23,6 +23,14 @@ class Role(StrEnum):
     #: see its own, suspend its own and resume what it has suspended; retry, skip, redrive its own
     TENANT = "tenant"
     SENDER = "sender"  #: send events of its tenant, at the ingest gateway alone
+    #: see and register schemas, at the schema registry alone: its tenant's, or without one all
+    SCHEMAS = "schemas"
+
+
+#: a credential of these belongs to a tenant
+OF_TENANT = frozenset({Role.TENANT, Role.SENDER})
+#: a credential of these is for all tenants
+FOR_ALL = frozenset({Role.OPERATOR, Role.VIEWER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class Caller:
     #: for the audit log: ``key:<prefix>`` or ``jwt:<subject>``
     name: str
     role: Role
-    #: of roles tenant and sender; None for the others
+    #: of roles tenant and sender, and of schemas where it is for one; None for the others
     tenant: str | None = None
 
 

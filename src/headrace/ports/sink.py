@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Final, Literal, Protocol
@@ -159,3 +160,19 @@ def _where(sink: Sink) -> str:
     values = {name: getattr(sink, name) for name in shown}
     plain = [f"{name}={value!r}" for name, value in values.items() if isinstance(value, _PLAIN)]
     return f"{type(sink).__name__}({', '.join(plain)})"
+
+
+def plain_fields(where: str) -> tuple[str, dict[str, object]]:
+    """The kind of a sink and its plain fields, read back from ``SinkFacts.where``.
+
+    Nothing where it is none that was written here: deployments of earlier versions have none.
+    """
+    try:
+        call = ast.parse(where, mode="eval").body
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+            return "", {}
+        return call.func.id, {
+            field.arg: ast.literal_eval(field.value) for field in call.keywords if field.arg
+        }
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return "", {}

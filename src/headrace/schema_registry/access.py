@@ -22,8 +22,8 @@ Handler = Callable[[SchemaRegistry, Asked], Any]
 #: whoever has a key; of a tenant what is its own
 ALL: Roles = frozenset(Role)
 OPERATOR: Roles = frozenset({Role.OPERATOR})
-#: whoever writes records; of a tenant under subjects of its own
-WRITING: Roles = frozenset({Role.OPERATOR, Role.TENANT, Role.SENDER})
+#: whoever writes records, or builds what does; of a tenant under subjects of its own
+WRITING: Roles = frozenset({Role.OPERATOR, Role.TENANT, Role.SENDER, Role.SCHEMAS})
 #: whoever decides what holds for a subject, a tenant for its own
 DECIDING: Roles = frozenset({Role.OPERATOR, Role.TENANT})
 

@@ -137,7 +137,7 @@ class _Desk:
             _refuse_role(route, caller.role)
             if "subject" in parts:
                 parts = {**parts, "subject": subject_of(parts["subject"])}
-                _refuse_of_another(sight, route, parts["subject"])
+                self._refuse_of_another(sight, route, parts["subject"])
             query = query_of(request.scope["query_string"])
             media = request.headers.get("content-type", "")
             asked = Asked(caller, sight, parts, query, body, media)
@@ -155,6 +155,15 @@ class _Desk:
             return lambda _: True
         owner = self.parts.owners.owner
         return lambda subject: owner(subject) == caller.tenant
+
+    def _refuse_of_another(self, sight: Sight, route: Route, subject: str) -> None:
+        if sight.tenant is None:
+            return
+        if route.changes:
+            if self.parts.owners.changer(subject) != sight.tenant:
+                raise refusals.denied(f"subject {subject} is of no topic that this tenant sends to")
+        elif not sight.sees(subject):
+            raise refusals.no_subject(subject)
 
     def _count(self, route: Route, tenant: str) -> None:
         if route.changes and self.changes.add(tenant) > CHANGES_PER_MINUTE:
@@ -197,14 +206,6 @@ def _route(request: Request) -> tuple[Route, dict[str, str]]:
 def _refuse_role(route: Route, role: Role) -> None:
     if role not in route.roles:
         raise refusals.denied(f"role {role} may not do that")
-
-
-def _refuse_of_another(sight: Sight, route: Route, subject: str) -> None:
-    if sight.sees(subject):
-        return
-    if route.changes:
-        raise refusals.denied(f"subject {subject} is not named after a topic of this tenant")
-    raise refusals.no_subject(subject)
 
 
 def _told(error: HeadraceError) -> Refusal:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from headrace.model.credentials import Role
+from headrace.model.credentials import FOR_ALL, OF_TENANT, Role
 from headrace.settings.fields import STRICT, Seconds
 
 Algorithm = Literal[
@@ -75,13 +75,14 @@ class CertificateSettings(BaseModel):
     model_config = STRICT
 
     role: Role
-    #: of roles tenant and sender
+    #: of roles tenant and sender, and of schemas where it is for one
     tenant: str | None = None
 
     @model_validator(mode="after")
     def _tenant_of_role(self) -> Self:
-        if (self.role in (Role.TENANT, Role.SENDER)) != (self.tenant is not None):
-            raise ValueError("roles tenant and sender need a tenant, the others have none")
+        wrong = FOR_ALL if self.tenant is not None else OF_TENANT
+        if self.role in wrong:
+            raise ValueError("roles tenant and sender need a tenant, operator and viewer have none")
         return self
 
 

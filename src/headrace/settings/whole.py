@@ -116,6 +116,10 @@ class Settings(BaseModel):
         """
         return self.registry.properties(self._read)
 
+    def names_a_registry(self) -> bool:
+        """Whether anybody says where the schema registry is, or how it is asked."""
+        return bool(self.registry.model_fields_set)
+
     def names_a_secret(self, environment: Mapping[str, str] = os.environ) -> bool:
         """Whether anybody says what keys and sessions are checked with."""
         return self.doors.secret_file is not None or "HEADRACE_SECRET" in environment

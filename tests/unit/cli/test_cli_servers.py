@@ -55,6 +55,24 @@ def test_what_is_named_wins(tmp_path, monkeypatch):
     assert found.mail_url() == "smtp://mail"
 
 
+REGISTRY = {"registry_url": "http://127.0.0.1:8081", "registry_user_file": "/k/registry-key"}
+
+
+def test_a_registry_that_up_serves_is_asked_unless_the_file_names_one(tmp_path):
+    key = tmp_path / "registry-key"
+    key.write_text("drivers:hr_key\n")
+    remember(folder_of(tmp_path), {**REGISTRY, "registry_user_file": str(key)})
+    found = completed(settings(), tmp_path)
+    assert found.registry_properties() == {
+        "schema.registry.url": "http://127.0.0.1:8081",
+        "basic.auth.credentials.source": "USER_INFO",
+        "basic.auth.user.info": "drivers:hr_key",
+    }
+    assert "hr_key" not in repr(found) + (folder_of(tmp_path) / "servers.json").read_text()
+    named = {"schema.registry.url": "https://theirs"}
+    assert completed(settings(registry=named), tmp_path).registry_properties() == named
+
+
 def test_without_up_nothing_changes(tmp_path):
     assert completed(settings(), tmp_path) == settings()
 

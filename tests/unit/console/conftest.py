@@ -92,6 +92,7 @@ class Api:
             ("viewer", Role.VIEWER, None),
             ("tenant", Role.TENANT, "acme"),
             ("sender", Role.SENDER, "acme"),
+            ("schemas", Role.SCHEMAS, None),
             ("bolt", Role.TENANT, "bolt"),
         ):
             text, key = new_key(role, tenant, who, SECRET, now_s)

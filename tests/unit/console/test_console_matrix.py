@@ -31,6 +31,7 @@ BY_ROLE = {
     "viewer": Role.VIEWER,
     "tenant": Role.TENANT,
     "sender": Role.SENDER,
+    "schemas": Role.SCHEMAS,
 }
 #: whose things a path names
 OWNERS = ("own", "foreign", "unknown")

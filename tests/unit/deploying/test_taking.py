@@ -144,6 +144,16 @@ def new_version(folder, store, number=1):
 RAISED = [RuntimeError("theirs"), SystemExit(3), ConfigError("refused"), KeyboardInterrupt()]
 
 
+def asking_a_registry(folder, store):
+    """A version whose use case one names schemas of a registry."""
+    write(folder, answer="1")
+    source = (folder / "use_cases.py").read_text()
+    source = source.replace("ParquetFiles(name)", "SINKS.get(name, ParquetFiles)(name)")
+    asking = "class Asking(ParquetFiles):\n    needs_registry = True\n\nSINKS = {'one': Asking}\n\n"
+    (folder / "use_cases.py").write_text(source.replace("def make", f"{asking}def make"))
+    return deployed(folder, store)
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("step", ["import", "describe", "pack", "prepare"])
 @pytest.mark.parametrize("doing", ["hang", *RAISED], ids=str)
@@ -236,6 +246,33 @@ def test_what_is_refused_is_told_with_its_reason_and_what_runs_instead(
     assert answer.again
     assert said(store)["two"].error is None
     assert running(assembly)["two"] == wanted["two"].digest
+
+
+def test_a_driver_without_a_registry_says_what_to_set_and_goes_on_with_the_version_before(
+    tmp_path, store, assembly
+):
+    before = running(assembly)
+    wanted = asking_a_registry(tmp_path, store)
+    taken(assembly)
+    answer = said(store)["one"]
+    assert (answer.revision, answer.digest) == (wanted["one"].revision, before["one"])
+    assert "one: its records name schemas of a registry, and none is configured" in answer.error
+    assert "schema.registry.url in the YAML file" in answer.error
+    assert "start this driver again" in answer.error
+    assert not answer.again
+    assert said(store)["two"].error is None
+    assert running(assembly)["two"] == wanted["two"].digest
+
+
+def test_a_driver_with_a_registry_takes_what_asks_one_whether_it_answers_or_not(
+    tmp_path, store, assembly
+):
+    registry = {"schema.registry.url": "http://127.0.0.1:9"}
+    assembly.taking.connections = replace(assembly.taking.connections, registry=registry)
+    wanted = asking_a_registry(tmp_path, store)
+    taken(assembly)
+    assert said(store)["one"].error is None
+    assert running(assembly)["one"] == wanted["one"].digest
 
 
 @pytest.mark.parametrize("error", [ConfigError("no column"), SinkUnavailable("no server")])

@@ -8,6 +8,7 @@ from headrace.doors.keys import digest_of, new_key, prefix_of, rotate
 from headrace.errors import ConfigError, UnknownName
 from headrace.model.credentials import Role
 from headrace.model.streams import Tenant
+from headrace.settings.doors import CertificateSettings
 from headrace.testing.memory_store import MemoryStore
 
 SECRET = b"a secret of thirty-two characters"
@@ -40,6 +41,13 @@ def test_what_is_no_key_has_no_prefix(text):
 def test_nothing_around_a_key_is_taken_for_it():
     text, _ = new_key(Role.OPERATOR, None, "", SECRET, 5.0)
     assert [prefix_of(wrong) for wrong in (text + "\n", " " + text, text + "a")] == [None] * 3
+
+
+def test_a_key_of_role_schemas_is_for_one_tenant_or_for_all():
+    made = [new_key(Role.SCHEMAS, tenant, "", SECRET, 5.0)[1].tenant for tenant in ("acme", None)]
+    assert made == ["acme", None]
+    settings = [CertificateSettings(role=Role.SCHEMAS, tenant=tenant) for tenant in made]
+    assert [setting.tenant for setting in settings] == made
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,13 @@ def test_a_token_with_something_wrong_is_refused(tokens, wrong):
     assert refused(tokens, token(**wrong))
 
 
+def test_a_token_of_role_schemas_is_for_one_tenant_and_never_for_all(tokens):
+    caller = Caller("jwt:ada", Role.SCHEMAS, "acme")
+    assert tokens.caller(token(role="schemas", tenant="acme")) == caller
+    with pytest.raises(Problem, match="names no tenant"):
+        tokens.caller(token(role="schemas", tenant=None))
+
+
 def test_a_token_that_has_expired_is_told_so_if_it_was_right(tokens):
     with pytest.raises(Problem, match="the token has expired") as caught:
         tokens.caller(token(exp=1.0))

@@ -35,6 +35,8 @@ CALLERS = {
     "viewer": (Role.VIEWER, None),
     "tenant": (Role.TENANT, "acme"),
     "sender": (Role.SENDER, "acme"),
+    "schemas": (Role.SCHEMAS, "acme"),
+    "schemas of all": (Role.SCHEMAS, None),
 }
 each_route = pytest.mark.parametrize(
     ("method", "path"), ROUTES, ids=[" ".join(route) for route in ROUTES]

@@ -8,13 +8,15 @@ from starlette.testclient import TestClient
 from headrace.doors.guard import Guard
 from headrace.doors.keys import new_key
 from headrace.doors.problems import install_problems
-from headrace.model.credentials import Role
+from headrace.model.credentials import OF_TENANT, Role
 from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
+from headrace.ports.sink import facts_of
 from headrace.schema_registry.app import RegistryParts, registry_app
 from headrace.schema_registry.client_form import ClientForm
 from headrace.schema_registry.judges import JudgesHere
 from headrace.schema_registry.owners import Owners
+from headrace.sinks import KafkaTopic
 from headrace.testing.memory_store import MemoryStore
 
 SECRET = b"s" * 32
@@ -30,26 +32,43 @@ BROKEN = (
 )
 
 
+#: who registers schemas of acme alone
+OF_ACME = "schemas of acme"
+#: what each tenant's visits come to
+WRITES = KafkaTopic("{tenant}.scores", partitions=3)
+
+
+def where(sink):
+    """What a deployment says of its sink."""
+    return facts_of(sink).where
+
+
 class World:
     """The registry, and who asks it."""
 
     def __init__(self):
         self.store = MemoryStore()
-        self.store.registry.deploy(Deployment("score", "m.py", "00", "{tenant}.visits"))
+        self.store.registry.deploy(
+            Deployment("score", "m.py", "00", "{tenant}.visits", sink=where(WRITES))
+        )
         for tenant in ("acme", "bolt"):
             self.store.registry.add_tenant(Tenant(tenant))
         self.keys = {}
         for role in Role:
-            tenant = "acme" if role in (Role.TENANT, Role.SENDER) else None
-            text, key = new_key(role, tenant, "test", SECRET, 0.0)
-            self.store.keys.add(key)
-            self.keys[role] = text
+            self.keys[role] = self.key(role, "acme" if role in OF_TENANT else None)
+        self.keys[OF_ACME] = self.key(Role.SCHEMAS, "acme")
         owners = Owners(self.store, ["orders"])
         guard = Guard(self.store.keys, SECRET)
         self.app = registry_app(RegistryParts(self.store, guard, JudgesHere(), owners))
         install_problems(self.app)
         self.app.add_middleware(ClientForm)
         self.client = TestClient(self.app, raise_server_exceptions=False)
+
+    def key(self, role, tenant):
+        """A new key of a role, and of a tenant or of none."""
+        text, key = new_key(role, tenant, "test", SECRET, 0.0)
+        self.store.keys.add(key)
+        return text
 
     def ask(self, method, path, body=None, role=Role.OPERATOR, **more):
         """The answer to somebody who shows the key of a role as Confluent's clients do."""

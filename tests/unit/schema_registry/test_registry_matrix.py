@@ -1,7 +1,7 @@
 """Who may do what: every route there is, for every role, of one's own subject and of another's."""
 
 import pytest
-from registry_parts import AVRO
+from registry_parts import AVRO, OF_ACME
 
 from headrace.model.credentials import Role
 from headrace.schema_registry.access import ROUTES
@@ -14,7 +14,7 @@ BODIES = {
     "set_config": {"compatibility": "FULL"},
     "set_mode": {"mode": "READWRITE"},
 }
-OF_TENANT = (Role.TENANT, Role.SENDER)
+OF_TENANT = (Role.TENANT, Role.SENDER, OF_ACME)
 
 
 def asked(world, route, role, subject="acme.visits-value"):
@@ -109,3 +109,44 @@ def test_subjects_of_the_gateways_topics_and_of_records_on_a_topic_are_the_tenan
         assert world.ask("POST", path, {"schema": AVRO}, Role.SENDER).status_code == 200
     path = "/subjects/acme.visits-a-b/versions"
     assert world.refused("POST", path, {"schema": AVRO}, role=Role.SENDER) == (403, 40301)
+
+
+def test_a_tenant_reads_the_schemas_of_what_sinks_write_it_and_changes_none(world):
+    mine = world.put("acme.scores-value")
+    others = world.put("bolt.scores-value", '"string"')
+    for who in OF_TENANT:
+        assert world.ask("GET", "/subjects", role=who).json() == ["acme.scores-value"]
+        assert world.ask("GET", f"/schemas/ids/{mine['id']}", role=who).status_code == 200
+        assert world.refused("GET", f"/schemas/ids/{others['id']}", role=who) == (404, 40403)
+        found = world.ask("POST", "/subjects/acme.scores-value", {"schema": AVRO}, who)
+        assert found.json()["version"] == 1
+        path = "/subjects/acme.scores-value/versions"
+        assert world.refused("POST", path, {"schema": AVRO}, role=who) == (403, 40301)
+    for method, path, body in (
+        ("DELETE", "/subjects/acme.scores-value", None),
+        ("DELETE", "/subjects/acme.scores-value/versions/1", None),
+        ("PUT", "/config/acme.scores-value", {"compatibility": "NONE"}),
+        ("DELETE", "/config/acme.scores-value", None),
+    ):
+        assert world.refused(method, path, body, role=Role.TENANT) == (403, 40301)
+    assert world.ask("GET", "/subjects").json() == ["acme.scores-value", "bolt.scores-value"]
+
+
+def test_who_registers_for_all_registers_everywhere_and_does_nothing_else(world):
+    for subject in ("acme.scores-value", "bolt.visits-value", "com.acme.Visit"):
+        path = f"/subjects/{subject}/versions"
+        assert world.ask("POST", path, {"schema": AVRO}, Role.SCHEMAS).status_code == 200
+        for method, other in (("DELETE", path[:-9]), ("PUT", f"/config/{subject}")):
+            assert world.refused(method, other, role=Role.SCHEMAS) == (403, 40301)
+    assert world.refused("PUT", "/config", role=Role.SCHEMAS) == (403, 40301)
+
+
+def test_a_serializer_that_looks_up_before_it_registers_needs_no_more_than_role_schemas(world):
+    for who in (Role.SCHEMAS, OF_ACME):
+        path = "/subjects/acme.visits-value"
+        if who is Role.SCHEMAS:
+            assert world.refused("POST", path, {"schema": AVRO}, role=who) == (404, 40401)
+        made = world.ask("POST", f"{path}/versions", {"schema": AVRO}, who).json()
+        assert world.ask("POST", path, {"schema": AVRO}, who).json()["id"] == made["id"]
+        newest = world.ask("GET", f"{path}/versions/latest", role=who).json()
+        assert newest["id"] == made["id"]

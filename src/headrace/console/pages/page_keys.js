@@ -8,7 +8,8 @@ import { all, path, post, remove } from "./api.js";
 import { Columns, Confirm, Dialog, Empty, Listed, Shape, When, html, plural, useLoaded, useState } from "./ui.js";
 
 const ROLES = [["operator", "sees and changes everything"], ["viewer", "sees everything, changes nothing"],
-  ["tenant", "sees and mends its own"], ["sender", "sends events of its tenant"]];
+  ["tenant", "sees and mends its own"], ["sender", "sends events of its tenant"],
+  ["schemas", "registers schemas: of its tenant, or without one all"]];
 const LIVES = [["", "never"], ["86400", "in a day"], ["2592000", "in 30 days"], ["31536000", "in a year"]];
 const OVERLAPS = [["0", "at once"], ["3600", "in an hour"], ["86400", "in a day"], ["604800", "in a week"]];
 
@@ -40,11 +41,11 @@ function Shown({ made, onClose }) {
 
 function Create({ show, onClose }) {
   const [role, setRole] = useState("sender");
-  const bound = role === "tenant" || role === "sender";
+  const bound = role === "tenant" || role === "sender", may = role === "schemas";
   const act = async (form) => {
     const lives = form.get("lives");
     show(await post("/v1/keys", {
-      role, tenant: bound ? form.get("tenant").trim() : null, label: form.get("label").trim(),
+      role, tenant: bound || may ? form.get("tenant").trim() || null : null, label: form.get("label").trim(),
       expires_in_s: lives ? Number(lives) : null,
     }));
   };
@@ -53,7 +54,8 @@ function Create({ show, onClose }) {
         <input type="radio" name="role"
       value=${name} checked=${role === name} onChange=${() => setRole(name)} /><span><b>${name}</b> ${may}</span>
           </label>`)}</fieldset>
-    ${bound && html`<label class="field">Tenant <input name="tenant" required autocomplete="off" /></label>`}
+    ${(bound || may) && html`<label class="field">Tenant <input name="tenant" required=${bound}
+        autocomplete="off" /></label>`}
     <label class="field">Label <input name="label" required autocomplete="off" />
         <small>Who or what uses it, for the list.</small></label>
     <label class="field">Expires <select name="lives">${LIVES.map(([value, said]) => html`<option key=${value}

@@ -1,6 +1,7 @@
 """Schemas that teams agree on: by id, by subject and version, with what refers to what.
 
 On the way back all schemas are lost, so keep a copy of the tables where records name their ids.
+Keys of role ``schemas`` are dropped with them: no version before knows the role.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Drop them again."""
+    op.execute("DELETE FROM headrace_keys WHERE role = 'schemas'")
     for name in ("settings", "versions", "references"):
         op.drop_table(f"headrace_schema_{name}")
     op.drop_table("headrace_schemas")
