@@ -62,6 +62,7 @@ from headrace.ports.schemas import (
     SchemaRegistry,
     Schemas,
     SchemasFactory,
+    SubjectVersions,
     WrittenSchema,
 )
 from headrace.ports.sink import (
@@ -131,6 +132,7 @@ __all__ = [
     "SubjectSeen",
     "SubjectSetting",
     "SubjectVersion",
+    "SubjectVersions",
     "TopicInfo",
     "TopicPartition",
     "Undecoded",
