@@ -42,7 +42,7 @@ class KnownSchema:
     writer: JsonWriter
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Subject:
     """A subject, and what is known of it. Written by one thread, and read by all."""
 

@@ -96,7 +96,7 @@ class GatewaySettings(_Section):
     idempotency_window: Seconds = Field(default="10m")  # type: ignore[assignment]
     #: what kept answers may take of memory
     idempotency_bytes: Bytes = Field(default="64m")  # type: ignore[assignment]
-    #: how often the registry is asked whether a subject has a newer schema
+    #: between two looks in the registry for newer schemas of subjects
     subject_looks: Seconds = Field(default="30s")  # type: ignore[assignment]
     #: make the topic of a tenant when it is missing; null: its events are refused
     create_topics: TopicSettings | None = None
