@@ -8,6 +8,9 @@ Singles come at 2,000 a second, a thousandth of a second apart however long answ
 delay is from when an event was due until its answer is here. The gateway has one core to itself;
 broker and senders have the others.
 
+Both are made once more with a type that names a subject: the same events are then checked against
+its Avro schema, and written by it.
+
 The gateway is a process as `headrace gateway` starts it, with API keys; rates are off.
 """
 
@@ -21,11 +24,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import orjson
 import psutil
@@ -58,6 +64,26 @@ SINGLES_TARGET_MS = 50
 TENANT = "acme"
 TOPIC = "acme.visits"
 UNDER_WAY_BYTES = 64 * 1024 * 1024
+#: the type that names a subject, and the schema of it
+AS_AVRO = "visit_as_avro"
+SCHEMA = {
+    "type": "record",
+    "name": "Visit",
+    "fields": [
+        *({"name": name, "type": "string"} for name in ("lead", "page", "agent")),
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "referrer", "type": ["null", "string"], "default": None},
+        {
+            "name": "screen",
+            "type": {
+                "type": "record",
+                "name": "Screen",
+                "fields": [{"name": name, "type": "int"} for name in ("width", "height")],
+            },
+        },
+        {"name": "seconds", "type": "double"},
+    ],
+}
 
 
 def main(args: list[str]) -> None:
@@ -69,7 +95,8 @@ def main(args: list[str]) -> None:
             batches = _batches(config, port, key, quick)
             _on_one_core(process)
             singles = _singles(config, port, key, quick)
-    result = {"batches": batches, "singles": singles}
+            as_avro = _singles(config, port, key, quick, AS_AVRO)
+    result = {"batches": batches, "singles": singles, "singles_as_avro": as_avro}
     write("gateway", result)
     told = batches["events_per_s_over_bare"]
     print(
@@ -77,7 +104,10 @@ def main(args: list[str]) -> None:
         f"NDJSON {batches['ndjson_over_bare']['median']:.2f}; seconds: {batches['json_s']} JSON, "
         f"{batches['ndjson_s']} NDJSON, {batches['bare_s']} bare\n"
         f"singles at {SINGLES_PER_S}/s: p50 {singles['p50_ms']} ms, p99 {singles['p99_ms']} ms "
-        f"(target {SINGLES_TARGET_MS}), {singles['cpu']:.2f} of one core"
+        f"(target {SINGLES_TARGET_MS}), {singles['cpu']:.2f} of one core\n"
+        f"by the Avro schema of a subject: JSON {batches['avro_over_json']['median']:.2f}, NDJSON "
+        f"{batches['avro_over_ndjson']['median']:.2f} of without; singles p50 {as_avro['p50_ms']} "
+        f"ms, p99 {as_avro['p99_ms']} ms, {as_avro['cpu']:.2f} of one core"
     )
 
 
@@ -85,19 +115,23 @@ def _batches(config: dict[str, str], port: int, key: str, quick: bool) -> dict[s
     events = QUICK_EVENTS if quick else EVENTS
     rounds = QUICK_ROUNDS if quick else ROUNDS
     values = [_event(number) for number in range(BATCH)]
-    forms = {
-        "json_s": (b"[" + b",".join(values) + b"]", "application/json"),
-        "ndjson_s": (b"\n".join(values), "application/x-ndjson"),
+    array, lines = b"[" + b",".join(values) + b"]", b"\n".join(values)
+    asked = {
+        "json_s": _request(key, array, "application/json"),
+        "ndjson_s": _request(key, lines, "application/x-ndjson"),
+        "avro_json_s": _request(key, array, "application/json", AS_AVRO),
+        "avro_ndjson_s": _request(key, lines, "application/x-ndjson", AS_AVRO),
     }
     contenders = {
-        name: lambda body=body, media=media: _post_all(port, key, body, media, events // BATCH)
-        for name, (body, media) in forms.items()
+        name: lambda request=request: _post_all(port, request, events // BATCH)
+        for name, request in asked.items()
     }
     contenders["bare_s"] = lambda: _bare(config, values, events)
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(rounds + 1):
         names = list(contenders)
-        for name in names[number % 3 :] + names[: number % 3]:
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
             before = _records(config)
             took = contenders[name]()
             assert _records(config) - before == events, f"{name}: not every event is in Kafka"
@@ -109,13 +143,17 @@ def _batches(config: dict[str, str], port: int, key: str, quick: bool) -> dict[s
         **times,
         "events_per_s_over_bare": ratio(times["bare_s"], times["json_s"]),
         "ndjson_over_bare": ratio(times["bare_s"], times["ndjson_s"]),
+        "avro_over_json": ratio(times["json_s"], times["avro_json_s"]),
+        "avro_over_ndjson": ratio(times["ndjson_s"], times["avro_ndjson_s"]),
     }
 
 
-def _singles(config: dict[str, str], port: int, key: str, quick: bool) -> dict[str, Any]:
+def _singles(
+    config: dict[str, str], port: int, key: str, quick: bool, kind: str = "visit"
+) -> dict[str, Any]:
     seconds = QUICK_SINGLES_S if quick else SINGLES_S
     count = SINGLES_PER_S * seconds
-    asked = [_request(key, _event(number), "application/json") for number in range(100)]
+    asked = [_request(key, _event(number), "application/json", kind) for number in range(100)]
 
     def sent(number: int) -> list[float]:
         return steady(
@@ -172,9 +210,7 @@ def _bare(config: dict[str, str], values: Sequence[bytes], events: int) -> float
     return took
 
 
-def _post_all(port: int, key: str, body: bytes, media: str, requests: int) -> float:
-    asked = _request(key, body, media)
-
+def _post_all(port: int, asked: bytes, requests: int) -> float:
     async def sender(count: int) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         accepted = 0
@@ -203,9 +239,9 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return int(head[9:12]), await reader.readexactly(length)
 
 
-def _request(key: str, body: bytes, media: str) -> bytes:
+def _request(key: str, body: bytes, media: str, kind: str = "visit") -> bytes:
     return (
-        f"POST /v1/events/visit HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
+        f"POST /v1/events/{kind} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: {media}\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode() + body
 
@@ -242,7 +278,7 @@ def _gateway(config: dict[str, str]) -> Iterator[tuple[int, str, subprocess.Pope
     """A gateway process: its port, a key of the tenant, the process."""
     secret = secrets.token_urlsafe(32)
     (port,) = free_ports(1)
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder, _registry() as registry:
         url = f"sqlite:///{folder}/store.db"
         store = open_store(url)
         store.registry.add_tenant(Tenant(TENANT))
@@ -253,9 +289,13 @@ def _gateway(config: dict[str, str]) -> Iterator[tuple[int, str, subprocess.Pope
             "module": "use_cases.py",
             "kafka": config,
             "database_url": url,
+            "registry": {"schema.registry.url": registry},
             "gateway": {
                 "port": port,
-                "types": {"visit": {"topic": "visits"}},
+                "types": {
+                    "visit": {"topic": "visits"},
+                    AS_AVRO: {"topic": "visits", "subject": "visits-value"},
+                },
                 "rate": {"records_per_s": None, "bytes_per_s": None},
                 "under_way": "64m",
             },
@@ -268,10 +308,42 @@ def _gateway(config: dict[str, str]) -> Iterator[tuple[int, str, subprocess.Pope
         )
         try:
             asyncio.run(_until_it_listens(port))
+            _until_schemas_are_known(port)
             yield port, text, process
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
+
+
+@contextmanager
+def _registry() -> Iterator[str]:
+    """As much of a registry as the gateway asks for: one schema, whatever is asked."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = orjson.dumps({"id": 1, "version": 1, "schema": json.dumps(SCHEMA)})
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing between the figures."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def _until_schemas_are_known(port: int) -> None:
+    give_up_s = time.monotonic() + 60
+    while True:
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
+            if "schemas" not in orjson.loads(answer.read()):
+                return
+        assert time.monotonic() < give_up_s, "the gateway knows no schema"
+        time.sleep(0.1)
 
 
 async def _until_it_listens(port: int) -> None:

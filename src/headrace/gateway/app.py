@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -30,6 +35,7 @@ from headrace.gateway.fast_path import FastPath
 from headrace.gateway.intake import Intake, IntakeRules, KnownTopics, Records
 from headrace.gateway.metrics import GatewayMetrics
 from headrace.gateway.rates import RequestRoom, RequestShare
+from headrace.gateway.subjects import Subject, troubles_of
 from headrace.model.credentials import Caller, Role
 from headrace.telemetry.tracing import RequestSpan, Tracing
 
@@ -57,6 +63,7 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
     generation: Callable[[str], Awaitable[int]] | None = None,
     tracing: Tracing | None = None,
     behind: Sequence[Backend] = (),
+    looks: AbstractAsyncContextManager[None] | None = None,
 ) -> FastAPI:
     """The application, without the door that has to be put around it (`doors.door`).
 
@@ -68,13 +75,15 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
         generation: which of the tenants of a name there is now; None: there is only ever one.
         tracing: told of requests; closed with the application.
         behind: what is watched, and told of when it does not answer.
+        looks: for the schemas of subjects, as long as the application runs.
     """
-    figures = GatewayMetrics(rules.room)
+    subjects = rules.subjects
+    figures = GatewayMetrics(rules.room, subjects)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            async with watching(*behind):
+            async with watching(*behind), looks or nullcontext():
                 yield
         finally:
             await records.close()
@@ -82,10 +91,11 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
             if tracing is not None:
                 await asyncio.to_thread(tracing.close)
 
-    app = FastAPI(**openapi.DESCRIPTION, lifespan=lifespan)
+    app = FastAPI(**openapi.description_of(subjects), lifespan=lifespan)
     intake = Intake(rules, records, topics, generation or _the_only_one)
     desk = _Desk(intake, rules.room, figures, is_removed or _never, tracing)
-    _add_routes(app, desk, figures, Readiness(topics.broker_answers))
+    _add_routes(app, desk, figures)
+    _add_probes(app, Readiness(topics.broker_answers), subjects)
     return app
 
 
@@ -201,7 +211,7 @@ def _sending(desk: _Desk, figures: GatewayMetrics) -> Callable[[Request], Awaita
     return send
 
 
-def _add_routes(app: FastAPI, desk: _Desk, figures: GatewayMetrics, readiness: Readiness) -> None:
+def _add_routes(app: FastAPI, desk: _Desk, figures: GatewayMetrics) -> None:
     send = _sending(desk, figures)
     app.post(openapi.EVENTS_PATH, **openapi.EVENTS)(send)
     app.add_middleware(FastPath, endpoint=send)
@@ -213,6 +223,8 @@ def _add_routes(app: FastAPI, desk: _Desk, figures: GatewayMetrics, readiness: R
         """Counters of this process, for Prometheus."""
         return Response(figures.exposition(), media_type=CONTENT_TYPE_LATEST)
 
+
+def _add_probes(app: FastAPI, readiness: Readiness, subjects: Mapping[str, Subject]) -> None:
     @app.get("/livez", tags=["service"])
     async def livez() -> dict[str, Any]:
         """Whether this process answers."""
@@ -220,7 +232,8 @@ def _add_routes(app: FastAPI, desk: _Desk, figures: GatewayMetrics, readiness: R
 
     @app.get("/readyz", tags=["service"], responses=problem_responses(503))
     async def readyz() -> dict[str, Any]:
-        """Whether events can be stored: Kafka answers."""
+        """Whether events can be stored: Kafka answers. `schemas` tells of types in trouble."""
         if not await readiness.now():
             raise _away()
-        return {"ready": True}
+        troubles = troubles_of(subjects)
+        return {"ready": True, "schemas": troubles} if troubles else {"ready": True}

@@ -49,9 +49,9 @@ class Envelope(NamedTuple):
         """Media type of the data."""
         return self.attributes.get("datacontenttype") or _JSON
 
-    def headers(self) -> list[Header]:
-        """As headers of a record."""
-        found = [("content-type", self.content_type.encode())]
+    def headers(self, content_type: str = "") -> list[Header]:
+        """As headers of a record, whose data may be written as another type than it came."""
+        found = [("content-type", (content_type or self.content_type).encode())]
         found += [
             (f"ce_{name}", value.encode())
             for name, value in self.attributes.items()

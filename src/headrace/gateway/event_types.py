@@ -28,6 +28,7 @@ import orjson
 from headrace.errors import ConfigError
 from headrace.gateway.events import EventFault
 from headrace.gateway.keywords import KEYWORDS
+from headrace.gateway.subjects import Subject
 from headrace.payload.json_pointers import pointed, pointer_of
 
 #: what is told of one event; the first few say enough
@@ -66,12 +67,14 @@ class EventType:
         topic: without the tenant: records go to ``<tenant>.<topic>``.
         key: JSON pointer to the partition key within an event; None: the event says none.
         schema: what its events look like; None: any JSON will do.
+        subject: whose schema they are written by, as Avro; None: they are kept as they are.
     """
 
     name: str
     topic: str
     key: str | None = None
     schema: EventSchema | None = field(default=None, repr=False)
+    subject: Subject | None = None
 
     def topic_of(self, tenant: str) -> str:
         """Where a tenant's events go."""
@@ -80,7 +83,7 @@ class EventType:
     @property
     def looks_inside(self) -> bool:
         """Whether an event's value is needed, beyond that it is JSON."""
-        return self.key is not None or self.schema is not None
+        return any(given is not None for given in (self.key, self.schema, self.subject))
 
     def fault_of(self, value: Any, *, at_length: bool) -> EventFault | None:
         """What the schema has against an event.

@@ -156,6 +156,10 @@ class IdempotencyMemory:
             self._hold(scope, found)
         return found
 
+    def knows(self, scope: Scope) -> bool:
+        """Whether a request with this key came before."""
+        return scope in self._entries
+
     def end(self, scope: Scope, entry: Answered, results: Sequence[Settled]) -> None:
         """Keep what became of the items; with none settled or on its way nothing is kept."""
         entry.running = False

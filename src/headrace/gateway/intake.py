@@ -40,6 +40,7 @@ from headrace.gateway.idempotency import (
 )
 from headrace.gateway.rates import Rates, RequestRoom
 from headrace.gateway.readers import Readers
+from headrace.gateway.subjects import Subject
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +51,11 @@ _UNKNOWN = EventFault(
     "not-acknowledged",
     "Kafka has not acknowledged it yet, so it may be stored or not; send it again with the same "
     "Idempotency-Key",
+)
+_NO_SCHEMA = EventFault(
+    503,
+    "no-schema",
+    "the schema of this type is not known yet; nothing is stored, send it again",
 )
 #: what the store gives tenants; no dot, or one tenant's topic could be another's
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -94,6 +100,11 @@ class IntakeRules:
     room: RequestRoom
     memory: IdempotencyMemory
 
+    @property
+    def subjects(self) -> dict[str, Subject]:
+        """By type, those whose schemas events are written by."""
+        return {name: kind.subject for name, kind in self.types.items() if kind.subject is not None}
+
 
 class Taken(NamedTuple):
     """What became of a request."""
@@ -125,13 +136,15 @@ class Intake:
         self._readers = Readers()
 
     def kind(self, name: str) -> EventType:
-        """The type of this name; ``RequestRefused`` if there is none."""
+        """The type of this name; ``RequestRefused`` without one, or without its schema."""
         found = self._rules.types.get(name)
         if found is None:
             known = ", ".join(sorted(self._rules.types)) or "none"
             raise RequestRefused(
                 EventFault(404, "unknown-type", f"there is no such type of event; known: {known}")
             )
+        if found.subject is not None and found.subject.known is None:
+            raise RequestRefused(_NO_SCHEMA)
         return found
 
     async def take(self, tenant: str, kind: EventType, request: Request) -> Taken:
@@ -145,7 +158,7 @@ class Intake:
             raise RequestRefused(EventFault(403, "no-tenant", "this credential names no tenant"))
         key = _idempotency_key(request)
         self._rules.rates.spend_bytes(tenant, len(request.body))
-        batch = await self._readers.read(tenant, request, kind, self._rules.limits)
+        batch = await self._read(tenant, kind, request, key)
         self._rules.rates.spend_records(tenant, len(batch.items))
         topic = kind.topic_of(tenant)
         if not await self._topics.is_there(topic):
@@ -155,6 +168,18 @@ class Intake:
             return Taken(batch, topic, outcomes, replayed=False)
         generation = await self._generation(tenant)
         return await self._once((tenant, kind.name, key, generation), kind, request, batch)
+
+    async def _read(self, tenant: str, kind: EventType, request: Request, key: str | None) -> Batch:
+        """The events of a request; of one sent twice also where a schema has changed since."""
+        try:
+            return await self._readers.read(tenant, request, kind, self._rules.limits)
+        except RequestRefused as refused:
+            if kind.subject is None or key is None:
+                raise
+            scope = (tenant, kind.name, key, await self._generation(tenant))
+            if not self._rules.memory.knows(scope):
+                raise
+            return Batch([refused.fault], single=True)
 
     async def _once(self, scope: Scope, kind: EventType, request: Request, batch: Batch) -> Taken:
         """Store what an earlier request of the same key did not."""

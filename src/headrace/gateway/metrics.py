@@ -6,13 +6,15 @@ sends shows in its topics.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from headrace.connectors.kafka.ingest import Stored
 from headrace.gateway.events import EventFault
 from headrace.gateway.rates import RequestRoom
+from headrace.gateway.subjects import Subject
 
 #: a request that waits for Kafka takes some milliseconds, one that times out ten seconds
 _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -21,7 +23,7 @@ _BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 class GatewayMetrics:
     """Counters of one gateway process, in a registry of their own."""
 
-    def __init__(self, room: RequestRoom) -> None:
+    def __init__(self, room: RequestRoom, subjects: Mapping[str, Subject] | None = None) -> None:
         self._registry = CollectorRegistry()
         self._lines: dict[tuple[Counter | str, ...], Counter] = {}
         self._requests = Counter(
@@ -54,6 +56,25 @@ class GatewayMetrics:
             registry=self._registry,
         )
         under_way.set_function(lambda: room.taken_bytes)
+        self._tell_of(subjects or {})
+
+    def _tell_of(self, subjects: Mapping[str, Subject]) -> None:
+        """Which schemas are there, asked when metrics are."""
+        schema = Gauge(
+            "headrace_gateway_schema_id",
+            "Id of the schema by which events of a type are written; -1: none is known yet.",
+            ["type"],
+            registry=self._registry,
+        )
+        failing = Gauge(
+            "headrace_gateway_schema_look_failing",
+            "1 where the last look for the schema of a type was of no use.",
+            ["type"],
+            registry=self._registry,
+        )
+        for name, subject in subjects.items():
+            schema.labels(name).set_function(partial(_schema_id, subject))
+            failing.labels(name).set_function(partial(_is_failing, subject))
 
     def answered(self, status: int, seconds: float) -> None:
         """A request has its answer."""
@@ -80,3 +101,11 @@ class GatewayMetrics:
     def exposition(self) -> bytes:
         """Everything, in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+def _schema_id(subject: Subject) -> float:
+    return -1 if subject.known is None else subject.known.id
+
+
+def _is_failing(subject: Subject) -> float:
+    return float(bool(subject.trouble))

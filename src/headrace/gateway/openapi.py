@@ -5,11 +5,13 @@ Bodies are read raw (`app`), so no model tells this by itself. Tests hold it aga
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
 from headrace.doors.problems import MEDIA_TYPE, problem_responses
 from headrace.gateway.reading import JSON, LINES, STRUCTURED, STRUCTURED_MANY
+from headrace.gateway.subjects import Subject
 
 EVENTS_PATH = "/v1/events/{type}"
 OPENAPI_PATH = "/v1/openapi.json"
@@ -30,6 +32,19 @@ DESCRIPTION: dict[str, Any] = {
     # The gateway has its own spans and figures; FastAPI would look at each request for its own.
     "telemetry": {"tracing": False, "metrics": False, "logs": False},
 }
+
+
+def description_of(subjects: Mapping[str, Subject]) -> dict[str, Any]:
+    """The description, and by type which schemas of a registry events have to keep."""
+    told = [DESCRIPTION["description"]]
+    for name, subject in sorted(subjects.items()):
+        which = "newest version" if subject.version is None else f"version {subject.version}"
+        told.append(
+            f"Events of type `{name}` are checked against the {which} of the Avro schema of "
+            f"subject `{subject.name}`, and stored as Avro."
+        )
+    return {**DESCRIPTION, "description": " ".join(told)}
+
 
 _VISIT = {"lead": "ada", "page": "/prices"}
 _CLOUD = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import orjson
@@ -11,6 +12,12 @@ from fastapi import FastAPI
 from headrace.connectors.kafka import client_config
 from headrace.connectors.kafka.ingest import Ingest
 from headrace.connectors.kafka.ingest_topics import IngestTopics
+from headrace.connectors.schema_registry import (
+    URL,
+    RegistrySchemas,
+    registry_config,
+    require_client,
+)
 from headrace.doors import door
 from headrace.doors.guard import Doorkeeper
 from headrace.doors.watch import Backend
@@ -22,10 +29,14 @@ from headrace.gateway.idempotency import IdempotencyMemory
 from headrace.gateway.intake import IntakeRules
 from headrace.gateway.rates import Rate, Rates, RequestRoom
 from headrace.gateway.removed import RemovedTenants
+from headrace.gateway.subjects import Subject, looking
 from headrace.ports import Store
 from headrace.settings import Settings
-from headrace.settings.gateway import GatewaySettings, RateSettings
+from headrace.settings.gateway import EventTypeSettings, GatewaySettings, RateSettings
 from headrace.telemetry.tracing import opened
+
+#: of the registry: a schema is not larger, and more would hold up requests where it is parsed
+_MOST_ANSWER_BYTES = 2 * 1024 * 1024
 
 
 def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
@@ -56,10 +67,27 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
         generation=removed.generation,
         tracing=opened("headrace-gateway"),
         behind=_behind(topics, store),
+        looks=_looks(rules, settings),
     )
     bounds = door.RequestLimits(chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
     door.install_door(app, guard, settings.doors, chosen.host, bounds)
     return app
+
+
+def _looks(rules: IntakeRules, settings: Settings) -> AbstractAsyncContextManager[None] | None:
+    """Looks for the schemas of subjects, where a type names one."""
+    properties, subjects = settings.registry_properties(), rules.subjects
+    if not subjects:
+        return None
+    if not properties:
+        raise ConfigError(
+            f"type {next(iter(subjects))} of the gateway names a subject, and no registry is "
+            f"configured: set registry: {URL} in the YAML file"
+        )
+    require_client()
+    registry = RegistrySchemas(registry_config(properties), most_bytes=_MOST_ANSWER_BYTES)
+    same = {(subject.name, subject.version): subject for subject in subjects.values()}
+    return looking(same.values(), registry, settings.gateway.subject_looks)
 
 
 def _behind(topics: IngestTopics, store: Store) -> tuple[Backend, ...]:
@@ -88,8 +116,15 @@ def rules_of(settings: GatewaySettings) -> IntakeRules:
             "the gateway has no type of event: name one in the YAML file, such as "
             "gateway: {types: {visit: {topic: visits}}}"
         )
+    subjects: dict[tuple[str, int | None], Subject] = {}
     types = {
-        name: EventType(name, event_type.topic, event_type.key, _schema(event_type.schema_file))
+        name: EventType(
+            name,
+            event_type.topic,
+            event_type.key,
+            _schema(event_type.schema_file),
+            _subject(event_type, subjects),
+        )
         for name, event_type in settings.types.items()
     }
     tenants = {name: _rate(tenant) for name, tenant in settings.tenants.items()}
@@ -102,6 +137,16 @@ def rules_of(settings: GatewaySettings) -> IntakeRules:
         RequestRoom(settings.under_way, settings.most_requests),
         IdempotencyMemory(settings.idempotency_window, settings.idempotency_bytes),
     )
+
+
+def _subject(
+    chosen: EventTypeSettings, known: dict[tuple[str, int | None], Subject]
+) -> Subject | None:
+    """The subject that a type names: one for all types that name the same."""
+    if chosen.subject is None:
+        return None
+    version = None if chosen.version == "latest" else chosen.version
+    return known.setdefault((chosen.subject, version), Subject(chosen.subject, version))
 
 
 def _rate(settings: RateSettings) -> Rate:

@@ -22,7 +22,7 @@ import anyio
 
 from headrace.gateway.event_types import EventType
 from headrace.gateway.events import Batch, EventLimits, Request
-from headrace.gateway.json_text import has_long_number
+from headrace.gateway.json_text import has_long_number, values_in
 from headrace.gateway.reading import STRUCTURED, STRUCTURED_MANY, read
 
 #: what may take so long may do so in the loop
@@ -34,6 +34,8 @@ _BYTE_S = 15e-9
 _BRACKET_S = 600e-9
 _BYTE_OF_LONG_NUMBERS_S = 75e-9
 _BYTE_OF_SCHEMA_S = 3e-6
+#: of a value that is held against a subject's schema, and written as Avro
+_VALUE_OF_SUBJECT_S = 700e-9
 #: there brackets cannot be counted
 _BYTE_OF_BASE64_S = 150e-9
 
@@ -85,6 +87,8 @@ def expected_s(request: Request, kind: EventType) -> float:
     spent_s = size * _BYTE_S + brackets * _BRACKET_S
     if kind.schema is not None:
         spent_s += size * _BYTE_OF_SCHEMA_S
+    if kind.subject is not None:
+        spent_s += values_in(body) * _VALUE_OF_SUBJECT_S
     if has_long_number(body):
         spent_s += size * _BYTE_OF_LONG_NUMBERS_S
     if request.media_type in (STRUCTURED, STRUCTURED_MANY) and _may_hold_base64(body):

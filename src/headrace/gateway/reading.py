@@ -37,11 +37,13 @@ from headrace.gateway.json_text import (
     bad_json,
     faithful,
     is_deeper,
+    named_twice,
     parsed,
     too_many_parts,
     values_in,
     written,
 )
+from headrace.gateway.subject_events import AVRO, SubjectEvents
 
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 STRUCTURED = "application/cloudevents+json"
@@ -70,15 +72,15 @@ def read(request: Request, kind: EventType, limits: EventLimits) -> Batch:
     media = _media_type(request)
     reader = _Reader(request, kind, limits)
     if media in (STRUCTURED, STRUCTURED_MANY):
-        value = parsed(request.body, limits.parts)
+        value = reader.whole()
         return _structured(reader, request.body, value, many=media == STRUCTURED_MANY)
     if media in LINES:
         return reader.lines(_lines(request.body, limits.items))
     if not cloudevents.is_json(media):
         raise RequestRefused(_wrong_media(media))
     if cloudevents.is_binary(request.headers):
-        return reader.one(lambda: reader.enveloped(request.body))
-    value = parsed(request.body, limits.parts)
+        return reader.one(reader.enveloped)
+    value = reader.whole()
     if not isinstance(value, list):
         return reader.one(lambda: reader.event(request.body, value))
     return reader.elements(value)
@@ -107,9 +109,24 @@ class _Reader:
         # All records are JSON; to say so on each would cost a tenth of storing one.
         self._trace = trace_headers(request)
         self._is_plain = not kind.looks_inside
+        #: one for all of a request, whatever is found meanwhile
+        self._avro = None if kind.subject is None else SubjectEvents(kind.subject, limits)
         self._told_bytes = _TOLD_BYTES
         #: a line that is not longer is parsed without a look at it
         self._quick_bytes = min(limits.item_bytes, limits.parts)
+
+    def whole(self) -> Any:
+        """The value of the body."""
+        body = self._request.body
+        value = parsed(body, self._limits.parts)
+        twice = self._named_twice(body, value)
+        if twice is not None:
+            raise RequestRefused(twice)
+        return value
+
+    def _named_twice(self, text: bytes, value: Any) -> EventFault | None:
+        """Where the text is not kept, what it says twice would be lost."""
+        return None if self._avro is None else named_twice(text, value)
 
     def one(self, read_it: Callable[[], Item]) -> Batch:
         """A request that is one event; its fault is the request's."""
@@ -168,7 +185,7 @@ class _Reader:
             value = orjson.loads(text)
         except orjson.JSONDecodeError as exc:
             return bad_json(exc)
-        return self.event(text.strip(), value)
+        return self._named_twice(text, value) or self.event(text.strip(), value)
 
     def element(self, pair: tuple[Any, Any]) -> Item:
         """One element of an array."""
@@ -176,11 +193,11 @@ class _Reader:
         text = written(kept)
         return text if isinstance(text, EventFault) else self.event(text, value)
 
-    def enveloped(self, data: bytes) -> Item:
+    def enveloped(self) -> Item:
         """The body of a request whose headers are an envelope."""
         headers = self._request.headers
         envelope = cloudevents.of_headers(headers, headers["content-type"])
-        return self.event(data, parsed(data, self._limits.parts), envelope)
+        return self.event(self._request.body, self.whole(), envelope)
 
     def opened(self, pair: tuple[Any, Any]) -> Item:
         """A structured event."""
@@ -201,7 +218,7 @@ class _Reader:
             value = orjson.loads(data)
         except orjson.JSONDecodeError as exc:
             return cloudevents.no_json(exc)
-        return self.event(data, value, envelope)
+        return self._named_twice(data, value) or self.event(data, value, envelope)
 
     def event(self, text: bytes, value: Any, envelope: Envelope | EventFault | None = None) -> Item:
         """One event; ``value`` is its text, parsed."""
@@ -222,11 +239,16 @@ class _Reader:
         if fault is not None:
             self._told_bytes -= len(text) if at_length else 0
             return fault
+        content = text if self._avro is None else self._avro.written(text, value)
+        if isinstance(content, EventFault):
+            return content
         key = self._key_of(value, envelope)
         if isinstance(key, EventFault):
             return key
-        headers = self._trace if envelope is None else [*envelope.headers(), *self._trace]
-        return Event(text, key, headers)
+        if envelope is None:
+            return Event(content, key, self._trace)
+        written_as = "" if self._avro is None else AVRO
+        return Event(content, key, [*envelope.headers(written_as), *self._trace])
 
     def _key_of(self, value: Any, envelope: Envelope | None) -> bytes | EventFault | None:
         if self._key is not None:

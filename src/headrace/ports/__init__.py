@@ -63,6 +63,7 @@ from headrace.ports.schemas import (
     SchemaRegistry,
     Schemas,
     SchemasFactory,
+    SubjectVersions,
     WrittenSchema,
 )
 from headrace.ports.sink import (
@@ -132,6 +133,7 @@ __all__ = [
     "SubjectSeen",
     "SubjectSetting",
     "SubjectVersion",
+    "SubjectVersions",
     "TopicInfo",
     "TopicPartition",
     "Undecoded",

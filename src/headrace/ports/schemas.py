@@ -82,7 +82,19 @@ class SchemaIds(Protocol):
         """
 
 
-class SchemaRegistry(Schemas, SchemaIds, Protocol):
+class SubjectVersions(Protocol):
+    """The versions of subjects as they are now. Used by one thread at a time."""
+
+    def version(self, subject: str, number: int | None) -> RegisteredSchema:
+        """The schema of that number, or the newest; asked for each time, within some seconds.
+
+        Raises:
+            RegistryUnavailable: nobody answers.
+            TargetMissing: there is none, or what it refers to is not there.
+        """
+
+
+class SchemaRegistry(Schemas, SchemaIds, SubjectVersions, Protocol):
     """A registry, for those who read and those who write."""
 
 
@@ -110,7 +122,15 @@ class NoRegistry:
 
     def registered(self, subject: str, schema: WrittenSchema, how: Registering) -> RegisteredSchema:
         """Raises, in any case."""
-        raise RegistryUnavailable(
-            f"subject {subject} is in a registry, and none is configured: schema.registry.url "
-            "says where"
-        )
+        raise _no_subject(subject)
+
+    def version(self, subject: str, number: int | None) -> RegisteredSchema:
+        """Raises, in any case."""
+        raise _no_subject(subject)
+
+
+def _no_subject(subject: str) -> RegistryUnavailable:
+    return RegistryUnavailable(
+        f"subject {subject} is in a registry, and none is configured: schema.registry.url "
+        "says where"
+    )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from headrace.settings.fields import STRICT, Bytes, Seconds
 
 #: part of a topic's name, and of a path
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Pointer = Annotated[str, StringConstraints(pattern=r"^(/[^/]*)+$")]
+#: of a schema registry; one of the gateway holds for all tenants, so nothing is filled in
+Subject = Annotated[str, StringConstraints(pattern=r"^[^{}\x00-\x1f\x7f]{1,255}$")]
 
 
 class _Section(BaseModel):
@@ -25,9 +27,22 @@ class EventTypeSettings(_Section):
     topic: Name
     #: file of a JSON Schema that every event has to keep; null: any JSON is taken
     schema_file: Path | None = Field(default=None, alias="schema")
+    #: of the registry, such as visits-value: events are checked against its Avro schema and written
+    #: by it, for all tenants; null: they are written as they come
+    subject: Subject | None = None
+    #: which of the subject's versions; latest: whichever is the newest
+    version: Literal["latest"] | Annotated[int, Field(ge=1)] = "latest"
     #: JSON pointer to the partition key within an event, such as /lead; an event without it is
     #: refused. null: events are spread
     key: Pointer | None = None
+
+    @model_validator(mode="after")
+    def _one_schema(self) -> Self:
+        if self.subject is not None and self.schema_file is not None:
+            raise ValueError("name a schema or a subject, not both")
+        if self.subject is None and self.version != "latest":
+            raise ValueError("a version is that of a subject, and none is named")
+        return self
 
 
 class RateSettings(_Section):
@@ -81,6 +96,8 @@ class GatewaySettings(_Section):
     idempotency_window: Seconds = Field(default="10m")  # type: ignore[assignment]
     #: what kept answers may take of memory
     idempotency_bytes: Bytes = Field(default="64m")  # type: ignore[assignment]
+    #: between two looks in the registry for newer schemas of subjects
+    subject_looks: Seconds = Field(default="30s")  # type: ignore[assignment]
     #: make the topic of a tenant when it is missing; null: its events are refused
     create_topics: TopicSettings | None = None
 

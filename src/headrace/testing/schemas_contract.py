@@ -214,6 +214,22 @@ class SchemasContract(ABC):
             made = client.registered(subject, own, how)
             assert (made.id, meaning(made.schema)) == (id_, meaning(newest))
 
+    def test_a_version_of_a_subject_is_told_as_it_is_now(self) -> None:
+        client, subject, name = self.client(), self.subject(), self.name()
+        with pytest.raises(TargetMissing):
+            client.version(subject, None)
+        ids = list[int]()
+        for number in range(2):
+            fields = [{"name": f"f{n}", "type": "int", "default": 0} for n in range(number)]
+            told = json.dumps({"type": "record", "name": name, "fields": fields})
+            ids.append(self.put(subject, WrittenSchema(SchemaKind.AVRO, told)))
+            assert client.version(subject, None).id == ids[-1]
+        assert client.version(subject, 1).id == ids[0]
+        with pytest.raises(TargetMissing):
+            client.version(subject, 3)
+        with self.away(), pytest.raises(RegistryUnavailable):
+            client.version(subject, 1)
+
     def test_who_writes_waits_while_nobody_answers(self) -> None:
         client = self.client()
         with self.away(), pytest.raises(RegistryUnavailable):

@@ -85,6 +85,15 @@ class MemorySchemas:
             raise TargetMissing(f"subject {subject}: the schema is not registered")
         return RegisteredSchema(self.add(schema, subject) if known is None else known, schema)
 
+    def version(self, subject: str, number: int | None) -> RegisteredSchema:
+        """The schema of that number, which is its place; or the newest."""
+        self._look(f"subject {subject}")
+        ids = self.subjects.get(subject, [])
+        if not ids or (number or 1) > len(ids):
+            raise TargetMissing(f"subject {subject} has no version {number or 'at all'}")
+        id_ = ids[-1 if number is None else number - 1]
+        return RegisteredSchema(id_, self.schemas[id_])
+
     def _look(self, what: str) -> None:
         if self.away:
             raise RegistryUnavailable(f"{what}: the registry is away", retry_after_s=0.1)

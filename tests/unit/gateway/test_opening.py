@@ -93,3 +93,40 @@ def test_who_started_it_is_told_what_does_not_answer_though_nobody_calls(monkeyp
         "Kafka": "events are refused with 503",
         "the store": ("keys of the last minutes are believed, others are refused with 503"),
     }
+
+
+def subject_settings(**more):
+    types = {"visit": {"topic": "visits", "subject": "visits-value", **more}}
+    return GatewaySettings.model_validate({"types": types})
+
+
+def test_a_type_may_name_a_subject_and_its_version():
+    newest = rules_of(subject_settings()).types["visit"].subject
+    third = rules_of(subject_settings(version=3)).types["visit"].subject
+    assert (newest.name, newest.version, third.version) == ("visits-value", None, 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"schema": "form.json"}, "not both"),
+        ({"subject": None, "version": 2}, "none is named"),
+        ({"subject": "{tenant}.visits-value"}, "pattern"),
+        ({"version": 0}, "greater than"),
+    ],
+)
+def test_a_subject_that_cannot_be_meant_is_refused(more, said):
+    with pytest.raises(ValueError, match=said):
+        subject_settings(**more)
+
+
+def test_a_subject_without_a_registry_is_said_before_anything_is_taken():
+    whole = Settings.model_validate(
+        {
+            "module": "m.py",
+            "kafka": {"bootstrap.servers": "localhost:1"},
+            "gateway": {"types": {"visit": {"topic": "visits", "subject": "visits-value"}}},
+        }
+    )
+    with pytest.raises(ConfigError, match=r"type visit .* schema\.registry\.url"):
+        gateway_of(whole, OpenGuard("127.0.0.1"), MemoryStore())

@@ -7,9 +7,11 @@ import pytest
 from gateway_parts import TYPES, client_of, in_loop, parts
 
 from headrace.gateway import readers
+from headrace.gateway.event_types import EventType
 from headrace.gateway.events import Request
 from headrace.gateway.readers import SHORT_S, expected_s
 from headrace.gateway.reading import read
+from headrace.gateway.subjects import Subject
 
 JSON = {"Content-Type": "application/json"}
 LONG = b'{"id": 1, "text": "' + b"a" * 9_000 + b'"}'
@@ -35,6 +37,13 @@ def test_a_batch_as_most_are_is_read_at_once():
 )
 def test_what_takes_long_is_known_by_its_looks(body, kind):
     assert expected_s(request(body), TYPES[kind]) > 0.05
+
+
+def test_a_schema_of_a_subject_costs_by_the_value():
+    kind = EventType("visit", "visits", subject=Subject("visits-value"))
+    batch = b'{"lead": "ada", "page": "/prices", "at": 1795409105}\n' * 1000
+    assert expected_s(request(batch), kind) < SHORT_S
+    assert expected_s(request(b"[" + b"1," * 100_000 + b"1]"), kind) > 0.05
 
 
 @pytest.mark.parametrize("name", [b"data_base64", b"data\\u005fbase64"])

@@ -10,6 +10,7 @@ imported when the first one is made.
 """
 
 from headrace.connectors.schema_registry.config import (
+    URL,
     RegistryConfig,
     registry_config,
     require_client,
@@ -17,6 +18,7 @@ from headrace.connectors.schema_registry.config import (
 from headrace.connectors.schema_registry.schemas import RegistrySchemas, RegistrySchemasFactory
 
 __all__ = [
+    "URL",
     "RegistryConfig",
     "RegistrySchemas",
     "RegistrySchemasFactory",

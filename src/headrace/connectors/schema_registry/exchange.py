@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 #: questions that nobody waits for any more, before no other is asked; one more thread looks up
 _MOST_THREADS = 7
 #: a schema, or what is said of one; more is none
-_MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024
 #: what a registry decided; all else is a registry that is away, or not let in to
 _DECIDED = frozenset({200, 404, 409, 422})
 #: what tells of who asks, of the server or of a proxy before it, whatever was asked for
@@ -71,8 +71,9 @@ class Answer:
 class Exchange:
     """Asks the servers of a registry, in turn. For one thread at a time."""
 
-    def __init__(self, config: RegistryConfig) -> None:
-        self._config = config
+    def __init__(self, config: RegistryConfig, most_bytes: int = MOST_BYTES) -> None:
+        """Take where they are, and how many bytes an answer may have."""
+        self._config, self._most_bytes = config, most_bytes
         self._client: httpx2.Client | None = None
         self._threads = DaemonThreads(_MOST_THREADS, "registry")
 
@@ -143,8 +144,8 @@ class Exchange:
                 read += piece
                 if time.monotonic() > until_s:
                     raise _NoAnswerError("its answer comes too slowly")
-                if len(read) > _MOST_BYTES:
-                    told = f"its answer has more than {_MOST_BYTES} bytes"
+                if len(read) > self._most_bytes:
+                    told = f"its answer has more than {self._most_bytes} bytes"
                     raise _NoAnswerError(told, answers=True)
             return response.status_code, bytes(read)
 

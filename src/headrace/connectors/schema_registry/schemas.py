@@ -28,7 +28,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from headrace.connectors.schema_registry.config import RegistryConfig, registry_config
-from headrace.connectors.schema_registry.exchange import Exchange
+from headrace.connectors.schema_registry.exchange import MOST_BYTES, Exchange
 from headrace.connectors.schema_registry.lookups import Lookups
 from headrace.connectors.schema_registry.missed import Missed
 from headrace.connectors.schema_registry.pauses import Pauses, RegistryAwayError
@@ -70,15 +70,22 @@ class RegistrySchemasFactory:
 class RegistrySchemas:
     """Implements ``headrace.ports.SchemaRegistry``."""
 
-    def __init__(self, config: RegistryConfig, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        config: RegistryConfig,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
         """Take where the registry is.
 
         Args:
             config: of the client.
             clock: seconds, as waits are counted.
+            most_bytes: of one answer; who cannot wait while more is read takes less.
         """
         self._shown = str(config)
-        self._exchange = Exchange(config)
+        self._exchange = Exchange(config, most_bytes)
         self._lookups = Lookups(Pauses(clock))
         self._known: dict[SchemaId, WrittenSchema] = {}
         self._documents: dict[Referred, Document] = {}
@@ -99,6 +106,10 @@ class RegistrySchemas:
     def registered(self, subject: str, schema: WrittenSchema, how: Registering) -> RegisteredSchema:
         """The id to write by; see ``headrace.ports.SchemaIds``."""
         return self._subjects.registered(subject, schema, how)
+
+    def version(self, subject: str, number: int | None) -> RegisteredSchema:
+        """As it is now; see ``headrace.ports.SubjectVersions``."""
+        return self._subjects.version(subject, number)
 
     def _looked_up(self, id_: SchemaId, until_s: float) -> WrittenSchema:
         """In the thread of look-ups; what was found, and what was not, is kept."""

@@ -8,12 +8,13 @@ answer about one, that one waits alone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 from headrace.connectors.schema_registry.exchange import Answer
-from headrace.connectors.schema_registry.lookups import Lookups
+from headrace.connectors.schema_registry.lookups import LOOKUP_S, Lookups
 from headrace.connectors.schema_registry.missed import Missed
 from headrace.connectors.schema_registry.pauses import RegistryAwayError
 from headrace.connectors.schema_registry.texts import Document, NotFoundError, ReferencesError
@@ -103,22 +104,46 @@ class Subjects:
             raise TargetMissing(_refusal(key, answer))
         return RegisteredSchema(_id(answer), schema)
 
+    def version(self, subject: str, number: int | None) -> RegisteredSchema:
+        """As ``headrace.ports.SubjectVersions`` has it."""
+        until_s = time.monotonic() + LOOKUP_S
+        answer = self._ask(_place(subject, number), until_s)
+        if answer.status != 200:
+            said = f" ({answer.message})" if answer.message else ""
+            raise TargetMissing(f"subject {subject} has no {_told(number)}{said}")
+        return self._whole(subject, number, answer, until_s)
+
     def _latest(self, key: _Key, until_s: float) -> RegisteredSchema:
-        place = f"subjects/{quote(key.subject, safe='')}/versions/latest"
-        answer = self._ask(place, until_s)
+        answer = self._ask(_place(key.subject, None), until_s)
         if answer.status != 200:
             raise TargetMissing(_refusal(key, answer))
-        try:
-            document = Document.of(answer.body)
-            found = self._fetch_all(document, until_s)
-        except (ReferencesError, NotFoundError) as error:
-            raise TargetMissing(f"the newest schema of subject {key.subject}: {error}") from error
+        made = self._whole(key.subject, None, answer, until_s)
+        found = made.schema
         if found.kind is not key.schema.kind:
             raise TargetMissing(
                 f"the newest schema of subject {key.subject} is of kind {found.kind}, and "
                 f"{key.schema.kind} is written"
             )
+        return made
+
+    def _whole(
+        self, subject: str, number: int | None, answer: Answer, until_s: float
+    ) -> RegisteredSchema:
+        """What an answer holds, with all that it refers to."""
+        try:
+            found = self._fetch_all(Document.of(answer.body), until_s)
+        except (ReferencesError, NotFoundError) as error:
+            told = f"the {_told(number)} of subject {subject}: {error}"
+            raise TargetMissing(told) from error
         return RegisteredSchema(_id(answer), found)
+
+
+def _place(subject: str, number: int | None) -> str:
+    return f"subjects/{quote(subject, safe='')}/versions/{number or 'latest'}"
+
+
+def _told(number: int | None) -> str:
+    return "newest schema" if number is None else f"version {number}"
 
 
 def _body(schema: WrittenSchema) -> dict[str, Any]:
