@@ -114,7 +114,8 @@ def test_a_compatible_version_goes_on_without_a_restart_and_an_incompatible_one_
 
         with pytest.raises(SchemaRegistryError, match="incompatible"):
             service.visits(client, "acme", V3, {"value": 3})
-        client.set_config(service.subject("acme"), config=ServerConfig(ConfigCompatibilityLevel.NONE))
+        none = ServerConfig(ConfigCompatibilityLevel.NONE)
+        client.set_config(service.subject("acme"), config=none)
         service.visits(client, "acme", V3, {"value": 3})
         service.visits(client, "acme", V1, {"value": "behind"})
         service.visits(client, "bolt", V2, {"value": "c", "version": 2})

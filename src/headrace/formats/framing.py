@@ -97,8 +97,9 @@ def counted_ids(payloads: Payloads) -> dict[SchemaId, int]:
     start = (payloads.bytes[0].as_py() or b"")[:_NUMBERED] if len(payloads) else b""
     if start[:1] == b"\0" and len(start) == _NUMBERED and not _headers(payloads):
         # Mostly all are of one writer, and then this is by far the quickest.
-        alike: Any = pc.sum(pc.starts_with(payloads.bytes, pattern=start))
-        if alike.as_py() == len(payloads):
+        pattern: Any = start
+        alike: Any = pc.starts_with(payloads.bytes, pattern=pattern)
+        if pc.all(alike, skip_nulls=False).as_py():
             return {int.from_bytes(start[1:], "big"): len(payloads)}
     rows = framed(payloads, "confluent", tails=True).rows
     return {id_: len(its) for id_, its in rows.items() if id_ is not None}
