@@ -2,8 +2,8 @@
 
 Who encodes is content with much: it writes 0.1 as a ``float`` of 32 bits, a time as one with
 fewer digits, 2^53 + 1 as a ``double``. So a pair of types is named here, or it is refused. Some
-pairs lose nothing for most values: then each value is to be read back and compared, as ``by_value``
-says.
+pairs lose nothing for most values, such as times in microseconds that are whole milliseconds: then
+each value is to be read back and compared, as ``by_value`` says.
 
 Nulls, and numbers that need more bits than an integer has, are told row by row, and not here.
 """
@@ -17,8 +17,10 @@ import pyarrow.types as at
 
 from headrace.formats.avro.schema_text import ABSENT, AvroType
 
-#: logical type -> units of columns whose times it can hold
-_UNITS = {"millis": ("s", "ms"), "micros": ("s", "ms", "us")}
+#: units of columns, each finer than the one before; whole ones of a finer unit fit as well
+_FINER = ("s", "ms", "us", "ns")
+#: the unit of a logical type
+_UNITS = {"millis": "ms", "micros": "us"}
 #: integers of so many bits are exact in a real of Avro
 _EXACT_BITS = {"float": 16, "double": 32}
 
@@ -62,6 +64,9 @@ def by_value(kind: AvroType, arrow: Any) -> bool:
     arrow = _stored(arrow)
     if at.is_null(arrow):
         return False
+    if at.is_temporal(arrow) and not at.is_date(arrow) and kind.name != "union":
+        unit = _UNITS[kind.logical.rpartition("-")[2]]
+        return _FINER.index(arrow.unit) > _FINER.index(unit)
     if kind.name == "union":
         branches = _branches(kind)
         return len(branches) > 1 or by_value(branches[0], arrow)
@@ -96,13 +101,13 @@ def _inner(kind: AvroType, arrow: Any) -> Iterator[tuple[AvroType, Any]]:
 
 def _time_misfit(logical: str, arrow: Any) -> str:
     kind, _, unit = logical.rpartition("-")
+    if unit == "nanos":
+        return f"{logical} is written of whole numbers; cast it to timestamp('ns') and to int64"
     if kind not in ("timestamp", "local-timestamp"):
         return "the schema has no time there"
     if (arrow.tz is None) is (kind == "timestamp"):
         has = "a zone" if arrow.tz else "no zone"
         return f"{logical} is not a time with {has}"
-    if arrow.unit not in _UNITS[unit]:
-        return f"{logical} has not its digits; cast it to timestamp('{_UNITS[unit][-1]}')"
     return ""
 
 
@@ -110,8 +115,7 @@ def _told(kind: AvroType, arrow: Any) -> str:
     if kind.name == "float" and at.is_float64(arrow):
         return "a float of Avro has 32 bits; cast it to float32, or say double in the schema"
     if kind.logical.startswith("time-") and at.is_time(arrow):
-        cast = "time32('ms')" if kind.logical == "time-millis" else "time64('us')"
-        return f"{kind.logical} has not its digits; cast it to {cast}"
+        return "a time of Python has no nanoseconds; cast it to time64('us')"
     return f"it cannot be {kind.told} without a loss; cast it, or name another type in the schema"
 
 
@@ -133,6 +137,11 @@ def _is_list(arrow: Any) -> bool:
 
 def _is_map(arrow: Any) -> bool:
     return at.is_map(arrow) and _is_text(_stored(arrow.key_type))
+
+
+def _is_time(arrow: Any) -> bool:
+    """Python's, as which rows are written: one in nanoseconds would be cut."""
+    return at.is_time(arrow) and arrow.unit != "ns"
 
 
 def _is_nothing(arrow: Any) -> bool:
@@ -161,10 +170,10 @@ _TAKES: Mapping[str, Callable[[Any], bool]] = {
     "uuid": lambda arrow: _is_text(arrow) or _is_bytes(arrow),
     "decimal": at.is_decimal,
     "date": at.is_date,
-    "time-millis": at.is_time32,
-    "time-micros": lambda arrow: (
-        at.is_time32(arrow) or (at.is_time64(arrow) and arrow.unit == "us")
-    ),
+    "timestamp-nanos": at.is_integer,
+    "local-timestamp-nanos": at.is_integer,
+    "time-millis": _is_time,
+    "time-micros": _is_time,
     "array": _is_list,
     "map": _is_map,
 }
