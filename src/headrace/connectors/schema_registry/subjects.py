@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
+from uuid import UUID
 
 from headrace.connectors.schema_registry.exchange import Answer
 from headrace.connectors.schema_registry.lookups import Lookups
@@ -101,10 +102,13 @@ class Subjects:
         answer = self._ask(place, until_s, _body(schema))
         if answer.status != 200:
             raise TargetMissing(_refusal(key, answer))
-        return RegisteredSchema(_id(answer), schema)
+        return RegisteredSchema(_id(answer), schema, _guid(answer))
 
     def _latest(self, key: _Key, until_s: float) -> RegisteredSchema:
         place = f"subjects/{quote(key.subject, safe='')}/versions/latest"
+        if key.schema.kind is SchemaKind.PROTOBUF:
+            # Whoever writes by it looks at its fields, and a text needs a compiler for that.
+            place += "?format=serialized"
         answer = self._ask(place, until_s)
         if answer.status != 200:
             raise TargetMissing(_refusal(key, answer))
@@ -118,7 +122,7 @@ class Subjects:
                 f"the newest schema of subject {key.subject} is of kind {found.kind}, and "
                 f"{key.schema.kind} is written"
             )
-        return RegisteredSchema(_id(answer), found)
+        return RegisteredSchema(_id(answer), found, _guid(answer))
 
 
 def _body(schema: WrittenSchema) -> dict[str, Any]:
@@ -133,6 +137,14 @@ def _id(answer: Answer) -> int:
     return found
 
 
+def _guid(answer: Answer) -> UUID | None:
+    """The GUID, which newer registries tell beside the id."""
+    try:
+        return UUID(answer.body["guid"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
 def _refusal(key: _Key, answer: Answer) -> str:
     subject, _, how = key
     said = f" ({answer.message})" if answer.message else ""
@@ -144,6 +156,4 @@ def _refusal(key: _Key, answer: Answer) -> str:
         mend = "its compatibility refuses the schema; write by one that keeps it"
     else:
         mend = "the registry refuses the schema"
-    return (
-        f"subject {subject}: {mend}{said}; what waits for it goes on by 'headrace streams resume'"
-    )
+    return f"subject {subject}: {mend}{said}"

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow.types as at
 
+from headrace.formats.arrow_families import is_bytes, is_list, is_text, stored
 from headrace.formats.avro.schema_text import ABSENT, AvroType
 
 #: units of columns, each finer than the one before; whole ones of a finer unit fit as well
@@ -27,7 +28,7 @@ _EXACT_BITS = {"float": 16, "double": 32}
 
 def misfit(kind: AvroType, arrow: Any) -> str:
     """What values of an Arrow type lose as one of Avro's, and what to do; empty: they fit."""
-    arrow = _stored(arrow)
+    arrow = stored(arrow)
     if at.is_null(arrow):
         return ""
     if kind.name == "union":
@@ -61,10 +62,10 @@ def fields_misfit(record: AvroType, columns: Mapping[str, Any]) -> tuple[str, st
 
 def by_value(kind: AvroType, arrow: Any) -> bool:
     """Whether only a value itself tells if it is exact as that type, which its type fits."""
-    arrow = _stored(arrow)
+    arrow = stored(arrow)
     if at.is_null(arrow):
         return False
-    if at.is_temporal(arrow) and not at.is_date(arrow) and kind.name != "union":
+    if kind.name != "union" and (at.is_timestamp(arrow) or at.is_time(arrow)):
         unit = _UNITS[kind.logical.rpartition("-")[2]]
         return _FINER.index(arrow.unit) > _FINER.index(unit)
     if kind.name == "union":
@@ -73,15 +74,8 @@ def by_value(kind: AvroType, arrow: Any) -> bool:
     if at.is_integer(arrow):
         return kind.name in _EXACT_BITS and arrow.bit_width > _EXACT_BITS[kind.name]
     if kind.logical == "uuid":
-        return _is_text(arrow)
+        return is_text(arrow)
     return any(by_value(*pair) for pair in _inner(kind, arrow))
-
-
-def _stored(arrow: Any) -> Any:
-    """The type of what a dictionary, or runs of equal values, stand for."""
-    while at.is_dictionary(arrow) or at.is_run_end_encoded(arrow):
-        arrow = arrow.value_type
-    return arrow
 
 
 def _branches(kind: AvroType) -> list[AvroType]:
@@ -119,24 +113,8 @@ def _told(kind: AvroType, arrow: Any) -> str:
     return f"it cannot be {kind.told} without a loss; cast it, or name another type in the schema"
 
 
-def _is_text(arrow: Any) -> bool:
-    return at.is_string(arrow) or at.is_large_string(arrow) or at.is_string_view(arrow)
-
-
-def _is_bytes(arrow: Any) -> bool:
-    if at.is_fixed_size_binary(arrow) or at.is_binary_view(arrow):
-        return True
-    return at.is_binary(arrow) or at.is_large_binary(arrow)
-
-
-def _is_list(arrow: Any) -> bool:
-    if at.is_list_view(arrow) or at.is_large_list_view(arrow) or at.is_fixed_size_list(arrow):
-        return True
-    return at.is_list(arrow) or at.is_large_list(arrow)
-
-
 def _is_map(arrow: Any) -> bool:
-    return at.is_map(arrow) and _is_text(_stored(arrow.key_type))
+    return at.is_map(arrow) and is_text(stored(arrow.key_type))
 
 
 def _is_time(arrow: Any) -> bool:
@@ -163,17 +141,17 @@ _TAKES: Mapping[str, Callable[[Any], bool]] = {
     "long": at.is_integer,
     "float": lambda arrow: at.is_integer(arrow) or at.is_float16(arrow) or at.is_float32(arrow),
     "double": lambda arrow: at.is_integer(arrow) or at.is_floating(arrow),
-    "bytes": _is_bytes,
-    "fixed": _is_bytes,
-    "string": _is_text,
-    "enum": _is_text,
-    "uuid": lambda arrow: _is_text(arrow) or _is_bytes(arrow),
+    "bytes": is_bytes,
+    "fixed": is_bytes,
+    "string": is_text,
+    "enum": is_text,
+    "uuid": lambda arrow: is_text(arrow) or is_bytes(arrow),
     "decimal": at.is_decimal,
     "date": at.is_date,
     "timestamp-nanos": at.is_integer,
     "local-timestamp-nanos": at.is_integer,
     "time-millis": _is_time,
     "time-micros": _is_time,
-    "array": _is_list,
+    "array": is_list,
     "map": _is_map,
 }
