@@ -258,5 +258,7 @@ def test_a_registry_that_tells_no_guid_stops_who_writes_it_into_headers(monkeypa
 
 @pytest.mark.parametrize("how", [{"auto_register_schemas": False}, {"use_latest_version": True}])
 def test_what_stops_at_a_schema_is_told_with_the_command_that_lets_its_stream_go_on(how):
-    with pytest.raises(TargetMissing, match=r"; then 'headrace streams resume acme/score' goes on$"):
+    with pytest.raises(
+        TargetMissing, match=r"; then 'headrace streams resume acme/score' goes on$"
+    ):
         messages(Encodings(AvroOutput(VISIT, **how)), pa.table({"lead": ["a"], "ms": [1]}))
