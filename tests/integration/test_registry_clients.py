@@ -1,8 +1,10 @@
 """Confluent's own client and serializers, unchanged, against `headrace registry`."""
 
 import json
+import time
 from contextlib import suppress
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import (
     Schema,
@@ -16,7 +18,19 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, message_factory
 
+from headrace.connectors.kafka.sink_encoding import Encodings
+from headrace.connectors.schema_registry import RegistrySchemas, lookups, registry_config
+from headrace.errors import SinkUnavailable
+from headrace.formats import (
+    Avro,
+    AvroOutput,
+    Json,
+    JsonSchemaOutput,
+    Protobuf,
+    ProtobufOutput,
+)
 from headrace.model.credentials import Role
+from headrace.ports import RECORD_SCHEMA, Payloads
 from headrace.schema_registry.protoc import compiled
 from registry_process import RegistryProcess, made_keys
 
@@ -108,6 +122,13 @@ def test_json_schema(client):
     assert read(record, VALUE) == {"lead": "ada"}
 
 
+def class_of(files, name):
+    pool = descriptor_pool.DescriptorPool()
+    for file in files:
+        pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
 def test_protobuf_with_an_import(client):
     files = compiled(
         'syntax="proto3"; package acme; import "google/protobuf/timestamp.proto"; '
@@ -115,14 +136,106 @@ def test_protobuf_with_an_import(client):
         [],
         [],
     )
-    pool = descriptor_pool.DescriptorPool()
-    for file in files:
-        pool.AddSerializedFile(file.SerializeToString())
-    visit = message_factory.GetMessageClass(pool.FindMessageTypeByName("acme.Visit"))
+    visit = class_of(files, "acme.Visit")
     plain = {"use.deprecated.format": False}
     record = ProtobufSerializer(visit, client, plain)(visit(lead="ada"), VALUE)
     read = ProtobufDeserializer(visit, plain, schema_registry_client=client)
     assert read(record, VALUE).lead == "ada"
+
+
+class Ours:
+    """Our sink's encoding, as it asks this registry; and Confluent's deserializers of it."""
+
+    def __init__(self, registry, keys, client):
+        info = f"acme:{keys[Role.SENDER]}"
+        told = {"schema.registry.url": registry.url, "basic.auth.user.info": info}
+        self.ids, self.client = RegistrySchemas(registry_config(told)), client
+
+    def sent(self, kind, rows):
+        """Values and headers of what is sent of rows."""
+        give_up_s = time.monotonic() + 30
+        while True:
+            try:
+                made = Encodings(kind).messages(pa.table(rows), "acme.visits", self.ids)
+                break
+            except SinkUnavailable:  # whoever asks first does not wait for the answer
+                assert time.monotonic() < give_up_s
+                time.sleep(0.05)
+        headers = made["headers"].to_pylist() if "headers" in made.column_names else [[]]
+        pairs = [(one["key"], one["value"]) for one in headers[0]]
+        return made["value"].to_pylist()[0], pairs
+
+    def decoded(self, reader, value, pairs):
+        headers = [[{"key": key, "value": told} for key, told in pairs]]
+        column = pa.chunked_array([pa.array([value], pa.binary())])
+        kind = RECORD_SCHEMA.field("headers").type
+        given = Payloads(column, pa.chunked_array([pa.array(headers, kind)]), "value", self.ids)
+        return reader.decode(given)
+
+
+@pytest.fixture
+def ours(registry, keys, client, monkeypatch):
+    monkeypatch.setattr(lookups, "WAIT_S", lookups.LOOKUP_S + 1)
+    return Ours(registry, keys, client)
+
+
+VISIT = """
+    syntax="proto3"; package acme; import "google/protobuf/timestamp.proto";
+    message Other { int32 x = 1; }
+    message Visit { string lead = 1; google.protobuf.Timestamp at = 2; }
+"""
+#: their client takes nothing for a record that has less than six bytes, id or not
+ADA = "ada lovelace"
+TREE = {
+    "title": "Visit",
+    "type": "object",
+    "properties": {"lead": {"type": "string"}},
+    "required": ["lead"],
+}
+LEAD = pa.schema([pa.field("lead", pa.string(), nullable=False)])
+#: what stands under the subject where one writes by the newest
+AVRO, JSON = (
+    Schema(json.dumps(V2), "AVRO"),
+    Schema(json.dumps({**TREE, "maxProperties": 1}), "JSON"),
+)
+PROTOBUF = Schema(VISIT.replace("x = 1", "y = 2"), "PROTOBUF")
+
+
+@pytest.mark.parametrize("place", ["PrefixSchemaIdSerializer", "HeaderSchemaIdSerializer"])
+@pytest.mark.parametrize("use_latest", [False, True])
+def test_what_our_sink_writes_is_read_by_confluents_deserializers_and_by_us(
+    ours, client, operator, place, use_latest
+):
+    visit = class_of(compiled(VISIT, [], []), "acme.Visit")
+    how = {"schema_id_serializer": place, "use_latest_version": use_latest}
+    kinds = [
+        (AvroOutput(V1, **how), Avro(V1), AvroDeserializer(client), AVRO),
+        (
+            JsonSchemaOutput(LEAD, TREE, **how),
+            Json(LEAD, framing="confluent"),
+            JSONDeserializer(None, schema_registry_client=client),
+            JSON,
+        ),
+        (
+            ProtobufOutput(visit, **how),
+            Protobuf(visit, fields=["lead"]),
+            ProtobufDeserializer(visit, {}, schema_registry_client=client),
+            PROTOBUF,
+        ),
+    ]
+    for kind, reader, deserialize, schema in kinds:
+        if use_latest:
+            operator.register_schema("acme.visits-value", schema)
+        value, headers = ours.sent(kind, {"lead": [ADA]})
+        in_header = place == "HeaderSchemaIdSerializer"
+        assert [name for name, _ in headers] == ["__value_schema_id"] * in_header
+        context = SerializationContext("acme.visits", MessageField.VALUE, headers)
+        read = deserialize(value, context)
+        assert (read["lead"] if isinstance(read, dict) else read.lead) == ADA
+        found = ours.decoded(reader, value, headers)
+        assert (found.columns.to_pylist(), found.undecoded) == ([{"lead": ADA}], ())
+        for permanent in (False, True):
+            operator.delete_subject("acme.visits-value", permanent)
 
 
 def test_protobuf_text_is_read_as_a_descriptor(client):

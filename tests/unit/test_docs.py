@@ -7,13 +7,15 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import confluent_kafka
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from headrace import SliceContext
+from headrace import SliceContext, use_case
 from headrace.cli.app import app
 from headrace.cli.init import text_of
 from headrace.cli.servers import folder_of, remember
@@ -26,6 +28,7 @@ from headrace.model.streams import LaneId, Slice
 from headrace.ports import SchemaKind, WrittenSchema
 from headrace.settings import read_settings
 from headrace.settings.doors import DoorsSettings
+from headrace.sinks import ParquetFiles
 from headrace.spark.handling import handle
 from headrace.testing.format_contract import as_given, decoded
 from headrace.testing.handlers import handled
@@ -132,7 +135,8 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "def pages",
         "import pytest",
         "Json(pa.schema([\n",
-        "Avro({",
+        "Avro({\n",
+        "# test_long_visits.py",
         "def report",
         "def archive",
         "# send.py",
@@ -160,7 +164,7 @@ def test_the_guides_format_is_one():
 
 
 def test_the_guides_avro_is_one():
-    kind = eval(guides("Avro({"), {"Avro": Avro})
+    kind = eval(guides("Avro({\n"), {"Avro": Avro})
     newer = json.loads(kind.text)
     newer["fields"].insert(0, {"name": "id", "type": "int"})
     schemas = MemorySchemas({7: WrittenSchema(SchemaKind.AVRO, json.dumps(newer))})
@@ -169,12 +173,28 @@ def test_the_guides_avro_is_one():
     assert row == {"page": "/", "ms": 2, "campaign": None}
 
 
+def test_the_guides_test_of_a_typed_use_case_passes(monkeypatch):
+    names = {"Avro": Avro}
+    kind = eval(guides("Avro({\n"), names)
+
+    @use_case(topic="{tenant}.visits", decode=kind, sink=ParquetFiles("long"))
+    def long_visits(visits, context):
+        return visits.filter(pc.greater(visits["ms"], 1000)).select(["page"])
+
+    module = ModuleType("use_cases")
+    module.long_visits = long_visits
+    monkeypatch.setitem(sys.modules, "use_cases", module)
+    exec(guides("# test_long_visits.py"), names)
+    names["test_long_visits_alone_are_kept"]()
+
+
 def test_what_the_guide_sends_is_what_its_use_case_reads(tmp_path, monkeypatch):
     made, sent = {}, []
 
     class Producer:
         def __init__(self, config):
             made["servers"] = config["bootstrap.servers"]
+            assert config["topic.metadata.propagation.max.ms"] < 5_000, "else silent for 30 s"
 
         def produce(self, topic, value, on_delivery):
             made["topic"] = topic
@@ -205,7 +225,8 @@ def test_what_the_guide_sends_is_not_lost_in_silence(tmp_path, monkeypatch):
     unreached = {"message.timeout.ms": 1, "log_level": 0}
     real = confluent_kafka.Producer
     monkeypatch.setattr("confluent_kafka.Producer", lambda config: real({**config, **unreached}))
-    with pytest.raises(SystemExit, match="3 not sent: Local: Message timed out"):
+    told = "3 not sent: Local: Message timed out; is the topic there? 'headrace topics create"
+    with pytest.raises(SystemExit, match=re.escape(told)):
         exec(guides("# send.py"), {})
 
 
@@ -266,11 +287,12 @@ def guides_settings(folder: Path, number: int):
     path = folder / "headrace.yaml"
     text = blocks(ROOT / "docs" / "guide.md", "yaml")[number]
     path.write_text(text if "module:" in text else f"module: use_cases.py\n{text}")
-    environment = {"DATABASE_URL": "postgresql://u@db/x", "REGISTRY_USER": "me:hunter2"}
+    environment = {"DATABASE_URL": "postgresql://u@db/x"}
     return read_settings(path, environment)
 
 
 def test_the_guides_registry_is_one(tmp_path):
+    (tmp_path / "registry-user").write_text("me:hunter2\n")
     config = registry_config(guides_settings(tmp_path, 1).registry_properties())
     assert str(config) == "https://registry-1:8081, https://registry-2:8081"
     assert config.ca == "/etc/ssl/registry-ca.pem"

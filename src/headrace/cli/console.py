@@ -167,6 +167,16 @@ def _what_passes_in_one_line(_: object, __: str, event: EventDict) -> EventDict:
     return event
 
 
+class _WhereStderrLeads:
+    """Standard error as it is when a line comes: a live table puts lines above itself there."""
+
+    def write(self, text: str) -> None:
+        sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
 def configure_logs(level: str = "INFO", form: LogFormat = LogFormat.AUTO) -> None:
     """Logs to stderr, for every command in the same way; fields: `telemetry/log_fields.py`."""
     pretty = sys.stderr.isatty() if form is LogFormat.AUTO else form is LogFormat.PRETTY
@@ -193,5 +203,5 @@ def configure_logs(level: str = "INFO", form: LogFormat = LogFormat.AUTO) -> Non
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(_WhereStderrLeads()),  # type: ignore[arg-type]
     )

@@ -79,7 +79,7 @@ def list_(
             }
             for version in newest.values()
         ]
-        table = Table("subject", "version", "id", "type", "compatibility")
+        table = Table("subject", "version", "id", "type", "compatibility", box=None)
         for row in rows:
             table.add_row(*(str(value) for name, value in row.items() if name != "deleted"))
         print_list(table, rows, as_json=as_json)
@@ -143,11 +143,13 @@ def check(  # noqa: PLR0913, PLR0917 - options of a command
     reference: Reference = [],  # noqa: B006 - as Typer has it
     normalize: Normalize = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Said for clearness: nothing is ever changed.")
+        bool, typer.Option("--dry-run", help="The same: a check never changes anything.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check whether a schema may come next; exit code 1 if it is incompatible.
+
+    Nothing is registered, with or without --dry-run; 'headrace schemas register' checks first too.
 
     Example: `headrace schemas check acme.visits-value visit.avsc --dry-run`
     """

@@ -1,4 +1,4 @@
-"""`headrace tenants add --file`: a list of tenants, all of them or none."""
+"""`headrace tenants add`: tenants by name, or a list of them in a file; all of them or none."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from headrace.cli.asking import ask_again, streams_begun
 from headrace.cli.console import err, out, print_json
 from headrace.cli.tenant_file import read, text_of
 from headrace.errors import ConfigError
+from headrace.model.streams import Tenant
 from headrace.operating.adding import Addition, addition
 from headrace.ports import Store
 
@@ -39,11 +40,9 @@ FileOption = Annotated[
 ]
 ExistsOption = Annotated[
     Exists,
-    typer.Option(help="With --file: of tenants that are there, fail, or skip: leave them alone."),
+    typer.Option(help="Of tenants that are there already: fail, or skip, which leaves them alone."),
 ]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="With --file: only look, add nothing.")
-]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only look, add nothing.")]
 
 
 class How(NamedTuple):
@@ -64,41 +63,72 @@ def add_file(store: Store, file: Path, how: How, config: Path) -> None:
     with _shown(f"reading {file} ..."):
         listed = read(*text_of(file, sys.stdin))
         planned = addition(listed.tenants, store.registry.tenants())
-    faults = dict(planned.faults)
-    if how.exists is Exists.FAIL:
-        for place, why in planned.there_faults.items():
-            faults[place] = why.replace("skip those", "say --exists skip")
-    listed.refuse(faults)
+    listed.refuse(_faults(planned, how))
+    _do(store, planned, how, config, ["--file", str(file)])
+
+
+def add_named(
+    store: Store, wanted: Sequence[Tenant], how: How, config: Path, said: Sequence[str]
+) -> None:
+    """Add tenants that were named; nothing at all if a name is wrong.
+
+    Args:
+        store: where.
+        wanted: the tenants.
+        how: it is to be done.
+        config: the YAML file that was named.
+        said: what was typed beside the names.
+
+    Raises:
+        ConfigError: names are wrong, each of which is told; or nobody can be asked.
+    """
+    planned = addition(wanted, store.registry.tenants())
+    if faults := _faults(planned, how):
+        others = "nothing is done:\n" if len(wanted) > 1 else ""
+        raise ConfigError(others + "\n".join(why for _, why in sorted(faults.items())))
+    _do(store, planned, how, config, [*(tenant.name for tenant in wanted), *said])
+
+
+def _faults(planned: Addition, how: How) -> dict[int, str]:
+    """Place in the list -> what is wrong."""
+    if how.exists is Exists.SKIP:
+        return planned.faults
+    there = planned.there_faults.items()
+    skip = {place: why.replace("skip those", "say --exists skip") for place, why in there}
+    return {**planned.faults, **skip}
+
+
+def _do(store: Store, planned: Addition, how: How, config: Path, said: Sequence[str]) -> None:
+    """Add them, if it is no dry run, and tell of it; ``said`` is what was typed."""
     if not how.dry_run:
-        _add(store, planned, how, config, str(file))
+        _add(store, planned, how, config, said)
     if how.as_json:
         print_json({**planned.values(), "dry_run": how.dry_run})
+    elif len(planned.wanted) == len(planned.names) == 1 and not how.dry_run:
+        out.print(f"tenant {planned.names[0]} added")
     else:
         _tell(planned, how)
 
 
-def _add(store: Store, planned: Addition, how: How, config: Path, file: str) -> None:
+def _add(store: Store, planned: Addition, how: How, config: Path, said: Sequence[str]) -> None:
     if planned.again and not (how.yes and how.as_json):
         begin = streams_begun(store, planned.again)
         skip = ["--exists", "skip"] if how.exists is Exists.SKIP else []
-        ask_again(store, begin, config, how.yes, "tenants", "add", "--file", file, *skip)
+        ask_again(store, begin, config, how.yes, "tenants", "add", *said, *skip)
     with _shown(f"adding {counted(len(planned.names), 'tenant')} ..."):
         store.registry.add_tenants(planned.wanted, skip_there=how.exists is Exists.SKIP)
 
 
-def check_alone(given: Sequence[object], how: How, *, by_file: bool) -> None:
+def check_alone(names: Sequence[str], limits: Sequence[object], file: Path | None) -> None:
     """Refuse what says twice, or not at all, what is to be added.
 
     Raises:
         ConfigError: what to leave out, or to say.
     """
-    name = given[0]
-    if not by_file and name is None:
+    if file is None and not names:
         raise ConfigError("name the tenant to add, such as acme, or a list of them with --file")
-    if not by_file and (how.dry_run or how.as_json or how.exists is not Exists.FAIL):
-        raise ConfigError("--dry-run, --exists and --json are for a list of tenants, with --file")
-    if by_file and any(value is not None for value in given):
-        what = "the name" if name is not None else "weight and limits"
+    if file is not None and (names or any(value is not None for value in limits)):
+        what = "the name" if names else "weight and limits"
         raise ConfigError(f"with --file the file says {what} of each tenant; leave it out here")
 
 

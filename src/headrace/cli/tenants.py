@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from headrace.cli.amounts import duration, size
-from headrace.cli.asking import YesOption, ask_again, streams_begun
+from headrace.cli.asking import YesOption
 from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -27,9 +27,10 @@ from headrace.cli.tenant_bulk import (
     FileOption,
     How,
     add_file,
+    add_named,
     check_alone,
 )
-from headrace.cli.tenant_states import remove, resume, suspend
+from headrace.cli.tenant_states import Names, remove, resume, suspend
 from headrace.console.rows import changeable
 from headrace.errors import ConfigError
 from headrace.model.streams import State, Tenant, Throttle
@@ -92,9 +93,7 @@ def list_(
 
 @app.command()
 def add(  # noqa: PLR0913 - options of a command
-    name: Annotated[
-        str | None, typer.Argument(help="The tenant, such as acme.", show_default=False)
-    ] = None,
+    names: Names = None,
     weight: Annotated[
         float | None, typer.Option(help="Share against the others; none: 1.", show_default=False)
     ] = None,
@@ -109,34 +108,27 @@ def add(  # noqa: PLR0913 - options of a command
     yes: YesOption = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Add a tenant, or many; streams begin with the next turn, as soon as their topics are there.
+    """Add tenants; streams begin with the next turn, as soon as their topics are there.
 
     One that was removed starts at startingOffsets: it is asked first if that reads records again.
     It is another customer from then on, and sees nothing of what the one before failed at.
 
-    Of a list all are added or none: if anything is wrong in it, each line is named with what is.
+    Of several all are added or none: whatever is wrong is told first, in a file by its line. Weight
+    and limits are those of each that is named.
 
-    Example: `headrace tenants add acme --weight 2 --records 500`, or
-    `headrace tenants add --file tenants.csv --dry-run`
+    Example: `headrace tenants add acme --weight 2 --records 500`, `headrace tenants add bolt corp`,
+    or `headrace tenants add --file tenants.csv --dry-run`
     """
     with store_of(config) as store:
-        given = (name, weight, records_per_s, bytes_per_s, burst_s)
         how = How(exists, dry_run, yes, as_json)
-        check_alone(given, how, by_file=file is not None)
+        check_alone(names or [], (weight, records_per_s, bytes_per_s, burst_s), file)
         if file is not None:
             add_file(store, file, how, config)
             return
-        assert name is not None, "one or the other"
         weight = 1.0 if weight is None else weight
         throttle = _throttle(records_per_s, bytes_per_s, burst_s)
-        if any(
-            tenant.name == name and tenant.state is State.REMOVED
-            for tenant in store.registry.tenants()
-        ):
-            begin, said = streams_begun(store, [name]), _said(name, weight, throttle)
-            ask_again(store, begin, config, yes, "tenants", "add", *said)
-        store.registry.add_tenant(Tenant(name, weight=weight, throttle=throttle))
-        out.print(f"tenant {name} added")
+        wanted = [Tenant(name, weight=weight, throttle=throttle) for name in names or []]
+        add_named(store, wanted, how, config, _said(weight, throttle))
 
 
 app.command()(suspend)
@@ -197,10 +189,10 @@ def _throttle(
     return Throttle(records_per_s, bytes_per_s, burst_s)
 
 
-def _said(name: str, weight: float, throttle: Throttle) -> list[str]:
-    """What was typed to add it."""
+def _said(weight: float, throttle: Throttle) -> list[str]:
+    """What was typed beside the names."""
     limits = {"--records": throttle.records_per_s, "--bytes": throttle.bytes_per_s}
-    words = [name] if weight == 1.0 else [name, "--weight", f"{weight:g}"]
+    words = [] if weight == 1.0 else ["--weight", f"{weight:g}"]
     for option, limit in limits.items():
         if limit is not None:
             words += [option, f"{limit:.15g}"]

@@ -33,6 +33,11 @@ def identity(effect: Effect) -> str:
     )
 
 
+def going_on(effect: Effect) -> str:
+    """Which command lets what stopped at an effect go on."""
+    return f"then 'headrace streams resume {effect.slices[0].lane.stream}' goes on"
+
+
 def told(error: Exception, where: str) -> HeadraceError:
     """What one effect met, in our words; an error that nobody expected refuses that effect."""
     if isinstance(error, HeadraceError):

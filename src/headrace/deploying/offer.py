@@ -49,7 +49,7 @@ def connections_of(settings: Settings, folder: Path) -> Connections:
     if registry:
         registry_config(registry)
     return Connections(
-        kafka=client_config(settings.kafka),
+        kafka=client_config(settings.kafka_properties()),
         database_url=settings.store_url(),
         smtp_url=settings.mail_url(),
         registry=registry,

@@ -1,9 +1,10 @@
-"""Avro records out of columns, each after the id that a registry gave to their schema.
+"""Avro records out of columns, whose schema has an id in a registry.
 
 A value is written as what it is, or refused: each row by itself, and columns whose type alone loses
-something by their name. A ``float`` needs a column of ``float32``, ``timestamp-millis`` one of
-milliseconds with a zone, ``local-timestamp-*`` one without a zone. So it is with the schema of the
-use case, and with the newest of a registry, if one writes by that (`avro/writing.py`).
+something by their name. A ``float`` needs a column of ``float32``, ``timestamp-*`` one with a zone,
+``local-timestamp-*`` one without a zone; of a column in a finer unit each value has to be a whole
+number of the schema's. So it is with the schema of the use case, and with the newest of a registry,
+if one writes by that (`avro/writing.py`).
 
 A column has the name of a field of the record; one whose field has a default may be left out. A
 schema that is no record is written from the column ``value``, or ``key``. The registry is not asked
@@ -16,20 +17,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
 from headrace.errors import ConfigError, WrongSchema
-from headrace.formats.avro.schema_text import ABSENT, json_of, text_of
+from headrace.formats.avro.schema_text import ABSENT, json_of
 from headrace.formats.avro.writing import Write, writer, written
 from headrace.formats.python_rows import python_rows
+from headrace.formats.registered import HowRegistered, to_register
+from headrace.formats.schema_file import schema_text
 from headrace.ports import (
     Encoded,
-    Registering,
     SchemaKind,
     SchemaToRegister,
-    SubjectNames,
     Unencoded,
     WrittenSchema,
 )
@@ -37,7 +38,7 @@ from headrace.ports import (
 
 @dataclass(frozen=True, slots=True, init=False)
 class AvroOutput:
-    """Avro with a registered schema: a zero byte, the schema's id, and the record.
+    """Avro with a registered schema.
 
     Example: ``KafkaTopic("{tenant}.pages", encode=AvroOutput(schema))``
     """
@@ -47,36 +48,23 @@ class AvroOutput:
     def __init__(
         self,
         schema: str | Path | Mapping[str, Any],
-        *,
-        auto_register_schemas: bool = True,
-        use_latest_version: bool = False,
-        normalize_schemas: bool = False,
-        subject_name_strategy: SubjectNames = "TopicNameStrategy",
+        **how: Unpack[HowRegistered],
     ) -> None:
         """Say what is written, and how its schema comes by its id, as Confluent's clients have it.
 
         Args:
             schema: as a dict, its JSON, or the path of a file, which is read now.
-            auto_register_schemas: register it where it is not; else it has to be there.
-            use_latest_version: write by the newest schema of the subject.
-            normalize_schemas: the registry is to see that two texts mean the same.
-            subject_name_strategy: ``TopicNameStrategy`` (``<topic>-value``),
-                ``RecordNameStrategy`` or ``TopicRecordNameStrategy``.
+            how: see ``HowRegistered``, such as ``auto_register_schemas=False``.
 
         Raises:
             ConfigError: the schema cannot be, or fastavro is not installed.
         """
-        text = text_of(schema)
+        text = schema_text(schema, "a schema of Avro")
         if isinstance(name_alone := json_of(text), str):
             text = json.dumps(name_alone)
         own = WrittenSchema(SchemaKind.AVRO, text)
-        if subject_name_strategy not in get_args(SubjectNames):
-            known = ", ".join(get_args(SubjectNames))
-            raise ConfigError(f"subject_name_strategy {subject_name_strategy!r} is none of {known}")
-        how = Registering(auto_register_schemas, use_latest_version, normalize_schemas)
         kind = written(own).kind
-        name = kind.full_name or kind.name
-        registers = SchemaToRegister(own, name, subject_name_strategy, how)
+        registers = to_register(own, kind.full_name or kind.name, **how)
         object.__setattr__(self, "registers", registers)
 
     def takes(self, column: Literal["value", "key"]) -> dict[str, bool]:

@@ -31,11 +31,12 @@ from headrace.formats.avro.by_record import Unreadable, reader_of
 from headrace.formats.avro.columns import column_of, columns_of
 from headrace.formats.avro.defaults import check_defaults
 from headrace.formats.avro.resolving import plan_of
-from headrace.formats.avro.schema_text import AvroType, parsed, text_of
+from headrace.formats.avro.schema_text import AvroType, parsed
 from headrace.formats.avro.steps import Step
 from headrace.formats.framing import Framed, Framing, check_framing, framed
 from headrace.formats.pieces import ends_of_pieces
 from headrace.formats.rows import Found
+from headrace.formats.schema_file import schema_text
 from headrace.ports import (
     Decoded,
     Payloads,
@@ -85,7 +86,7 @@ class Avro:
             ConfigError: no columns are that; it says why.
         """
         check_framing(framing)
-        object.__setattr__(self, "text", text_of(schema))
+        object.__setattr__(self, "text", schema_text(schema, "a schema of Avro"))
         object.__setattr__(self, "fields", None if fields is None else tuple(fields))
         object.__setattr__(self, "framing", framing)
         object.__setattr__(self, "tombstones", tombstones)

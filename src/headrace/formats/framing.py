@@ -31,6 +31,11 @@ def prefix_of(id_: SchemaId) -> bytes:
     return b"\1" + id_.bytes if isinstance(id_, UUID) else b"\0" + id_.to_bytes(4, "big")
 
 
+def header_of(column: str) -> str:
+    """The name of the header that tells the id, where the payload itself does not."""
+    return f"__{column}_schema_id"
+
+
 @dataclass(frozen=True, slots=True)
 class Framed:
     """Payloads, and what their framing says."""
@@ -191,7 +196,7 @@ def _headers(payloads: Payloads) -> dict[int, bytes | None]:
     if headers.null_count == len(headers):
         return {}
     every = pc.list_flatten(headers)
-    name: Any = pa.scalar(f"__{payloads.column}_schema_id")
+    name: Any = pa.scalar(header_of(payloads.column))
     ours: Any = pc.equal(pc.struct_field(every, [0]), name)
     if not pc.any(ours).as_py():
         return {}

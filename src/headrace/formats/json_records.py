@@ -146,7 +146,7 @@ class Json:
         if self.framing != "none":
             raise ConfigError(
                 f"Json(framing={self.framing!r}) is for what is read, as no id is given to its "
-                "schema: leave framing out to write JSON, or write AvroOutput(schema)"
+                "schema: leave framing out to write JSON, or write JsonSchemaOutput(...)"
             )
         return {field.name: not field.nullable for field in self.columns}
 

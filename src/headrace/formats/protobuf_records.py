@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 from headrace.errors import ConfigError
 from headrace.formats.framing import Framed, Framing, check_framing, framed
 from headrace.formats.protobuf.columns import Fill, NoValue, columns_of, fill_of, must_be_set
-from headrace.formats.protobuf.messages import class_of, place_of, told_by
+from headrace.formats.protobuf.messages import class_of, place_of, told_by, written_place
 from headrace.formats.rows import Found
 from headrace.ports import Decoded, Payloads
 
@@ -121,25 +121,16 @@ def _plan(kind: Protobuf) -> _Plan:
         raise ConfigError(f"fields: {kind.name} has no field {unknown[0]}")
     if not names or len(set(names)) < len(names):
         raise ConfigError("fields: there is none, or one is there twice")
-    place = place_of(made.DESCRIPTOR)
-    written = b"".join(map(_zigzag, [len(place), *place]))
+    place, long_place = written_place(place_of(made.DESCRIPTOR))
     return _Plan(
         kind.name,
         pa.schema([columns[name] for name in names]),
         made.FromString,
         tuple(fill_of(made.DESCRIPTOR.fields_by_name[name]) for name in names),
-        b"\0" if place == [0] else written,
-        written,
+        place,
+        long_place,
         must_be_set(made.DESCRIPTOR),
     )
-
-
-def _zigzag(number: int) -> bytes:
-    number, made = number << 1, bytearray()
-    while number > 127:
-        made.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*made, number])
 
 
 def _without_places(

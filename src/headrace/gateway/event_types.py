@@ -8,7 +8,7 @@ Who sends an event chooses what is held against the schema. With a pattern that 
 way (``(a+)+$``), with values compared each with each, or with a message for each of a hundred
 thousand faults, one event would take seconds from everybody. So patterns are such that are matched
 in linear time, which leaves out looking around and back references, what compares and divides is
-our own (``keywords``), and what is told is bounded.
+our own (`formats/json_keywords.py`), and what is told is bounded.
 
 Validation is by ``jsonschema-rs`` and costs less than a microsecond for a small event, and one more
 for each value that has to be unique or a multiple; a type without a schema costs nothing.
@@ -26,8 +26,8 @@ import jsonschema_rs
 import orjson
 
 from headrace.errors import ConfigError
+from headrace.formats.json_keywords import KEYWORDS
 from headrace.gateway.events import EventFault
-from headrace.gateway.keywords import KEYWORDS
 from headrace.gateway.subjects import Subject
 from headrace.payload.json_pointers import pointed, pointer_of
 

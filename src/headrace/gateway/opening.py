@@ -51,7 +51,7 @@ def gateway_of(settings: Settings, guard: Doorkeeper, store: Store) -> FastAPI:
             "no Kafka is named: set kafka: bootstrap.servers in the YAML file, "
             "or start 'headrace up', whose Kafka is found"
         )
-    chosen, config = settings.gateway, client_config(settings.kafka)
+    chosen, config = settings.gateway, client_config(settings.kafka_properties())
     rules = rules_of(chosen)
     records = Ingest(
         config, delivery_timeout_s=chosen.delivery_timeout, most_bytes=chosen.under_way

@@ -10,6 +10,7 @@ from headrace.ports.dead_letters import DeadLetter, DeadLetters, DeadLettersFact
 from headrace.ports.encodings import (
     Encoded,
     Encoding,
+    IdPlaces,
     SchemaToRegister,
     SubjectNames,
     Unencoded,
@@ -97,6 +98,7 @@ __all__ = [
     "Finished",
     "Format",
     "HostPositions",
+    "IdPlaces",
     "KeptSchema",
     "Keys",
     "Log",

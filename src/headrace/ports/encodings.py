@@ -11,6 +11,8 @@ import pyarrow as pa
 from headrace.ports.schemas import Registering, WrittenSchema
 
 SubjectNames = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
+#: where the id of a schema stands
+IdPlaces = Literal["PrefixSchemaIdSerializer", "HeaderSchemaIdSerializer"]
 
 
 class Unencoded(NamedTuple):
@@ -30,17 +32,20 @@ class Encoded:
     payloads: Sequence[bytes | None]
     #: the others, in their order
     unencoded: tuple[Unencoded, ...] = ()
+    #: stands behind the id of the schema, wherever that stands
+    place: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaToRegister:
-    """A schema whose id is to stand before each payload."""
+    """A schema whose id is to stand before each payload, or whose GUID in a header beside it."""
 
     schema: WrittenSchema
     #: the full name of the record, as some names of subjects have it
     record: str
     subject: SubjectNames
     how: Registering
+    id_place: IdPlaces = "PrefixSchemaIdSerializer"
 
     def subject_of(self, topic: str, column: Literal["value", "key"]) -> str:
         """Under which subject it is registered, for messages of a topic."""

@@ -64,10 +64,11 @@ class Registering:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema to write by, and its id."""
+    """A schema to write by, its id, and its GUID where the registry tells one."""
 
     id: int
     schema: WrittenSchema
+    guid: UUID | None = None
 
 
 class SchemaIds(Protocol):

@@ -7,17 +7,33 @@ since nobody can say what it meant.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from headrace.connectors.files.local_paths import is_url
+from headrace.errors import ConfigError
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _SIZE = re.compile(r"(\d+)\s*(b|k|m|g)?", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _BYTES = {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+#: begins what stands for a value that the environment lacks; its name follows
+UNSET = "\0"
+
+
+def refuse_unset(where: str, properties: Mapping[str, str]) -> None:
+    """Raise ``ConfigError`` for a value that the environment was to have and lacks."""
+    for key, value in properties.items():
+        if value.startswith(UNSET):
+            name = value.removeprefix(UNSET)
+            raise ConfigError(
+                f"{where}: {key}: ${{{name}}} is used, but the environment has no such name"
+            )
 
 
 def seconds_of(value: object) -> float:

@@ -12,8 +12,11 @@ import yaml
 from pydantic import ValidationError
 
 from headrace.errors import ConfigError
+from headrace.settings.fields import UNSET
 from headrace.settings.whole import Settings
 
+#: keys whose values many commands do not need: what their environment lacks is told when it is
+_LATER = ("kafka", "registry")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -88,14 +91,22 @@ def _line(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
     return line
 
 
-def _filled(value: Any, environment: Mapping[str, str], path: Path) -> Any:
+def _filled(
+    value: Any, environment: Mapping[str, str], path: Path, key: str = "", *, now: bool = True
+) -> Any:
+    """The same with what the environment has; ``now``: all of it has to be there."""
     if isinstance(value, dict):
-        return {key: _filled(inner, environment, path) for key, inner in value.items()}
+        return {
+            name: _filled(inner, environment, path, name, now=now and (key or name) not in _LATER)
+            for name, inner in value.items()
+        }
     if isinstance(value, list):
-        return [_filled(item, environment, path) for item in value]
+        return [_filled(item, environment, path, key, now=now) for item in value]
     if not isinstance(value, str):
         return value
     missing = [name for name in _VARIABLE.findall(value) if name not in environment]
+    if missing and not now:
+        return f"{UNSET}{missing[0]}"
     if missing:
         raise ConfigError(
             f"{path}: ${{{missing[0]}}} is used, but the environment has no such name"

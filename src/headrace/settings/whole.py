@@ -13,7 +13,7 @@ from headrace.errors import ConfigError
 from headrace.settings.console import ConsoleSettings
 from headrace.settings.doors import DoorsSettings
 from headrace.settings.driver import DriverSettings, UseCaseSettings
-from headrace.settings.fields import STRICT, Folder, Properties, Seconds
+from headrace.settings.fields import STRICT, Folder, Properties, Seconds, refuse_unset
 from headrace.settings.gateway import GatewaySettings
 from headrace.settings.registry import RegistrySettings
 from headrace.settings.schema_registry import SchemaRegistrySettings
@@ -112,9 +112,20 @@ class Settings(BaseModel):
         """Where the schema registry is, and its credentials; empty: there is none.
 
         Raises:
-            ConfigError: a file with a secret cannot be read.
+            ConfigError: a file with a secret cannot be read, or the environment lacks one.
         """
-        return self.registry.properties(self._read)
+        given = self.registry.properties(self._read)
+        refuse_unset("registry", given)
+        return given
+
+    def kafka_properties(self) -> dict[str, str]:
+        """Of the client.
+
+        Raises:
+            ConfigError: the environment lacks one.
+        """
+        refuse_unset("kafka", self.kafka)
+        return self.kafka
 
     def names_a_registry(self) -> bool:
         """Whether anybody says where the schema registry is, or how it is asked."""
@@ -136,6 +147,7 @@ class Settings(BaseModel):
         return self._read(file)
 
     def _read(self, file: Path) -> str:
+        refuse_unset("the path of a file", {"its name": str(file)})
         path = self._folder / file
         try:
             return path.read_text(encoding="utf-8").strip()

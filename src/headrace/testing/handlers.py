@@ -10,9 +10,7 @@ A handler of form ``wave`` gets a DataFrame, and that needs a Spark.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -21,10 +19,9 @@ from headrace.model.streams import LaneId, Slice
 from headrace.ports import Schemas
 from headrace.spark.handling import called
 from headrace.testing.records import records
+from headrace.testing.schemas_fake import MemorySchemas
+from headrace.testing.sent import Value, sent
 from headrace.use_cases import SliceContext, UseCase
-
-#: what stands for the value of a record: bytes as they are, text, or what becomes JSON
-Value = bytes | str | Mapping[str, Any] | Sequence[Any] | None
 
 
 def handled(  # noqa: PLR0913 - all that can be said of records is said in one place
@@ -41,39 +38,36 @@ def handled(  # noqa: PLR0913 - all that can be said of records is said in one p
 
     Args:
         use_case: the function under ``@use_case``.
-        values: of the records: bytes, text, or what is written as JSON, such as a dict.
+        values: of the records: bytes, text, or a dict of what is in them, which is written as the
+            use case reads it: by the schema of its ``Avro`` or ``Protobuf``, else as JSON.
         tenant: whose records they are.
         options: those of the YAML file.
         keys: of the records; none: null.
         timestamps_ms: of the records; none: their offsets, which begin at 0.
-        schemas: that they name by their ids, such as ``MemorySchemas`` of ``schemas_fake``.
+        schemas: that they name by their ids, such as ``MemorySchemas`` of ``schemas_fake``; none:
+            the schema of the use case, for dicts, is all that is known.
 
     Raises:
         BadRecord: the handler refuses a record; whatever else it raises is raised as well.
         WrongSchema: what it returns is not what the use case declares, or what its sink takes.
         SinkRefused: its sink would refuse a row.
-        ConfigError: it is of form ``wave``.
+        ConfigError: it is of form ``wave``, or a dict is none of its schema.
     """
     if use_case.form != "slice":
         raise ConfigError(f"use case {use_case.name} is of form wave: call it with a DataFrame")
     topic = use_case.topic.format(tenant=tenant)
+    known = MemorySchemas() if schemas is None else schemas
     given = records(
-        [_bytes_of(value) for value in values],
+        sent(use_case.decode, values, known),
         topic=topic,
         timestamps_ms=timestamps_ms,
         keys=keys,
     )
     piece = Slice(LaneId(use_case.name, tenant, 0), topic, 0, len(values), 1)
     context = SliceContext(use_case.name, tenant, (piece,), dict(options or {}))
-    output = called(use_case, given, context, schemas)
+    output = called(use_case, given, context, known)
     # A sink of users may have no such look; an empty table writes nothing, whatever its columns.
     check = getattr(use_case.sink, "check", None)
     if check is not None and (output.num_rows or output.num_columns):
         check(output)
     return output
-
-
-def _bytes_of(value: Value) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    return (value if isinstance(value, str) else json.dumps(value)).encode()

@@ -6,8 +6,9 @@ An id that it told once it tells while it is away as well, as the real thing doe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from headrace.errors import RegistryUnavailable, SchemaUnknown, TargetMissing
 from headrace.ports import (
@@ -38,6 +39,8 @@ class MemorySchemas:
     clock: Callable[[], float] = time.monotonic
     #: every id that was asked for while it answered, as often as it was
     asked: list[SchemaId] = field(default_factory=list)
+    #: by GUID those that were registered here
+    _guids: dict[SchemaId, WrittenSchema] = field(default_factory=dict)
     _known: set[SchemaId] = field(default_factory=set)
     _missed: dict[SchemaId, float] = field(default_factory=dict)
 
@@ -51,6 +54,7 @@ class MemorySchemas:
         made = next((id_ for id_, known in self.schemas.items() if known == schema), None)
         id_ = made if isinstance(made, int) else len(self.schemas) + 1
         self.schemas[id_] = schema
+        self._guids[guid_of(schema)] = schema
         ids = self.subjects.setdefault(subject, [])
         if id_ not in ids:
             ids.append(id_)
@@ -59,14 +63,14 @@ class MemorySchemas:
     def schema(self, id_: SchemaId) -> WrittenSchema:
         """The schema, if it was asked for before or the registry is there."""
         if id_ in self._known:
-            return self.schemas[id_]
+            return self._all[id_]
         self._look(f"schema {id_}")
         self.asked.append(id_)
         if id_ in self.silent:
             raise RegistryUnavailable(f"schema {id_}: nobody answers", retry_after_s=0.1)
-        if id_ in self.schemas:
+        if id_ in self._all:
             self._known.add(id_)
-            return self.schemas[id_]
+            return self._all[id_]
         first_s = self._missed.setdefault(id_, self.clock())
         if self.clock() - first_s < self.patience_s:
             raise RegistryUnavailable(f"schema {id_} is not known yet", retry_after_s=1.0)
@@ -79,11 +83,15 @@ class MemorySchemas:
         if how.use_latest_version:
             if not ids:
                 raise TargetMissing(f"subject {subject} is not there")
-            return RegisteredSchema(ids[-1], self.schemas[ids[-1]])
+            return _told(ids[-1], self.schemas[ids[-1]])
         known = next((id_ for id_ in ids if self.schemas[id_] == schema), None)
         if known is None and not how.auto_register_schemas:
             raise TargetMissing(f"subject {subject}: the schema is not registered")
-        return RegisteredSchema(self.add(schema, subject) if known is None else known, schema)
+        return _told(self.add(schema, subject) if known is None else known, schema)
+
+    @property
+    def _all(self) -> Mapping[SchemaId, WrittenSchema]:
+        return self.schemas | self._guids
 
     def version(self, subject: str, number: int | None) -> RegisteredSchema:
         """The schema of that number, which is its place; or the newest."""
@@ -97,3 +105,12 @@ class MemorySchemas:
     def _look(self, what: str) -> None:
         if self.away:
             raise RegistryUnavailable(f"{what}: the registry is away", retry_after_s=0.1)
+
+
+def guid_of(schema: WrittenSchema) -> UUID:
+    """The GUID that a schema has here."""
+    return uuid5(NAMESPACE_OID, f"{schema}")
+
+
+def _told(id_: int, schema: WrittenSchema) -> RegisteredSchema:
+    return RegisteredSchema(id_, schema, guid_of(schema))

@@ -231,4 +231,9 @@ def _refusal(error: BaseException, code: Code, path: Path, prefix: str) -> str:
         return told if told.startswith(where.partition(",")[0]) else f"{where}: {told}"
     if isinstance(error, SystemExit):
         return f"{where}, ends the process when it is imported: SystemExit: {told}"
+    if isinstance(error, ModuleNotFoundError):
+        told += (
+            f"; a package has to be installed in the environment {sys.prefix} and wherever "
+            f"executors run, and a module of your own lies beside {path.name}, or below it"
+        )
     return f"{where}, does not import: {type(error).__name__}: {told}"

@@ -194,8 +194,6 @@ def test_what_a_list_prints_can_be_read_again(add, headrace, store):
         ((), "name the tenant to add, such as acme, or a list of them with --file"),
         (("x", "--file", "-"), "the file says the name of each tenant"),
         (("--weight", "2", "--file", "-"), "the file says weight and limits of each"),
-        (("x", "--dry-run"), "are for a list of tenants, with --file"),
-        (("x", "--exists", "skip"), "are for a list of tenants, with --file"),
         (("--file", "nowhere.csv"), "name a file in UTF-8, or - for stdin"),
     ],
 )
@@ -204,6 +202,43 @@ def test_what_says_twice_or_not_at_all_whom_to_add_is_refused(headrace, store, w
     assert result.exit_code == 2
     assert told in " ".join(result.output.split())
     assert names(store) == ["acme", "bolt"]
+
+
+def test_several_are_added_by_name_all_of_them_or_none(headrace, store):
+    dry = headrace("tenants", "add", "corp", "dune", "--dry-run")
+    assert (dry.exit_code, dry.output) == (0, "2 tenants would be added\n")
+    assert names(store) == ["acme", "bolt"]
+    assert headrace("tenants", "add", "corp", "dune", "--weight", "2").output == "2 tenants added\n"
+    assert [(one.name, one.weight) for one in store.registry.tenants()[2:]] == [
+        ("corp", 2.0),
+        ("dune", 2.0),
+    ]
+    wrong = headrace("tenants", "add", "eel", "corp", "Eel", "eel")
+    assert wrong.exit_code == 2
+    told = " ".join(wrong.output.split())
+    for words in (
+        "nothing is done:",
+        "tenant corp is there already",
+        "'Eel'",
+        "eel is in the list",
+    ):
+        assert words in told
+    assert names(store) == ["acme", "bolt", "corp", "dune"]
+    skipped = headrace("tenants", "add", "corp", "eel", "--exists", "skip", "--json")
+    assert json.loads(skipped.output) == {
+        "added": ["eel"],
+        "again": [],
+        "there": ["corp"],
+        "dry_run": False,
+    }
+
+
+def test_of_names_that_were_removed_it_is_asked_once(headrace, store, monkeypatch):
+    monkeypatch.setattr(asking, "log_of", lambda config: MemoryLog())
+    assert headrace("tenants", "remove", "acme", "bolt", "--yes").exit_code == 0
+    added = headrace("tenants", "add", "acme", "bolt", "corp", "--yes")
+    assert "3 tenants added" in added.output
+    assert "2 of them had been removed before" in added.output
 
 
 def test_ten_thousand_are_read_in_moments_and_added_in_one_change(add, store):

@@ -653,7 +653,7 @@ def test_a_schema_that_python_cannot_nest_is_refused():
         ),
         (lambda: Avro("{"), "a schema is no JSON"),
         (lambda: Avro("nope"), "a schema is no JSON"),
-        (lambda: Avro(5), "a schema of Avro is a dict"),
+        (lambda: Avro(5), "a schema of Avro is given as a dict"),
         (lambda: Avro(EVERY, fields=["nope"]), "fields: there is no field nope"),
         (lambda: Avro(EVERY, fields=[]), "fields: there is none"),
         (lambda: Avro(EVERY, fields=["id", "id"]), "fields: there is none, or one is there twice"),

@@ -3,16 +3,20 @@
 import datetime as dt
 import io
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from fastavro import parse_schema, schemaless_reader
 
 from headrace.errors import ConfigError, WrongSchema
-from headrace.formats import AvroOutput
-from headrace.ports import SchemaKind, WrittenSchema
+from headrace.formats import Avro, AvroOutput
+from headrace.ports import Encoded, SchemaKind, Unencoded, WrittenSchema
+from headrace.testing.format_contract import decoded
 
 MICROS = pa.array([1], pa.timestamp("us", "UTC"))
+NANOS = pa.array([1], pa.timestamp("ns", "UTC"))
+FOUR = {"type": "fixed", "name": "F", "size": 4}
 INNER = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "float"}]}
 
 
@@ -40,10 +44,11 @@ LOSSES = [
         pa.array([[0.1]], pa.large_list(pa.float64())),
         "float32",
     ),
-    (logical("time-millis", "int"), pa.array([dt.time(1, 2, 3, 4567)]), r"time32\('ms'\)"),
-    (logical("timestamp-millis"), MICROS, r"cast it to timestamp\('ms'\)"),
+    (logical("time-millis", "int"), pa.array([1], pa.time64("ns")), r"cast it to time64\('us'\)"),
+    (logical("time-micros"), pa.array([1], pa.time64("ns")), r"cast it to time64\('us'\)"),
+    (logical("timestamp-nanos"), NANOS, "is written of whole numbers; cast it"),
     (logical("local-timestamp-micros"), MICROS, "is not a time with a zone"),
-    (["null", logical("timestamp-millis"), "string"], MICROS, "no type of the union"),
+    (["null", logical("local-timestamp-millis"), "string"], MICROS, "no type of the union"),
     (["null", "float", "string"], pa.array([0.1]), "no type of the union"),
     (logical("date", "int"), pa.array([1]), "cannot be int"),
     (logical("date", "int"), pa.array(["2026-01-02"]), "cannot be int"),
@@ -162,3 +167,57 @@ def test_a_type_in_a_type_is_that_type(wrapped):
 def test_a_union_is_refused_when_it_is_named(bad):
     with pytest.raises(ConfigError, match="a union is not what one writes by"):
         AvroOutput(bad)
+
+
+#: logical type, what it stands on, and values of the column as which it is read
+READ = [
+    (logical("date", "int"), [dt.date(1969, 12, 31)]),
+    (logical("time-millis", "int"), [dt.time(1, 2, 3, 4000)]),
+    (logical("time-micros"), [dt.time(1, 2, 3, 4567)]),
+    (logical("timestamp-millis"), [dt.datetime(1969, 12, 31, 23, 59, 59, 4000, dt.UTC)]),
+    (logical("timestamp-micros"), [dt.datetime(1969, 12, 31, 23, 59, 59, 4567, dt.UTC)]),
+    (logical("local-timestamp-millis"), [dt.datetime(1969, 12, 31, 23, 59, 59, 4000)]),
+    (logical("local-timestamp-micros"), [dt.datetime(1969, 12, 31, 23, 59, 59, 4567)]),
+    (logical("timestamp-nanos"), [-1, 2**62]),
+    (logical("local-timestamp-nanos"), [-1, 2**62]),
+    ({**logical("decimal", "bytes"), "precision": 6, "scale": 2}, [Decimal("-12.30")]),
+    ({**FOUR, "logicalType": "decimal", "precision": 6, "scale": 2}, [Decimal("-12.30")]),
+    (logical("uuid", "string"), ["6ba7b810-9dad-11d1-80b4-00c04fd430c8"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), READ)
+@pytest.mark.parametrize("within", [lambda kind: kind, lambda kind: ["null", kind]])
+def test_what_was_read_of_a_logical_type_is_written_as_it_came(kind, values, within):
+    schema = record(within(kind))
+    output, reader = AvroOutput(schema), Avro(schema, framing="none")
+    column = pa.array(values, reader.schema("value").field("a").type)
+    sent = output.encode(pa.table({"a": column}), None).payloads
+    rows = decoded(reader, list(sent)).columns
+    assert rows["a"].to_pylist() == values
+    output.check(rows.schema)
+    assert output.encode(rows, None) == Encoded(sent)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "fits"),
+    [
+        (logical("timestamp-millis"), pa.array([-1000, -1001], MICROS.type), dt.datetime),
+        (logical("timestamp-millis"), pa.array([10**6, 10**6 + 1], NANOS.type), dt.datetime),
+        (logical("timestamp-micros"), pa.array([1000, 1001], NANOS.type), dt.datetime),
+        (logical("local-timestamp-millis"), pa.array([1000, 1], pa.timestamp("us")), dt.datetime),
+        (logical("time-millis", "int"), pa.array([1000, 1], pa.time64("us")), dt.time),
+    ],
+)
+def test_a_column_of_a_finer_unit_fits_where_its_values_do_and_else_its_row_is_refused(
+    kind, column, fits
+):
+    table = pa.table({"a": column})
+    output = AvroOutput(record(kind))
+    output.check(table.schema)
+    made = output.encode(table, None)
+    told = "column a: the schema has no exact place for its value"
+    assert made.unencoded == (Unencoded(1, told),)
+    (again,) = (read(record(kind), payload)["a"] for payload in made.payloads)
+    assert isinstance(again, fits)
+    assert again == column[0].as_py()

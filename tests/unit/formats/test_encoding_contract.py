@@ -1,4 +1,4 @@
-"""Json, Text and AvroOutput keep the promises of their port; an encoding that does not is found."""
+"""What we encode by keeps the promises of its port; an encoding that does not is found."""
 
 import datetime as dt
 import io
@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError, WrongSchema
-from headrace.formats import Avro, AvroOutput, Json, Text
+from headrace.formats import (
+    Avro,
+    AvroOutput,
+    Json,
+    JsonSchemaOutput,
+    Text,
+)
 from headrace.ports import Encoded, SchemaKind, Unencoded, WrittenSchema
 from headrace.testing.encoding_contract import *  # noqa: F403 - as the suite is taken
 from headrace.testing.encoding_contract import TestEncoding as Suite
@@ -80,6 +86,11 @@ NO_JSON = ["ms", "inner"]
 JSON = Json(
     pa.schema([field for field in COLUMNS if field.name not in NO_JSON]), names={"at": "sent"}
 )
+AS_JSON = ROWS.drop_columns(NO_JSON)
+#: takes rows whose ``i`` is small
+NEWEST = WrittenSchema(
+    SchemaKind.JSON, json.dumps({"properties": {"i": {"maximum": 9}}, "required": ["i"]})
+)
 
 
 @pytest.fixture
@@ -93,6 +104,10 @@ def encodings():
         WrittenAndRead(AvroOutput("long"), Avro("long", framing="none"), pa.table({"value": [1]})),
         WrittenAndRead(JSON, JSON, ROWS.drop_columns(NO_JSON)),
         WrittenAndRead(Text(), Text(), text),
+        WrittenAndRead(JsonSchemaOutput(JSON.columns, {}, names={"at": "sent"}), JSON, AS_JSON),
+        WrittenAndRead(
+            JsonSchemaOutput(JSON.columns, {}, names={"at": "sent"}), JSON, AS_JSON, NEWEST
+        ),
     ]
 
 
@@ -170,8 +185,10 @@ COLUMN = st.sampled_from(
         (pa.large_binary(), st.binary()),
         (pa.date32(), st.dates()),
         (pa.time64("us"), st.times()),
+        (pa.time64("ns"), st.times()),
         (pa.time32("ms"), st.times().map(lambda at: at.replace(microsecond=0))),
         (pa.timestamp("us"), TIMES),
+        (pa.timestamp("us"), st.datetimes().map(lambda at: at.replace(microsecond=5000))),
         (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(dt.UTC))),
         (pa.timestamp("s", "UTC"), st.datetimes().map(lambda at: at.replace(microsecond=0))),
         (pa.decimal128(12, 2), st.decimals(-(10**9), 10**9, places=2)),
@@ -188,7 +205,7 @@ ONE = st.sampled_from(
         logical("time-millis", "int"),
         logical("uuid", "string"),
         logical("decimal", "bytes", precision=9, scale=2),
-        *map(logical, ("time-micros", "timestamp-millis", "timestamp-micros")),
+        *map(logical, ("time-micros", "timestamp-millis", "timestamp-micros", "timestamp-nanos")),
         *map(logical, ("local-timestamp-millis", "local-timestamp-micros", "of-nobody")),
         {**record(x="double"), "name": "I"},
         {"type": "array", "items": "float"},

@@ -4,10 +4,13 @@ import io
 from types import SimpleNamespace
 
 import pytest
+import structlog
 from rich.console import Console
 
+from headrace.cli.console import configure_logs
 from headrace.model.streams import StreamId
 from headrace.running.live import LiveTable, line_of, table_of
+from headrace.spark.handler_output import WORKER_LOGS
 from headrace.telemetry.report import StreamRow
 
 
@@ -41,6 +44,31 @@ def test_who_was_made_to_wait_is_named_and_does_not_count_as_the_worst():
     )
     shown = LiveTable(driver, Console(file=io.StringIO()), held={"blog": "why", "wiki": "why"})
     assert [row.note for row in shown._rows()] == ["why", "", "a real note"]
+
+
+@pytest.fixture
+def logs(monkeypatch):
+    """Logs as commands write them; what is said of them elsewhere is put back."""
+    before = structlog.get_config()
+    monkeypatch.setenv(WORKER_LOGS, "")
+    configure_logs()
+    yield structlog.get_logger()
+    structlog.configure(**before)
+
+
+def test_a_log_line_stands_above_the_table_and_not_in_it(logs):
+    made = StreamRow(StreamId("score", "acme"), "active", 1, 0, 0.0, None, 8.6, "", 0, "")
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True, width=100)
+    with LiveTable(SimpleNamespace(rows=lambda: [made]), console) as table:
+        table.refresh()
+        logs.warning("seen it")
+        table.refresh()
+    (line,) = (line for line in shown.getvalue().split("\n") if "seen it" in line)
+    erased, log_line = line.rsplit("\x1b[2K", 1)
+    assert erased.endswith("\x1b[1A"), "the table was taken away before"
+    assert log_line.startswith('{"event": "seen it"')
+    assert shown.getvalue().count("acme/score") >= 2, "and was drawn again below"
 
 
 def test_without_streams_it_says_how_to_get_some():

@@ -110,6 +110,33 @@ def test_a_bad_file_is_refused_by_file_line_and_key(tmp_path, text, told):
     assert told in str(caught.value)
 
 
+def test_what_the_environment_lacks_for_kafka_and_registry_is_told_when_it_is_needed(tmp_path):
+    text = (
+        "module: a.py\ndatabase_url: sqlite:///a.db\n"
+        "kafka:\n  bootstrap.servers: k:9092\n  sasl.password: ${KAFKA_PASSWORD}\n"
+        "registry:\n  schema.registry.url: http://${USER}:${PASSWORD}@r\n"
+    )
+    path = write(tmp_path, text)
+    settings = read_settings(path, {"USER": "me"})
+    assert settings.store_url() == f"sqlite:///{tmp_path / 'a.db'}"
+    assert "bootstrap.servers" in settings.kafka
+    told = r"kafka: sasl.password: \$\{KAFKA_PASSWORD\} is used, but the environment has no such"
+    with pytest.raises(ConfigError, match=told):
+        settings.kafka_properties()
+    with pytest.raises(ConfigError, match=r"registry: schema.registry.url: \$\{PASSWORD\} is used"):
+        settings.registry_properties()
+    whole = read_settings(path, {"USER": "me", "PASSWORD": "${x}", "KAFKA_PASSWORD": "secret"})
+    assert whole.kafka_properties()["sasl.password"] == "secret"
+    assert whole.registry_properties() == {"schema.registry.url": "http://me:${x}@r"}
+
+
+def test_the_path_of_a_secret_may_come_from_the_environment_too(tmp_path):
+    text = "module: a.py\nregistry:\n  basic.auth.user.info.file: ${WHERE}\n"
+    settings = read_settings(write(tmp_path, text), {})
+    with pytest.raises(ConfigError, match=r"its name: \$\{WHERE\} is used"):
+        settings.registry_properties()
+
+
 def test_a_warehouse_that_is_a_url_is_refused_with_what_to_give_and_without_its_password(tmp_path):
     path = write(tmp_path, "module: a.py\nwarehouse: s3a://me:hunter2@bucket/files\n")
     with pytest.raises(ConfigError, match="absolute path of a folder on a file system which") as e:

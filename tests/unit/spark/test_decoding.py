@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -12,10 +13,10 @@ from hypothesis import strategies as st
 from task_bench import ListSink, by_tenant, of_acme
 
 from headrace.errors import BadRecord, ConfigError, RegistryUnavailable
-from headrace.formats import Avro, Bytes, Json, Text
+from headrace.formats import Avro, Bytes, Json, Protobuf, Text
 from headrace.model.receipts import Writer
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Decoded, Undecoded, Waiting
+from headrace.ports import Decoded, SchemaKind, Undecoded, Waiting, WrittenSchema
 from headrace.sinks import ParquetFiles
 from headrace.spark.decoding import decoded, says_writers, writers
 from headrace.spark.handling import CallRules, handle
@@ -240,6 +241,48 @@ def test_a_test_of_a_use_case_gives_it_decoded_records():
     assert handled(counted, [{"n": 1}, {"n": 2}])["n"].to_pylist() == [1, 2]
     with pytest.raises(BadRecord, match="value: Expected `int`"):
         handled(counted, [{"n": 1}, {"n": "x"}])
+
+
+NUMBER = {
+    "type": "record",
+    "name": "Number",
+    "fields": [
+        {"name": "n", "type": "long"},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+    ],
+}
+NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("framing", ["confluent", "none"])
+def test_a_dict_is_written_by_the_schema_that_the_use_case_reads_by(framing):
+    avro = made(same, decode=Avro(NUMBER, framing=framing))
+    rows = handled(avro, [{"n": 1, "at": NOON}, {"n": 2, "at": None}])
+    assert rows.select(["n", "at"]).to_pylist() == [{"n": 1, "at": NOON}, {"n": 2, "at": None}]
+    letter = "tests/unit/formats/visits_descriptors.bin"
+    protobuf = Protobuf("old.Letter", descriptors=letter, framing=framing)
+    rows = handled(made(same, decode=protobuf), [{"id": 5, "size": "LARGE"}])
+    assert rows.select(["id", "size"]).to_pylist() == [{"id": 5, "size": "LARGE"}]
+    framed = Json(pa.schema([("n", pa.int64())]), framing=framing)
+    assert handled(made(same, decode=framed), [{"n": 1}])["n"].to_pylist() == [1]
+
+
+def test_a_dict_stands_beside_records_of_other_writers():
+    schemas = MemorySchemas()
+    older = {**NUMBER, "fields": [{"name": "n", "type": "int"}]}
+    reader = {**NUMBER, "fields": [NUMBER["fields"][0]]}
+    id_ = schemas.add(WrittenSchema(SchemaKind.AVRO, json.dumps(older)))
+    sent = b"\0" + id_.to_bytes(4, "big") + b"\2"
+    rows = handled(made(same, decode=Avro(reader)), [{"n": 5}, sent], schemas=schemas)
+    assert rows["n"].to_pylist() == [5, 1]
+
+
+def test_a_dict_that_the_schema_has_no_place_for_is_a_fault_of_the_test():
+    with pytest.raises(ConfigError, match="value 1 is none of the reader's schema: column n: str"):
+        handled(made(same, decode=Avro(NUMBER)), [{"n": 1, "at": None}, {"n": "x", "at": None}])
+    letter = Protobuf("old.Letter", descriptors="tests/unit/formats/visits_descriptors.bin")
+    with pytest.raises(ConfigError, match=r"value 0 is no old\.Letter: .*size"):
+        handled(made(same, decode=letter), [{"id": 1, "size": "HUGE"}])
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,21 @@ the effect is refused as one with a message too large is.
 
 A schema has its id in a registry, under a subject that the topic names. So where rows name topics,
 each topic's are encoded by themselves. Ids are asked for in the task, where the wait is bounded and
-what is known is kept; a registry that is away is a sink that is away.
+what is known is kept; a registry that is away is a sink that is away. The id stands before the
+payload, or its GUID in a header, as Confluent's clients have it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
 
 import pyarrow as pa
 
 from headrace.connectors.columns import check_columns
+from headrace.connectors.outcomes import going_on
 from headrace.errors import (
     ConfigError,
     RegistryUnavailable,
@@ -26,13 +29,15 @@ from headrace.errors import (
     TargetMissing,
     WrongSchema,
 )
-from headrace.formats.framing import prefix_of
+from headrace.formats.framing import header_of, prefix_of
 from headrace.ports import (
+    RECORD_SCHEMA,
     Effect,
     Encoding,
     RegisteredSchema,
     Registering,
     SchemaIds,
+    SchemaToRegister,
     WrittenSchema,
 )
 
@@ -87,7 +92,10 @@ class Encodings:
         output = effect.output
         if not self._parts() or not (output.num_rows or output.num_columns):
             return effect
-        return replace(effect, output=self.messages(output, own, ids))
+        try:
+            return replace(effect, output=self.messages(output, own, ids))
+        except TargetMissing as error:
+            raise TargetMissing(f"{error}; {going_on(effect)}") from error
 
     def messages(self, output: pa.Table, own: str, ids: SchemaIds) -> pa.Table:
         """The same of a table alone; see ``made``."""
@@ -95,8 +103,15 @@ class Encodings:
         encoded = {name for column, kind in self._parts() for name in kind.takes(column)}
         names = [name for name in output.column_names if name not in encoded - {"key", "value"}]
         columns: dict[str, Any] = {name: output.column(name) for name in names}
+        told: dict[str, Sequence[bytes | None]] = {}
         for column, kind in self._parts():
-            columns[column] = _payloads(output, kind, column, own, ids)
+            made = _messages(output, kind, column, own, ids)
+            columns[column] = pa.array(made.payloads, pa.binary())
+            told[header_of(column)] = made.headers
+        if "headers" in columns:
+            columns["headers"] = _with_ids(columns["headers"].to_pylist(), told)
+        elif any(one is not None for headers in told.values() for one in headers):
+            columns["headers"] = _with_ids([None] * output.num_rows, told)
         return pa.table(columns)
 
     def _parts(self) -> list[tuple[_Column, Encoding]]:
@@ -136,25 +151,31 @@ class UnaskedIds:
     def registered(self, subject: str, schema: WrittenSchema, how: Registering) -> RegisteredSchema:
         """The schema itself, under an id that nobody gives out."""
         del subject, how
-        return RegisteredSchema(0, schema)
+        return RegisteredSchema(0, schema, UUID(int=0))
 
 
-def _payloads(
+class _Messages(NamedTuple):
+    """What is sent of the rows: payloads, and what their header says, if it does."""
+
+    payloads: list[bytes | None]
+    headers: list[bytes | None]
+
+
+def _messages(
     output: pa.Table, kind: Encoding, column: _Column, own: str, ids: SchemaIds
-) -> pa.Array[Any]:
+) -> _Messages:
     rows = output.select([name for name in output.column_names if name in kind.takes(column)])
     if "topic" not in output.column_names or kind.registers is None:
-        made = _encoded(rows, kind, column, own, ids, range(rows.num_rows))
-        return pa.array(made, pa.binary())
+        return _encoded(rows, kind, column, own, ids, range(rows.num_rows))
     of_topic: dict[str, list[int]] = {}
     for row, topic in enumerate(output.column("topic").to_pylist()):
         of_topic.setdefault(topic or own, []).append(row)
-    payloads: list[bytes | None] = [None] * rows.num_rows
+    made = _Messages([None] * rows.num_rows, [None] * rows.num_rows)
     for topic, numbers in of_topic.items():
         part = _encoded(rows.take(numbers), kind, column, topic, ids, numbers)
-        for number, payload in zip(numbers, part, strict=True):
-            payloads[number] = payload
-    return pa.array(payloads, pa.binary())
+        for number, payload, header in zip(numbers, *part, strict=True):
+            made.payloads[number], made.headers[number] = payload, header
+    return made
 
 
 def _encoded(
@@ -164,27 +185,63 @@ def _encoded(
     topic: str,
     ids: SchemaIds,
     numbers: Sequence[int],
-) -> list[bytes | None]:
-    """The payloads of rows of one topic; ``numbers`` are theirs in the handler's table."""
-    registers, schema, prefix = kind.registers, None, b""
-    if registers is not None:
-        subject = registers.subject_of(topic, column)
-        try:
-            found = ids.registered(subject, registers.schema, registers.how)
-        except RegistryUnavailable as error:
-            raise SinkUnavailable(
-                f"topic {topic}: {error}", retry_after_s=error.retry_after_s
-            ) from error
-        if found.schema != registers.schema:
-            _check_newest(rows.schema, kind, found.schema, f"topic {topic}: subject {subject}")
-        schema, prefix = found.schema, prefix_of(found.id)
-    made = kind.encode(rows, schema)
+) -> _Messages:
+    """Of rows of one topic; ``numbers`` are theirs in the handler's table."""
+    found = None
+    if kind.registers is not None:
+        found = _registered(kind, kind.registers, column, topic, ids, rows.schema)
+    made = kind.encode(rows, None if found is None else found.schema)
     if made.unencoded:
         row, reason = made.unencoded[0]
         raise SinkRefused(f"topic {topic}: the {column} of row {numbers[row]}: {reason}")
-    if not prefix:
-        return list(made.payloads)
-    return [None if payload is None else prefix + payload for payload in made.payloads]
+    payloads = list(made.payloads)
+    bare = _Messages(payloads, [None] * len(payloads))
+    if found is None or kind.registers is None:
+        return bare
+    if kind.registers.id_place == "HeaderSchemaIdSerializer":
+        if found.guid is None:
+            raise TargetMissing(
+                f"topic {topic}: the registry tells no GUID of the schema, and headers name it by "
+                "that; write its id before the payload"
+            )
+        return _Messages(payloads, [prefix_of(found.guid) + made.place] * len(payloads))
+    prefix = prefix_of(found.id) + made.place
+    return bare._replace(payloads=[None if one is None else prefix + one for one in payloads])
+
+
+def _registered(
+    kind: Encoding,
+    registers: SchemaToRegister,
+    column: _Column,
+    topic: str,
+    ids: SchemaIds,
+    found_columns: pa.Schema,
+) -> RegisteredSchema:
+    """The schema that rows of a topic are written by."""
+    subject = registers.subject_of(topic, column)
+    try:
+        found = ids.registered(subject, registers.schema, registers.how)
+    except RegistryUnavailable as error:
+        raise SinkUnavailable(
+            f"topic {topic}: {error}", retry_after_s=error.retry_after_s
+        ) from error
+    if found.schema != registers.schema:
+        _check_newest(found_columns, kind, found.schema, f"topic {topic}: subject {subject}")
+    return found
+
+
+def _with_ids(given: Any, ids: Mapping[str, Sequence[bytes | None]]) -> Any:
+    """Headers of all rows, each with the ids of its own schemas and with no others.
+
+    A handler may pass on the headers of a record that was written by another schema.
+    """
+    kind = RECORD_SCHEMA.field("headers").type
+    rows = []
+    for headers, *own in zip(given, *ids.values(), strict=True):
+        kept = [one for one in headers or () if one is None or one["key"] not in ids]
+        named = zip(ids, own, strict=True)
+        rows.append(kept + [{"key": name, "value": id_} for name, id_ in named if id_ is not None])
+    return pa.array(rows, kind)
 
 
 def _check_newest(found: pa.Schema, kind: Encoding, schema: WrittenSchema, where: str) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 
 from headrace.connectors.columns import check_columns
 from headrace.connectors.kafka.faults import DENIED, NOT_THERE, ErrorKind, kind_of
-from headrace.connectors.outcomes import identity, told
+from headrace.connectors.outcomes import going_on, identity, told
 from headrace.errors import (
     HeadraceError,
     Permanent,
@@ -121,14 +121,13 @@ def misdirected(effect: Effect, topic: str, own: str, why: HeadraceError | None)
     if why is not None and not isinstance(why, Permanent):
         return why
     lane = effect.slices[0].lane
-    resume = f"'headrace streams resume {lane.stream}' goes on"
     if topic != own:
         return SinkRefused(
-            f"topic {topic}: it is not there, and a row names it; make it, and then {resume}"
+            f"topic {topic}: it is not there, and a row names it; make it, and {going_on(effect)}"
         )
     told = "it is not there" if why is None else f"it is not there ({why})"
     make = f"'headrace topics create {original(lane.use_case)} --tenant {lane.tenant}' makes it"
-    return TargetMissing(f"topic {topic}: {told}; {make}, and then {resume}")
+    return TargetMissing(f"topic {topic}: {told}; {make}, and {going_on(effect)}")
 
 
 def messages(effect: Effect, own: str) -> Iterator[tuple[str, Any, dict[str, Any]]]:

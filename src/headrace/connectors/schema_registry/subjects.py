@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
+from uuid import UUID
 
 from headrace.connectors.schema_registry.exchange import Answer
 from headrace.connectors.schema_registry.lookups import LOOKUP_S, Lookups
@@ -102,7 +103,7 @@ class Subjects:
         answer = self._ask(place, until_s, _body(schema))
         if answer.status != 200:
             raise TargetMissing(_refusal(key, answer))
-        return RegisteredSchema(_id(answer), schema)
+        return RegisteredSchema(_id(answer), schema, _guid(answer))
 
     def version(self, subject: str, number: int | None) -> RegisteredSchema:
         """As ``headrace.ports.SubjectVersions`` has it."""
@@ -114,7 +115,11 @@ class Subjects:
         return self._whole(subject, number, answer, until_s)
 
     def _latest(self, key: _Key, until_s: float) -> RegisteredSchema:
-        answer = self._ask(_place(key.subject, None), until_s)
+        place = _place(key.subject, None)
+        if key.schema.kind is SchemaKind.PROTOBUF:
+            # Whoever writes by it looks at its fields, and a text needs a compiler for that.
+            place += "?format=serialized"
+        answer = self._ask(place, until_s)
         if answer.status != 200:
             raise TargetMissing(_refusal(key, answer))
         made = self._whole(key.subject, None, answer, until_s)
@@ -135,7 +140,7 @@ class Subjects:
         except (ReferencesError, NotFoundError) as error:
             told = f"the {_told(number)} of subject {subject}: {error}"
             raise TargetMissing(told) from error
-        return RegisteredSchema(_id(answer), found)
+        return RegisteredSchema(_id(answer), found, _guid(answer))
 
 
 def _place(subject: str, number: int | None) -> str:
@@ -158,6 +163,14 @@ def _id(answer: Answer) -> int:
     return found
 
 
+def _guid(answer: Answer) -> UUID | None:
+    """The GUID, which newer registries tell beside the id."""
+    try:
+        return UUID(answer.body["guid"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
 def _refusal(key: _Key, answer: Answer) -> str:
     subject, _, how = key
     said = f" ({answer.message})" if answer.message else ""
@@ -169,6 +182,4 @@ def _refusal(key: _Key, answer: Answer) -> str:
         mend = "its compatibility refuses the schema; write by one that keeps it"
     else:
         mend = "the registry refuses the schema"
-    return (
-        f"subject {subject}: {mend}{said}; what waits for it goes on by 'headrace streams resume'"
-    )
+    return f"subject {subject}: {mend}{said}"

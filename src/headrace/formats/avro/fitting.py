@@ -2,8 +2,8 @@
 
 Who encodes is content with much: it writes 0.1 as a ``float`` of 32 bits, a time as one with
 fewer digits, 2^53 + 1 as a ``double``. So a pair of types is named here, or it is refused. Some
-pairs lose nothing for most values: then each value is to be read back and compared, as ``by_value``
-says.
+pairs lose nothing for most values, such as times in microseconds that are whole milliseconds: then
+each value is to be read back and compared, as ``by_value`` says.
 
 Nulls, and numbers that need more bits than an integer has, are told row by row, and not here.
 """
@@ -15,17 +15,20 @@ from typing import Any
 
 import pyarrow.types as at
 
+from headrace.formats.arrow_families import is_bytes, is_list, is_text, stored
 from headrace.formats.avro.schema_text import ABSENT, AvroType
 
-#: logical type -> units of columns whose times it can hold
-_UNITS = {"millis": ("s", "ms"), "micros": ("s", "ms", "us")}
+#: units of columns, each finer than the one before; whole ones of a finer unit fit as well
+_FINER = ("s", "ms", "us", "ns")
+#: the unit of a logical type
+_UNITS = {"millis": "ms", "micros": "us"}
 #: integers of so many bits are exact in a real of Avro
 _EXACT_BITS = {"float": 16, "double": 32}
 
 
 def misfit(kind: AvroType, arrow: Any) -> str:
     """What values of an Arrow type lose as one of Avro's, and what to do; empty: they fit."""
-    arrow = _stored(arrow)
+    arrow = stored(arrow)
     if at.is_null(arrow):
         return ""
     if kind.name == "union":
@@ -59,24 +62,20 @@ def fields_misfit(record: AvroType, columns: Mapping[str, Any]) -> tuple[str, st
 
 def by_value(kind: AvroType, arrow: Any) -> bool:
     """Whether only a value itself tells if it is exact as that type, which its type fits."""
-    arrow = _stored(arrow)
+    arrow = stored(arrow)
     if at.is_null(arrow):
         return False
+    if kind.name != "union" and (at.is_timestamp(arrow) or at.is_time(arrow)):
+        unit = _UNITS[kind.logical.rpartition("-")[2]]
+        return _FINER.index(arrow.unit) > _FINER.index(unit)
     if kind.name == "union":
         branches = _branches(kind)
         return len(branches) > 1 or by_value(branches[0], arrow)
     if at.is_integer(arrow):
         return kind.name in _EXACT_BITS and arrow.bit_width > _EXACT_BITS[kind.name]
     if kind.logical == "uuid":
-        return _is_text(arrow)
+        return is_text(arrow)
     return any(by_value(*pair) for pair in _inner(kind, arrow))
-
-
-def _stored(arrow: Any) -> Any:
-    """The type of what a dictionary, or runs of equal values, stand for."""
-    while at.is_dictionary(arrow) or at.is_run_end_encoded(arrow):
-        arrow = arrow.value_type
-    return arrow
 
 
 def _branches(kind: AvroType) -> list[AvroType]:
@@ -96,13 +95,13 @@ def _inner(kind: AvroType, arrow: Any) -> Iterator[tuple[AvroType, Any]]:
 
 def _time_misfit(logical: str, arrow: Any) -> str:
     kind, _, unit = logical.rpartition("-")
+    if unit == "nanos":
+        return f"{logical} is written of whole numbers; cast it to timestamp('ns') and to int64"
     if kind not in ("timestamp", "local-timestamp"):
         return "the schema has no time there"
     if (arrow.tz is None) is (kind == "timestamp"):
         has = "a zone" if arrow.tz else "no zone"
         return f"{logical} is not a time with {has}"
-    if arrow.unit not in _UNITS[unit]:
-        return f"{logical} has not its digits; cast it to timestamp('{_UNITS[unit][-1]}')"
     return ""
 
 
@@ -110,29 +109,17 @@ def _told(kind: AvroType, arrow: Any) -> str:
     if kind.name == "float" and at.is_float64(arrow):
         return "a float of Avro has 32 bits; cast it to float32, or say double in the schema"
     if kind.logical.startswith("time-") and at.is_time(arrow):
-        cast = "time32('ms')" if kind.logical == "time-millis" else "time64('us')"
-        return f"{kind.logical} has not its digits; cast it to {cast}"
+        return "a time of Python has no nanoseconds; cast it to time64('us')"
     return f"it cannot be {kind.told} without a loss; cast it, or name another type in the schema"
 
 
-def _is_text(arrow: Any) -> bool:
-    return at.is_string(arrow) or at.is_large_string(arrow) or at.is_string_view(arrow)
-
-
-def _is_bytes(arrow: Any) -> bool:
-    if at.is_fixed_size_binary(arrow) or at.is_binary_view(arrow):
-        return True
-    return at.is_binary(arrow) or at.is_large_binary(arrow)
-
-
-def _is_list(arrow: Any) -> bool:
-    if at.is_list_view(arrow) or at.is_large_list_view(arrow) or at.is_fixed_size_list(arrow):
-        return True
-    return at.is_list(arrow) or at.is_large_list(arrow)
-
-
 def _is_map(arrow: Any) -> bool:
-    return at.is_map(arrow) and _is_text(_stored(arrow.key_type))
+    return at.is_map(arrow) and is_text(stored(arrow.key_type))
+
+
+def _is_time(arrow: Any) -> bool:
+    """Python's, as which rows are written: one in nanoseconds would be cut."""
+    return at.is_time(arrow) and arrow.unit != "ns"
 
 
 def _is_nothing(arrow: Any) -> bool:
@@ -154,17 +141,17 @@ _TAKES: Mapping[str, Callable[[Any], bool]] = {
     "long": at.is_integer,
     "float": lambda arrow: at.is_integer(arrow) or at.is_float16(arrow) or at.is_float32(arrow),
     "double": lambda arrow: at.is_integer(arrow) or at.is_floating(arrow),
-    "bytes": _is_bytes,
-    "fixed": _is_bytes,
-    "string": _is_text,
-    "enum": _is_text,
-    "uuid": lambda arrow: _is_text(arrow) or _is_bytes(arrow),
+    "bytes": is_bytes,
+    "fixed": is_bytes,
+    "string": is_text,
+    "enum": is_text,
+    "uuid": lambda arrow: is_text(arrow) or is_bytes(arrow),
     "decimal": at.is_decimal,
     "date": at.is_date,
-    "time-millis": at.is_time32,
-    "time-micros": lambda arrow: (
-        at.is_time32(arrow) or (at.is_time64(arrow) and arrow.unit == "us")
-    ),
-    "array": _is_list,
+    "timestamp-nanos": at.is_integer,
+    "local-timestamp-nanos": at.is_integer,
+    "time-millis": _is_time,
+    "time-micros": _is_time,
+    "array": is_list,
     "map": _is_map,
 }

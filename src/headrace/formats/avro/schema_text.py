@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from headrace.errors import ConfigError
@@ -92,28 +91,6 @@ def parsed(text: str, references: Iterable[tuple[str, str]] = ()) -> AvroType:
     for _, other in references:
         parser.parse(json_of(other), "", 0)
     return parser.parse(json_of(text), "", 0)
-
-
-def text_of(schema: str | Path | Mapping[str, Any]) -> str:
-    """The JSON of a schema, however it is given: a path is read now.
-
-    Raises:
-        ConfigError: it is nothing of that, or there is no such file.
-    """
-    if isinstance(schema, Mapping):
-        try:
-            return json.dumps(schema)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigError(f"a schema is no JSON: {error}") from None
-    if not isinstance(schema, str | Path):
-        raise ConfigError("a schema of Avro is a dict, its JSON, or the path of a file")
-    text = str(schema)
-    if isinstance(schema, str) and (text.lstrip()[:1] in ("{", "[", '"') or "." not in text):
-        return text
-    try:
-        return Path(text).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the schema in {text} cannot be read: {error}") from None
 
 
 def json_of(text: str) -> Any:

@@ -93,7 +93,7 @@ def writer(schema: WrittenSchema, is_record: bool, columns: pa.Schema) -> Write:
     if told:
         found = f"is {types[name]}" if name in types else "is not there"
         raise WrongSchema(f"column {name!r} {found}: {told}")
-    return _writer(by, read_back=doubt)
+    return row_writer(by, read_back=doubt)
 
 
 def _prepared(schema: WrittenSchema) -> Any:
@@ -127,7 +127,8 @@ def _unwrapped(schema: Any) -> Any:
     return {**schema, **inner}
 
 
-def _writer(by: Written, *, read_back: bool) -> Write:
+def row_writer(by: Written, *, read_back: bool) -> Write:
+    """What writes rows by a schema; with ``read_back`` what is written is compared with its row."""
     from fastavro import schemaless_reader, schemaless_writer, validate  # noqa: PLC0415
     from fastavro.validation import ValidationError  # noqa: PLC0415
 

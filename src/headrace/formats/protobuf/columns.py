@@ -32,7 +32,8 @@ _PLAIN: dict[int, pa.DataType] = {
     FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
     FieldDescriptor.CPPTYPE_ENUM: pa.string(),
 }
-_WRAPPERS = {
+#: messages that hold one value
+WRAPPERS = {
     f"google.protobuf.{name}Value"
     for name in (
         "Double",
@@ -46,12 +47,13 @@ _WRAPPERS = {
         "Bytes",
     )
 }
-_TIMES: dict[str, pa.DataType] = {
+#: messages that are a moment, or a length of time
+TIMES: dict[str, pa.DataType] = {
     "google.protobuf.Timestamp": pa.timestamp("us", "UTC"),
     "google.protobuf.Duration": pa.duration("us"),
 }
 #: seconds that a time may have, lowest and highest
-_SECONDS = {
+SECONDS = {
     "google.protobuf.Timestamp": (-62_135_596_800, 253_402_300_799),
     "google.protobuf.Duration": (-315_576_000_000, 315_576_000_000),
 }
@@ -73,9 +75,9 @@ def columns_of(descriptor: Any) -> list[pa.Field[Any]]:
 def fill_of(field: Any) -> Fill:
     """Makes the column of a field."""
     get = attrgetter(field.name)
-    if _is_map(field):
+    if is_map(field):
         return _map_filler(field, get)
-    if _is_repeated(field):
+    if is_repeated(field):
         return _list_filler(field, get)
     values = _values_filler(field)
     if not field.has_presence:
@@ -109,13 +111,13 @@ def _fields(descriptor: Any, outer: tuple[str, ...]) -> list[pa.Field[Any]]:
 
 
 def _field(field: Any, outer: tuple[str, ...]) -> pa.Field[Any]:
-    if _is_map(field):
+    if is_map(field):
         entry = field.message_type.fields_by_name
         key: Any = _kind(entry["key"], outer)
         value: Any = pa.field("value", _kind(entry["value"], outer), nullable=False)
         kind: pa.DataType = pa.map_(key, value)
         return pa.field(field.name, kind, nullable=False)
-    if _is_repeated(field):
+    if is_repeated(field):
         item = pa.field("item", _kind(field, outer), nullable=False)
         return pa.field(field.name, pa.list_(item), nullable=False)
     nullable = field.has_presence and not field.is_required
@@ -130,18 +132,20 @@ def _kind(field: Any, outer: tuple[str, ...]) -> pa.DataType:
     if field.message_type is None:
         return _PLAIN[field.cpp_type]
     name = field.message_type.full_name
-    if name in _WRAPPERS:
+    if name in WRAPPERS:
         return _kind(field.message_type.fields_by_name["value"], outer)
-    return _TIMES.get(name) or pa.struct(_fields(field.message_type, outer))
+    return TIMES.get(name) or pa.struct(_fields(field.message_type, outer))
 
 
-def _is_repeated(field: Any) -> bool:
+def is_repeated(field: Any) -> bool:
+    """Whether it is a list, or a map."""
     return bool(field.is_repeated)
 
 
-def _is_map(field: Any) -> bool:
+def is_map(field: Any) -> bool:
+    """Whether it is a map."""
     kind = field.message_type
-    return kind is not None and _is_repeated(field) and kind.GetOptions().map_entry
+    return kind is not None and is_repeated(field) and kind.GetOptions().map_entry
 
 
 def _values_filler(field: Any) -> Fill:
@@ -157,9 +161,9 @@ def _values_filler(field: Any) -> Fill:
 
 
 def _messages_filler(descriptor: Any) -> Fill:
-    if descriptor.full_name in _TIMES:
+    if descriptor.full_name in TIMES:
         return _times_filler(descriptor.full_name)
-    if descriptor.full_name in _WRAPPERS:
+    if descriptor.full_name in WRAPPERS:
         inner = _values_filler(descriptor.fields_by_name["value"])
         return lambda messages: inner([m if m is None else m.value for m in messages])
     fills = [fill_of(field) for field in descriptor.fields]
@@ -177,7 +181,7 @@ def _messages_filler(descriptor: Any) -> Fill:
 
 
 def _times_filler(name: str) -> Fill:
-    kind, (lowest, highest) = _TIMES[name], _SECONDS[name]
+    kind, (lowest, highest) = TIMES[name], SECONDS[name]
     is_time = name.endswith("Timestamp")
 
     def micros(message: Any) -> int | None:

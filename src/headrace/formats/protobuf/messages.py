@@ -64,6 +64,20 @@ def place_of(descriptor: Any) -> list[int]:
     return [*place_of(outer), list(outer.nested_types).index(descriptor)]
 
 
+def written_place(place: list[int]) -> tuple[bytes, bytes]:
+    """A place as it stands behind the id of a schema, and in the longer way to write the first."""
+    written = b"".join(map(_zigzag, [len(place), *place]))
+    return b"\0" if place == [0] else written, written
+
+
+def _zigzag(number: int) -> bytes:
+    number, made = number << 1, bytearray()
+    while number > 127:
+        made.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*made, number])
+
+
 def _files(file: Any) -> Iterator[Any]:
     """A file after those that it imports, which may come more than once."""
     for other in file.dependencies:

@@ -1,6 +1,7 @@
 """Columns become messages before anything is sent; a row that does not fit is named."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -8,11 +9,11 @@ import pytest
 from headrace.connectors.kafka.sink_encoding import Encodings
 from headrace.connectors.kafka.sink_messages import sendable
 from headrace.errors import ConfigError, SinkRefused, SinkUnavailable, TargetMissing, WrongSchema
-from headrace.formats import AvroOutput, Json, Text
+from headrace.formats import AvroOutput, Json, JsonSchemaOutput, Text
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import Effect, NoRegistry, SchemaKind, WrittenSchema
 from headrace.sinks import KafkaTopic
-from headrace.testing.schemas_fake import MemorySchemas
+from headrace.testing.schemas_fake import MemorySchemas, guid_of
 
 VISIT = {
     "type": "record",
@@ -170,3 +171,94 @@ def test_a_table_can_be_checked_without_a_registry():
 
 def test_how_effects_look_says_nothing_about_where_they_go():
     assert repr(KafkaTopic("t", encode=JSON)) == repr(KafkaTopic("t"))
+
+
+COLUMNS = pa.schema([pa.field("lead", pa.string(), nullable=False)])
+TREE = {"title": "Visit", "type": "object", "properties": {"lead": {"maxLength": 2}}}
+IN_HEADER = {"schema_id_serializer": "HeaderSchemaIdSerializer"}
+
+
+def header(name, value):
+    return {"key": name, "value": value}
+
+
+def test_json_with_a_registered_schema_has_its_id_in_front():
+    ids = MemorySchemas()
+    made = messages(Encodings(JsonSchemaOutput(COLUMNS, TREE)), pa.table({"lead": ["a"]}), ids)
+    assert made.to_pylist() == [{"value": b'\0\0\0\0\x01{"lead":"a"}'}]
+    assert ids.schemas[1] == WrittenSchema(SchemaKind.JSON, json.dumps(TREE))
+
+
+def test_a_row_that_a_json_schema_refuses_is_told_with_its_column_and_not_its_value():
+    table = pa.table({"lead": ["a", "secret"]})
+    with pytest.raises(SinkRefused, match=r"row 1: column lead: .*schema's maxLength") as told:
+        messages(Encodings(JsonSchemaOutput(COLUMNS, TREE)), table)
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("newest", "told"),
+    [
+        ({"required": ["other"]}, "column 'other' is not there: the schema requires it"),
+        ({"additionalProperties": False}, "column 'lead': the schema has no such property"),
+        ([], "an object"),
+    ],
+)
+def test_a_newest_json_schema_that_no_row_can_suit_blames_no_record(newest, told):
+    ids = MemorySchemas()
+    ids.add(WrittenSchema(SchemaKind.JSON, json.dumps(newest)), "acme.visits-value")
+    kind = JsonSchemaOutput(COLUMNS, TREE, use_latest_version=True)
+    with pytest.raises(TargetMissing, match=told):
+        messages(Encodings(kind), pa.table({"lead": ["a"]}), ids)
+
+
+def test_subjects_of_json_are_named_after_its_title():
+    ids, how = MemorySchemas(), {"subject_name_strategy": "RecordNameStrategy"}
+    messages(Encodings(JsonSchemaOutput(COLUMNS, TREE, **how)), pa.table({"lead": ["a"]}), ids)
+    assert list(ids.subjects) == ["Visit"]
+    with pytest.raises(ConfigError, match="a JSON Schema is its title"):
+        JsonSchemaOutput(COLUMNS, {}, **how)
+
+
+def test_an_id_may_stand_in_a_header_for_value_and_key():
+    key = AvroOutput({**VISIT, "name": "Key", "fields": VISIT["fields"][:1]}, **IN_HEADER)
+    value, ids = AvroOutput(VISIT, **IN_HEADER), MemorySchemas()
+    (row,) = messages(Encodings(value, key), pa.table({"lead": ["a"], "ms": [1]}), ids).to_pylist()
+    assert (row["value"], row["key"]) == (b"\x02a\x02", b"\x02a")
+    assert row["headers"] == [
+        header("__value_schema_id", b"\1" + guid_of(value.registers.schema).bytes),
+        header("__key_schema_id", b"\1" + guid_of(key.registers.schema).bytes),
+    ]
+
+
+@pytest.mark.parametrize("how", [{}, IN_HEADER])
+def test_a_header_that_names_the_schema_of_another_record_is_not_passed_on(how):
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = [[header("__value_schema_id", b"\1" + bytes(16)), header("h", b"1")], None]
+    table = pa.table({"lead": ["a", "b"], "ms": [1, 2], "headers": pa.array(headers, kind)})
+    made = messages(Encodings(AvroOutput(VISIT, **how)), table)["headers"].to_pylist()
+    names = [[one["key"] for one in row] for row in made]
+    own = ["__value_schema_id"] * bool(how)
+    assert names == [["h", *own], own]
+
+
+def test_a_registry_that_tells_no_guid_stops_who_writes_it_into_headers(monkeypatch):
+    ids = MemorySchemas()
+    registered = ids.registered
+    monkeypatch.setattr(
+        MemorySchemas, "registered", lambda _, *given: replace(registered(*given), guid=None)
+    )
+    with pytest.raises(TargetMissing, match="tells no GUID"):
+        messages(
+            Encodings(AvroOutput(VISIT, **IN_HEADER)), pa.table({"lead": ["a"], "ms": [1]}), ids
+        )
+    with pytest.raises(ConfigError, match="schema_id_serializer 'header' is none of Prefix"):
+        AvroOutput(VISIT, schema_id_serializer="header")
+
+
+@pytest.mark.parametrize("how", [{"auto_register_schemas": False}, {"use_latest_version": True}])
+def test_what_stops_at_a_schema_is_told_with_the_command_that_lets_its_stream_go_on(how):
+    with pytest.raises(
+        TargetMissing, match=r"; then 'headrace streams resume acme/score' goes on$"
+    ):
+        messages(Encodings(AvroOutput(VISIT, **how)), pa.table({"lead": ["a"], "ms": [1]}))
