@@ -62,7 +62,8 @@ class Format(Protocol):
     """Turns the values or the keys of records into columns. Travels to the tasks by pickle.
 
     The same bytes give the same row, whatever is decoded beside or before them: a call that was
-    repeated, or cut elsewhere, is not to be seen in its outcome.
+    repeated, or cut elsewhere, is not to be seen in its outcome. Records of several tenants may be
+    in one call.
     """
 
     def schema(self, column: str) -> pa.Schema:

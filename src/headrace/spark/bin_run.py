@@ -6,6 +6,10 @@ record: everything before the culprit is written and the position stops exactly 
 use case wants dead letters, a culprit is kept there first, and only then the lane goes on.
 
 When the budget is used up, portions that nobody has claimed are left for a later wave.
+
+A call that decodes costs much before its first record, so small portions of a group are decoded in
+one. Whatever is odd about that call blames nobody: each is then decoded by itself, as large ones
+are.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
+
+import pyarrow as pa
 
 from headrace.errors import (
     HandlerHung,
@@ -48,6 +54,8 @@ from headrace.spark.tally import Tally
 from headrace.use_cases import SliceContext, UseCase
 
 _T = TypeVar("_T")
+#: portions of so many records at most are decoded together
+_FEW_RECORDS = 1_000
 _FIRST_LETTER = "its topic of dead letters has to be made ready; tried again in a bin of its own"
 
 
@@ -65,7 +73,7 @@ class BinRun:
     markers: CrashMarkers | None = None
     schemas: Schemas = field(default_factory=NoRegistry)
     _begun: bool = False
-    #: what was decoded before it was claimed, by the first slice of its portion
+    #: what was decoded before its portion's turn, by the first slice of that
     _looked: dict[Slice, Looked] = field(default_factory=dict)
     _kept: set[tuple[Slice, int | None]] = field(default_factory=set)
 
@@ -77,6 +85,11 @@ class BinRun:
             until_s: monotonic second at which the budget is used up.
         """
         claimed = self.use_case.claims
+        began_s = time.monotonic()
+        self._looked = self._decoded_together(portions)
+        if not self._looked:
+            # Else whoever it failed at uses up one budget after the other, and is never found.
+            until_s += time.monotonic() - began_s
         if claimed:
             portions = self._claim(self._without_waiting(portions))
             reached("claimed", self.use_case.name)
@@ -102,6 +115,27 @@ class BinRun:
                 else:
                     self._narrow(done)
 
+    def _decoded_together(self, portions: list[Portion]) -> dict[Slice, Looked]:
+        """Those small portions of which that can be told; the others are decoded by themselves."""
+        # An earlier attempt may have died of just this, and then it is to show in whose records.
+        # And who is alone in a bin may be there to show just that.
+        is_first = self.markers is None or self.markers.is_first
+        if not (self.use_case.decodes and self.rules.shared and is_first):
+            return {}
+        few = [portion for portion in portions if 0 < portion.records.num_rows <= _FEW_RECORDS]
+        if len(few) < 2:
+            return {}
+        records = pa.concat_tables([portion.records for portion in few])
+        found = self._marked(None, partial(look, self.use_case, records, self.rules, self.schemas))
+        if isinstance(found, Exception):
+            return {}
+        parts = found.cut(portion.records.num_rows for portion in few)
+        return {
+            portion.planned[0]: part
+            for portion, part in zip(few, parts, strict=True)
+            if part is not None
+        }
+
     def _without_waiting(self, portions: list[Portion]) -> list[Portion]:
         """Of each what can be decoded now: what is claimed, and waits for a registry, is lost."""
         if not self.use_case.decodes:
@@ -112,7 +146,7 @@ class BinRun:
             if self._kills(first):
                 kept.append(portion)
                 continue
-            found = self._marked(
+            found = self._looked.get(first) or self._marked(
                 first, partial(look, self.use_case, portion.records, self.rules, self.schemas)
             )
             part = portion
@@ -206,7 +240,7 @@ class BinRun:
         """Whether an earlier attempt of this task died at a slice."""
         return self.markers is not None and planned in self.markers.killers
 
-    def _marked(self, planned: Slice, call: Callable[[], _T]) -> _T:
+    def _marked(self, planned: Slice | None, call: Callable[[], _T]) -> _T:
         """Run code of the use case; a slice at which it ends its worker is known by that."""
         return call() if self.markers is None else self.markers.during(planned, call)
 

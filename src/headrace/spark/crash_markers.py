@@ -73,7 +73,10 @@ class CrashMarkers:
         self._path = path
         self._vitals = vitals
         self._number = {piece: number for number, piece in enumerate(slices)}
-        died = {at for at, _ in _read(path)} - {_NOWHERE}
+        before = _read(path)
+        #: whether no earlier attempt began
+        self.is_first = not before
+        died = {at for at, _ in before} - {_NOWHERE}
         with path.open("ab") as file:
             file.write(_LINE.pack(_NOWHERE, os.getpid()))
             size = file.tell()
@@ -83,9 +86,10 @@ class CrashMarkers:
         #: slices at which an earlier attempt died
         self.killers = frozenset(piece for piece, number in self._number.items() if number in died)
 
-    def during(self, planned: Slice, call: Callable[[], _T]) -> _T:
-        """Run ``call``; should the process die in it, ``planned`` is to blame."""
-        _NUMBER.pack_into(self._map, self._at, self._number[planned])
+    def during(self, planned: Slice | None, call: Callable[[], _T]) -> _T:
+        """Run ``call``; should the process die in it, ``planned`` is to blame; None: nobody is."""
+        number = _NOWHERE if planned is None else self._number[planned]
+        _NUMBER.pack_into(self._map, self._at, number)
         try:
             done = call()
             if self._vitals is not None and not self._vitals.are_there():

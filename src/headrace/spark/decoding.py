@@ -5,11 +5,14 @@ So bytes stay with what was made of them, row by row, through all cutting and se
 (``handling.py``), and only what a handler is shown has the decoded columns in their place.
 
 A portion is decoded once, before the handler is called: what does not decode is known from then on,
-and is not searched for.
+and is not searched for. Small ones are decoded in one call and cut apart, as a call costs much
+before its first record (``bin_run.py``).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -50,6 +53,25 @@ class DecodedRecords:
         """How many rows of those that were given are told of."""
         return self.records.num_rows + len(self.undecoded)
 
+    def cut(self, sizes: Iterable[int]) -> Iterator[DecodedRecords | None]:
+        """The same of so many rows at a time; None where not all of them are told of."""
+        faults = sorted(self.undecoded)
+        begin = bad = 0
+        for size in sizes:
+            end = begin + size
+            until = bisect_left(faults, end, bad)
+            yield self._part(begin, end, faults[bad:until], bad) if end <= self.given else None
+            begin, bad = end, until
+
+    def _part(self, begin: int, end: int, faults: list[int], before: int) -> DecodedRecords:
+        """Some rows, of which these did not decode, and so many of those before."""
+        own = {row - begin: self.undecoded[row] for row in faults}
+        first, last = begin - before, end - before - len(own)
+        rows = None
+        if own and self.rows is not None:
+            rows = [row - begin for row in self.rows[first:last]]
+        return DecodedRecords(self.records.slice(first, last - first), rows, own)
+
 
 def decoded(use_case: UseCase, records: pa.Table, schemas: Schemas) -> DecodedRecords:
     """Decode what a use case wants decoded, as far as everybody answers who has to be asked."""
@@ -69,10 +91,12 @@ def decoded(use_case: UseCase, records: pa.Table, schemas: Schemas) -> DecodedRe
     good = np.ones(records.num_rows, bool)
     good[list(undecoded)] = False
     whole = records.filter(pa.array(good)) if undecoded else records
+    columns, names = whole.columns, whole.column_names
     for mark, made in found:
-        columns = _rows_of(made, good) if undecoded else made.columns
-        for number, values in enumerate(columns.columns):
-            whole = whole.append_column(f"{mark}{number}", values)
+        own = (_rows_of(made, good) if undecoded else made.columns).columns
+        columns += own
+        names += [f"{mark}{number}" for number in range(len(own))]
+    whole = pa.Table.from_arrays(columns, names)
     return DecodedRecords(whole, np.flatnonzero(good).tolist() if undecoded else None, undecoded)
 
 
@@ -81,12 +105,14 @@ def shown(use_case: UseCase, records: pa.Table) -> pa.Table:
     gone = {column for column, _, _ in _formats(use_case)}
     if not gone:
         return records
-    names = [name for name in records.column_names if name not in gone]
-    kept = {name: records[name] for name in names if not name.startswith((_VALUE, _KEY))}
+    given = [name for name in records.column_names if name not in gone]
+    names = [name for name in given if not name.startswith((_VALUE, _KEY))]
+    held = list(names)
     for column, mark, kind in _formats(use_case):
-        for number, name in enumerate(kind.schema(column).names):
-            kept[name] = records[f"{mark}{number}"]
-    return pa.Table.from_arrays(list(kept.values()), list(kept))
+        made = kind.schema(column).names
+        names += made
+        held += [f"{mark}{number}" for number in range(len(made))]
+    return records.select(held).rename_columns(names)
 
 
 def shown_schema(use_case: UseCase) -> pa.Schema:

@@ -5,6 +5,7 @@ Both are plain arithmetic on slices and tables; nothing here talks to Kafka.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -16,8 +17,8 @@ from headrace.connectors.kafka.tables import for_use_case, has_redriven, table_o
 from headrace.model.streams import Slice, original
 from headrace.ports import SliceBatch
 
-#: a slice of at most so many offsets is read with small fetches
-SMALL_OFFSETS = 100
+#: with which fetches a slice of at most so many offsets is read (``consumers.py``)
+_MOST_OFFSETS = (("small", 100), ("middle", 1_000), ("large", math.inf))
 #: a slice of more offsets is read alone
 _ALONE_OFFSETS = 20_000
 #: most offsets and lanes read at once
@@ -31,9 +32,14 @@ def rounds_of(slices: Sequence[Slice]) -> list[list[Slice]]:
     No round has two slices of one partition, and those of one partition keep their order.
     """
     rounds: list[list[Slice]] = []
-    for small in (True, False):
-        rounds += _packed([piece for piece in slices if (piece.size <= SMALL_OFFSETS) is small])
+    for profile, _ in _MOST_OFFSETS:
+        rounds += _packed([piece for piece in slices if profile_of(piece) == profile])
     return rounds
+
+
+def profile_of(piece: Slice) -> str:
+    """Which of the ``PROFILES`` of consumers a slice is read with."""
+    return next(profile for profile, most in _MOST_OFFSETS if piece.size <= most)
 
 
 def whole(lanes: Sequence[LaneRead], batch_records: int, seal_key: bytes) -> Iterator[SliceBatch]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.connectors.kafka.batches import SMALL_OFFSETS, first, rounds_of, whole
+from headrace.connectors.kafka.batches import first, profile_of, rounds_of, whole
 from headrace.connectors.kafka.config import client_config, servers
 from headrace.connectors.kafka.consumers import Clients
 from headrace.connectors.kafka.faults import slice_error
@@ -83,8 +83,7 @@ class KafkaSliceReader:
         self, pieces: Sequence[Slice], batch_records: int
     ) -> Generator[SliceBatch, None, list[Slice]]:
         """Read some slices together; return those that proved too heavy for that."""
-        small = max(piece.size for piece in pieces) <= SMALL_OFFSETS
-        profile = "small" if small else "large"
+        profile = profile_of(pieces[0])
         try:
             client = self._clients.of(profile)
         except ConfigError as exc:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.connectors.kafka.batches import first, rounds_of, whole
+from headrace.connectors.kafka.batches import first, profile_of, rounds_of, whole
 from headrace.connectors.kafka.lane_read import LaneRead
 from headrace.connectors.kafka.seals import Message as Sent
 from headrace.connectors.kafka.seals import sealed
@@ -17,7 +17,7 @@ SLICES = st.lists(
         lambda topic, start, size: piece(topic, start, start + size),
         st.sampled_from("abc"),
         st.integers(0, 9),
-        st.sampled_from([1, 100, 101, 20_000, 20_001, 60_000]),
+        st.sampled_from([1, 100, 101, 1_000, 1_001, 20_000, 20_001, 60_000]),
     )
 )
 
@@ -35,15 +35,22 @@ def test_no_round_has_two_slices_of_a_partition(slices):
 
 
 @given(SLICES)
-def test_no_round_expects_more_than_fits_or_mixes_small_with_large(slices):
+def test_no_round_expects_more_than_fits_or_mixes_sizes_that_are_fetched_otherwise(slices):
     for together in rounds_of(slices):
         sizes = [cut.size for cut in together]
         assert len(sizes) == 1 or sum(sizes) <= 50_000
-        assert len({size <= 100 for size in sizes}) == 1
+        assert len({(size <= 100, size <= 1_000) for size in sizes}) == 1
+        assert len({profile_of(cut) for cut in together}) == 1
+
+
+def test_every_size_has_its_fetches():
+    assert [profile_of(piece("a", 0, size)) for size in (1, 100, 101, 1_000, 1_001)] == [
+        *("small", "small", "middle", "middle", "large")
+    ]
 
 
 def test_a_large_slice_is_alone():
-    large, other = piece("a", 0, 20_001), piece("b", 0, 500)
+    large, other = piece("a", 0, 20_001), piece("b", 0, 5_000)
     assert rounds_of([large, other]) == [[large], [other]]
 
 
