@@ -44,6 +44,7 @@ from headrace.ports.reading import (
 )
 from headrace.ports.registry import Registry
 from headrace.ports.schema_subjects import (
+    GivenNumbers,
     KeptSchema,
     NewSchema,
     SchemaReference,
@@ -94,6 +95,7 @@ __all__ = [
     "Failures",
     "Finished",
     "Format",
+    "GivenNumbers",
     "HostPositions",
     "KeptSchema",
     "Keys",

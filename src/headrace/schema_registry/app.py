@@ -36,7 +36,8 @@ from headrace.schema_registry.asked import Asked, query_of, subject_of
 from headrace.schema_registry.judges import Judges, JudgesBusy
 from headrace.schema_registry.owners import Owners
 from headrace.schema_registry.refusals import Refusal
-from headrace.schema_registry.registry import SchemaRegistry, Sight
+from headrace.schema_registry.registry import SchemaRegistry
+from headrace.schema_registry.wanted import Sight
 
 log = structlog.get_logger(__name__)
 
