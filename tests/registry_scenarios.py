@@ -29,7 +29,8 @@ from headrace.schema_registry.owners import Owners
 from headrace.testing.memory_store import MemoryStore
 
 OUT = re.compile(
-    "mcp|auth|admin|audit|account|context|dek|kms|encoding|exporter|import|metrics|rulesets|tls"
+    "mcp|auth|admin|audit|account|context|dek|kms|encoding|exporter|metrics|rulesets|tls"
+    "|import_advanced|import_conflict|schema_import"
     "|rate_limit|security|compare_and_set|groups|config_merge|documentation|health|analysis|rules"
     "|statistics|schema_search|schema_validation|subject_validation|diff_evolve|history_export"
     "|aliases|reserved_fields|schema_identity"
@@ -239,6 +240,26 @@ step(rf"I check compatibility of schema against subject {Q}:")(
 step(rf"I check compatibility of {Q} schema against subject {Q}:")(
     lambda w, b, t, k, s: w.send("POST", CHECK.format(s), {"schema": b, "schemaType": k})
 )
+step(rf"I check compatibility of schema against all versions of subject {Q}:")(
+    lambda w, b, t, s: w.send("POST", f"/compatibility/subjects/{s}/versions", {"schema": b})
+)
+step(rf"I check compatibility of schema against subject {Q} version (\d+):")(
+    lambda w, b, t, s, v: w.send("POST", f"/compatibility/subjects/{s}/versions/{v}", {"schema": b})
+)
+step(
+    rf"I check compatibility of {Q} schema with reference {Q} from subject {Q} version (\d+) "
+    rf"against subject {Q}:"
+)(
+    lambda w, b, t, k, name, other, v, s: w.send(
+        "POST",
+        CHECK.format(s),
+        {
+            "schema": b,
+            "schemaType": k,
+            "references": [{"name": name, "subject": other, "version": int(v)}],
+        },
+    )
+)
 step(r"I get the global config")(lambda w, b, t: w.send("GET", "/config"))
 step(rf"I get the config for subject {Q}")(lambda w, b, t, s: w.send("GET", f"/config/{s}"))
 step(rf"I delete the config for subject {Q}")(lambda w, b, t, s: w.send("DELETE", f"/config/{s}"))
@@ -300,6 +321,9 @@ step(rf"the response field {Q} should equal stored {Q}")(
 )
 step(rf"the response field {Q} should not equal stored {Q}")(
     lambda w, b, t, f, name: is_(w.at(f) != w.kept[name], True, w)
+)
+step(rf"(?:the )?stored {Q} should be greater than (\d+)")(
+    lambda w, b, t, name, n: is_(int(w.kept[name]) > int(n), True, w)
 )
 step(rf"the response field {Q} should be non-empty")(lambda w, b, t, f: is_(bool(w.at(f)), True, w))
 step(rf"the response field {Q} should be an array")(

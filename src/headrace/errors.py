@@ -120,6 +120,10 @@ class SchemaReferred(ConfigError):
     """A schema that another one refers to cannot be deleted."""
 
 
+class SchemaIdTaken(ConfigError):
+    """An id that is to be imported is that of another schema."""
+
+
 class StoreTooNew(Permanent):
     """The store was written by a later version of Headrace; upgrade this one."""
 

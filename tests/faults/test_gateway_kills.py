@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from gateway_process import GatewayProcess, until
+from door_process import until
+from gateway_process import GatewayProcess
 from headrace.connectors.kafka import create_topics
 from headrace.embedded import EmbeddedKafka
 from headrace.embedded.addresses import free_ports

@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway_process import GatewayProcess, until
+from door_process import until
+from gateway_process import GatewayProcess
 from headrace.connectors.kafka import create_topics
 from headrace.embedded import EmbeddedKafka
 from headrace.testing.kafka_topics import KafkaTopics

@@ -149,6 +149,13 @@ class LogFormat(StrEnum):
 LevelOption = Annotated[
     str, typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
 ]
+HostOption = Annotated[
+    str | None, typer.Option("--host", help="Where it listens. Overrides YAML.", show_default=False)
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option("--port", min=1, max=65535, help="Its port. Overrides YAML.", show_default=False),
+]
 FormatOption = Annotated[
     LogFormat,
     typer.Option(

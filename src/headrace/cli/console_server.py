@@ -14,8 +14,10 @@ from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
     FormatOption,
+    HostOption,
     LevelOption,
     LogFormat,
+    PortOption,
     configure_logs,
     err,
     say,
@@ -40,13 +42,6 @@ from headrace.ports import Store
 from headrace.settings import Settings
 from headrace.store import open_store
 
-Host = Annotated[
-    str | None, typer.Option(help="Address to listen on; overrides YAML.", show_default=False)
-]
-Port = Annotated[
-    int | None,
-    typer.Option(min=1, max=65535, help="Port to listen on; overrides YAML.", show_default=False),
-]
 Insecure = Annotated[
     bool,
     typer.Option(
@@ -58,8 +53,8 @@ Insecure = Annotated[
 
 def console(
     config: ConfigOption = DEFAULT_CONFIG,
-    host: Host = None,
-    port: Port = None,
+    host: HostOption = None,
+    port: PortOption = None,
     insecure: Insecure = False,
     log_level: LevelOption = "INFO",
     log_format: FormatOption = LogFormat.AUTO,

@@ -14,8 +14,10 @@ from headrace.cli.console import (
     DEFAULT_CONFIG,
     ConfigOption,
     FormatOption,
+    HostOption,
     LevelOption,
     LogFormat,
+    PortOption,
     configure_logs,
     err,
     say,
@@ -39,13 +41,8 @@ _TLS = (
 
 def registry(
     config: ConfigOption = DEFAULT_CONFIG,
-    host: Annotated[
-        str | None, typer.Option(help="Where it listens. Overrides YAML.", show_default=False)
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, help="Its port. Overrides YAML.", show_default=False),
-    ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
     insecure_no_auth: Annotated[
         bool,
         typer.Option(

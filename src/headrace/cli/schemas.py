@@ -26,14 +26,9 @@ from headrace.cli.console import (
 from headrace.errors import ConfigError
 from headrace.ports import SchemaKind, SchemaReference
 from headrace.schema_registry.judges import JudgesHere
-from headrace.schema_registry.registry import (
-    EVERYTHING,
-    LATEST,
-    SchemaRegistry,
-    Wanted,
-    level_of,
-    version_in,
-)
+from headrace.schema_registry.registry import SchemaRegistry
+from headrace.schema_registry.standing import level_of, version_in
+from headrace.schema_registry.wanted import EVERYTHING, LATEST, Wanted
 
 app = typer.Typer(no_args_is_help=True, help="Schemas: list, show, check, register.")
 

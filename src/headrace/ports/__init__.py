@@ -46,6 +46,7 @@ from headrace.ports.reading import (
 )
 from headrace.ports.registry import Registry
 from headrace.ports.schema_subjects import (
+    GivenNumbers,
     KeptSchema,
     NewSchema,
     SchemaReference,
@@ -97,6 +98,7 @@ __all__ = [
     "Failures",
     "Finished",
     "Format",
+    "GivenNumbers",
     "HostPositions",
     "IdPlaces",
     "KeptSchema",

@@ -16,6 +16,7 @@ class SubjectSetting(StrEnum):
 
     COMPATIBILITY = "compatibility"  #: what a new version is held against, and how
     MODE = "mode"  #: whether versions may come and go
+    NORMALIZE = "normalize"  #: whether the order of members counts, if nobody says
 
 
 class SchemaReference(NamedTuple):
@@ -43,12 +44,21 @@ class NewSchema:
 class KeptSchema:
     """A schema that is kept."""
 
-    #: above that of every schema that was ever kept before it, also of those that are gone
+    #: above that of every schema that was ever kept before it, also of those that are gone; of an
+    #: imported one what it was given
     id: int
     guid: UUID
     kind: SchemaKind
     text: str
     references: tuple[SchemaReference, ...] = ()
+
+
+class GivenNumbers(NamedTuple):
+    """What an imported schema is called by where it comes from; records carry the id already."""
+
+    id: int
+    #: None: the next one
+    version: int | None = None
 
 
 class SubjectVersion(NamedTuple):
@@ -71,14 +81,21 @@ class SubjectSeen:
     #: the subject's own
     compatibility: str | None = None
     mode: str | None = None
+    normalize: str | None = None
     #: that of all subjects which have none of their own
     global_compatibility: str | None = None
     global_mode: str | None = None
+    global_normalize: str | None = None
 
     @property
     def alive(self) -> tuple[SubjectVersion, ...]:
         """The versions that are not deleted."""
         return tuple(version for version in self.versions if not version.deleted)
+
+    @property
+    def next_version(self) -> int:
+        """The number that the next version has if nobody says; deleted ones count."""
+        return max((version.version for version in self.versions), default=0) + 1
 
 
 class SchemaSubjects(Protocol):
@@ -92,12 +109,20 @@ class SchemaSubjects(Protocol):
     def seen(self, subject: str) -> SubjectSeen:
         """What there is of a subject; of one that nobody has, nothing but what is set for all."""
 
-    def register(self, seen: SubjectSeen, new: NewSchema) -> SubjectVersion | None:
+    def register(
+        self, seen: SubjectSeen, new: NewSchema, given: GivenNumbers | None = None
+    ) -> SubjectVersion | None:
         """Keep a schema as the next version of a subject; None if it is not as it was seen.
 
         A schema that is kept already, under whatever subject, keeps its id. The next version is one
         above the highest that the subject has, softly deleted ones too. None also if a version that
         it refers to is not there any more.
+
+        With numbers that are given it is kept under these, and no later id is below; None also if
+        it is kept already under another id.
+
+        Raises:
+            SchemaIdTaken: the given id is that of another schema; nothing was done.
         """
 
     def delete(
@@ -114,8 +139,19 @@ class SchemaSubjects(Protocol):
             SchemaReferred: another schema refers to one of them; nothing was done.
         """
 
-    def set_for(self, subject: str | None, setting: SubjectSetting, value: str | None) -> None:
-        """Set, or take back with None, what holds for a subject; None: for all subjects."""
+    def set_for(
+        self,
+        subject: str | None,
+        setting: SubjectSetting,
+        value: str | None,
+        *,
+        only_if_empty: bool = False,
+    ) -> bool:
+        """Set, or take back with None, what holds for a subject; None: for all subjects.
+
+        With ``only_if_empty`` False, and nothing done, if the subject (None: any) has a version
+        that is not deleted.
+        """
 
     def set_in(self, setting: SubjectSetting) -> dict[str, str]:
         """What is set for subjects, by their names; what holds for all is not among it."""
@@ -129,8 +165,8 @@ class SchemaSubjects(Protocol):
     def schema_of_guid(self, guid: UUID) -> KeptSchema | None:
         """The schema of a GUID."""
 
-    def schema_of_digest(self, digest: bytes) -> KeptSchema | None:
-        """The schema that has this digest."""
+    def ids_of(self, digests: Sequence[bytes]) -> set[int]:
+        """The ids of the schemas that have one of these digests."""
 
     def newest_id(self) -> int:
         """The highest id that was ever given; 0: none was."""

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from headrace.model.credentials import Role
-from headrace.schema_registry import answers
+from headrace.schema_registry import answers, settings_answers
 from headrace.schema_registry.asked import Asked
 from headrace.schema_registry.registry import SchemaRegistry
 
@@ -80,18 +80,18 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/schemas/guids/{guid}", ALL, answers.schema_by_guid),
     Route("POST", _CHECK, ALL, answers.check, looks=True),
     Route("POST", f"{_CHECK}/{{version}}", ALL, answers.check_version, looks=True),
-    Route("GET", "/config", ALL, answers.config),
-    Route("PUT", "/config", OPERATOR, answers.set_config, changes=True),
-    Route("DELETE", "/config", OPERATOR, answers.delete_config, changes=True),
-    Route("GET", "/config/{subject}", ALL, answers.config_of_subject),
-    Route("PUT", "/config/{subject}", DECIDING, answers.set_config, changes=True),
-    Route("DELETE", "/config/{subject}", DECIDING, answers.delete_config, changes=True),
-    Route("GET", "/mode", ALL, answers.mode),
-    Route("PUT", "/mode", OPERATOR, answers.set_mode, changes=True),
-    Route("DELETE", "/mode", OPERATOR, answers.delete_mode, changes=True),
-    Route("GET", "/mode/{subject}", ALL, answers.mode_of_subject),
-    Route("PUT", "/mode/{subject}", OPERATOR, answers.set_mode, changes=True),
-    Route("DELETE", "/mode/{subject}", OPERATOR, answers.delete_mode, changes=True),
+    Route("GET", "/config", ALL, settings_answers.config),
+    Route("PUT", "/config", OPERATOR, settings_answers.set_config, changes=True),
+    Route("DELETE", "/config", OPERATOR, settings_answers.delete_config, changes=True),
+    Route("GET", "/config/{subject}", ALL, settings_answers.config_of_subject),
+    Route("PUT", "/config/{subject}", DECIDING, settings_answers.set_config, changes=True),
+    Route("DELETE", "/config/{subject}", DECIDING, settings_answers.delete_config, changes=True),
+    Route("GET", "/mode", ALL, settings_answers.mode),
+    Route("PUT", "/mode", OPERATOR, settings_answers.set_mode, changes=True),
+    Route("DELETE", "/mode", OPERATOR, settings_answers.delete_mode, changes=True),
+    Route("GET", "/mode/{subject}", ALL, settings_answers.mode_of_subject),
+    Route("PUT", "/mode/{subject}", OPERATOR, settings_answers.set_mode, changes=True),
+    Route("DELETE", "/mode/{subject}", OPERATOR, settings_answers.delete_mode, changes=True),
 )
 
 

@@ -13,29 +13,20 @@ from uuid import UUID
 from headrace.ports.schema_subjects import (
     KeptSchema,
     SubjectSeen,
-    SubjectSetting,
     SubjectVersion,
 )
 from headrace.ports.schemas import SchemaKind
 from headrace.schema_registry import refusals
 from headrace.schema_registry.asked import Asked
 from headrace.schema_registry.refusals import Refusal
-from headrace.schema_registry.registry import (
-    DEFAULT_MODE,
-    LATEST,
-    SchemaRegistry,
-    level_of,
-    refuse_read_only,
-    version_in,
-)
-from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
+from headrace.schema_registry.registry import SchemaRegistry
+from headrace.schema_registry.standing import version_in
+from headrace.schema_registry.wanted import LATEST
 
 #: in one answer with schemas; whoever wants more goes on by offset
 MOST_ROWS = 1_000
 MOST_CHARACTERS = 16_000_000
 _ROWS_AT_ONCE = 10
-_MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE")
-_LEVEL, _MODE = SubjectSetting.COMPATIBILITY, SubjectSetting.MODE
 
 
 class Raw(str):
@@ -136,7 +127,7 @@ def schema_by_guid(registry: SchemaRegistry, asked: Asked) -> Any:
 
 def look_up(registry: SchemaRegistry, asked: Asked) -> Any:
     """The version of a subject that has this schema."""
-    wanted = asked.wanted()
+    wanted = asked.wanted(if_empty=refusals.no_schema())
     found = registry.find(asked.subject, wanted, asked.sight, deleted=asked.flag("deleted"))
     return _full_row(registry, found, asked)
 
@@ -204,100 +195,6 @@ def check_version(registry: SchemaRegistry, asked: Asked) -> Any:
         raise refusals.no_version(asked.parts["version"])
     against = version_in(seen, number)
     return _judged(asked, registry.faults(asked.subject, wanted, asked.sight, [against]))
-
-
-def config(registry: SchemaRegistry, asked: Asked) -> Any:
-    """The compatibility that holds for all."""
-    seen = registry.subjects.seen("")
-    return {"compatibilityLevel": seen.global_compatibility or DEFAULT_LEVEL.value}
-
-
-def config_of_subject(registry: SchemaRegistry, asked: Asked) -> Any:
-    """The compatibility of a subject."""
-    seen = registry.subjects.seen(asked.subject)
-    level = seen.compatibility
-    if level is None and not asked.flag("defaultToGlobal"):
-        raise Refusal(
-            404,
-            40408,
-            f"Subject '{asked.subject}' does not have subject-level compatibility configured",
-        )
-    return {"compatibilityLevel": level or seen.global_compatibility or DEFAULT_LEVEL.value}
-
-
-def set_config(registry: SchemaRegistry, asked: Asked) -> Any:
-    """Set the compatibility of a subject, or of all."""
-    fields = asked.fields()
-    known = {"compatibility", "compatibilityLevel", "normalize", "validateFields"}
-    names = sorted(n for n in fields.keys() - known if fields[n] not in (None, {}, [], ""))
-    names += [name for name in ("normalize", "validateFields") if fields.get(name)]
-    if names:
-        raise refusals.unknown_field(", ".join(name[:40] for name in names[:5]))
-    subject = asked.parts.get("subject")
-    seen = registry.subjects.seen(subject or "")
-    refuse_read_only(seen)
-    wanted = fields.get("compatibility", fields.get("compatibilityLevel"))
-    if wanted is None:
-        # Nothing is said, so nothing changes; what holds is the answer.
-        return {"compatibility": level_of(seen).value}
-    try:
-        level = Level(str(wanted).upper())
-    except ValueError:
-        raise Refusal(
-            422, 42203, f"Invalid compatibility level; there are {', '.join(Level)}"
-        ) from None
-    registry.subjects.set_for(subject, _LEVEL, level.value)
-    return {"compatibility": level.value}
-
-
-def delete_config(registry: SchemaRegistry, asked: Asked) -> Any:
-    """Take back the compatibility of a subject, or of all; what it was."""
-    subject = asked.parts.get("subject")
-    seen = registry.subjects.seen(subject or "")
-    refuse_read_only(seen)
-    was = (
-        seen.global_compatibility or DEFAULT_LEVEL.value if subject is None else seen.compatibility
-    )
-    if was is None:
-        raise refusals.no_subject(str(subject))
-    registry.subjects.set_for(subject, _LEVEL, None)
-    return {"compatibilityLevel": was}
-
-
-def mode(registry: SchemaRegistry, asked: Asked) -> Any:
-    """The mode that holds for all."""
-    return {"mode": registry.subjects.seen("").global_mode or DEFAULT_MODE}
-
-
-def mode_of_subject(registry: SchemaRegistry, asked: Asked) -> Any:
-    """The mode of a subject."""
-    seen = registry.subjects.seen(asked.subject)
-    if seen.mode is None and not asked.flag("defaultToGlobal"):
-        raise Refusal(
-            404, 40409, f"Subject '{asked.subject}' does not have subject-level mode configured"
-        )
-    return {"mode": seen.mode or seen.global_mode or DEFAULT_MODE}
-
-
-def set_mode(registry: SchemaRegistry, asked: Asked) -> Any:
-    """Set the mode of a subject, or of all."""
-    fields = asked.fields()
-    wanted = str(fields.get("mode", DEFAULT_MODE)).upper()
-    if wanted not in _MODES:
-        raise Refusal(422, 42204, f"Invalid mode; there are {', '.join(_MODES)}")
-    registry.subjects.set_for(asked.parts.get("subject"), _MODE, wanted)
-    return {"mode": wanted}
-
-
-def delete_mode(registry: SchemaRegistry, asked: Asked) -> Any:
-    """Take back the mode of a subject, or of all; what it was."""
-    subject = asked.parts.get("subject")
-    seen = registry.subjects.seen(subject or "")
-    was = seen.global_mode or DEFAULT_MODE if subject is None else seen.mode
-    if was is None:
-        raise refusals.no_subject(str(subject))
-    registry.subjects.set_for(subject, _MODE, None)
-    return {"mode": was}
 
 
 def _judged(asked: Asked, faults: list[str]) -> dict[str, Any]:

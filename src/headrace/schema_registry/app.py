@@ -13,17 +13,18 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import structlog
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from headrace.doors.guard import Doorkeeper, calling
+from headrace.doors.guard import Doorkeeper, allowed, calling
 from headrace.doors.minute import Minute
-from headrace.doors.problems import too_many
+from headrace.doors.problems import Problem, too_many
 from headrace.doors.readiness import Readiness
 from headrace.doors.watch import Backend, watching
 from headrace.errors import ConfigError, HeadraceError, StoreUnavailable, Temporary
@@ -34,9 +35,11 @@ from headrace.schema_registry.access import Route, routes_of, segments_of
 from headrace.schema_registry.answers import Raw
 from headrace.schema_registry.asked import Asked, query_of, subject_of
 from headrace.schema_registry.judges import Judges, JudgesBusy
+from headrace.schema_registry.metrics import NO_ROUTE, RegistryMetrics
 from headrace.schema_registry.owners import Owners
 from headrace.schema_registry.refusals import Refusal
-from headrace.schema_registry.registry import SchemaRegistry, Sight
+from headrace.schema_registry.registry import SchemaRegistry
+from headrace.schema_registry.wanted import Sight
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +48,8 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 CHANGES_PER_MINUTE = 600
 #: how many look-ups and checks a tenant may ask for in a minute: each has a schema looked at
 LOOKS_PER_MINUTE = 600
+#: who reads what is counted
+SEEING = (Role.OPERATOR, Role.VIEWER)
 _MOST_DETAIL = 2_000
 _UNKNOWN = Refusal(500, 50001, "something is wrong here; the log has it")
 
@@ -75,7 +80,8 @@ def registry_app(parts: RegistryParts) -> FastAPI:
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.guard = parts.guard
-    desk = _Desk(parts, SchemaRegistry(parts.store.schema_subjects, parts.judges))
+    figures = RegistryMetrics(parts.judges.busy)
+    desk = _Desk(parts, SchemaRegistry(parts.store.schema_subjects, parts.judges), figures)
 
     async def livez(_: Request) -> Response:
         return _json({"live": True})
@@ -85,11 +91,15 @@ def registry_app(parts: RegistryParts) -> FastAPI:
             return _json({"ready": True})
         return _refused(Refusal(503, 50001, "the store does not answer"))
 
+    async def metrics(_: Annotated[Caller, Depends(allowed(*SEEING))]) -> Response:
+        return Response(figures.exposition(), media_type=CONTENT_TYPE_LATEST)
+
     async def answer(request: Request) -> Response:
         return await desk.answer(request)
 
     app.add_route("/livez", livez, ["GET"])
     app.add_route("/readyz", readyz, ["GET"])
+    app.get("/metrics")(metrics)
     app.add_route("/{path:path}", answer, ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"])
     return app
 
@@ -98,16 +108,31 @@ def registry_app(parts: RegistryParts) -> FastAPI:
 class _Desk:
     parts: RegistryParts
     registry: SchemaRegistry
+    figures: RegistryMetrics
     changes: Minute = field(default_factory=Minute)
     looks: Minute = field(default_factory=Minute)
 
     async def answer(self, request: Request) -> Response:
+        since_s = time.perf_counter()
+        name, status = NO_ROUTE, 500
         try:
             route, parts = _route(request)
+            name = f"{route.method} {route.path}"
+            response = await self._of_route(request, route, parts)
+            status = response.status_code
+        except Refusal as refusal:
+            response, status = _refused(refusal), refusal.status
+        except Problem as problem:
+            status = problem.status_code
+            raise
+        finally:
+            self.figures.answered(name, status, time.perf_counter() - since_s)
+        return response
+
+    async def _of_route(self, request: Request, route: Route, parts: dict[str, str]) -> Response:
+        try:
             caller = await calling(request)
             body = await request.body() if request.method in ("POST", "PUT") else b""
-        except Refusal as refusal:
-            return _refused(refusal)
         except ClientDisconnect:
             return _refused(Refusal(400, 400, "the request ended before its body did"))
         except StoreUnavailable as error:

@@ -16,13 +16,13 @@ from headrace.model.credentials import Caller
 from headrace.ports.schema_subjects import SchemaReference
 from headrace.schema_registry import refusals
 from headrace.schema_registry.refusals import Refusal
-from headrace.schema_registry.registry import LATEST, Sight, Wanted
 from headrace.schema_registry.rules.texts import BadSchema, json_of, names_kind
+from headrace.schema_registry.wanted import LATEST, Sight, Wanted
 
 _MEDIA = ("", "application/json", "application/octet-stream")
 _MEDIA_OF_REGISTRY = "application/vnd.schemaregistry"
 _MOST_SUBJECT = 400
-_SCHEMA_FIELDS = frozenset({"schema", "schemaType", "references"})
+_SCHEMA_FIELDS = frozenset({"schema", "schemaType", "references", "id", "version"})
 #: what clients send of a schema that they have read before, and that says nothing here
 _IDLE = {"subject", "guid", "propagateSchemaTags", "ts", "deleted"}
 MOST_ID = 2**31 - 1
@@ -98,8 +98,11 @@ class Asked:
             raise Refusal(400, 400, "the body is to be a JSON object")
         return found
 
-    def wanted(self) -> Wanted:
+    def wanted(self, if_empty: Refusal | None = None) -> Wanted:
         """The schema in the body.
+
+        Args:
+            if_empty: what is said where there is none.
 
         Raises:
             Refusal: there is none that could be one.
@@ -108,7 +111,7 @@ class Asked:
         _refuse_unknown(fields)
         text = fields.get("schema")
         if not isinstance(text, str) or not text.strip():
-            raise refusals.bad_schema("there is no 'schema', or it is empty")
+            raise if_empty or refusals.bad_schema("there is no 'schema', or it is empty")
         try:
             kind = names_kind(_text(fields.get("schemaType") or "AVRO", "schemaType"))
         except BadSchema as error:
@@ -116,7 +119,8 @@ class Asked:
         references = tuple(map(_reference, _list(fields.get("references"))))
         if len({reference.name for reference in references}) != len(references):
             raise refusals.bad_schema("two references have the same name")
-        return Wanted(kind, text, references, self.flag("normalize"))
+        numbers = _given(fields, "id"), _given(fields, "version")
+        return Wanted(kind, text, references, self.flag("normalize"), *numbers)
 
     def _number(self, name: str, default: int) -> int:
         text = self.query.get(name, "")
@@ -163,16 +167,20 @@ def subject_of(text: str) -> str:
 
 
 def _refuse_unknown(fields: Mapping[str, Any]) -> None:
-    for name in ("id", "version"):
-        if fields.get(name) not in (None, 0, -1):
-            raise refusals.not_permitted(
-                f"{name} is given, and Subject is not in import mode: this registry gives ids and "
-                "versions itself"
-            )
-    known = _SCHEMA_FIELDS | _IDLE | {"id", "version"}
+    known = _SCHEMA_FIELDS | _IDLE
     names = sorted(name for name in fields.keys() - known if fields[name] not in (None, {}, [], ""))
     if names:
         raise refusals.unknown_field(", ".join(name[:40] for name in names[:5]))
+
+
+def _given(fields: Mapping[str, Any], name: str) -> int | None:
+    """A number that is given; clients that have none say 0 or -1."""
+    number = fields.get(name)
+    if number in (None, 0, -1) and not isinstance(number, bool):
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number <= MOST_ID:
+        raise Refusal(422, 422, f"{name} is to be a number from 1 on")
+    return number
 
 
 def _reference(found: Any) -> SchemaReference:

@@ -9,7 +9,7 @@ same for all. There are few judges; ``turns`` says whose turn it is.
 
 A judge and the ``protoc`` that it runs are one group of processes, which is ended as one: by the
 registry, which also removes what they wrote, or by the kernel when the registry itself is gone. In
-that case what was being written is left in the system's folder for such things.
+that case the next one that starts removes it (``judge_folders``).
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ import multiprocessing
 import os
 import queue
 import resource
-import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any
 
 from headrace.errors import ConfigError
 from headrace.ports.schemas import WrittenSchema
 from headrace.schema_registry import judging
+from headrace.schema_registry.judge_folders import made_folder, remove_left_folders
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Compared, Form
 from headrace.schema_registry.turns import JudgesBusy, Turns
@@ -44,11 +45,14 @@ _START_S = 30.0
 _READY = "ready"
 
 
-class Judges(Protocol):
+class Judges(ABC):
     """Looks at schemas; ``JudgesApart`` in processes, ``JudgesHere`` where nobody is served."""
 
     def form(self, schema: WrittenSchema, tenant: str | None = None) -> Form:
         """The texts by which it is told whether two schemas are the same; ``BadSchema``."""
+        found = self._ask(tenant, "form_of", schema)
+        assert isinstance(found, Form)
+        return found
 
     def faults(
         self,
@@ -58,35 +62,40 @@ class Judges(Protocol):
         tenant: str | None = None,
     ) -> list[str]:
         """What a new schema breaks of the versions before; ``BadSchema``."""
+        found = self._ask(tenant, "faults_among", new, [*before], level)
+        assert isinstance(found, list)
+        return found
 
+    @abstractmethod
+    def busy(self) -> int:
+        """How many look at a schema now."""
+
+    @abstractmethod
     def close(self) -> None:
         """End what was started."""
 
+    @abstractmethod
+    def _ask(self, tenant: str | None, what: str, *about: object) -> object:
+        """What ``judging`` answers to a question."""
 
-class JudgesHere:
+
+class JudgesHere(Judges):
     """Looks itself; for one's own schemas, at a terminal and in tests."""
 
-    def form(self, schema: WrittenSchema, tenant: str | None = None) -> Form:
-        """The texts by which it is told whether two schemas are the same."""
-        del tenant
-        return judging.form_of(schema)
-
-    def faults(
-        self,
-        new: WrittenSchema,
-        before: Sequence[Compared],
-        level: Level,
-        tenant: str | None = None,
-    ) -> list[str]:
-        """What a new schema breaks of the versions before."""
-        del tenant
-        return judging.faults_among(new, before, level)
+    def busy(self) -> int:
+        """There are none."""
+        return 0
 
     def close(self) -> None:
         """Nothing was started."""
 
+    def _ask(self, tenant: str | None, what: str, *about: object) -> object:
+        del tenant
+        found: object = getattr(judging, what)(*about)
+        return found
 
-class JudgesApart:
+
+class JudgesApart(Judges):
     """Has it done in processes of their own. Safe in several threads."""
 
     def __init__(
@@ -107,29 +116,17 @@ class JudgesApart:
         self._deadline_s = deadline_s
         self._wait_s = wait_s
         self._turns = Turns(number, wait_s, deadline_s if rest_s is None else rest_s)
+        self._busy, self._counting = 0, threading.Lock()
+        remove_left_folders()
         self._closed = threading.Event()
         self._free: queue.LifoQueue[_Judge] = queue.LifoQueue()
         starting = [self._start_one() for _ in range(number)]
         for thread in starting:
             thread.join()
 
-    def form(self, schema: WrittenSchema, tenant: str | None = None) -> Form:
-        """The texts by which it is told whether two schemas are the same."""
-        found = self._ask(tenant, "form_of", schema)
-        assert isinstance(found, Form)
-        return found
-
-    def faults(
-        self,
-        new: WrittenSchema,
-        before: Sequence[Compared],
-        level: Level,
-        tenant: str | None = None,
-    ) -> list[str]:
-        """What a new schema breaks of the versions before."""
-        found = self._ask(tenant, "faults_among", new, [*before], level)
-        assert isinstance(found, list)
-        return found
+    def busy(self) -> int:
+        """How many look at a schema now."""
+        return self._busy
 
     def close(self) -> None:
         """End those that are free now, and the others when they are."""
@@ -153,12 +150,18 @@ class JudgesApart:
         except queue.Empty:
             raise JudgesBusy("as many schemas as can be looked at are") from None
         try:
+            self._count(1)
             yield judge
         finally:
+            self._count(-1)
             if judge.lives:
                 self._give(judge)
             else:
                 self._start_one()
+
+    def _count(self, more: int) -> None:
+        with self._counting:
+            self._busy += more
 
     def _start_one(self) -> threading.Thread:
         """Start one in the background; it is free when it says that it is ready."""
@@ -190,9 +193,12 @@ class _Judge:
         self._ours, theirs = context.Pipe()
         # Nothing is sent here: its end says that this process is gone, however it went.
         gone, self._here = context.Pipe(duplex=False)
-        self._folder = tempfile.mkdtemp(prefix="headrace-judge-")
+        self._folder = made_folder()
         self._process = context.Process(
-            target=_judge, args=(theirs, gone, self._folder), name="headrace-judge", daemon=True
+            target=_judge,
+            args=(theirs, gone, self._folder.path),
+            name="headrace-judge",
+            daemon=True,
         )
         self._process.start()
         theirs.close()
@@ -231,7 +237,7 @@ class _Judge:
         self._process.join()
         self._ours.close()
         self._here.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
 
 def _judge(questions: Connection, gone: Connection, folder: str) -> None:

@@ -12,56 +12,36 @@ since a reference must not lead to what its author may not read.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from threading import Lock
 
 from headrace.errors import OutcomeUnknown, SchemaReferred
 from headrace.ports.schema_subjects import (
     KeptSchema,
-    SchemaReference,
     SchemaSubjects,
     SubjectSeen,
     SubjectVersion,
 )
-from headrace.ports.schemas import SchemaKind, WrittenSchema
+from headrace.ports.schemas import WrittenSchema
 from headrace.schema_registry import refusals
+from headrace.schema_registry.gathering import Gathering
+from headrace.schema_registry.importing import given_numbers, imported
 from headrace.schema_registry.judges import Judges
 from headrace.schema_registry.refusals import Refusal
-from headrace.schema_registry.rules.compatibility import DEFAULT_LEVEL, Level
-from headrace.schema_registry.rules.texts import BadSchema, Compared, Form
+from headrace.schema_registry.rules.compatibility import Level
+from headrace.schema_registry.rules.texts import BadSchema, Form
 from headrace.schema_registry.sameness import Content, content_of
+from headrace.schema_registry.standing import (
+    level_of,
+    normalizes,
+    refuse_read_only,
+    version_in,
+)
+from headrace.schema_registry.wanted import EVERYTHING, LATEST, Sight, Wanted
 
-MOST_REFERENCES = 100
-_MOST_STEPS = 20
 _ROUNDS = 30
 _FORMS_KEPT = 500
 _KEPT_CHARACTERS = 32_768
-DEFAULT_MODE = "READWRITE"
-LATEST = -1
-#: subject and version
-_Place = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """Whose request it is, as far as a registry has to know."""
-
-    tenant: str | None
-    sees: Callable[[str], bool]
-
-
-EVERYTHING = Sight(None, lambda _: True)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A schema as somebody sends it."""
-
-    kind: SchemaKind
-    text: str
-    references: tuple[SchemaReference, ...] = ()
-    normalize: bool = False
 
 
 class SchemaRegistry:
@@ -79,14 +59,16 @@ class SchemaRegistry:
         Raises:
             Refusal: it is no schema, incompatible, or not permitted now.
         """
-        wanted = self._numbered(wanted, sight)
+        gathering = Gathering(self.subjects)
+        wanted = gathering.numbered(wanted, sight)
         for _ in range(_ROUNDS):
             try:
-                made = self._tried(subject, wanted, sight)
+                made = self._tried(subject, wanted, sight, gathering)
             except OutcomeUnknown:
-                continue
+                made = None
             if made is not None:
                 return made
+            gathering.again()
         raise Refusal(503, 50002, f"too many change {subject} at the same time; try again")
 
     def find(
@@ -101,9 +83,9 @@ class SchemaRegistry:
         versions = seen.versions if deleted else seen.alive
         if not versions:
             raise refusals.no_subject(subject)
-        content = self._content(subject, self._numbered(wanted, sight), sight)
-        ids = self._ids_of(content)
-        found = [version for version in versions if version.id in ids]
+        gathering = Gathering(self.subjects)
+        content = self._content(seen, gathering.numbered(wanted, sight), sight, gathering)
+        found = self._same(versions, content)
         if not found:
             raise refusals.no_schema()
         return found[-1]
@@ -124,11 +106,12 @@ class SchemaRegistry:
             against: hold it against these, in place of those that the subject's level says.
         """
         seen = self.subjects.seen(subject)
-        wanted = self._numbered(wanted, sight)
-        self._content(subject, wanted, sight)
+        gathering = Gathering(self.subjects)
+        wanted = gathering.numbered(wanted, sight)
+        self._content(seen, wanted, sight, gathering)
         level = level_of(seen)
         among = level.among(seen.alive) if against is None else against
-        return self._faults(wanted, among, level, sight)
+        return self._faults(wanted, among, level, sight, gathering)
 
     def delete(self, subject: str, *, permanent: bool) -> list[int]:
         """Delete a subject, softly or for good; the versions that are gone with it.
@@ -171,18 +154,22 @@ class SchemaRegistry:
     def serialized(self, kept: KeptSchema, sight: Sight) -> bytes:
         """The descriptor of a Protobuf schema; whoever asks waits for a judge of its own."""
         wanted = Wanted(kept.kind, kept.text, kept.references)
-        return self._form(self._written(wanted, EVERYTHING), sight).serialized
+        return self._form(Gathering(self.subjects).written(wanted, EVERYTHING), sight).serialized
 
-    def _tried(self, subject: str, wanted: Wanted, sight: Sight) -> SubjectVersion | None:
+    def _tried(
+        self, subject: str, wanted: Wanted, sight: Sight, gathering: Gathering
+    ) -> SubjectVersion | None:
         seen = self.subjects.seen(subject)
-        content = self._content(subject, wanted, sight)
-        ids = self._ids_of(content)
-        same = [version for version in seen.alive if version.id in ids]
+        given = given_numbers(seen, wanted, sight)
+        content = self._content(seen, wanted, sight, gathering)
+        if given is not None:
+            return imported(self.subjects, seen, content, given)
+        same = self._same(seen.alive, content)
         if same:
             return same[-1]
         refuse_read_only(seen)
         level = level_of(seen)
-        faults = self._faults(wanted, level.among(seen.alive), level, sight)
+        faults = self._faults(wanted, level.among(seen.alive), level, sight, gathering)
         if faults:
             raise refusals.incompatible(subject, faults)
         return self.subjects.register(seen, content.new)
@@ -196,20 +183,28 @@ class SchemaRegistry:
                 422, 42206, f"One or more references exist to the schema: {error}"
             ) from error
 
-    def _ids_of(self, content: Content) -> set[int]:
-        """The ids of the schemas that have this content already."""
-        found = map(self.subjects.schema_of_digest, content.digests)
-        return {kept.id for kept in found if kept is not None}
+    def _same(self, versions: Sequence[SubjectVersion], content: Content) -> list[SubjectVersion]:
+        """Those of some versions that have this content."""
+        ids = self.subjects.ids_of(content.digests)
+        found = [version for version in versions if version.id in ids]
+        if found or not versions:
+            return found
+        # What was imported beside the same under another id is known by its id as well.
+        ids = self.subjects.ids_of([content.of_id(id_) for id_ in {v.id for v in versions}])
+        return [version for version in versions if version.id in ids]
 
-    def _content(self, subject: str, wanted: Wanted, sight: Sight) -> Content:
+    def _content(
+        self, seen: SubjectSeen, wanted: Wanted, sight: Sight, gathering: Gathering
+    ) -> Content:
         """What a schema says, as it is kept.
 
         Raises:
             Refusal: it is none.
         """
-        form = self._form(self._written(wanted, sight), sight)
-        text = form.normalized if wanted.normalize else form.canonical
-        return content_of(subject, wanted.kind, wanted.text, wanted.references, text)
+        form = self._form(gathering.written(wanted, sight), sight)
+        is_normal = wanted.normalize or normalizes(seen)
+        text = form.normalized if is_normal else form.canonical
+        return content_of(seen.subject, wanted.kind, wanted.text, wanted.references, text)
 
     def _form(self, written: WrittenSchema, sight: Sight) -> Form:
         found = self._forms.get(written)
@@ -222,100 +217,21 @@ class SchemaRegistry:
         return found
 
     def _faults(
-        self, wanted: Wanted, among: Sequence[SubjectVersion], level: Level, sight: Sight
+        self,
+        wanted: Wanted,
+        among: Sequence[SubjectVersion],
+        level: Level,
+        sight: Sight,
+        gathering: Gathering,
     ) -> list[str]:
         if not among or level is Level.NONE:
             return []
-        kept = self.subjects.schemas([version.id for version in among])
-        before = [
-            Compared(version.version, self._of_kept(kept[version.id]))
-            for version in among
-            if version.id in kept
-        ]
+        before = gathering.compared(among)
         try:
-            return self._judges.faults(self._written(wanted, sight), before, level, sight.tenant)
+            written = gathering.written(wanted, sight)
+            return self._judges.faults(written, before, level, sight.tenant)
         except BadSchema as error:
             return [f"it cannot be judged, so it counts as incompatible: {error}"]
-
-    def _of_kept(self, kept: KeptSchema) -> WrittenSchema:
-        return self._written(Wanted(kept.kind, kept.text, kept.references), EVERYTHING)
-
-    def _written(self, wanted: Wanted, sight: Sight) -> WrittenSchema:
-        """A schema with the texts of all that it refers to.
-
-        Raises:
-            Refusal: something that it refers to is not there.
-        """
-        if len(wanted.references) > MOST_REFERENCES:
-            raise refusals.bad_schema(f"it has more than {MOST_REFERENCES} references")
-        found: dict[str, str] = {}
-        self._gather(wanted, sight, found, {}, ())
-        return WrittenSchema(wanted.kind, wanted.text, tuple(found.items()))
-
-    def _gather(
-        self,
-        wanted: Wanted,
-        sight: Sight,
-        found: dict[str, str],
-        known: dict[_Place, Wanted],
-        way: tuple[_Place, ...],
-    ) -> None:
-        """Gather texts by name; each version once, however many ways lead to it."""
-        if len(way) > _MOST_STEPS:
-            raise refusals.bad_schema(f"references go on for more than {_MOST_STEPS} steps")
-        for reference in wanted.references:
-            place = reference.subject, reference.version
-            if place in way:
-                raise refusals.bad_schema(f"reference {reference.name} leads to itself")
-            # Whoever knows it already by another way may still not be one who sees it.
-            other = known.get(place) if sight.sees(reference.subject) else None
-            if other is None:
-                other = known[place] = self._referred(reference, wanted.kind, sight)
-                self._gather(other, EVERYTHING, found, known, (*way, place))
-            if found.setdefault(reference.name, other.text) != other.text:
-                raise refusals.bad_schema(
-                    f"it refers to two texts by the name {reference.name!r}; nobody could say "
-                    "which is meant"
-                )
-            if max(len(found), len(known)) > MOST_REFERENCES:
-                raise refusals.bad_schema(
-                    f"it refers to more than {MOST_REFERENCES} schemas in all"
-                )
-
-    def _referred(self, reference: SchemaReference, kind: SchemaKind, sight: Sight) -> Wanted:
-        missing = refusals.bad_schema(
-            f"it refers to version {reference.version} of {reference.subject} as "
-            f"{reference.name!r}, which is not there"
-        )
-        if not sight.sees(reference.subject):
-            raise missing
-        seen = self.subjects.seen(reference.subject)
-        place = [found for found in seen.versions if found.version == reference.version]
-        kept = self.subjects.schema(place[0].id) if place else None
-        if kept is None:
-            raise missing
-        if kept.kind is not kind:
-            raise refusals.bad_schema(f"reference {reference.name!r} is of another schema type")
-        return Wanted(kept.kind, kept.text, kept.references)
-
-    def _numbered(self, wanted: Wanted, sight: Sight) -> Wanted:
-        """With the numbers of the versions that are referred to as the latest.
-
-        What its author does not see stays as it is, and is refused as what is not there.
-        """
-        if len(wanted.references) > MOST_REFERENCES:
-            return wanted
-        references = tuple(
-            reference._replace(version=self._latest(reference.subject))
-            if reference.version == LATEST and sight.sees(reference.subject)
-            else reference
-            for reference in wanted.references
-        )
-        return replace(wanted, references=references)
-
-    def _latest(self, subject: str) -> int:
-        alive = self.subjects.seen(subject).alive
-        return alive[-1].version if alive else LATEST
 
 
 class _Forms:
@@ -340,39 +256,3 @@ class _Forms:
             self._kept[written] = form
             if len(self._kept) > _FORMS_KEPT:
                 self._kept.popitem(last=False)
-
-
-def level_of(seen: SubjectSeen) -> Level:
-    """What a subject asks of a new version."""
-    return Level(seen.compatibility or seen.global_compatibility or DEFAULT_LEVEL)
-
-
-def mode_of(seen: SubjectSeen) -> str:
-    """Whether versions of a subject may come and go."""
-    if seen.global_mode == "READONLY_OVERRIDE":
-        return "READONLY"
-    return seen.mode or seen.global_mode or DEFAULT_MODE
-
-
-def refuse_read_only(seen: SubjectSeen) -> None:
-    """Refuse a change of a subject that may only be read."""
-    if mode_of(seen).startswith("READONLY"):
-        raise refusals.not_permitted(f"Subject {seen.subject} is in read-only mode")
-
-
-def version_in(seen: SubjectSeen, version: int, *, deleted: bool = False) -> SubjectVersion:
-    """A version by its number, or the latest one.
-
-    Raises:
-        Refusal: there is none.
-    """
-    if not (seen.versions if deleted else seen.alive):
-        raise refusals.no_subject(seen.subject)
-    if version == LATEST:
-        return (seen.alive or seen.versions)[-1]
-    found = next((known for known in seen.versions if known.version == version), None)
-    if found is None:
-        raise refusals.no_version(version)
-    if found.deleted and not deleted:
-        raise refusals.softly_deleted(seen.subject, version)
-    return found

@@ -26,6 +26,15 @@ class Content:
     new: NewSchema
     digests: tuple[bytes, ...]
 
+    @property
+    def is_of_subject(self) -> bool:
+        """Whether it is kept for its subject only."""
+        return self.new.digest != self.digests[0]
+
+    def of_id(self, id_: int) -> bytes:
+        """The digest that it is kept under if it was imported beside the same under another id."""
+        return _digest([self.digests[0].hex(), id_])
+
 
 def content_of(
     subject: str,

@@ -2,9 +2,10 @@
 
 Records carry the number of a schema for as long as they are kept, so a number must never come to
 mean another schema: not when two processes register at once, not when a schema is deleted for
-good, not after a restart. So there is one row that numbers are given from, which never goes back,
-and every change of the registry locks it first. Under that lock a change compares what it was
-judged on (``SubjectSeen``) with what is there now, and does nothing if that has changed.
+good, not after a restart. So there is one row that numbers are given from, which never goes back;
+a number that somebody brings along moves it on. Every change of the registry locks it first. Under
+that lock a change compares what it was judged on (``SubjectSeen``) with what is there now, and does
+nothing if that has changed.
 
 What may be registered, and what is the same schema, is not known here.
 """
@@ -18,8 +19,9 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, not_, select, update
 
-from headrace.errors import SchemaReferred
+from headrace.errors import SchemaIdTaken, SchemaReferred
 from headrace.ports.schema_subjects import (
+    GivenNumbers,
     KeptSchema,
     NewSchema,
     SchemaReference,
@@ -39,7 +41,7 @@ from headrace.store.schema import (
 
 #: stands in the tables for all subjects
 _ALL = ""
-_IDS_AT_ONCE = 500
+_AT_ONCE = 500
 _VERSION = (
     schema_versions.c.subject,
     schema_versions.c.version,
@@ -60,15 +62,20 @@ class SqlSchemaSubjects:
         with self._database.read() as connection:
             return _seen(connection, subject)
 
-    def register(self, seen: SubjectSeen, new: NewSchema) -> SubjectVersion | None:
+    def register(
+        self, seen: SubjectSeen, new: NewSchema, given: GivenNumbers | None = None
+    ) -> SubjectVersion | None:
         """Keep a schema as the next version of a subject; None if it is not as it was seen."""
         with self._changing() as connection:
             if _seen(connection, seen.subject) != seen or not _are_there(connection, new):
                 return None
             id_ = connection.scalar(select(schemas.c.id).where(schemas.c.digest == new.digest))
             if id_ is None:
-                id_ = _added(connection, new)
-            version = max((version.version for version in seen.versions), default=0) + 1
+                id_ = _next_id(connection) if given is None else _taken_id(connection, given.id)
+                _add(connection, id_, new)
+            elif given is not None and id_ != given.id:
+                return None
+            version = seen.next_version if given is None else given.version or seen.next_version
             made = SubjectVersion(seen.subject, version, id_)
             connection.execute(
                 insert(schema_versions).values(
@@ -103,15 +110,25 @@ class SqlSchemaSubjects:
                 connection.execute(delete(schema_settings).where(own))
             return True
 
-    def set_for(self, subject: str | None, setting: SubjectSetting, value: str | None) -> None:
+    def set_for(
+        self,
+        subject: str | None,
+        setting: SubjectSetting,
+        value: str | None,
+        *,
+        only_if_empty: bool = False,
+    ) -> bool:
         """Set, or take back with None, what holds for a subject; None: for all subjects."""
         name = _ALL if subject is None else subject
         place = and_(schema_settings.c.subject == name, schema_settings.c.setting == setting.value)
         with self._changing() as connection:
+            if only_if_empty and _has_versions(connection, subject):
+                return False
             connection.execute(delete(schema_settings).where(place))
             if value is not None:
                 row = {"subject": name, "setting": setting.value, "value": value}
                 connection.execute(insert(schema_settings).values(row))
+            return True
 
     def set_in(self, setting: SubjectSetting) -> dict[str, str]:
         """What is set for subjects, by their names."""
@@ -129,8 +146,8 @@ class SqlSchemaSubjects:
         """The schemas of some ids, those that there are."""
         found: dict[int, KeptSchema] = {}
         with self._database.read() as connection:
-            for start in range(0, len(ids), _IDS_AT_ONCE):
-                some = ids[start : start + _IDS_AT_ONCE]
+            for start in range(0, len(ids), _AT_ONCE):
+                some = ids[start : start + _AT_ONCE]
                 rows = connection.execute(select(schemas).where(schemas.c.id.in_(some))).all()
                 refers = _references(connection, some)
                 found |= {row.id: _kept(row, refers.get(row.id, [])) for row in rows}
@@ -142,11 +159,14 @@ class SqlSchemaSubjects:
             id_ = connection.scalar(select(schemas.c.id).where(schemas.c.guid == str(guid)))
         return None if id_ is None else self.schema(id_)
 
-    def schema_of_digest(self, digest: bytes) -> KeptSchema | None:
-        """The schema that has this digest."""
+    def ids_of(self, digests: Sequence[bytes]) -> set[int]:
+        """The ids of the schemas that have one of these digests."""
+        found: set[int] = set()
         with self._database.read() as connection:
-            id_ = connection.scalar(select(schemas.c.id).where(schemas.c.digest == digest))
-        return None if id_ is None else self.schema(id_)
+            for start in range(0, len(digests), _AT_ONCE):
+                some = schemas.c.digest.in_(digests[start : start + _AT_ONCE])
+                found.update(connection.scalars(select(schemas.c.id).where(some)))
+        return found
 
     def newest_id(self) -> int:
         """The highest id that was ever given."""
@@ -196,8 +216,10 @@ def _seen(connection: Connection, subject: str) -> SubjectSeen:
         versions,
         of(subject, SubjectSetting.COMPATIBILITY),
         of(subject, SubjectSetting.MODE),
+        of(subject, SubjectSetting.NORMALIZE),
         of(_ALL, SubjectSetting.COMPATIBILITY),
         of(_ALL, SubjectSetting.MODE),
+        of(_ALL, SubjectSetting.NORMALIZE),
     )
 
 
@@ -211,9 +233,29 @@ def _are_there(connection: Connection, new: NewSchema) -> bool:
     return True
 
 
-def _added(connection: Connection, new: NewSchema) -> int:
+def _has_versions(connection: Connection, subject: str | None) -> bool:
+    """Whether a subject, or any, has a version that is not deleted."""
+    alive = select(schema_versions.c.version).where(schema_versions.c.deleted.is_(False)).limit(1)
+    if subject is not None:
+        alive = alive.where(schema_versions.c.subject == subject)
+    return connection.scalar(alive) is not None
+
+
+def _next_id(connection: Connection) -> int:
     connection.execute(update(schema_ids).values(newest=schema_ids.c.newest + 1))
-    id_ = int(connection.scalars(select(schema_ids.c.newest)).one())
+    return int(connection.scalars(select(schema_ids.c.newest)).one())
+
+
+def _taken_id(connection: Connection, id_: int) -> int:
+    """The given id, which nobody has; later ones are above it."""
+    if connection.scalar(select(schemas.c.id).where(schemas.c.id == id_)) is not None:
+        raise SchemaIdTaken(f"id {id_} is that of another schema")
+    moved = update(schema_ids).where(schema_ids.c.newest < id_).values(newest=id_)
+    connection.execute(moved)
+    return id_
+
+
+def _add(connection: Connection, id_: int, new: NewSchema) -> None:
     row = {"id": id_, "digest": new.digest, "guid": str(new.guid), "kind": new.kind.value}
     connection.execute(insert(schemas).values(row | {"text": new.text}))
     refers = [
@@ -222,7 +264,6 @@ def _added(connection: Connection, new: NewSchema) -> int:
     ]
     if refers:
         connection.execute(insert(schema_references), refers)
-    return id_
 
 
 def _refuse_referred(

@@ -10,8 +10,8 @@ from registry_parts import AVRO
 from headrace.model.credentials import Role
 from headrace.ports import NewSchema, SchemaKind, SchemaReference
 from headrace.schema_registry import answers, app
+from headrace.schema_registry.gathering import MOST_REFERENCES
 from headrace.schema_registry.judges import JudgesHere
-from headrace.schema_registry.registry import MOST_REFERENCES
 from headrace.schema_registry.rules.texts import BadSchema, _once
 
 VERSIONS = "/subjects/acme.visits-value/versions"

@@ -66,7 +66,7 @@ def test_what_a_judge_runs_ends_with_it_and_leaves_nothing(monkeypatch, tmp_path
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     judges = JudgesApart(1, deadline_s=0.5)
     group = judges._free.queue[-1]._process.pid
-    folder = judges._free.queue[-1]._folder
+    folder = judges._free.queue[-1]._folder.path
     assert os.path.dirname(folder) == str(tmp_path)
     with pytest.raises(BadSchema, match="longer than"):
         judges.form(SLOW)

@@ -181,7 +181,11 @@ def test_json_schema(old, new, reads):
 @pytest.mark.parametrize(
     ("text", "old", "new"),
     [
-        ({"$ref": "part.json"}, {"items": [S]}, {"items": [WHOLE]}),
+        (
+            {"properties": {"p": {"$ref": "part.json"}}},
+            {"properties": {"v": S, "n": {"$ref": "#"}}},
+            {"properties": {"v": WHOLE, "n": {"$ref": "#"}}},
+        ),
         ({"properties": {"n": {"$ref": "#"}, "p": {"$ref": "part.json"}}}, S, WHOLE),
     ],
 )
@@ -191,6 +195,49 @@ def test_references_that_cannot_be_followed_count_as_incompatible(text, old, new
 
     told = faults_among(written(new), [Compared(1, written(old))], Level.BACKWARD)
     assert "NOT_JUDGED" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reads"),
+    [(WHOLE, {"type": "number"}, True), (WHOLE, S, False), (S, S, True)],
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"properties": {"p": {"$ref": "part.json#/definitions/v"}}},
+        {"properties": {"p": {"$ref": "whole.json"}}, "additionalProperties": False},
+    ],
+)
+def test_what_is_referred_to_is_held_against_what_it_was(text, old, new, reads):
+    def written(part):
+        others = {
+            "part.json": {"definitions": {"v": part}},
+            "whole.json": {"properties": {"q": {"$ref": "part.json#/definitions/v"}}},
+        }
+        texts = tuple((name, json.dumps(other)) for name, other in others.items())
+        return WrittenSchema(SchemaKind.JSON, json.dumps(text), texts)
+
+    told = faults_among(written(new), [Compared(1, written(old))], Level.BACKWARD)
+    assert (not told) is reads
+    assert not any("NOT_JUDGED" in fault for fault in told)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # In draft 7 what stands beside a reference says nothing.
+        ({"$ref": "part.json", "minimum": 4}, {"type": "integer", "minimum": 4}),
+        ({"const": {"$ref": "part.json"}}, {"const": {"type": "integer"}}),
+        ({"enum": [{"$ref": "part.json"}]}, {"enum": [{"type": "integer"}]}),
+    ],
+)
+def test_a_reference_that_cannot_be_replaced_is_not(old, new):
+    part = (("part.json", json.dumps(WHOLE)),)
+    writer, reader = (
+        WrittenSchema(SchemaKind.JSON, json.dumps({"properties": {"p": text}}), part)
+        for text in (old, new)
+    )
+    assert faults_among(reader, [Compared(1, writer)], Level.BACKWARD)
 
 
 def test_a_schema_that_contains_itself_and_changed_counts_as_incompatible():

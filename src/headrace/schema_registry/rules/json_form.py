@@ -72,8 +72,7 @@ def canonical_schema(
 
 def json_faults(reader: WrittenSchema, writer: WrittenSchema) -> list[str]:
     """Why a value that ``writer`` takes may be refused by ``reader``; empty: none is."""
-    new = canonical_schema(json_of(reader.text), reader.references)
-    old = canonical_schema(json_of(writer.text), writer.references)
+    new, old = _whole_schema(reader), _whole_schema(writer)
     try:
         covers = new.covers(old)
     except _NOT_COMPARED:
@@ -87,6 +86,41 @@ def json_faults(reader: WrittenSchema, writer: WrittenSchema) -> list[str]:
             ]
         case _:
             return [_NOT_JUDGED]
+
+
+def _whole_schema(written: WrittenSchema) -> jsonschema_rs.CanonicalSchema:
+    """A schema with the texts that it refers to put in their places: the library compares no other.
+
+    Only where that changes nothing: not where a text leads back to itself, since a place in it
+    would come to mean one in the whole, and not where a reference has something beside it.
+    """
+    tree = json_of(written.text)
+    others = [(name, json_of(other)) for name, other in written.references]
+    if others and all(_is_replaceable(text) for text in (tree, *(other for _, other in others))):
+        canonical_schema(tree, written.references)
+        registry = jsonschema_rs.Registry(others)
+        whole = jsonschema_rs.dereference(tree, registry=registry, offline=True, **_options(tree))
+        if not _refers(whole):
+            return canonical_schema(whole, ())
+    return canonical_schema(tree, written.references)
+
+
+def _refers(tree: Any) -> bool:
+    """Whether a text may refer to anything; one that only has the word for it does too."""
+    if isinstance(tree, dict):
+        return "$ref" in tree or any(map(_refers, tree.values()))
+    return isinstance(tree, list) and any(map(_refers, tree))
+
+
+def _is_replaceable(tree: Any) -> bool:
+    """Whether each reference stands alone, and none is within a value that is only compared."""
+    if isinstance(tree, dict):
+        if "$ref" in tree:
+            return len(tree) == 1
+        if any(_refers(tree.get(word)) for word in ("const", "enum")):
+            return False
+        return all(map(_is_replaceable, tree.values()))
+    return not isinstance(tree, list) or all(map(_is_replaceable, tree))
 
 
 def _lost(old: jsonschema_rs.CanonicalSchema, new: jsonschema_rs.CanonicalSchema) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from headrace.errors import SchemaReferred
+from headrace.errors import SchemaIdTaken, SchemaReferred
 from headrace.ports.schema_subjects import (
+    GivenNumbers,
     KeptSchema,
     NewSchema,
     SubjectSeen,
@@ -32,12 +33,16 @@ class MemorySchemaSubjects:
             tuple(version for version in self.versions(subject) if version.subject == subject),
             settings.get((subject, SubjectSetting.COMPATIBILITY)),
             settings.get((subject, SubjectSetting.MODE)),
+            settings.get((subject, SubjectSetting.NORMALIZE)),
             settings.get((None, SubjectSetting.COMPATIBILITY)),
             settings.get((None, SubjectSetting.MODE)),
+            settings.get((None, SubjectSetting.NORMALIZE)),
         )
 
     @alone
-    def register(self, seen: SubjectSeen, new: NewSchema) -> SubjectVersion | None:
+    def register(
+        self, seen: SubjectSeen, new: NewSchema, given: GivenNumbers | None = None
+    ) -> SubjectVersion | None:
         """Keep a schema as the next version of a subject; None if it is not as it was seen."""
         kept = self._kept
         are_there = all((name[1], name[2]) in kept.versions for name in new.references)
@@ -45,10 +50,15 @@ class MemorySchemaSubjects:
             return None
         id_ = kept.digests.get(new.digest)
         if id_ is None:
-            id_ = kept.newest_id = kept.newest_id + 1
+            id_ = kept.newest_id + 1 if given is None else given.id
+            if id_ in kept.schemas:
+                raise SchemaIdTaken(f"id {id_} is that of another schema")
+            kept.newest_id = max(kept.newest_id, id_)
             kept.digests[new.digest] = id_
             kept.schemas[id_] = KeptSchema(id_, new.guid, new.kind, new.text, new.references)
-        number = max((version.version for version in seen.versions), default=0) + 1
+        elif given is not None and id_ != given.id:
+            return None
+        number = seen.next_version if given is None else given.version or seen.next_version
         made = SubjectVersion(seen.subject, number, id_)
         kept.versions[seen.subject, number] = made
         return made
@@ -78,11 +88,24 @@ class MemorySchemaSubjects:
         return True
 
     @alone
-    def set_for(self, subject: str | None, setting: SubjectSetting, value: str | None) -> None:
+    def set_for(
+        self,
+        subject: str | None,
+        setting: SubjectSetting,
+        value: str | None,
+        *,
+        only_if_empty: bool = False,
+    ) -> bool:
         """Set, or take back with None, what holds for a subject; None: for all subjects."""
+        there = self._kept.versions.values()
+        if only_if_empty and any(
+            not found.deleted and subject in (None, found.subject) for found in there
+        ):
+            return False
         self._kept.settings.pop((subject, setting), None)
         if value is not None:
             self._kept.settings[subject, setting] = value
+        return True
 
     @alone
     def set_in(self, setting: SubjectSetting) -> dict[str, str]:
@@ -107,10 +130,10 @@ class MemorySchemaSubjects:
         """The schema of a GUID."""
         return next((kept for kept in self._kept.schemas.values() if kept.guid == guid), None)
 
-    def schema_of_digest(self, digest: bytes) -> KeptSchema | None:
-        """The schema that has this digest."""
-        id_ = self._kept.digests.get(digest)
-        return None if id_ is None else self._kept.schemas.get(id_)
+    @alone
+    def ids_of(self, digests: Sequence[bytes]) -> set[int]:
+        """The ids of the schemas that have one of these digests."""
+        return {self._kept.digests[digest] for digest in digests if digest in self._kept.digests}
 
     def newest_id(self) -> int:
         """The highest id that was ever given."""

@@ -16,8 +16,9 @@ from uuid import UUID
 
 import pytest
 
-from headrace.errors import SchemaReferred
+from headrace.errors import SchemaIdTaken, SchemaReferred
 from headrace.ports import (
+    GivenNumbers,
     NewSchema,
     SchemaKind,
     SchemaReference,
@@ -56,7 +57,7 @@ class TestSchemaSubjects:
         assert kept is not None
         assert (kept.text, kept.kind, kept.guid) == (wanted.text, SchemaKind.AVRO, wanted.guid)
         assert other.schema_subjects.schema_of_guid(wanted.guid) == kept
-        assert other.schema_subjects.schema_of_digest(wanted.digest) == kept
+        assert other.schema_subjects.ids_of([wanted.digest, b"none"]) == {made.id}
         other.close()
 
     def test_the_same_content_has_one_id_under_all_subjects(self, store: Store) -> None:
@@ -78,7 +79,7 @@ class TestSchemaSubjects:
         ours.set_for(None, MODE, "READONLY")
         assert not ours.delete(seen, [1])
         assert ours.versions() == [("a", 1, 1, False)]
-        assert ours.schema_of_digest(new("two").digest) is None
+        assert ours.ids_of([new("two").digest]) == set()
         assert ours.newest_id() == 1
 
     def test_of_two_who_register_the_same_at_once_both_come_to_one_version(
@@ -101,6 +102,65 @@ class TestSchemaSubjects:
         other = open_again()
         assert put(other.schema_subjects, "a", new("two")) == ("a", 1, 3, False)
         other.close()
+
+    def test_numbers_that_are_given_are_kept_and_later_ids_are_above_them(
+        self, store: Store
+    ) -> None:
+        ours = store.schema_subjects
+        for text, given in (
+            ("three", GivenNumbers(700, 3)),
+            ("one", GivenNumbers(500, 1)),
+            ("next", GivenNumbers(600)),
+        ):
+            ours.register(ours.seen("a"), new(text), given)
+        assert [(v.version, v.id) for v in ours.seen("a").versions] == [
+            (1, 500),
+            (3, 700),
+            (4, 600),
+        ]
+        assert put(ours, "b", new("two")).id == 701
+        assert put(ours, "b", new("one")) == ("b", 2, 500, False)
+
+    def test_an_id_that_is_anothers_or_a_schema_that_has_another_id_is_not_kept(
+        self, store: Store
+    ) -> None:
+        ours = store.schema_subjects
+        put(ours, "a", new("one"))
+        with pytest.raises(SchemaIdTaken):
+            ours.register(ours.seen("b"), new("two"), GivenNumbers(1))
+        assert ours.register(ours.seen("b"), new("one"), GivenNumbers(9)) is None
+        assert (ours.versions(), ours.newest_id()) == ([("a", 1, 1, False)], 1)
+
+    def test_of_two_who_take_one_id_at_once_one_gets_it(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        others = [open_again() for _ in range(4)]
+
+        def take(number: int) -> SubjectVersion | str | None:
+            ours = others[number].schema_subjects
+            try:
+                return ours.register(ours.seen(f"s{number}"), new(f"{number}"), GivenNumbers(7))
+            except SchemaIdTaken:
+                return "taken"
+
+        with ThreadPoolExecutor(len(others)) as threads:
+            made = [*threads.map(take, range(len(others)))]
+        assert made.count("taken") == 3
+        assert [version.id for version in store.schema_subjects.versions()] == [7]
+        for other in others:
+            other.close()
+
+    def test_what_is_set_only_where_nothing_is_looks_at_what_is_not_deleted(
+        self, store: Store
+    ) -> None:
+        ours = store.schema_subjects
+        put(ours, "a", new("one"))
+        for subject in ("a", None):
+            assert not ours.set_for(subject, MODE, "IMPORT", only_if_empty=True)
+        assert ours.set_for("b", MODE, "IMPORT", only_if_empty=True)
+        ours.delete(ours.seen("a"), [1])
+        assert ours.set_for(None, MODE, "IMPORT", only_if_empty=True)
+        assert (ours.seen("b").mode, ours.seen("a").global_mode) == ("IMPORT", "IMPORT")
 
     def test_a_schema_that_another_subject_has_stays(self, store: Store) -> None:
         ours = store.schema_subjects

@@ -1,0 +1,98 @@
+"""Schemas that come with their numbers, out of another registry: the mode IMPORT.
+
+Records carry the id of a schema for as long as they are kept. So whoever moves here brings the ids
+and versions along, while the mode of a subject, or of all, is IMPORT. Nothing is held against the
+versions before: it was, elsewhere. Numbers are an operator's alone: one that is taken cannot be
+given again, and to ask for one says whether somebody has it.
+
+Elsewhere two ids may be one schema here, since what makes two schemas one differs. Both ids have to
+stay, so the second is kept under a digest of its own. A number that is taken is never given to
+another schema; who has a version already is told so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from headrace.errors import SchemaIdTaken
+from headrace.ports.schema_subjects import (
+    GivenNumbers,
+    NewSchema,
+    SchemaSubjects,
+    SubjectSeen,
+    SubjectVersion,
+)
+from headrace.schema_registry import refusals
+from headrace.schema_registry.sameness import Content
+from headrace.schema_registry.standing import IMPORT, mode_of
+from headrace.schema_registry.wanted import Sight, Wanted
+
+#: the highest id that may be given; what is left of 31 bits is for those that come after
+MOST_GIVEN_ID = 2_000_000_000
+
+
+def given_numbers(seen: SubjectSeen, wanted: Wanted, sight: Sight) -> GivenNumbers | None:
+    """The numbers that a schema brings along, where it has to; None: it is given some.
+
+    Raises:
+        Refusal: it brings none where it has to, or some where it may not.
+    """
+    name = f"Subject {seen.subject}"
+    if mode_of(seen) != IMPORT:
+        if wanted.id is not None or wanted.version is not None:
+            raise refusals.not_permitted(
+                f"an id or a version is given, and {name} is not in import mode"
+            )
+        return None
+    if sight.tenant is not None:
+        raise refusals.denied(f"{name} is in import mode, and only an operator imports")
+    if wanted.id is None:
+        raise refusals.not_permitted(f"{name} is in import mode: give the id of the schema")
+    if wanted.id > MOST_GIVEN_ID:
+        raise refusals.not_permitted(f"the highest id that may be imported is {MOST_GIVEN_ID}")
+    return GivenNumbers(wanted.id, wanted.version)
+
+
+def imported(
+    subjects: SchemaSubjects, seen: SubjectSeen, content: Content, given: GivenNumbers
+) -> SubjectVersion | None:
+    """The version that an imported schema has; None: something changed meanwhile.
+
+    Raises:
+        Refusal: the id or the version is that of another schema.
+    """
+    kept = _kept_as(subjects, content, given.id)
+    for version in seen.versions:
+        is_meant = version.version == given.version
+        is_same = kept.is_there and version.id == given.id and not version.deleted
+        if is_same and (is_meant or given.version is None):
+            return version
+        if is_meant:
+            raise refusals.not_permitted(
+                f"version {version.version} of {seen.subject} is there already, with id "
+                f"{version.id}{', softly deleted' if version.deleted else ''}"
+            )
+    try:
+        return subjects.register(seen, kept.new, given)
+    except SchemaIdTaken as error:
+        raise refusals.not_permitted(f"Overwrite is not permitted: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    new: NewSchema
+    #: whether it is there already, under the id
+    is_there: bool
+
+
+def _kept_as(subjects: SchemaSubjects, content: Content, id_: int) -> _Kept:
+    """How an imported schema is kept under an id."""
+    digest = content.of_id(id_)
+    own = replace(content.new, digest=digest, guid=UUID(bytes=digest[:16], version=5))
+    if id_ in subjects.ids_of([own.digest]):
+        return _Kept(own, True)
+    others = subjects.ids_of([content.new.digest])
+    if id_ in others:
+        return _Kept(content.new, True)
+    return _Kept(own if others or content.is_of_subject else content.new, False)

@@ -1,0 +1,36 @@
+"""A schema as somebody sends it, and what that somebody sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.ports.schema_subjects import SchemaReference
+from headrace.ports.schemas import SchemaKind
+
+#: stands for the number of the newest version
+LATEST = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Whose request it is, as far as a registry has to know."""
+
+    tenant: str | None
+    sees: Callable[[str], bool]
+
+
+EVERYTHING = Sight(None, lambda _: True)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A schema as somebody sends it."""
+
+    kind: SchemaKind
+    text: str
+    references: tuple[SchemaReference, ...] = ()
+    normalize: bool = False
+    #: the numbers that it has elsewhere; None: it is given some here
+    id: int | None = None
+    version: int | None = None
