@@ -55,6 +55,8 @@ class Odds:
     lost_before: float = 0.0
     #: of a wave: it ran, and nobody heard of it
     lost_after: float = 0.0
+    #: of a DataFrame wave: what was kept of its records is lost, and they are read again
+    read_again: float = 0.0
     #: of a bin: it yields after its first group
     yields: float = 0.0
     #: of a record: the handler calls it bad
@@ -127,6 +129,7 @@ _MOST = {
     "deletes": 1.0,
     "expires": 1.0,
     "widens": 1.0,
+    "read_again": 1.0,
 }
 assert set(_MOST) == {field.name for field in fields(Odds)}
 
