@@ -3,10 +3,11 @@
 Such a wave succeeds or fails as one. When it fails, the handler is run again for each stream alone:
 those that work are done, and the culprit is known, so one tenant cannot stop the others.
 
-Reading errors are settled before, slice by slice. A frame whose records were read again and are
-others than those (`reading_again.py`) is nobody's failure: all of the wave is tried again, under
-the same id where it is a recorded one. What a frame is, and where it is kept meanwhile,
-is not known here: ``frames.py`` has Spark's, and a test its own.
+Reading errors are settled before, slice by slice. That a frame was read again and is another by
+then (``reading_again.py``) is nobody's failure: the wave is lost as a whole, as with an executor.
+
+What a frame is, and where it is kept meanwhile, is not known here: ``frames.py`` has Spark's, and a
+test its own.
 """
 
 from __future__ import annotations

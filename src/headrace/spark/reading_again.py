@@ -84,7 +84,7 @@ def read_otherwise(error: BaseException | None) -> ReadOtherwise | None:
     while error is not None and id(error) not in passed:
         passed.add(id(error))
         if isinstance(error, ReadOtherwise):
-            return error
+            return ReadOtherwise(str(error))
         if found := _TOLD.search(_text(error)):
             return ReadOtherwise(found[1])
         error = error.__cause__ or error.__context__
