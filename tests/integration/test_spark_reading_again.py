@@ -22,7 +22,7 @@ from headrace.use_cases import use_case
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TOPIC = "{tenant}.visits"
 TENANTS = ("acme", "bolt")
-ALL = [(tenant, offset) for tenant in TENANTS for offset in range(10)]
+ALL = [("acme", offset) for offset in range(10)]
 
 
 def offsets(frame):
@@ -43,14 +43,14 @@ class Site:
             self.store.progress.start_lanes([LaneStart(stream, "id", {0: 0})])
         self.made = 0
 
-    def run(self, handler, records=0, **options):
-        """What becomes of a wave of two tenants; brokers that go give so many records before."""
+    def run(self, handler, records=0, tenants=("acme",), **options):
+        """What becomes of a wave; brokers that go give so many records before."""
         reader = FadingReader(away=str(self.away), records=records)
         connections = Connections({}, self.url)
         tools = TaskTools(connections, reader, SqlPositionsFactory(), MemoryDeadLetters())
         engine = SparkEngine(self.spark, tools)
         made = use_case(topic=TOPIC, form="wave", name="report", **options)(handler)
-        pieces = (Slice(LaneId("report", name, 0), f"{name}.visits", 0, 10, 1) for name in TENANTS)
+        pieces = (Slice(LaneId("report", name, 0), f"{name}.visits", 0, 10, 1) for name in tenants)
         self.made += 1
         wave = Wave(f"w{self.made}", "report", tuple(Bin((piece,), 1.0) for piece in pieces), 60.0)
         try:
@@ -82,13 +82,9 @@ def joined(frame):
 
 
 ACTIONS = {
-    "collect": offsets,
-    "count": lambda frame: frame.where("tenant = 'acme'").count(),
-    "group": lambda frame: frame.groupBy("tenant").count().collect(),
-    "iterate": lambda frame: list(frame.toLocalIterator()),
-    "pandas": lambda frame: frame.toArrow(),
-    "partitions": lambda frame: frame.foreachPartition(list),
     "few": lambda frame: frame.limit(3).collect(),
+    "group": lambda frame: frame.groupBy("tenant").count().collect(),
+    "iterate": lambda frame: list(frame.where("tenant = 'acme'").toLocalIterator()),
     "join": joined,
 }
 
@@ -143,7 +139,7 @@ def test_a_wave_that_is_read_again_and_is_the_same_is_done(site):
 
     result = site.run(report)
     assert (result.error, seen) == (None, [ALL, ALL])
-    assert [receipt.reached for receipt in result.receipts] == [10, 10]
+    assert [receipt.reached for receipt in result.receipts] == [10]
 
 
 def test_what_was_read_before_is_forgotten_with_its_wave(site):
@@ -185,7 +181,7 @@ def test_a_wave_that_is_read_again_for_one_tenant_alone_is_lost_as_a_whole(site)
         site.away.touch()
         frame.count()
 
-    assert site.run(report).error.code == "ReadOtherwise"
+    assert site.run(report, tenants=TENANTS).error.code == "ReadOtherwise"
 
 
 def test_at_most_once_a_wave_that_was_claimed_and_read_otherwise_is_lost(site):
@@ -196,7 +192,7 @@ def test_at_most_once_a_wave_that_was_claimed_and_read_otherwise_is_lost(site):
 
     result = site.run(report, guarantee="at-most-once")
     assert result.error.code == "ReadOtherwise"
-    assert {position.next_offset for position in site.store.progress.load_positions()} == {10}
+    assert {position.next_offset for position in site.store.progress.load_positions()} == {0, 10}
 
 
 @pytest.mark.parametrize("lost", [False, True])
