@@ -16,6 +16,7 @@ every foreign exception is translated into one of them at the door of the room t
     │   ├── CodeNotLoaded          an executor cannot load a use case: a package is not installed
     │   ├── HandlerSlow            a call was ended early so that neighbours need not wait
     │   └── TaskLost               Spark lost the task, its executor or its Python worker
+    │       └── ReadOtherwise      records lost with an executor are others when they are read again
     └── Permanent                  trying again changes nothing; a person has to decide
         ├── ConfigError            a file, a flag or a use case is wrong
         │   ├── UnknownName        a tenant, stream or use case that nobody added
@@ -98,6 +99,10 @@ class HandlerSlow(Temporary):
 
 class TaskLost(Temporary):
     """Spark lost the task, its executor or its Python worker."""
+
+
+class ReadOtherwise(TaskLost):
+    """Records that were lost with an executor are others when Spark reads them again."""
 
 
 class Permanent(HeadraceError):

@@ -21,7 +21,7 @@ from headrace.errors import OutcomeUnknown, SinkUnavailable
 from headrace.model.streams import original
 from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_range
-from headrace.spark import decoding, frame_calls, handling, portions, task
+from headrace.spark import decoding, frame_calls, handling, portions, reading_again, task
 from headrace.spark.bin_run import BinRun
 from headrace.spark.slice_errors import name_record
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -103,6 +103,8 @@ def test_a_run_has_what_it_is_to_be_survived():
         "slow calls",
         "terms changed",
         "throttles",
+        "waves read again",
+        "waves read otherwise",
     ):
         assert counts[what] > 0, what
     assert counts["records checked"] > 1000
@@ -498,6 +500,13 @@ def test_a_dataframe_that_is_called_before_its_claim_is_found(monkeypatch):
     only(monkeypatch, seeks=1.0)
     monkeypatch.setattr(frame_calls.FrameCalls, "_claim", late)
     assert first_wrong(seeds=300)
+
+
+def test_a_dataframe_that_is_read_again_and_is_another_by_then_is_found(monkeypatch):
+    only(monkeypatch, read_again=0.5)
+    monkeypatch.setattr(reading_again, "compare", lambda before, receipt: None)
+    assert first_wrong(seeds=300, how="lost: ")
+    assert first_wrong(seeds=300, how="twice: ")
 
 
 def test_a_handler_that_never_comes_back_and_is_never_ended_is_found(monkeypatch):

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+from fading_reader import FadingReader
 
 from headrace.model.records import Deployment, LaneStart
 from headrace.model.streams import LaneId, Slice, StreamId, Tenant
@@ -206,6 +207,45 @@ def killed(engine, folder):
     }
 
 
+def executors_of(engine):
+    mine = engine.session.sparkContext.applicationId
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if mine in (process.info["cmdline"] or [])
+        and "CoarseGrained" in str(process.info["cmdline"])
+    ]
+
+
+def read_again(engine, folder):
+    """Executors die with what they kept of a wave; then brokers are away, and the next time not."""
+    away, seen = folder / "away", []
+    engine.session.sparkContext.addPyFile(str(Path(__file__).with_name("fading_reader.py")))
+    engine.tools = replace(engine.tools, reader=FadingReader(away=str(away)))
+
+    def report(frame, wave):
+        if wave.id == "w0":
+            away.touch()
+        for victim in executors_of(engine):
+            victim.send_signal(signal.SIGKILL)
+            victim.wait(20.0)
+        seen.append(sorted(row[0] for row in frame.select("offset").collect()))
+
+    made = use_case(topic=TOPIC, form="wave", name="quick", guarantee="exactly-once")(report)
+    engine.take(made, Deployment("quick", "m.py", "0" * 64, TOPIC, handler_timeout_s=300.0))
+    found = []
+    for number in range(2):
+        engine.start(wave(number))
+        (result,) = engine.finished(120.0)
+        found.append(result)
+        away.unlink(missing_ok=True)
+    return {
+        "errors": [result.error and result.error.code for result in found],
+        "reached": [[receipt.reached for receipt in result.receipts] for result in found],
+        "seen": seen,
+    }
+
+
 def all_killed(engine, folder):
     """Every executor at once, in the middle of their work."""
 
@@ -215,19 +255,10 @@ def all_killed(engine, folder):
         time.sleep(0.5)
         return table.select(["offset"])
 
-    def executors():
-        mine = engine.session.sparkContext.applicationId
-        return [
-            process
-            for process in psutil.process_iter(["cmdline"])
-            if mine in (process.info["cmdline"] or [])
-            and "CoarseGrained" in str(process.info["cmdline"])
-        ]
-
     take(engine, handler)
     load = Load(engine)
     load.run(4, lambda: engine.executors == 4 and len(load.results) >= 8)
-    victims = executors()
+    victims = executors_of(engine)
     for victim in victims:
         victim.send_signal(signal.SIGKILL)
     before = len(load.results)
@@ -339,7 +370,8 @@ def apart(engine, folder):
     return {"steps": [alone, joined, gone], "seen": seen, "refused": refused, "files": str(files)}
 
 
-SCENARIOS = {scenario.__name__: scenario for scenario in (elastic, killed, all_killed, fair, apart)}
+_ALL = (elastic, killed, read_again, all_killed, fair, apart)
+SCENARIOS = {scenario.__name__: scenario for scenario in _ALL}
 
 
 def main(scenario, folder, master):

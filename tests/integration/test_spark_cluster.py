@@ -90,6 +90,15 @@ def test_a_killed_executor_costs_its_own_wave_a_second_run_and_no_other_wave_any
     assert secret_of(cluster) not in seen["command"]
 
 
+def test_a_dataframe_that_died_with_its_executors_is_read_again_only_if_it_is_the_same(
+    cluster, tmp_path
+):
+    seen = run(cluster, "read_again", tmp_path)
+    assert seen["errors"] == ["ReadOtherwise", None]
+    assert seen["reached"] == [[], [10]]
+    assert seen["seen"] == [list(range(10))]
+
+
 def test_with_all_executors_killed_at_once_every_wave_still_comes_to_its_end(cluster, tmp_path):
     seen = run(cluster, "all_killed", tmp_path)
     assert seen["victims"] == 4

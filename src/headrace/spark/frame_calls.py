@@ -3,8 +3,11 @@
 Such a wave succeeds or fails as one. When it fails, the handler is run again for each stream alone:
 those that work are done, and the culprit is known, so one tenant cannot stop the others.
 
-Reading errors are settled before, slice by slice. What a frame is, and where it is kept meanwhile,
-is not known here: ``frames.py`` has Spark's, and a test its own.
+Reading errors are settled before, slice by slice. That a frame was read again and is another by
+then (``reading_again.py``) is nobody's failure: the wave is lost as a whole, as with an executor.
+
+What a frame is, and where it is kept meanwhile, is not known here: ``frames.py`` has Spark's, and a
+test its own.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from headrace.process.crash_points import PlayedKill
 from headrace.spark.decoding import decoded, shown, shown_schema, writers
 from headrace.spark.event_samples import sample_s
 from headrace.spark.portions import Portion, by_slice, cut_to
+from headrace.spark.reading_again import read_otherwise
 from headrace.spark.slice_errors import error_of, undecoded_error
 from headrace.spark.tally import SAMPLES
 from headrace.use_cases import UseCase
@@ -114,7 +118,11 @@ class FrameCalls:
     positions: Callable[[], Positions]
 
     def handle(self, wave: Wave, frame: Frame, receipts: Sequence[Receipt]) -> list[Receipt]:
-        """Take what was read all the way; what became of each slice, in the same order."""
+        """Take what was read all the way; what became of each slice, in the same order.
+
+        Raises:
+            ReadOtherwise: the handler met other records than were counted.
+        """
         claimed = self._claim(receipts)
         usable = [receipt for receipt in claimed if _usable(receipt)]
         frame = frame.without([receipt.slice for receipt in claimed if receipt.superseded])
@@ -167,6 +175,8 @@ class FrameCalls:
         except PlayedKill:
             raise
         except BaseException as error:  # signals go to another thread: this is the handler's own
+            if otherwise := read_otherwise(error):
+                raise otherwise from error
             return error_of(error)
         return None
 

@@ -4,7 +4,8 @@ Joins, aggregates and table writers want a DataFrame, as users of ``foreachBatch
 becomes of such a wave is decided in ``frame_calls.py``; Spark's part of it is here.
 
 Traps, and what is done about them. The frame is persisted before the handler sees it: a lazy frame
-would be read from Kafka again for every action (and could even answer differently). Reading errors
+would be read from Kafka again for every action. What was kept and lost is read again all the same,
+and is refused if it comes to anything else than the receipts (`reading_again.py`). Reading errors
 are settled first, slice by slice, so that a lane that cannot be read is not the handler's problem.
 A handler can be run twice for the same records. When a recorded wave is replayed ``wave.id`` is the
 same, so writes keyed by it replace each other, and it stays the same if a replay raises something
@@ -20,15 +21,16 @@ import pickle
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import StorageLevel, cloudpickle
+from pyspark import StorageLevel, TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -40,6 +42,7 @@ from headrace.model.waves import Bin, Wave
 from headrace.spark.decoding import shown_schema
 from headrace.spark.frame_calls import FrameCalls, read, with_share
 from headrace.spark.jobs import kept_small
+from headrace.spark.reading_again import FIRST, Seen, compare, heard, to_tell
 from headrace.spark.shipping import home_of
 from headrace.spark.slice_errors import error_of
 from headrace.spark.spark_types import as_spark
@@ -72,6 +75,8 @@ class ReadBin:
     wire: pa.Schema
     #: digests of the code that tasks may still ask for
     needed: frozenset[str]
+    #: the local property of jobs that tells what was read before
+    before: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Called by Spark; the one row it is given is the number of its bin."""
@@ -79,17 +84,27 @@ class ReadBin:
             for batch in batches:
                 numbers: list[int] = batch.column(0).to_pylist()  # type: ignore[assignment]
                 for number in numbers:
-                    yield from self._read(self.bins[number])
+                    before = self._before(number)
+                    for given, receipt in self._read(self.bins[number]):
+                        if before is not None:
+                            compare(before, receipt)
+                        yield from given
+                        yield _receipt_row(receipt, self.wire)
 
-    def _read(self, planned: Bin) -> Iterator[pa.RecordBatch]:
+    def _before(self, number: int) -> Mapping[Slice, Seen] | None:
+        """What a bin was at the first reading; None if this is the first."""
+        task = TaskContext.get()
+        text = FIRST if task is None else task.getLocalProperty(self.before)
+        return heard(text, number, self.bins[number])
+
+    def _read(self, planned: Bin) -> Iterator[tuple[Sequence[pa.RecordBatch], Receipt]]:
         try:
             use_case = self.work.load() if self.work.code else None
             clients = kept(self.work)
         except HeadraceError as error:
             for piece in planned.slices:
                 told = error_of(error)
-                receipt = Receipt(piece, piece.from_offset, committed=False, error=told)
-                yield _receipt_row(receipt, self.wire)
+                yield (), Receipt(piece, piece.from_offset, committed=False, error=told)
             return
         found = read(clients.reader, clients.schemas, planned.slices, BATCH_RECORDS, use_case)
         for records, receipt in found:
@@ -100,10 +115,9 @@ class ReadBin:
                 stopped = Receipt(
                     piece, piece.from_offset, committed=False, error=why, seconds=receipt.seconds
                 )
-                yield _receipt_row(stopped, self.wire)
+                yield (), stopped
             else:
-                yield from given.to_batches()
-                yield _receipt_row(receipt, self.wire)
+                yield given.to_batches(), receipt
 
 
 def _with_tenant(records: pa.Table, tenant: str, wire: pa.Schema) -> pa.Table:
@@ -144,22 +158,26 @@ class FrameJob:
             return self._run(wave)
 
     def _run(self, wave: Wave) -> list[Receipt]:
-        columns = wire_of(self.use_case)
-        reading = ReadBin(self.work, wave.bins, columns, self.needed)
+        columns, before = wire_of(self.use_case), f"headrace.read.{uuid.uuid4().hex}"
+        reading = ReadBin(self.work, wave.bins, columns, self.needed, before)
+        context = self.session.sparkContext
         wire = (
             self.session.range(0, len(wave.bins), 1, len(wave.bins))
             .mapInArrow(reading, from_arrow_schema(columns))
             .persist(StorageLevel.MEMORY_AND_DISK)
         )
         try:
+            context.setLocalProperty(before, FIRST)
             rows = wire.where(sf.col(_RECEIPT).isNotNull()).select(_RECEIPT).collect()
             receipts: list[Receipt] = [pickle.loads(row[0]) for row in rows]  # noqa: S301
+            context.setLocalProperty(before, to_tell(wave.bins, receipts))
             frame = SparkFrame(wire.where(sf.col(_RECEIPT).isNull()).drop(_RECEIPT))
             began = time.monotonic()
             calls = FrameCalls(self.use_case, lambda: kept(self.work).positions)
             handled = calls.handle(wave, frame, receipts)
             return with_share(handled, receipts, time.monotonic() - began)
         finally:
+            context.setLocalProperty(before, None)  # type: ignore[arg-type]
             wire.unpersist()
 
 

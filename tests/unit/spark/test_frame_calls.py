@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.errors import ReadOtherwise
 from headrace.model.receipts import Receipt
 from headrace.model.streams import LaneId, Slice
 from headrace.model.waves import Bin, Wave
@@ -56,6 +57,14 @@ def test_what_failed_counts_no_records_and_was_not_reached():
     for told in handled(fails):
         assert (told.reached, told.records, told.bytes, told.timestamps_s) == (0, 0, 0, ())
         assert told.error.code == "HandlerError"
+
+
+def test_a_frame_that_is_another_by_now_is_the_waves_own_trouble():
+    def looks(_frame, _wave):
+        raise ValueError("Job aborted: headrace.errors.ReadOtherwise: it was 8 records")
+
+    with pytest.raises(ReadOtherwise, match=r"^it was 8 records$"):
+        handled(looks)
 
 
 def test_at_most_once_what_failed_is_moved_over_and_counts_no_records():

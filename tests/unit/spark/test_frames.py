@@ -54,7 +54,7 @@ def handed_over(reader, **options):
     work = Work(code_of(report), (), Connections({}, ""), reader, reader, reader)
     numbers = pa.record_batch({"id": [0]})
     wire = wire_of(report)
-    read = list(ReadBin(work, (Bin((PIECE,), 1.0),), wire, frozenset())([numbers]))
+    read = list(ReadBin(work, (Bin((PIECE,), 1.0),), wire, frozenset(), "")([numbers]))
     from_arrow_schema(wire)
     assert all(batch.schema == wire for batch in read)
     return read[:-1], read[-1]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, cast
 
-from headrace.errors import HeadraceError, TaskLost, WorkerKilled
+from headrace.errors import HeadraceError, ReadOtherwise, TaskLost, WorkerKilled
 from headrace.model.receipts import Receipt
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice
@@ -29,7 +29,7 @@ from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_fake import SECONDS_PER_RECORD, InProcessWork
 from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory
 from headrace.testing.simulation.actors import Actor, Killed
-from headrace.testing.simulation.frames import run_wave
+from headrace.testing.simulation.frames import LostBlocks, run_wave
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import Stuck, WorkerDies
 from headrace.use_cases import UseCase
@@ -125,6 +125,9 @@ class Cluster:
     born: Callable[[Wave], Mapping[LaneId, int]]
     flights: list[Flight] = field(default_factory=list)
     waves: int = 0
+    #: waves whose records were read again, and those of them that were others then
+    read_again: int = 0
+    read_otherwise: int = 0
     _attempts: int = 0
     _accidents: int = 0
     #: seconds of a call of each use case, however few its records
@@ -189,6 +192,9 @@ class Cluster:
         try:
             receipts = self._receipts(flight, planned, clients, calm=calm)
         except HeadraceError as error:  # of a whole wave: a task has a receipt for it
+            if isinstance(error, ReadOtherwise):
+                self.read_otherwise += 1
+                hurt(flight.wave)
             flight.fail(str(error), type(error))
         except Stuck:
             flight.sticks(attempt)
@@ -211,7 +217,7 @@ class Cluster:
     ) -> list[Receipt]:
         work = flight.work
         if flight.whole:
-            return run_wave(work.load(), flight.wave, clients)
+            return run_wave(work.load(), flight.wave, clients, self._lost_blocks(calm=calm))
         markers = self._markers(flight, planned, calm=calm)
         hasty = not calm and self.rng.random() < self.odds.yields
         return run_bin(
@@ -222,6 +228,14 @@ class Cluster:
             markers=cast("Any", markers),
             wave_id=flight.wave.id,
         )
+
+    def _lost_blocks(self, *, calm: bool) -> LostBlocks | None:
+        """Whether a wave loses what was kept of it, and what its brokers do meanwhile."""
+        often = 0.0 if calm else self.odds.read_again
+        if not often or self.rng.random() > often:
+            return None
+        self.read_again += 1
+        return LostBlocks(self.rng, self.rng.choice(["first", "again", "never"]))
 
     def _timed(self, receipt: Receipt) -> Receipt:
         """With its seconds: so much a record, and for some use cases so much a call."""

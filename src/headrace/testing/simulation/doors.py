@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from random import Random
 from typing import Any, cast
 
 from headrace.errors import BrokerUnavailable, EngineStopped, OutcomeUnknown, StoreUnavailable
@@ -200,17 +201,18 @@ class ReaderDoor(Door):
                 continue
             if batch.error is None and self._happens(self._stage.odds.reads_end):
                 ended.add(batch.slice)
-                yield self._cut(batch)
+                yield cut_short(batch, self._stage.rng)
             else:
                 yield batch
 
-    def _cut(self, batch: SliceBatch) -> SliceBatch:
-        """What of a batch came before its broker went."""
-        error = error_of(BrokerUnavailable("the simulation's broker goes"))
-        offsets = cast("list[int]", batch.records["offset"].to_pylist())
-        rows = self._stage.rng.randint(0, len(offsets))
-        reached = [*offsets, batch.reached][rows]
-        return SliceBatch(batch.slice, batch.records.slice(0, rows), reached, True, error)
+
+def cut_short(batch: SliceBatch, rng: Random) -> SliceBatch:
+    """What of a batch came before its broker went."""
+    error = error_of(BrokerUnavailable("the simulation's broker goes"))
+    offsets = cast("list[int]", batch.records["offset"].to_pylist())
+    rows = rng.randint(0, len(offsets))
+    reached = [*offsets, batch.reached][rows]
+    return SliceBatch(batch.slice, batch.records.slice(0, rows), reached, True, error)
 
 
 class LogDoor(Door):

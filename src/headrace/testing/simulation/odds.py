@@ -6,6 +6,7 @@ alone. So a seed first draws which faults it has at all, and then how often each
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from random import Random
 
@@ -55,6 +56,8 @@ class Odds:
     lost_before: float = 0.0
     #: of a wave: it ran, and nobody heard of it
     lost_after: float = 0.0
+    #: of a DataFrame wave: what was kept of its records is lost, and they are read again
+    read_again: float = 0.0
     #: of a bin: it yields after its first group
     yields: float = 0.0
     #: of a record: the handler calls it bad
@@ -128,7 +131,9 @@ _MOST = {
     "expires": 1.0,
     "widens": 1.0,
 }
-assert set(_MOST) == {field.name for field in fields(Odds)}
+#: faults that came later: a seed in which they are not plays what it played before
+_MOST_LATER = {"read_again": 1.0}
+assert {*_MOST, *_MOST_LATER} == {field.name for field in fields(Odds)}
 
 
 #: what part of all faults a run has: mostly few, so that single ones meet single others
@@ -138,5 +143,10 @@ _PARTS = (0.1, 0.2, 0.5)
 def draw(rng: Random) -> Odds:
     """Draw which faults there are, and how often they come."""
     part = rng.choice(_PARTS)
-    drawn = {name: (rng.random() < part, rng.uniform(0, most)) for name, most in _MOST.items()}
+    drawn = _drawn(rng, part, _MOST)
+    drawn |= _drawn(Random(str(drawn)), part, _MOST_LATER)  # noqa: S311 - chance, not secrecy
     return Odds(**{name: often if there else 0.0 for name, (there, often) in drawn.items()})
+
+
+def _drawn(rng: Random, part: float, most: Mapping[str, float]) -> dict[str, tuple[bool, float]]:
+    return {name: (rng.random() < part, rng.uniform(0, often)) for name, often in most.items()}

@@ -115,6 +115,8 @@ def simulate(
         finally:
             world.store.close()
     world.counts["waves"] = world.cluster.waves
+    world.counts["waves read again"] = world.cluster.read_again
+    world.counts["waves read otherwise"] = world.cluster.read_otherwise
     world.counts["seeds failed" if wrong else "seeds passed"] = 1
     return Outcome(seed, tuple(wrong), world.counts)
 
