@@ -57,6 +57,8 @@ class Written:
     superseded: bool = False
     #: nothing of this effect was written; or part of it may have been, and that is not known
     error: SliceError | None = None
+    #: how far each slice came, where an earlier attempt has written it; None: as the effect says
+    reached: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -129,6 +129,8 @@ class Tally:
         if written.error is not None:
             self.stop(portion, written.error)
             return
+        if written.reached is not None:
+            portion = replace(portion, reached=written.reached)
         for (planned, piece, reached), own in zip(
             _lanes(portion), _owned(portion, output_bytes), strict=True
         ):

@@ -75,6 +75,13 @@ def test_no_slice_moves_on_from_where_it_does_not_stand(step):
     assert tally.receipts()[0].reached == 3
 
 
+def test_lanes_that_an_earlier_attempt_wrote_come_as_far_as_it_came():
+    pieces, portion = lanes(5, 9)
+    tally = Tally(pieces, 0.0)
+    tally.wrote(portion, Written(reached=(3, 9)), 0)
+    assert [receipt.reached for receipt in tally.receipts()] == [3, 9]
+
+
 def test_dead_letters_count_with_the_records_that_they_are_of():
     (piece,), portion = lanes(9)
     tally = Tally([piece], 0.0)

@@ -177,7 +177,8 @@ class KafkaTopicWriter:
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
         line = _line(self._properties, once=not all(effect.may_repeat for effect in effects))
-        ready, errors = sendable(effects, self._topic, self._most_bytes, self._encode)
+        given = dict(enumerate(effects))
+        ready, errors = sendable(given, self._topic, self._most_bytes, self._encode)
         try:
             line.learn(ready.values(), self._topic, self._make)
         except SinkUnavailable as error:

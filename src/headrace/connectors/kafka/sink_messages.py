@@ -7,7 +7,7 @@ is sent from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -78,12 +78,12 @@ def check(table: pa.Table, topic: str, most_bytes: int, mark_bytes: int = 0) -> 
 
 
 def sendable(
-    effects: Sequence[Effect], topic: str, most_bytes: int, encode: Encode | None = None
+    effects: Mapping[int, Effect], topic: str, most_bytes: int, encode: Encode | None = None
 ) -> tuple[dict[int, Effect], dict[int, HeadraceError]]:
     """The effects that have messages, all of which can be sent, and what is wrong with others."""
     ready: dict[int, Effect] = {}
     errors: dict[int, HeadraceError] = {}
-    for index, given in enumerate(effects):
+    for index, given in effects.items():
         try:
             effect = given if encode is None else encode(given)
             if effect.output.num_rows or effect.output.num_columns:

@@ -57,12 +57,12 @@ class Mark(NamedTuple):
     offset: int
     wave_id: str
 
-    def covers(self, reached: int, wave_id: str) -> bool:
-        """Whether it says that the wave, or another part of the same one, has come this far.
+    def is_of(self, wave_id: str) -> bool:
+        """Whether the wave, or another part of the same one, has left it.
 
         A lane is once in a wave that was planned, whatever this was divided into since.
         """
-        return planned_id(wave_id) == planned_id(self.wave_id) and self.offset >= reached
+        return planned_id(wave_id) == planned_id(self.wave_id)
 
 
 class TransactionLine:

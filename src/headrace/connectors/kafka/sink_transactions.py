@@ -5,10 +5,13 @@ left is to know, then, what an earlier attempt has done, and to shut that attemp
 
 *What was done* stands in Kafka itself. The transaction that carries the messages also carries how
 far each lane has come, as offsets of the group ``headrace.tx.<use case>``, with the wave's id as
-their metadata. So both are there or neither is. Before an effect is sent these offsets are read:
-under this wave's id, or that of a wave it is a part of, they say that the effect is there already.
-Under any other id they mean nothing, since a lane may have been sent back. The group is no place
-to plan from; nobody joins it.
+their metadata. So both are there or neither is. Before anything else these offsets are read: under
+this wave's id, or that of a wave it is a part of, they say that the effect is there already, and
+how far it came. That counts, whatever this attempt has made of the records: of a topic that is
+compacted meanwhile less may be left, and merged lanes then come less far; and by a schema that is
+newer now a row may not be written any more. So only what is left is encoded. Under any other id
+offsets mean nothing, since a lane may have been sent back. The group is no place to plan from;
+nobody joins it.
 
 *Who is shut out* follows from the transactional id, ``headrace.<use case>.<fence>``, that all
 attempts at a bin share. Whoever takes the id (``init_transactions``) ends what others have open
@@ -35,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import TypeGuard
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -48,6 +52,7 @@ from headrace.connectors.kafka.sink_messages import (
     translated,
 )
 from headrace.connectors.kafka.sink_transaction_line import (
+    Mark,
     OutcomeLost,
     TransactionLine,
     as_error,
@@ -87,9 +92,11 @@ class KafkaTransactionWriter:
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
         """Write all effects that can be written; see ``SinkWriter.write``."""
-        ready, errors = sendable(effects, self._topic, self._most_bytes, self._encode)
-        outcomes = {index: failed(error) for index, error in errors.items()} | self._all(ready)
-        return [outcomes.get(index, Written()) for index in range(len(effects))]
+        given = dict(enumerate(effects))
+        asked = {index: effect for index, effect in given.items() if _leaves_a_mark(effect)}
+        _, errors = self._sendable({i: given[i] for i in given.keys() - asked.keys()})
+        outcomes = _failed(errors) | self._all(asked)
+        return [outcomes.get(index, Written()) for index in given]
 
     def close(self) -> None:
         """Keep the producer for the next bin; it is between two transactions."""
@@ -116,19 +123,23 @@ class KafkaTransactionWriter:
     def _attempt(self, effects: Effects) -> Outcomes:
         line = line_for(self._settings(effects))
         outcomes = self._standing(line, effects)
-        left = {i: effect for i, effect in effects.items() if i not in outcomes}
-        outcomes |= self._misdirected(line, left)
-        left = {i: effect for i, effect in left.items() if i not in outcomes}
-        errors = self._transaction(line, left) if left else {}
-        if not errors:
-            return dict.fromkeys(left, Written()) | outcomes
-        if len(left) > 1 and any(isinstance(error, Permanent) for error in errors.values()):
-            half = len(left) // 2
-            for part in (islice(left.items(), half), islice(left.items(), half, None)):
-                outcomes |= self._all(dict(part))
+        ready, refused = self._sendable({i: effects[i] for i in effects if i not in outcomes})
+        outcomes |= _failed(refused)
+        outcomes |= self._misdirected(line, ready)
+        ready = {i: effect for i, effect in ready.items() if i not in outcomes}
+        errors = self._transaction(line, ready) if ready else {}
+        if len(ready) > 1 and any(isinstance(error, Permanent) for error in errors.values()):
+            half = len(ready) // 2
+            for part in (islice(ready, half), islice(ready, half, None)):
+                outcomes |= self._all({i: effects[i] for i in part})
             return outcomes
-        first = next(iter(errors.values()))
-        return outcomes | {i: failed(errors.get(i, first)) for i in left}
+        if errors:
+            first = next(iter(errors.values()))
+            outcomes |= _failed({i: errors.get(i, first) for i in ready})
+        return outcomes
+
+    def _sendable(self, effects: Effects) -> tuple[dict[int, Effect], dict[int, HeadraceError]]:
+        return sendable(effects, self._topic, self._most_bytes, self._encode)
 
     def _standing(self, line: TransactionLine, effects: Effects) -> Outcomes:
         """What is decided before anything is sent: done by an earlier attempt, or not ours."""
@@ -141,11 +152,8 @@ class KafkaTransactionWriter:
         outcomes: Outcomes = {}
         for index, effect in effects.items():
             found = [marks.get((piece.topic, piece.lane.partition)) for piece in effect.slices]
-            if all(
-                mark is not None and mark.covers(reached, self._wave_id)
-                for mark, reached in zip(found, effect.reached, strict=True)
-            ):
-                outcomes[index] = Written()
+            if self._are_ours(found):
+                outcomes[index] = Written(reached=tuple(mark.offset for mark in found))
         left = [index for index in effects if index not in outcomes]
         stays = [_stay(move) for index in left for move in effects[index].moves]
         try:
@@ -157,6 +165,10 @@ class KafkaTransactionWriter:
             if not all(stayed):
                 outcomes[index] = Written(superseded=True)
         return outcomes
+
+    def _are_ours(self, marks: Sequence[Mark | None]) -> TypeGuard[Sequence[Mark]]:
+        """Whether all lanes of an effect were in a transaction of this wave: then in one."""
+        return all(mark is not None and mark.is_of(self._wave_id) for mark in marks)
 
     def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
         outcomes: Outcomes = {}
@@ -253,6 +265,15 @@ class KafkaTransactionWriter:
     def _settings(self, effects: Effects) -> dict[str, str]:
         name = f"headrace.{_use_case(effects)}.{self._fence}"
         return transaction_config(self._properties, name)
+
+
+def _leaves_a_mark(effect: Effect) -> bool:
+    """Whether an attempt at these slices may leave one; of merged lanes others may take more."""
+    return effect.output.num_rows > 0 or len(effect.slices) > 1
+
+
+def _failed(errors: Mapping[int, HeadraceError]) -> Outcomes:
+    return {index: failed(error) for index, error in errors.items()}
 
 
 def _use_case(effects: Effects) -> str:

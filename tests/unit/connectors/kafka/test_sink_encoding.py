@@ -129,7 +129,7 @@ def test_an_effect_without_columns_is_none():
 def test_an_effect_that_cannot_be_encoded_leaves_the_others():
     good, bad = effect(pa.table({"lead": ["a"]})), effect(pa.table({"lead": [1]}))
     ready, errors = sendable(
-        [good, bad], "t", 1_000, lambda one: Encodings(JSON).made(one, "t", NoRegistry())
+        {0: good, 1: bad}, "t", 1_000, lambda one: Encodings(JSON).made(one, "t", NoRegistry())
     )
     assert ready[0].output.to_pylist() == [{"value": b'{"lead":"a"}'}]
     assert isinstance(errors[1], WrongSchema)
@@ -138,7 +138,7 @@ def test_an_effect_that_cannot_be_encoded_leaves_the_others():
 def test_a_message_is_measured_as_it_is_sent():
     big = effect(pa.table({"lead": ["a" * 2_000]}))
     _, errors = sendable(
-        [big], "t", 1_000, lambda one: Encodings(JSON).made(one, "t", NoRegistry())
+        {0: big}, "t", 1_000, lambda one: Encodings(JSON).made(one, "t", NoRegistry())
     )
     assert "message.max.bytes" in str(errors[0])
 

@@ -9,9 +9,10 @@ from headrace.connectors.kafka.config import transaction_config
 from headrace.connectors.kafka.sink import KafkaTopicWriter
 from headrace.connectors.kafka.sink_line import TopicProducer
 from headrace.connectors.kafka.sink_transaction_line import Mark, OutcomeLost
-from headrace.errors import StoreUnavailable
+from headrace.connectors.kafka.sink_transactions import KafkaTransactionWriter
+from headrace.errors import SinkRefused, StoreUnavailable
 from headrace.model.streams import LaneId, Slice
-from headrace.ports import Connections, Effect, Site
+from headrace.ports import Connections, Effect, Site, Written
 from headrace.sinks import KafkaTopic
 
 WAVE = "run-1-0"
@@ -181,21 +182,37 @@ def positions():
 
 
 @pytest.fixture
-def write(broker, positions):
-    def written(*effects, wave_id=WAVE):
+def written(broker, positions):
+    def outcomes(*effects, wave_id=WAVE, encode=None):
         site = Site(Connections({}, ""), positions, wave_id, "a-0")
-        outcomes = KafkaTopic("{tenant}.scores", transactional=True).open(site).write(effects)
+        return KafkaTransactionWriter("{tenant}.scores", site, encode=encode).write(effects)
+
+    return outcomes
+
+
+@pytest.fixture
+def write(written):
+    def codes(*effects, wave_id=WAVE):
         return [
             "superseded" if outcome.superseded else outcome.error and outcome.error.code
-            for outcome in outcomes
+            for outcome in written(*effects, wave_id=wave_id)
         ]
 
-    return written
+    return codes
 
 
 def effect(tenant, *values, reached=9):
     piece = Slice(LaneId("score", tenant, 0), f"{tenant}.visits", 0, 9, epoch=1)
     return Effect((piece,), (reached,), pa.table({"value": list(values)}))
+
+
+def merged(tenant, reached, *values):
+    """An effect of two lanes whose records are in one order."""
+    pieces = (
+        Slice(LaneId("score", tenant, partition), f"{tenant}.visits", 0, 9, epoch=1)
+        for partition in (0, 1)
+    )
+    return Effect(tuple(pieces), reached, pa.table({"value": pa.array(values, pa.string())}))
 
 
 def test_messages_and_offsets_are_committed_together(broker, write):
@@ -229,10 +246,41 @@ def test_offsets_of_another_wave_mean_nothing(broker, write, other):
     assert broker.committed == ["a"]
 
 
-def test_offsets_that_do_not_reach_far_enough_mean_nothing(broker, write):
-    broker.marks["acme.visits", 0] = Mark(8, WAVE)
-    write(effect("acme", "a"))
-    assert broker.committed == ["a"]
+@pytest.mark.parametrize("reached", [(9, 3), (9, 9), (2, 0)])
+@pytest.mark.parametrize("values", [["a"], []], ids=["with messages", "without"])
+def test_what_an_earlier_attempt_committed_of_merged_lanes_is_done_as_far_as_that_came(
+    broker, written, reached, values
+):
+    """A topic that was compacted meanwhile has fewer records, and they are merged otherwise."""
+    first, again = merged("acme", (5, 9), "a", "b"), merged("acme", reached, *values)
+    assert [outcome.reached for outcome in written(first)] == [None]
+    assert written(again) == [Written(reached=(5, 9))]
+    assert broker.committed == ["a", "b"]
+
+
+def test_what_an_earlier_attempt_committed_is_not_encoded_again(broker, written):
+    """By a schema that is newer now a row may not be written any more, and nobody may answer."""
+    written(effect("acme", "a"))
+
+    def refuses(given):
+        if given.slices[0].lane.tenant == "acme":
+            raise SinkRefused("the value of row 0: column n: int is not int")
+        return given
+
+    outcomes = written(effect("acme", "a"), effect("bolt", "b"), encode=refuses)
+    assert outcomes == [Written(reached=(9,)), Written()]
+    assert broker.committed == ["a", "b"]
+
+
+def test_what_is_not_encoded_and_was_not_committed_is_refused_alone(broker, written):
+    def refuses(given):
+        if given.slices[0].lane.tenant == "acme":
+            raise SinkRefused("the value of row 0: column n: int is not int")
+        return given
+
+    outcomes = written(effect("acme", "a"), effect("bolt", "b"), encode=refuses)
+    assert [outcome.error and outcome.error.code for outcome in outcomes] == ["SinkRefused", None]
+    assert broker.committed == ["b"]
 
 
 def test_a_lane_that_moved_on_is_left_alone_and_the_others_are_written(broker, positions, write):
