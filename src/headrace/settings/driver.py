@@ -9,7 +9,6 @@ from pydantic import BaseModel, Field, field_validator
 from headrace.model.streams import DataLossPolicy
 from headrace.settings.fields import STRICT, Bytes, Properties, Seconds
 
-
 #: what groups begin with that hold more than what the mirror shows
 _OTHER_GROUPS = ("headrace.tx.", "headrace.redrive.", "headrace-reader-")
 
@@ -77,8 +76,8 @@ class DriverSettings(BaseModel):
         taken = next((taken for taken in _OTHER_GROUPS if prefix.startswith(taken)), None)
         if taken is not None:
             raise ValueError(
-                f"groups that begin with {taken} hold what is sent by transactions or read, and the "
-                "mirror would write over it; choose another prefix"
+                f"groups that begin with {taken} hold how far something else has come, which the "
+                "mirror would write over; choose another prefix"
             )
         if any(character.isspace() for character in prefix):
             raise ValueError("the name of a group has no spaces; choose another prefix")

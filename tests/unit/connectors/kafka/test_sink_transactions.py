@@ -329,7 +329,7 @@ def test_a_look_at_an_effect_knows_the_limit_that_the_writer_has(positions):
     writer.check_effect(effect("acme", b"x" * 2000))
     # Nothing is sent of what has exactly so many bytes, without the name of its effect.
     for size in (4000, 3000 - 128):
-        with pytest.raises(SinkRefused, match="message.max.bytes allows 3000"):
+        with pytest.raises(SinkRefused, match="bytes allows 3000"):
             writer.check_effect(effect("acme", b"", b"x" * size))
         (refused,) = writer.write([effect("acme", b"", b"x" * size)])
         assert refused.error.code == "SinkRefused"
