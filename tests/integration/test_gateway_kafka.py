@@ -312,8 +312,10 @@ def test_while_the_broker_stands_still_nothing_is_acknowledged(tmp_path, own_kaf
         message.value()
         for message in KafkaTopics(own_kafka.bootstrap_servers).messages(made.topic())
     ]
+    # What was not acknowledged may be stored or not, and the broker may take it up late.
     assert values[0] == b'"before"'
-    assert values[-1] == b'"after"'
+    assert b'"after"' in values
+    assert set(values) <= {b'"before"', b'"after"', b'"%s"' % (b"x" * 400_000)}
 
 
 @pytest.mark.parametrize("body", ['"once"', '["once", "too"]'])

@@ -2,8 +2,8 @@
 
 A handler that hangs holds its slot, its lane, and everybody who shares its bin. There are two
 lines of defence. Inside the task each call has its *patience*; a call that overruns it is
-interrupted, and the bin goes on. A call that can not be interrupted (a C library that never comes
-back) is left to the driver, which ends the whole wave after its *limit*.
+interrupted, and the bin goes on. A call that can not be interrupted (a C library or an import that
+never comes back) is left to the driver, which ends the whole wave after its *limit*.
 
 Patience depends on the company. In a bin that several streams share, the neighbours wait too, so a
 call is ended after twice what the whole bin was predicted to take. That says nothing against

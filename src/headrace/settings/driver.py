@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from headrace.model.streams import DataLossPolicy
 from headrace.settings.fields import STRICT, Bytes, Properties, Seconds
+
+#: what groups begin with that hold more than what the mirror shows
+_OTHER_GROUPS = ("headrace.tx.", "headrace.redrive.", "headrace-reader-")
 
 
 class UseCaseSettings(BaseModel):
@@ -66,3 +69,16 @@ class DriverSettings(BaseModel):
     mirror: bool = True
     #: what the names of these groups begin with; the name of the use case follows
     mirror_prefix: str = Field(default="headrace.", min_length=1)
+
+    @field_validator("mirror_prefix")
+    @classmethod
+    def _of_no_other_group(cls, prefix: str) -> str:
+        taken = next((taken for taken in _OTHER_GROUPS if prefix.startswith(taken)), None)
+        if taken is not None:
+            raise ValueError(
+                f"groups that begin with {taken} hold how far something else has come, which the "
+                "mirror would write over; choose another prefix"
+            )
+        if any(character.isspace() for character in prefix):
+            raise ValueError("the name of a group has no spaces; choose another prefix")
+        return prefix

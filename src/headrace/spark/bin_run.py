@@ -292,7 +292,7 @@ class BinRun:
         Its effect has one identity, so no part of it can be written alone. What the sink's own look
         finds is set aside where that is wanted, as its replay will do; else the error names it.
         """
-        check, kept = getattr(self.use_case.sink, "check", None), len(self._kept)
+        check, kept = self._check_of(portion), len(self._kept)
         if check is not None:
             portion, effect = self._handle(portion, replace(self.rules, check=check))
             if effect is None:
@@ -303,6 +303,13 @@ class BinRun:
                 return
         assert written.error is not None, "only what is refused is looked at"
         self.tally.stop(*self._named(portion, written.error))
+
+    def _check_of(self, portion: Portion) -> Callable[[pa.Table], object] | None:
+        """What holds an answer against what the sink takes: a writer that can knows its limits."""
+        check = getattr(self.writer, "check_effect", None)
+        if check is None:
+            return getattr(self.use_case.sink, "check", None)
+        return lambda output: check(Effect(portion.slices, portion.reached, output))
 
     def _named(self, portion: Portion, error: SliceError) -> tuple[Portion, SliceError]:
         """An error with its record, where there is one alone."""

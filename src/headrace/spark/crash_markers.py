@@ -51,6 +51,8 @@ _LINE = struct.Struct("<ii")
 _NOWHERE = -1
 #: status of a worker that a handler has left useless
 _TAKEN_ALONG = 71
+#: asked for before any code of a use case runs, which may set another one for its process
+_TEMPORARY = Path(tempfile.gettempdir())
 #: what was left behind by jobs that never came back is swept after so long
 _KEEP_S = 3_600.0
 #: how the name of the file ends that says that a job is over
@@ -140,7 +142,7 @@ def processes_of(job: str) -> set[int]:
 
 
 def _folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"headrace-markers-{os.getuid()}"
+    folder = _TEMPORARY / f"headrace-markers-{os.getuid()}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()

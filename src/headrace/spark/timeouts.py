@@ -5,8 +5,12 @@ outside knows in which call it is. A timer of the process does: when it rings, a
 raised in the middle of the handler, wherever it is in Python code or in a system call that waits.
 It rings again until the call is over, so a handler that catches everything in a loop ends as well.
 
+An import that is ended halfway leaves half a package behind, which this process can never import
+again, for no tenant. So within an import the exception waits until the import is over.
+
 Only the main thread can be interrupted this way; Spark's Python worker runs tasks there. C code
-that neither returns nor waits in the kernel is beyond it: the driver ends that wave.
+that neither returns nor waits in the kernel is beyond it, and so is an import that never ends: the
+driver ends that wave, and the process with it.
 
 A handler that forks and lets the child return would answer Spark twice on one connection. The
 child is ended here, quietly.
@@ -26,6 +30,8 @@ _T = TypeVar("_T")
 
 #: the timer rings again after so long, should the first exception have been swallowed
 _AGAIN_S = 0.25
+#: where the frames of an import are
+_IMPORTING = "<frozen importlib._bootstrap>"
 
 
 class CallOverdue(BaseException):
@@ -43,7 +49,7 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
     ringing = True
 
     def ring(number: int, frame: FrameType | None) -> None:
-        if ringing:
+        if ringing and not _imports(frame):
             raise CallOverdue
 
     # An earlier call may have blocked the signal; to ignore it for a moment drops what waits of it.
@@ -61,6 +67,15 @@ def bounded(call: Callable[[], _T], seconds: float) -> _T:
         ringing = False
         signal.setitimer(signal.ITIMER_REAL, *running)
         signal.signal(signal.SIGALRM, before)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether the call imports something at a frame of it."""
+    while frame is not None and frame.f_code is not bounded.__code__:
+        if frame.f_code.co_filename == _IMPORTING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _in_this_process(call: Callable[[], _T]) -> _T:

@@ -8,18 +8,33 @@ else has business with is still there, and whether no limit is lower than before
 raised again. Where something is gone for good the process ends at once, while its marker still
 names the slice (`crash_markers.py`).
 
-It finds what ranges of files close, and not a single one that is closed by its number; and of
-limits those of open files and of memory.
+A profiler's timer, or a watchdog of `faulthandler`, that outlives its call would kill the worker in
+a neighbour's, who were to blame then. Both are stopped.
+
+It finds what ranges of files close, and not a single one that is closed by its number; and no
+limits but those below. Where Spark itself is asked for dumps by `faulthandler`, that is left alone.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import resource
+import signal
 from dataclasses import dataclass
 
 #: those that a handler may have reason to set; each look costs a call of the system
-_LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
+_LIMITS = (
+    resource.RLIMIT_NOFILE,
+    resource.RLIMIT_AS,
+    resource.RLIMIT_DATA,
+    resource.RLIMIT_FSIZE,
+    resource.RLIMIT_CPU,
+)
+#: timers whose signal ends a process; a call's own limit is the third one
+_TIMERS = (signal.ITIMER_PROF, signal.ITIMER_VIRTUAL)
+#: seconds after which Spark asks its workers for a dump, again and again, if it does
+_SPARKS_DUMPS = "PYTHON_TRACEBACK_DUMP_INTERVAL_SECONDS"
 
 #: one for the process, and not for those that it forks: the file, and its process
 _file: tuple[int, int] | None = None
@@ -34,9 +49,15 @@ class Vitals:
     behind: tuple[int, int]
     #: what holds, by the number of the limit; how far that may be raised is the handler's affair
     limits: dict[int, int]
+    #: the timers that run
+    timers: frozenset[int]
 
     def are_there(self) -> bool:
         """Whether all of it is there, or could be set right."""
+        for timer in _timers() - self.timers:
+            signal.setitimer(timer, 0.0)
+        if os.environ.get(_SPARKS_DUMPS, "") in ("", "0"):
+            faulthandler.cancel_dump_traceback_later()
         return _behind(self.file) == self.behind and all(map(self._is_kept, self.limits))
 
     def _is_kept(self, number: int) -> bool:
@@ -63,7 +84,12 @@ def vitals_now() -> Vitals:
         _file = kept, os.getpid()
     behind = _behind(_file[0])
     assert behind is not None, "whoever closed it ended this process"
-    return Vitals(_file[0], behind, {number: resource.getrlimit(number)[0] for number in _LIMITS})
+    limits = {number: resource.getrlimit(number)[0] for number in _LIMITS}
+    return Vitals(_file[0], behind, limits, _timers())
+
+
+def _timers() -> frozenset[int]:
+    return frozenset(timer for timer in _TIMERS if signal.getitimer(timer)[0] > 0)
 
 
 def _behind(file: int) -> tuple[int, int] | None:

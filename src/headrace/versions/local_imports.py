@@ -16,6 +16,9 @@ from headrace.errors import ConfigError
 from headrace.versions.code import parents
 
 _DYNAMIC = ("import_module", "__import__")
+_LISTING = ("iter_modules", "walk_packages")
+#: by what a module may say its own package
+_OWN = ("__package__", "__name__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Import:
     names: tuple[str, ...]
     #: it is a call such as ``import_module("a")``
     dynamic: bool = False
+    #: it is a call such as ``pkgutil.iter_modules(a.__path__)``, which looks into a's folder
+    listing: bool = False
 
 
 def parsed(source: bytes, path: str) -> ast.Module:
@@ -62,8 +67,8 @@ def imports_of(tree: ast.Module, path: str, name: str, *, package: bool) -> Iter
             base = _base(node, path, name, package)
             names = [f"{base}.{alias.name}" for alias in node.names if alias.name != "*"]
             yield Import(node.lineno, (base, *names))
-        elif isinstance(node, ast.Call) and (said := _dynamic(node)):
-            yield Import(node.lineno, (said,), dynamic=True)
+        elif isinstance(node, ast.Call):
+            yield from _by_call(node, name if package else name.rpartition(".")[0])
 
 
 def with_private_names(tree: ast.Module, local: Collection[str], prefix: str) -> ast.Module:
@@ -85,15 +90,49 @@ def _base(node: ast.ImportFrom, path: str, name: str, package: bool) -> str:
     return f"{above}.{node.module}" if node.module else above
 
 
-def _dynamic(node: ast.Call) -> str:
-    """The module that a call such as ``importlib.import_module("a")`` names."""
+def _by_call(node: ast.Call, package: str) -> Iterator[Import]:
+    """What a call imports, or looks for, in a module of ``package``."""
     called = node.func
     word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    named = [keyword.value for keyword in node.keywords if keyword.arg == "name"]
-    first = next(iter([*node.args, *named]), None)
-    if word not in _DYNAMIC or not isinstance(first, ast.Constant):
-        return ""
-    return first.value if isinstance(first.value, str) else ""
+    if word in _LISTING:
+        yield from _listed(node, package)
+    elif word in _DYNAMIC and (said := _text(_argument(node, 0, "name"))):
+        yield from (
+            _relative(node, said, package)
+            if said[0] == "."
+            else [Import(node.lineno, (said,), dynamic=True)]
+        )
+
+
+def _relative(node: ast.Call, said: str, package: str) -> Iterator[Import]:
+    """``import_module(".a", __package__)``: as the statement does, it finds the version's own."""
+    base = _argument(node, 1, "package")
+    is_own = isinstance(base, ast.Name) and base.id in _OWN
+    inside = [*parents(said_base := _text(base) or package), said_base]
+    rest = said.lstrip(".")
+    level = len(said) - len(rest)
+    if inside[0] and level <= len(inside):  # else Python does not find it either
+        yield Import(node.lineno, (f"{inside[-level]}.{rest}",), dynamic=not is_own)
+
+
+def _listed(node: ast.Call, package: str) -> Iterator[Import]:
+    path = _argument(node, 0, "path")
+    if isinstance(path, ast.Name) and path.id == "__path__":
+        yield Import(node.lineno, (package,), listing=True)
+    elif isinstance(path, ast.Attribute) and path.attr == "__path__":
+        said = ast.unparse(path.value)
+        yield Import(node.lineno, (said, f"{package}.{said}"), listing=True)
+
+
+def _argument(node: ast.Call, place: int, name: str) -> ast.expr | None:
+    if place < len(node.args):
+        return node.args[place]
+    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
+
+
+def _text(node: ast.expr | None) -> str:
+    said = node.value if isinstance(node, ast.Constant) else None
+    return said if isinstance(said, str) else ""
 
 
 class _Private(ast.NodeTransformer):

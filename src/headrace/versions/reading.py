@@ -181,6 +181,11 @@ def _local(given: Import, place: Place, path: Path) -> Iterator[tuple[str, Path]
                     "install it as a package, on executors too"
                 )
             continue
+        if given.listing:
+            raise ConfigError(
+                f"{at}: what is looked for in the folder of {name} is not seen, and does not "
+                "travel with the use case; import each module of it by a statement"
+            )
         if given.dynamic:
             raise ConfigError(
                 f"{at}: {name} is a local module, and imported by a call it is not seen; write "

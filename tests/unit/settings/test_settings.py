@@ -57,6 +57,12 @@ def test_a_good_file_is_read_with_words_spark_users_know(tmp_path):
         ("kafka: {}\n", "line 1: module: this key is missing"),
         ("module: a.py\ndriver:\n  bin_budget: soon\n", "line 3: driver.bin_budget: a duration"),
         ("module: a.py\ndriver:\n  bin_budget: 0s\n", "line 3: driver.bin_budget"),
+        ("module: a.py\ndriver:\n  mirror_prefix: ''\n", "line 3: driver.mirror_prefix"),
+        ("module: a.py\ndriver:\n  mirror_prefix: 'a '\n", "line 3: driver.mirror_prefix"),
+        *(
+            (f"module: a.py\ndriver:\n  mirror_prefix: {own}\n", f"begin with {own.rstrip('x')}")
+            for own in ("headrace.tx.", "headrace.tx.x", "headrace.redrive.", "headrace-reader-x")
+        ),
         ("module: a.py\ndriver:\n  slice_bytes: many\n", "line 3: driver.slice_bytes: a size"),
         (
             "module: a.py\nuse_cases:\n  score:\n    startingOffsets: middle\n",

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import time
 
 import pytest
@@ -58,7 +59,7 @@ def test_a_torn_file_is_read_as_far_as_it_goes(tmp_path):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Where markers are, of this test alone."""
-    monkeypatch.setattr(crash_markers.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(crash_markers, "_TEMPORARY", tmp_path)
 
 
 @pytest.mark.usefixtures("folder")
@@ -72,6 +73,17 @@ def test_a_job_knows_the_processes_that_began_a_task_of_it_and_did_not_come_to_i
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_handler_that_has_another_temporary_directory_takes_no_marker_there(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "its own").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "its own"))
+    crash_markers_of("w1", "0", SLICES)
+    assert not list((tmp_path / "its own").iterdir())
+    assert processes_of("w1") == {os.getpid()}
+
+
+@pytest.mark.usefixtures("folder")
 def test_no_task_begins_of_a_job_that_is_over():
     assert processes_of("w1") == set()
     with pytest.raises(TaskLost, match="w1 is over"):
@@ -81,7 +93,7 @@ def test_no_task_begins_of_a_job_that_is_over():
 
 
 def test_markers_of_tasks_that_never_came_back_are_swept(tmp_path, monkeypatch):
-    monkeypatch.setattr(crash_markers.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(crash_markers, "_TEMPORARY", tmp_path)
     monkeypatch.setattr(crash_markers, "_swept_at_s", float("-inf"))
     crash_markers_of("w1", "0", SLICES)
     (left,) = tmp_path.glob("*/*")

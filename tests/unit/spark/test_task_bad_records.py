@@ -316,6 +316,27 @@ def test_a_recorded_slice_is_whole_but_for_what_the_sink_refuses(bench, order, l
     assert {letter.error.offset for letter in bench.dead_letters.letters} == {7}
 
 
+@dataclass
+class KnowsItsLimit(Checks):
+    """Its writer, which it is as well, looks at whole effects, and knows what it does not."""
+
+    def check_effect(self, effect):
+        assert (effect.slices[0].from_offset, effect.reached) == (0, (10,))
+        Checks.check(self, effect.output)
+
+    def check(self, output):
+        raise SinkRefused("it knows no better")
+
+
+def test_the_record_to_blame_is_found_by_the_writer_where_that_can(bench):
+    sink = KnowsItsLimit(refuses=b"7")
+    piece = bench.slices()[0]
+    options = {"guarantee": "exactly-once", "bad_record": "dead-letter", "slices": [piece]}
+    (receipt,) = bench.run(sink, **options)
+    assert (receipt.reached, receipt.error) == (10, None)
+    assert {letter.error.offset for letter in bench.dead_letters.letters} == {7}
+
+
 @pytest.mark.parametrize(("order", "lanes"), [("lane", (0,)), ("stream", (0, 1))])
 def test_a_recorded_slice_names_the_record_that_its_sink_refuses(bench, order, lanes):
     sink = Checks(refuses=b"7")

@@ -1,7 +1,9 @@
 """Ending calls that take too long."""
 
+import importlib
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -41,6 +43,43 @@ def test_a_call_that_swallows_exceptions_is_ended():
 
     with pytest.raises(CallOverdue):
         bounded(stubborn, 0.02)
+
+
+def test_an_import_comes_to_its_end_before_its_call_is_ended(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "half_imported"
+    package.mkdir()
+    parts = "import time\ntime.sleep(0.3)\nfrom half_imported import inner\nWHOLE = True\n"
+    (package / "__init__.py").write_text(parts)
+    (package / "inner.py").write_text("import half_imported\n")
+    reached = []
+
+    def imports_and_waits():
+        importlib.import_module("half_imported")
+        reached.append(True)
+        time.sleep(60)
+
+    try:
+        with pytest.raises(CallOverdue):
+            bounded(imports_and_waits, 0.02)
+        assert reached, "the import was ended halfway"
+        assert sys.modules["half_imported"].WHOLE
+    finally:
+        for name in ("half_imported", "half_imported.inner"):
+            sys.modules.pop(name, None)
+
+
+def test_a_call_that_a_module_makes_when_it_is_imported_is_ended_all_the_same(
+    tmp_path, monkeypatch
+):
+    """Code that is imported while a call runs it is another thing than the call's own import."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "calls_bounded.py").write_text(
+        "import time\nfrom headrace.spark.timeouts import bounded\n"
+        "bounded(lambda: time.sleep(60), 0.02)\n"
+    )
+    with pytest.raises(CallOverdue):
+        importlib.import_module("calls_bounded")
 
 
 def test_an_own_error_passes_through_and_nothing_rings_afterwards():

@@ -1,7 +1,10 @@
 """What a handler may take from its worker, tried in processes that are made for it."""
 
+import faulthandler
 import os
 import resource
+import signal
+import time
 from multiprocessing import get_context
 
 import pytest
@@ -41,6 +44,41 @@ def raise_one():
     resource.setrlimit(NOFILE, (resource.getrlimit(NOFILE)[0] + 1,) * 2)
 
 
+def lower_the_size_of_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def lower_the_time():
+    resource.setrlimit(resource.RLIMIT_CPU, (1, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def leave_a_profiler():
+    signal.setitimer(signal.ITIMER_PROF, 0.1, 0.1)
+
+
+def leave_a_timer_of_its_own_time():
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.1)
+
+
+def leave_a_watchdog():
+    faulthandler.dump_traceback_later(0.1, exit=True)
+
+
+def writes_and_works(path):
+    """A neighbour, who is to blame for nothing."""
+    path.with_suffix(".data").write_bytes(b"x" * 100)
+    end_s = time.process_time() + 1.3
+    while time.process_time() < end_s:
+        pass
+
+
+def after_neighbour(path, act):
+    markers = CrashMarkers(path, PIECES, vitals_now())
+    markers.during(PIECES[0], act)
+    markers.during(PIECES[1], lambda: writes_and_works(path))
+    os._exit(0)
+
+
 def after(path, act):
     """The limit and the markers that there are after a call that acts."""
     resource.setrlimit(NOFILE, (1024, resource.getrlimit(NOFILE)[1]))
@@ -50,8 +88,8 @@ def after(path, act):
     os._exit(0 if resource.getrlimit(NOFILE)[0] == (1025 if act is raise_one else 1024) else 1)
 
 
-def status_of(path, act):
-    process = get_context("fork").Process(target=after, args=(path, act))
+def status_of(path, act, then=after):
+    process = get_context("fork").Process(target=then, args=(path, act))
     process.start()
     process.join(60)
     return process.exitcode
@@ -67,6 +105,30 @@ def test_a_worker_that_is_of_no_use_any_more_ends_and_its_marker_names_the_call(
 def test_a_limit_that_was_lowered_is_raised_again_and_one_that_was_raised_stays(tmp_path, act):
     assert status_of(tmp_path / "marker", act) == 0
     assert CrashMarkers(tmp_path / "marker", PIECES).killers == frozenset()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lower_the_size_of_files,
+        lower_the_time,
+        leave_a_profiler,
+        leave_a_timer_of_its_own_time,
+        leave_a_watchdog,
+    ],
+)
+def test_what_a_call_leaves_behind_ends_no_worker_in_the_call_of_a_neighbour(tmp_path, act):
+    assert status_of(tmp_path / "marker", act, after_neighbour) == 0
+    assert CrashMarkers(tmp_path / "marker", PIECES).killers == frozenset()
+
+
+def test_a_profiler_that_ran_before_a_call_runs_on():
+    signal.setitimer(signal.ITIMER_PROF, 500.0)
+    try:
+        assert vitals_now().are_there()
+        assert signal.getitimer(signal.ITIMER_PROF)[0] > 400
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def test_a_child_does_not_take_its_parents_file_for_its_own():

@@ -465,6 +465,18 @@ def test_versions_may_be_packed_by_several_threads_at_once(tmp_path):
     assert failed == []
 
 
+@pytest.mark.parametrize("own", ["__package__", "__name__", "package=__package__"])
+def test_a_module_that_is_imported_by_a_call_relative_to_its_package_travels(tmp_path, own):
+    write(tmp_path / "use_cases.py", answer="parts.answer()", imports="import parts")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "__init__.py").write_text(
+        "from importlib import import_module\n"
+        f"def answer():\n    return import_module('.late', {own}).answer()\n"
+    )
+    (tmp_path / "parts" / "late.py").write_text("def answer():\n    return 9\n")
+    assert on_a_worker(load(tmp_path).use_cases["count"]) == 9
+
+
 REFUSED = [
     (
         "import importlib\nx = importlib.import_module('helper')",
@@ -475,6 +487,15 @@ REFUSED = [
         "line 4: helper is a local module",
     ),
     ("x = __import__('helper')", "line 3: helper is a local module"),
+    (
+        "import importlib, parts\nx = importlib.import_module('.one', 'parts')",
+        "line 4: parts.one is a local module",
+    ),
+    (
+        "import pkgutil, parts\nx = list(pkgutil.iter_modules(parts.__path__))",
+        r"line 4: what is looked for in the folder of parts is not seen",
+    ),
+    ("import parts.listed", r"listed.__init__.py, line 2: .*the folder of parts.listed is not"),
     ("from . import helper", r"line 3: a relative import that leads out"),
     ("import fast", r"line 3: fast is compiled"),
     (
@@ -499,6 +520,12 @@ def test_what_cannot_be_had_is_refused_by_name(tmp_path, imports, told):
     (tmp_path / "fast.abi3.so").write_bytes(b"\x7fELF")
     (tmp_path / "broken.py").write_text("x = 1\ny = x / 0\n")
     (tmp_path / "unread.py").write_text("def broken(:\n")
+    (tmp_path / "parts" / "listed").mkdir(parents=True)
+    (tmp_path / "parts" / "__init__.py").touch()
+    (tmp_path / "parts" / "one.py").touch()
+    (tmp_path / "parts" / "listed" / "__init__.py").write_text(
+        "from pkgutil import walk_packages\nx = list(walk_packages(path=__path__))\n"
+    )
     for _ in range(2):  # the second time nothing is left of the first
         with pytest.raises(ConfigError, match=told):
             load(tmp_path)

@@ -84,10 +84,11 @@ class KafkaLog:
         self, partitions: Collection[TopicPartition], timestamp_s: float
     ) -> dict[TopicPartition, int]:
         """The first offset whose record is not older; the end offset where there is none."""
+        # The ends first: a record that comes between the two questions must not be before the end.
+        ends = self.end_offsets(partitions)
         offsets = self._offsets(partitions, max(0, round(timestamp_s * 1000)) or START)
-        later = [lane for lane, offset in offsets.items() if offset == END]
-        ends = self.end_offsets(later)
-        return {lane: at for lane, at in offsets.items() if at != END} | ends
+        found = {lane: ends.get(lane, END) if at == END else at for lane, at in offsets.items()}
+        return {lane: at for lane, at in found.items() if at != END}
 
     def doubt(self, partitions: Collection[TopicPartition]) -> None:
         """Forget who leads these: the next offsets are of whom the cluster says does now."""

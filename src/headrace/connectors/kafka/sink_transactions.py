@@ -98,6 +98,16 @@ class KafkaTransactionWriter:
         outcomes = _failed(errors) | self._all(asked)
         return [outcomes.get(index, Written()) for index in given]
 
+    def check_effect(self, effect: Effect) -> None:
+        """See that an effect can be sent, by the rules and the limit of ``write``.
+
+        Raises:
+            HeadraceError: it cannot.
+        """
+        _, errors = sendable([effect], self._topic, self._most_bytes, self._encode)
+        for error in errors.values():
+            raise error
+
     def close(self) -> None:
         """Keep the producer for the next bin; it is between two transactions."""
 

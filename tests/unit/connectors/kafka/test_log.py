@@ -89,10 +89,23 @@ def test_a_time_after_the_last_record_is_the_end(log, monkeypatch):
     assert log._edges.asked == [({WELL, KILLED}, 1000)]
 
 
+def test_a_record_that_comes_while_a_time_is_looked_up_is_not_passed_over(log):
+    class Growing(FakeEdges):
+        """Of one partition, whose records are all older; one more comes after each answer."""
+
+        def of(self, partitions, at):
+            answer = super().of(partitions, at)
+            self.quickly = {WELL: self.quickly[WELL] + 1}
+            return answer if at == END else dict.fromkeys(answer, END)
+
+    log._edges = Growing({WELL: 3}, {})
+    assert log.offsets_at([WELL], 10.0) == {WELL: 3}
+
+
 def test_the_beginning_of_time_is_the_first_record(log):
     log._edges = FakeEdges({WELL: 4}, {})
     assert log.offsets_at([WELL], 0.0) == {WELL: 4}
-    assert log._edges.asked[0] == ({WELL}, START)
+    assert log._edges.asked[-1] == ({WELL}, START)
 
 
 class OfADeadController:

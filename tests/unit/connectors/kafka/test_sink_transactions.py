@@ -371,6 +371,18 @@ def test_one_effect_that_the_broker_refuses_leaves_the_others_written(broker, wr
     assert ("bolt.visits", 0) not in broker.marks
 
 
+def test_a_look_at_an_effect_knows_the_limit_that_the_writer_has(positions):
+    site = Site(Connections({"message.max.bytes": "3000"}, ""), positions, WAVE, "a-0")
+    writer = KafkaTopic("{tenant}.scores", transactional=True).open(site)
+    writer.check_effect(effect("acme", b"x" * 2000))
+    # Nothing is sent of what has exactly so many bytes, without the name of its effect.
+    for size in (4000, 3000 - 128):
+        with pytest.raises(SinkRefused, match="bytes allows 3000"):
+            writer.check_effect(effect("acme", b"", b"x" * size))
+        (refused,) = writer.write([effect("acme", b"", b"x" * size)])
+        assert refused.error.code == "SinkRefused"
+
+
 def test_a_value_that_is_no_utf8_is_a_refusal_of_its_own_effect(broker, write):
     broken = pa.array([b"\xff"]).view(pa.string())
     piece = effect("bolt", "x")
