@@ -104,7 +104,7 @@ class KafkaTransactionWriter:
         Raises:
             HeadraceError: it cannot.
         """
-        _, errors = sendable([effect], self._topic, self._most_bytes, self._encode)
+        _, errors = self._sendable({0: effect})
         for error in errors.values():
             raise error
 
