@@ -23,7 +23,7 @@ import structlog
 from headrace.errors import ConfigError, HeadraceError, words_of
 from headrace.formats.avro.plain_json import JsonWriter, json_writer
 from headrace.formats.framing import prefix_of
-from headrace.ports import RegisteredSchema, SchemaKind, SubjectVersions
+from headrace.ports import NumberedSchemas, RegisteredSchema, SchemaKind
 from headrace.process.daemon_threads import DaemonThreads
 
 log = structlog.get_logger(__name__)
@@ -54,7 +54,7 @@ class Subject:
     #: why the last look was of no use; empty: it was
     trouble: str = field(default="", repr=False)
 
-    def look(self, registry: SubjectVersions) -> None:
+    def look(self, registry: NumberedSchemas) -> None:
         """Ask what it is now; whatever is wrong with that is told, and kept as trouble."""
         if self.known is not None and self.version is not None:
             return
@@ -96,7 +96,7 @@ def _usable(found: RegisteredSchema) -> KnownSchema:
 
 @asynccontextmanager
 async def looking(
-    subjects: Iterable[Subject], registry: SubjectVersions, every_s: float
+    subjects: Iterable[Subject], registry: NumberedSchemas, every_s: float
 ) -> AsyncIterator[None]:
     """Ask as long as the application runs; a thread that hangs is left behind."""
     task = asyncio.create_task(_look(list(subjects), registry, every_s))
@@ -107,7 +107,7 @@ async def looking(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _look(subjects: list[Subject], registry: SubjectVersions, every_s: float) -> None:
+async def _look(subjects: list[Subject], registry: NumberedSchemas, every_s: float) -> None:
     threads = DaemonThreads(1, "subjects")
     while True:
         for subject in subjects:

@@ -83,8 +83,8 @@ class SchemaIds(Protocol):
         """
 
 
-class SubjectVersions(Protocol):
-    """The versions of subjects as they are now. Used by one thread at a time."""
+class NumberedSchemas(Protocol):
+    """The schemas of subjects by their numbers, as they are now. Used by one thread at a time."""
 
     def version(self, subject: str, number: int | None) -> RegisteredSchema:
         """The schema of that number, or the newest; asked for each time, within some seconds.
@@ -95,14 +95,14 @@ class SubjectVersions(Protocol):
         """
 
 
-class SchemaRegistry(Schemas, SchemaIds, SubjectVersions, Protocol):
-    """A registry, for those who read and those who write."""
+class RegistryClient(Schemas, SchemaIds, NumberedSchemas, Protocol):
+    """A registry as its clients ask it, for those who read and those who write."""
 
 
 class SchemasFactory(Protocol):
     """Makes the schemas of a worker. Travels to the tasks by pickle."""
 
-    def open(self, connections: Connections) -> SchemaRegistry:
+    def open(self, connections: Connections) -> RegistryClient:
         """Called at most once per worker for equal connections; must not contact anybody yet."""
 
 

@@ -47,7 +47,7 @@ from headrace.ports import (
     Positions,
     PositionsFactory,
     ReaderFactory,
-    SchemaRegistry,
+    RegistryClient,
     SchemasFactory,
     Sink,
     Site,
@@ -120,7 +120,7 @@ class WorkerClients:
     reader: SliceReader
     positions: Positions
     dead_letters: DeadLetters
-    schemas: SchemaRegistry = field(default_factory=NoRegistry)
+    schemas: RegistryClient = field(default_factory=NoRegistry)
 
 
 def kept(work: Work) -> WorkerClients:

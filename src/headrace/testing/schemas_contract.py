@@ -8,7 +8,7 @@ from a registry that is slow. So these are tests here. Derive a class whose name
     class TestMySchemas(SchemasContract):
         def factory(self) -> SchemasFactory: ...
         def connections(self) -> Connections: ...
-        def client(self) -> SchemaRegistry: ...
+        def client(self) -> RegistryClient: ...
         def put(self, subject, schema, names=()) -> int: ...
         def away(self) -> AbstractContextManager[object]: ...
         def later(self, seconds) -> None: ...
@@ -34,8 +34,8 @@ from headrace.errors import RegistryUnavailable, SchemaUnknown, TargetMissing
 from headrace.ports import (
     Connections,
     Registering,
+    RegistryClient,
     SchemaKind,
-    SchemaRegistry,
     SchemasFactory,
     WrittenSchema,
 )
@@ -70,7 +70,7 @@ class SchemasContract(ABC):
         """Where the registry is."""
 
     @abstractmethod
-    def client(self) -> SchemaRegistry:
+    def client(self) -> RegistryClient:
         """A new one, which knows nothing yet, and the time as ``later`` says it."""
 
     @abstractmethod
@@ -109,7 +109,7 @@ class SchemasContract(ABC):
         """The id of a schema that is registered now."""
         return self.put(self.subject(), avro(self.name(), at="long"))
 
-    def found_in_the_end(self, client: SchemaRegistry, id_: int) -> WrittenSchema:
+    def found_in_the_end(self, client: RegistryClient, id_: int) -> WrittenSchema:
         """What a client finds when it has waited as often as it was told."""
         for _ in range(20):
             try:

@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 
 @dataclass(slots=True)
 class MemorySchemas:
-    """Implements ``headrace.ports.SchemaRegistry``, and is its own factory."""
+    """Implements ``headrace.ports.RegistryClient``, and is its own factory."""
 
     schemas: dict[SchemaId, WrittenSchema] = field(default_factory=dict)
     #: subject -> ids, the newest last

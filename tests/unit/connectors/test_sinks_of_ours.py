@@ -35,11 +35,3 @@ def test_it_is_held_to_the_laws_of_sinks(name):
     assert any(
         re.search(rf"^class Test{name}\(SinkContract\)", suite, re.MULTILINE) for suite in SUITES
     )
-
-
-@pytest.mark.parametrize("room", sorted((ROOT / "src/headrace/connectors").glob("*/__init__.py")))
-def test_a_room_that_is_not_kafkas_imports_no_client_of_it(room):
-    laws = (ROOT / "pyproject.toml").read_text()
-    (law,) = [law for law in laws.split("[[tool.importlinter") if "the Kafka client only in" in law]
-    name = f"headrace.connectors.{room.parent.name}"
-    assert (f'"{name}"' in law) is (name != "headrace.connectors.kafka")

@@ -46,8 +46,8 @@ from headrace.ports import (
     NoRegistry,
     RegisteredSchema,
     Registering,
+    RegistryClient,
     SchemaId,
-    SchemaRegistry,
     WrittenSchema,
 )
 
@@ -56,7 +56,7 @@ from headrace.ports import (
 class RegistrySchemasFactory:
     """Makes the schemas of a worker; where no registry is configured there are none."""
 
-    def open(self, connections: Connections) -> SchemaRegistry:
+    def open(self, connections: Connections) -> RegistryClient:
         """Nobody is contacted yet.
 
         Raises:
@@ -68,7 +68,7 @@ class RegistrySchemasFactory:
 
 
 class RegistrySchemas:
-    """Implements ``headrace.ports.SchemaRegistry``."""
+    """Implements ``headrace.ports.RegistryClient``."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class RegistrySchemas:
         return self._subjects.registered(subject, schema, how)
 
     def version(self, subject: str, number: int | None) -> RegisteredSchema:
-        """As it is now; see ``headrace.ports.SubjectVersions``."""
+        """As it is now; see ``headrace.ports.NumberedSchemas``."""
         return self._subjects.version(subject, number)
 
     def _looked_up(self, id_: SchemaId, until_s: float) -> WrittenSchema:

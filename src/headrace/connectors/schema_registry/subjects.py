@@ -106,7 +106,7 @@ class Subjects:
         return RegisteredSchema(_id(answer), schema, _guid(answer))
 
     def version(self, subject: str, number: int | None) -> RegisteredSchema:
-        """As ``headrace.ports.SubjectVersions`` has it."""
+        """As ``headrace.ports.NumberedSchemas`` has it."""
         until_s = time.monotonic() + LOOKUP_S
         answer = self._ask(_place(subject, number), until_s)
         if answer.status != 200:

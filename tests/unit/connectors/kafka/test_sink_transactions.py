@@ -371,7 +371,7 @@ def test_one_effect_that_the_broker_refuses_leaves_the_others_written(broker, wr
     assert ("bolt.visits", 0) not in broker.marks
 
 
-def test_a_look_at_an_effect_knows_the_limit_that_the_writer_has(positions):
+def test_a_look_at_an_effect_knows_the_limit_that_the_writer_has(broker, positions):
     site = Site(Connections({"message.max.bytes": "3000"}, ""), positions, WAVE, "a-0")
     writer = KafkaTopic("{tenant}.scores", transactional=True).open(site)
     writer.check_effect(effect("acme", b"x" * 2000))
