@@ -62,7 +62,7 @@ class Subject:
             found = registry.version(self.name, self.version)
             if self.known is None or found.id != self.known.id:
                 self.known = _usable(found)
-                log.info("events are written by a schema", subject=self.name, id=found.id)
+                log.info("events are written by a schema", subject=self.name, schema_id=found.id)
         except HeadraceError as error:
             self._troubled(str(error))
         except Exception as error:  # a schema is somebody else's: whatever it broke, all goes on

@@ -28,6 +28,8 @@ FIELDS = {
     "wave": "id of a wave",
     "topic": "a Kafka topic",
     "topics": "several, the first by name",
+    "subject": "a subject of a schema registry",
+    "schema_id": "number of a schema there",
     "offset": "offset of the record that a slice stopped at",
     "failure": "number of the open failure, as 'headrace quarantine show' takes it",
     "logger": "of a handler's own line: its logger, or stdout or stderr",

@@ -7,6 +7,7 @@ from headrace.connectors.kafka.ingest import Stored
 from headrace.gateway.events import EventFault
 from headrace.gateway.metrics import GatewayMetrics
 from headrace.gateway.rates import RequestRoom
+from headrace.gateway.subjects import Subject
 
 DOCS = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
 
@@ -23,7 +24,7 @@ def shown(text):
 
 
 def test_what_is_shown_is_what_the_docs_say():
-    figures = GatewayMetrics(RequestRoom(10))
+    figures = GatewayMetrics(RequestRoom(10), {"visit": Subject("visits-value")})
     figures.answered(202, 0.1)
     figures.took("visit", 100, [Stored(0, 0), EventFault(422, "a", "b"), EventFault(503, "a", "b")])
     documented = {
