@@ -129,6 +129,10 @@ class SchemaIdTaken(ConfigError):
     """An id that is to be imported is that of another schema."""
 
 
+class SchemasFull(ConfigError):
+    """A tenant or a subject has as many schemas as it may."""
+
+
 class StoreTooNew(Permanent):
     """The store was written by a later version of Headrace; upgrade this one."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from headrace.errors import SchemasFull
 from headrace.ports.schemas import SchemaKind
 
 
@@ -27,6 +28,12 @@ class SchemaReference(NamedTuple):
     version: int
 
 
+def size_of(text: str, references: Sequence[SchemaReference]) -> int:
+    """Bytes of a text, with the characters of the names of what it refers to."""
+    named = sum(len(reference.name) + len(reference.subject) for reference in references)
+    return len(text.encode("utf-8", "surrogatepass")) + named
+
+
 @dataclass(frozen=True, slots=True)
 class NewSchema:
     """A schema that is to be kept."""
@@ -38,6 +45,11 @@ class NewSchema:
     digest: bytes
     guid: UUID
     references: tuple[SchemaReference, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes: its text, and the names of what it refers to."""
+        return size_of(self.text, self.references)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,43 @@ class GivenNumbers(NamedTuple):
     id: int
     #: None: the next one
     version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much some subjects may hold together."""
+
+    #: what has it, "tenant" or "subject", and its name
+    of: str
+    name: str
+    #: of texts, and of the names of what they refer to
+    most_bytes: int
+    most_versions: int
+    #: subjects that are named after one of these count; None: the one that is registered under
+    topics: frozenset[str] | None = None
+
+    def counts(self, subject: str, registered: str) -> bool:
+        """Whether a subject counts for who registers under another one, or the same."""
+        if self.topics is None:
+            return subject == registered
+        return subject.rpartition("-")[0] in self.topics
+
+    def refuse(self, versions: int, size: int) -> None:
+        """Refuse what would come to so many versions and bytes.
+
+        Raises:
+            SchemasFull: it is too much.
+        """
+        if versions > self.most_versions:
+            raise SchemasFull(
+                f"{self.of} {self.name} may have {self.most_versions} versions of schemas "
+                f"({self.of}_versions)"
+            )
+        if size > self.most_bytes:
+            raise SchemasFull(
+                f"{self.of} {self.name} may have {self.most_bytes} bytes of schemas "
+                f"({self.of}_bytes)"
+            )
 
 
 class SubjectVersion(NamedTuple):
@@ -110,7 +159,11 @@ class SchemaSubjects(Protocol):
         """What there is of a subject; of one that nobody has, nothing but what is set for all."""
 
     def register(
-        self, seen: SubjectSeen, new: NewSchema, given: GivenNumbers | None = None
+        self,
+        seen: SubjectSeen,
+        new: NewSchema,
+        given: GivenNumbers | None = None,
+        rooms: Sequence[Room] = (),
     ) -> SubjectVersion | None:
         """Keep a schema as the next version of a subject; None if it is not as it was seen.
 
@@ -121,8 +174,13 @@ class SchemaSubjects(Protocol):
         With numbers that are given it is kept under these, and no later id is below; None also if
         it is kept already under another id.
 
+        What is there in each room, softly deleted versions too, is counted in the same moment: of
+        two who register at once the second finds the version of the first. A schema counts once
+        for each version that has it.
+
         Raises:
             SchemaIdTaken: the given id is that of another schema; nothing was done.
+            SchemasFull: it would be more than a room has; nothing was done.
         """
 
     def delete(
@@ -171,8 +229,13 @@ class SchemaSubjects(Protocol):
     def newest_id(self) -> int:
         """The highest id that was ever given; 0: none was."""
 
-    def versions(self, prefix: str = "") -> list[SubjectVersion]:
-        """All versions of the subjects whose names begin so, by name and version."""
+    def versions(
+        self, prefix: str = "", topics: Collection[str] | None = None
+    ) -> list[SubjectVersion]:
+        """All versions of the subjects whose names begin so, by name and version.
+
+        With topics only of subjects that are named after one: ``<topic>-`` and something behind.
+        """
 
     def versions_of(self, id_: int) -> list[SubjectVersion]:
         """The versions that have a schema, by name and version, softly deleted ones too."""

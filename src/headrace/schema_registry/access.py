@@ -40,6 +40,8 @@ class Route:
     changes: bool = False
     #: has a schema looked at: like changes, a tenant may ask for so many in a minute
     looks: bool = False
+    #: may be long: a tenant has one at a time, and each counts as a look
+    lists: bool = False
 
     def parts(self, segments: Sequence[str]) -> dict[str, str] | None:
         """What the path is filled with; None: it is another path."""
@@ -62,7 +64,7 @@ _CHECK = "/compatibility/subjects/{subject}/versions"
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", ALL, answers.root),
     Route("GET", "/contexts", ALL, answers.contexts),
-    Route("GET", "/subjects", ALL, answers.subjects),
+    Route("GET", "/subjects", ALL, answers.subjects, lists=True),
     Route("POST", _SUBJECT, ALL, answers.look_up, looks=True),
     Route("DELETE", _SUBJECT, DECIDING, answers.delete_subject, changes=True),
     Route("GET", f"{_SUBJECT}/versions", ALL, answers.versions),
@@ -71,7 +73,7 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", _VERSION, DECIDING, answers.delete_version, changes=True),
     Route("GET", f"{_VERSION}/schema", ALL, answers.version_text),
     Route("GET", f"{_VERSION}/referencedby", ALL, answers.referenced_by),
-    Route("GET", "/schemas", ALL, answers.schemas),
+    Route("GET", "/schemas", ALL, answers.schemas, lists=True),
     Route("GET", "/schemas/types", ALL, answers.types),
     Route("GET", "/schemas/ids/{id}", ALL, answers.schema_by_id),
     Route("GET", "/schemas/ids/{id}/schema", ALL, answers.schema_text_by_id),

@@ -25,8 +25,8 @@ from headrace.schema_registry.wanted import LATEST
 
 #: in one answer with schemas; whoever wants more goes on by offset
 MOST_ROWS = 1_000
-MOST_CHARACTERS = 16_000_000
-_ROWS_AT_ONCE = 10
+MOST_CHARACTERS = 4_000_000
+_ROWS_AT_ONCE = 4
 
 
 class Raw(str):
@@ -209,8 +209,10 @@ def _seen_by(registry: SchemaRegistry, asked: Asked) -> list[SubjectVersion]:
     prefix = prefix.removeprefix(":.:")
     if prefix in (":*:", ":"):
         prefix = ""
-    found = registry.subjects.versions(prefix)
-    return [version for version in found if asked.sight.sees(version.subject)]
+    sight = asked.sight
+    topics = None if sight.tenant is None else sight.seen_topics()
+    found = registry.subjects.versions(prefix, topics)
+    return [version for version in found if sight.sees(version.subject)]
 
 
 def _version(registry: SchemaRegistry, asked: Asked, *, deleted: bool = False) -> SubjectVersion:

@@ -35,11 +35,13 @@ from headrace.schema_registry.access import Route, routes_of, segments_of
 from headrace.schema_registry.answers import Raw
 from headrace.schema_registry.asked import Asked, query_of, subject_of
 from headrace.schema_registry.judges import Judges, JudgesBusy
+from headrace.schema_registry.listings import Listings
 from headrace.schema_registry.metrics import NO_ROUTE, RegistryMetrics
 from headrace.schema_registry.owners import Owners
 from headrace.schema_registry.refusals import Refusal
 from headrace.schema_registry.registry import SchemaRegistry
-from headrace.schema_registry.wanted import Sight
+from headrace.schema_registry.rooms import RoomLimits
+from headrace.schema_registry.wanted import EVERYTHING, Sight
 
 log = structlog.get_logger(__name__)
 
@@ -51,6 +53,7 @@ LOOKS_PER_MINUTE = 600
 #: who reads what is counted
 SEEING = (Role.OPERATOR, Role.VIEWER)
 _MOST_DETAIL = 2_000
+_NO_MEMORY = Refusal(503, 50002, "there is not enough memory for that now; ask for less, or again")
 _UNKNOWN = Refusal(500, 50001, "something is wrong here; the log has it")
 
 
@@ -62,6 +65,7 @@ class RegistryParts:
     guard: Doorkeeper
     judges: Judges
     owners: Owners
+    limits: RoomLimits = field(default_factory=RoomLimits)
     clock: Callable[[], float] = time.time
 
 
@@ -81,7 +85,8 @@ def registry_app(parts: RegistryParts) -> FastAPI:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.guard = parts.guard
     figures = RegistryMetrics(parts.judges.busy)
-    desk = _Desk(parts, SchemaRegistry(parts.store.schema_subjects, parts.judges), figures)
+    registry = SchemaRegistry(parts.store.schema_subjects, parts.judges, parts.limits)
+    desk = _Desk(parts, registry, figures)
 
     async def livez(_: Request) -> Response:
         return _json({"live": True})
@@ -111,6 +116,7 @@ class _Desk:
     figures: RegistryMetrics
     changes: Minute = field(default_factory=Minute)
     looks: Minute = field(default_factory=Minute)
+    listings: Listings = field(default_factory=Listings)
 
     async def answer(self, request: Request) -> Response:
         since_s = time.perf_counter()
@@ -139,7 +145,8 @@ class _Desk:
             return _refused(_told(error))
         if caller.tenant is not None:
             self._count(route, caller.tenant)
-        return await run_in_threadpool(self._answered, request, route, parts, caller, body)
+        async with self.listings.of(caller.tenant if route.lists else None):
+            return await run_in_threadpool(self._answered, request, route, parts, caller, body)
 
     def _answered(
         self, request: Request, route: Route, parts: dict[str, str], caller: Caller, body: bytes
@@ -158,8 +165,10 @@ class _Desk:
         self, request: Request, route: Route, parts: dict[str, str], caller: Caller, body: bytes
     ) -> Response:
         try:
-            sight = Sight(caller.tenant, self._sees(caller))
+            sight = self._sight(caller.tenant)
             _refuse_role(route, caller.role)
+            if route.lists and request.method == "HEAD":
+                return _without_body()
             if "subject" in parts:
                 parts = {**parts, "subject": subject_of(parts["subject"])}
                 self._refuse_of_another(sight, route, parts["subject"])
@@ -171,15 +180,23 @@ class _Desk:
             return _refused(refusal)
         except HeadraceError as error:
             return _refused(_told(error))
+        except MemoryError:
+            log.error("request failed", error="there was not enough memory for it")
+            return _refused(_NO_MEMORY)
         except Exception as error:
             log.exception("request failed", error=type(error).__name__)
             return _refused(_UNKNOWN)
 
-    def _sees(self, caller: Caller) -> Callable[[str], bool]:
-        if caller.tenant is None:
-            return lambda _: True
-        owner = self.parts.owners.owner
-        return lambda subject: owner(subject) == caller.tenant
+    def _sight(self, tenant: str | None) -> Sight:
+        if tenant is None:
+            return EVERYTHING
+        owners = self.parts.owners
+        return Sight(
+            tenant,
+            lambda subject: owners.owner(subject) == tenant,
+            lambda: owners.seen(tenant),
+            lambda: owners.sent(tenant),
+        )
 
     def _refuse_of_another(self, sight: Sight, route: Route, subject: str) -> None:
         if sight.tenant is None:
@@ -193,7 +210,7 @@ class _Desk:
     def _count(self, route: Route, tenant: str) -> None:
         if route.changes and self.changes.add(tenant) > CHANGES_PER_MINUTE:
             raise too_many("too many changes of this tenant in a minute", self.changes.left_s())
-        if route.looks and self.looks.add(tenant) > LOOKS_PER_MINUTE:
+        if (route.looks or route.lists) and self.looks.add(tenant) > LOOKS_PER_MINUTE:
             raise too_many("too many look-ups of this tenant in a minute", self.looks.left_s())
 
     def _note(self, request: Request, caller: Caller, subject: str | None, status: int) -> None:
@@ -252,6 +269,13 @@ def _told(error: HeadraceError) -> Refusal:
 def _json(value: Any) -> Response:
     content = value.encode("utf-8", "surrogatepass") if isinstance(value, Raw) else _dumped(value)
     return Response(content, 200, {"Cache-Control": "no-store"}, MEDIA_TYPE)
+
+
+def _without_body() -> Response:
+    """What HEAD is answered with; how long the list is nobody has counted."""
+    response = Response(None, 200, {"Cache-Control": "no-store"}, MEDIA_TYPE)
+    del response.headers["content-length"]
+    return response
 
 
 def _dumped(value: Any) -> bytes:

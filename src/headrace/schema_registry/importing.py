@@ -12,6 +12,7 @@ another schema; who has a version already is told so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from headrace.errors import SchemaIdTaken
 from headrace.ports.schema_subjects import (
     GivenNumbers,
     NewSchema,
+    Room,
     SchemaSubjects,
     SubjectSeen,
     SubjectVersion,
@@ -55,12 +57,17 @@ def given_numbers(seen: SubjectSeen, wanted: Wanted, sight: Sight) -> GivenNumbe
 
 
 def imported(
-    subjects: SchemaSubjects, seen: SubjectSeen, content: Content, given: GivenNumbers
+    subjects: SchemaSubjects,
+    seen: SubjectSeen,
+    content: Content,
+    given: GivenNumbers,
+    rooms: Sequence[Room] = (),
 ) -> SubjectVersion | None:
     """The version that an imported schema has; None: something changed meanwhile.
 
     Raises:
         Refusal: the id or the version is that of another schema.
+        SchemasFull: there is no room for it.
     """
     kept = _kept_as(subjects, content, given.id)
     for version in seen.versions:
@@ -74,7 +81,7 @@ def imported(
                 f"{version.id}{', softly deleted' if version.deleted else ''}"
             )
     try:
-        return subjects.register(seen, kept.new, given)
+        return subjects.register(seen, kept.new, given, rooms)
     except SchemaIdTaken as error:
         raise refusals.not_permitted(f"Overwrite is not permitted: {error}") from error
 

@@ -48,9 +48,17 @@ _READY = "ready"
 class Judges(ABC):
     """Looks at schemas; ``JudgesApart`` in processes, ``JudgesHere`` where nobody is served."""
 
-    def form(self, schema: WrittenSchema, tenant: str | None = None) -> Form:
-        """The texts by which it is told whether two schemas are the same; ``BadSchema``."""
-        found = self._ask(tenant, "form_of", schema)
+    def form(
+        self, schema: WrittenSchema, tenant: str | None = None, *, spent_s: float = 0.0
+    ) -> Form:
+        """The texts by which it is told whether two schemas are the same; ``BadSchema``.
+
+        Args:
+            schema: what is looked at.
+            tenant: whose it is; None: an operator's.
+            spent_s: what was looked at before for the same request, of the time that it has.
+        """
+        found = self._ask(tenant, spent_s, "form_of", schema)
         assert isinstance(found, Form)
         return found
 
@@ -60,9 +68,11 @@ class Judges(ABC):
         before: Sequence[Compared],
         level: Level,
         tenant: str | None = None,
+        *,
+        spent_s: float = 0.0,
     ) -> list[str]:
         """What a new schema breaks of the versions before; ``BadSchema``."""
-        found = self._ask(tenant, "faults_among", new, [*before], level)
+        found = self._ask(tenant, spent_s, "faults_among", new, [*before], level)
         assert isinstance(found, list)
         return found
 
@@ -75,7 +85,7 @@ class Judges(ABC):
         """End what was started."""
 
     @abstractmethod
-    def _ask(self, tenant: str | None, what: str, *about: object) -> object:
+    def _ask(self, tenant: str | None, spent_s: float, what: str, *about: object) -> object:
         """What ``judging`` answers to a question."""
 
 
@@ -89,8 +99,8 @@ class JudgesHere(Judges):
     def close(self) -> None:
         """Nothing was started."""
 
-    def _ask(self, tenant: str | None, what: str, *about: object) -> object:
-        del tenant
+    def _ask(self, tenant: str | None, spent_s: float, what: str, *about: object) -> object:
+        del tenant, spent_s
         found: object = getattr(judging, what)(*about)
         return found
 
@@ -109,7 +119,8 @@ class JudgesApart(Judges):
 
         Args:
             number: how many look at the same time.
-            deadline_s: how long one may look at one schema.
+            deadline_s: how long may be looked for one request, however many look one after the
+                other.
             wait_s: how long a request waits for one that is free.
             rest_s: how long a tenant rests whose schema was ended; None: as long as it may take.
         """
@@ -135,11 +146,11 @@ class JudgesApart(Judges):
             while True:
                 self._free.get_nowait().end()
 
-    def _ask(self, tenant: str | None, what: str, *about: object) -> object:
+    def _ask(self, tenant: str | None, spent_s: float, what: str, *about: object) -> object:
         with self._turns.of(tenant), self._judge() as judge:
             since = time.monotonic()
             try:
-                return judge.ask(what, about, self._deadline_s)
+                return judge.ask(what, about, self._deadline_s, spent_s)
             finally:
                 self._turns.took(tenant, time.monotonic() - since, ended=not judge.lives)
 
@@ -212,14 +223,17 @@ class _Judge:
         except (EOFError, OSError):
             return False
 
-    def ask(self, what: str, about: Sequence[object], deadline_s: float) -> object:
+    def ask(
+        self, what: str, about: Sequence[object], deadline_s: float, spent_s: float = 0.0
+    ) -> object:
+        until_s = time.monotonic() + deadline_s - spent_s
         try:
             self._ours.send((what, about))
-            if not self._ours.poll(deadline_s):
+            if not self._ours.poll(max(0.0, until_s - time.monotonic())):
                 self.end()
                 raise BadSchema(f"to look at it takes longer than {deadline_s:g} s")
             kind, answer = self._ours.recv()
-        except (EOFError, OSError) as exc:
+        except (EOFError, OSError, MemoryError) as exc:
             self.end()
             raise BadSchema("to look at it takes more than there is room for") from exc
         if kind == "answer":

@@ -9,6 +9,9 @@ from headrace.ports.schemas import SchemaKind, WrittenSchema
 from headrace.schema_registry.rules.compatibility import Faults, Level, faults_of
 from headrace.schema_registry.rules.texts import BadSchema, Compared, Form
 
+#: characters that a schema may come to; whoever asks has to hold them
+MOST_OF_FORM = 8_000_000
+
 
 def form_of(schema: WrittenSchema) -> Form:
     """The texts by which it is told whether two schemas are the same.
@@ -22,11 +25,17 @@ def form_of(schema: WrittenSchema) -> Form:
     except UnicodeEncodeError as exc:
         raise BadSchema("it is not whole text: there is half a character in it") from exc
     try:
-        return _form(schema)
+        form = _form(schema)
     except ImportError as exc:
         raise _missing(exc) from exc
     except RecursionError as exc:
         raise BadSchema("too much is inside one another") from exc
+    if len(form.canonical) + len(form.normalized) + len(form.serialized) > MOST_OF_FORM:
+        raise BadSchema(
+            f"it is too large to be judged: with all names written out it comes to more than "
+            f"{MOST_OF_FORM} characters"
+        )
+    return form
 
 
 def faults_among(new: WrittenSchema, before: Sequence[Compared], level: Level) -> list[str]:

@@ -15,6 +15,7 @@ from headrace.schema_registry.app import RegistryParts, registry_app
 from headrace.schema_registry.client_form import ClientForm
 from headrace.schema_registry.judges import JudgesApart
 from headrace.schema_registry.owners import Owners
+from headrace.schema_registry.rooms import RoomLimits
 from headrace.settings import Settings
 
 
@@ -36,9 +37,14 @@ def registry_of(settings: Settings, store: Store, *, insecure: bool = False) -> 
         else guard_of(settings, store.keys, most_requests=chosen.most_requests)
     )
     owners = Owners(store, [type_.topic for type_ in settings.gateway.types.values()])
-    app = registry_app(
-        RegistryParts(store, guard, JudgesApart(chosen.judges, chosen.judge_deadline), owners)
+    kept = RoomLimits(
+        chosen.tenant_bytes,
+        chosen.tenant_versions,
+        chosen.subject_bytes,
+        chosen.subject_versions,
     )
+    judges = JudgesApart(chosen.judges, chosen.judge_deadline)
+    app = registry_app(RegistryParts(store, guard, judges, owners, kept))
     limits = RequestLimits(chosen.request_bytes, chosen.body_deadline, chosen.most_requests)
     install_door(app, guard, settings.doors, chosen.host, limits)
     # The last one added is the outermost: what the doors refuse is said in the clients' form too.

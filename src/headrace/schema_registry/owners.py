@@ -78,6 +78,15 @@ class Owners:
         topic = self._topic(subject)
         return topic.tenant if topic.is_sent else None
 
+    def seen(self, tenant: str) -> frozenset[str]:
+        """The topics after which subjects are named that a tenant sees."""
+        return frozenset(name for name, topic in self._topics().items() if topic.tenant == tenant)
+
+    def sent(self, tenant: str) -> frozenset[str]:
+        """Those of them under which it also registers."""
+        topics = self._topics().items()
+        return frozenset(name for name, topic in topics if topic == _Topic(tenant, is_sent=True))
+
     def _topic(self, subject: str) -> _Topic:
         topic, dash, rest = subject.rpartition("-")
         if not dash or not _RECORD.fullmatch(rest):

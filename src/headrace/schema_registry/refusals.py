@@ -82,6 +82,16 @@ def not_permitted(why: str) -> Refusal:
     return Refusal(422, 42205, why)
 
 
+def full(why: str) -> Refusal:
+    """There is no room for one more."""
+    return Refusal(
+        422,
+        42205,
+        f"No more is kept: {why}. Delete versions for good that nobody needs, or ask an operator "
+        "for more in the section schema_registry of the settings",
+    )
+
+
 def bad_subject(why: str) -> Refusal:
     """A name that no subject can have."""
     return Refusal(422, 42208, f"Invalid subject: {why}")

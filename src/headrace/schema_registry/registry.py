@@ -11,11 +11,9 @@ since a reference must not lead to what its author may not read.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from threading import Lock
 
-from headrace.errors import OutcomeUnknown, SchemaReferred
+from headrace.errors import OutcomeUnknown, SchemaReferred, SchemasFull
 from headrace.ports.schema_subjects import (
     KeptSchema,
     SchemaSubjects,
@@ -24,10 +22,12 @@ from headrace.ports.schema_subjects import (
 )
 from headrace.ports.schemas import WrittenSchema
 from headrace.schema_registry import refusals
+from headrace.schema_registry.forms import KnownForms
 from headrace.schema_registry.gathering import Gathering
 from headrace.schema_registry.importing import given_numbers, imported
 from headrace.schema_registry.judges import Judges
 from headrace.schema_registry.refusals import Refusal
+from headrace.schema_registry.rooms import RoomLimits
 from headrace.schema_registry.rules.compatibility import Level
 from headrace.schema_registry.rules.texts import BadSchema, Form
 from headrace.schema_registry.sameness import Content, content_of
@@ -40,18 +40,19 @@ from headrace.schema_registry.standing import (
 from headrace.schema_registry.wanted import EVERYTHING, LATEST, Sight, Wanted
 
 _ROUNDS = 30
-_FORMS_KEPT = 500
-_KEPT_CHARACTERS = 32_768
 
 
 class SchemaRegistry:
     """A registry on a store. Safe in several threads."""
 
-    def __init__(self, subjects: SchemaSubjects, judges: Judges) -> None:
-        """Take where schemas are kept, and who looks at them."""
+    def __init__(
+        self, subjects: SchemaSubjects, judges: Judges, limits: RoomLimits | None = None
+    ) -> None:
+        """Take where schemas are kept, who looks at them, and how much is kept; None: all."""
         self.subjects = subjects
         self._judges = judges
-        self._forms = _Forms()
+        self._limits = limits
+        self._forms = KnownForms()
 
     def register(self, subject: str, wanted: Wanted, sight: Sight) -> SubjectVersion:
         """The version that a schema has under a subject, made if need be.
@@ -66,6 +67,8 @@ class SchemaRegistry:
                 made = self._tried(subject, wanted, sight, gathering)
             except OutcomeUnknown:
                 made = None
+            except SchemasFull as error:
+                raise refusals.full(str(error)) from error
             if made is not None:
                 return made
             gathering.again()
@@ -154,7 +157,8 @@ class SchemaRegistry:
     def serialized(self, kept: KeptSchema, sight: Sight) -> bytes:
         """The descriptor of a Protobuf schema; whoever asks waits for a judge of its own."""
         wanted = Wanted(kept.kind, kept.text, kept.references)
-        return self._form(Gathering(self.subjects).written(wanted, EVERYTHING), sight).serialized
+        gathering = Gathering(self.subjects)
+        return self._form(gathering.written(wanted, EVERYTHING), sight, gathering).serialized
 
     def _tried(
         self, subject: str, wanted: Wanted, sight: Sight, gathering: Gathering
@@ -162,8 +166,9 @@ class SchemaRegistry:
         seen = self.subjects.seen(subject)
         given = given_numbers(seen, wanted, sight)
         content = self._content(seen, wanted, sight, gathering)
+        rooms = self._limits.of(subject, sight) if self._limits is not None else ()
         if given is not None:
-            return imported(self.subjects, seen, content, given)
+            return imported(self.subjects, seen, content, given, rooms)
         same = self._same(seen.alive, content)
         if same:
             return same[-1]
@@ -172,7 +177,7 @@ class SchemaRegistry:
         faults = self._faults(wanted, level.among(seen.alive), level, sight, gathering)
         if faults:
             raise refusals.incompatible(subject, faults)
-        return self.subjects.register(seen, content.new)
+        return self.subjects.register(seen, content.new, None, rooms)
 
     def _deleted(self, seen: SubjectSeen, numbers: Sequence[int], *, permanent: bool) -> bool:
         refuse_read_only(seen)
@@ -201,16 +206,17 @@ class SchemaRegistry:
         Raises:
             Refusal: it is none.
         """
-        form = self._form(gathering.written(wanted, sight), sight)
+        form = self._form(gathering.written(wanted, sight), sight, gathering)
         is_normal = wanted.normalize or normalizes(seen)
         text = form.normalized if is_normal else form.canonical
         return content_of(seen.subject, wanted.kind, wanted.text, wanted.references, text)
 
-    def _form(self, written: WrittenSchema, sight: Sight) -> Form:
+    def _form(self, written: WrittenSchema, sight: Sight, gathering: Gathering) -> Form:
         found = self._forms.get(written)
         if found is None:
             try:
-                found = self._judges.form(written, sight.tenant)
+                with gathering.judging() as spent_s:
+                    found = self._judges.form(written, sight.tenant, spent_s=spent_s)
             except BadSchema as error:
                 raise refusals.bad_schema(str(error)) from error
             self._forms.put(written, found)
@@ -229,30 +235,7 @@ class SchemaRegistry:
         before = gathering.compared(among)
         try:
             written = gathering.written(wanted, sight)
-            return self._judges.faults(written, before, level, sight.tenant)
+            with gathering.judging() as spent_s:
+                return self._judges.faults(written, before, level, sight.tenant, spent_s=spent_s)
         except BadSchema as error:
             return [f"it cannot be judged, so it counts as incompatible: {error}"]
-
-
-class _Forms:
-    """What schemas came to before: clients ask for the same ones again and again."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[WrittenSchema, Form] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, written: WrittenSchema) -> Form | None:
-        with self._lock:
-            found = self._kept.get(written)
-            if found is not None:
-                self._kept.move_to_end(written)
-            return found
-
-    def put(self, written: WrittenSchema, form: Form) -> None:
-        size = len(written.text) + sum(len(text) for _, text in written.references)
-        if size > _KEPT_CHARACTERS:
-            return
-        with self._lock:
-            self._kept[written] = form
-            if len(self._kept) > _FORMS_KEPT:
-                self._kept.popitem(last=False)

@@ -18,6 +18,9 @@ class Sight:
 
     tenant: str | None
     sees: Callable[[str], bool]
+    #: of a tenant: after which subjects are named that it sees, and those that it registers under
+    seen_topics: Callable[[], frozenset[str]] = frozenset
+    sent_topics: Callable[[], frozenset[str]] = frozenset
 
 
 EVERYTHING = Sight(None, lambda _: True)

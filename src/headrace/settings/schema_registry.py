@@ -27,5 +27,11 @@ class SchemaRegistrySettings(BaseModel):
     most_requests: int = Field(default=200, ge=1)
     #: processes that look at schemas; a tenant has one at a time
     judges: int = Field(default=2, ge=1, le=64)
-    #: how long one schema may be looked at
+    #: how long may be looked at schemas for one request
     judge_deadline: Seconds = Field(default="10s")  # type: ignore[assignment]
+    #: most that is kept of schemas: under the subjects of one tenant, registered with its keys
+    tenant_bytes: Bytes = Field(default="64m")  # type: ignore[assignment]
+    tenant_versions: int = Field(default=10_000, ge=1)
+    #: most that is kept under one subject, whoever registers
+    subject_bytes: Bytes = Field(default="256m")  # type: ignore[assignment]
+    subject_versions: int = Field(default=10_000, ge=1)

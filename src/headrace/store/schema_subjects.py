@@ -12,7 +12,7 @@ What may be registered, and what is the same schema, is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,7 @@ from headrace.ports.schema_subjects import (
     GivenNumbers,
     KeptSchema,
     NewSchema,
+    Room,
     SchemaReference,
     SubjectSeen,
     SubjectSetting,
@@ -38,6 +39,7 @@ from headrace.store.schema import (
     schema_versions,
     schemas,
 )
+from headrace.store.schema_rooms import named_after, refuse_full
 
 #: stands in the tables for all subjects
 _ALL = ""
@@ -63,12 +65,17 @@ class SqlSchemaSubjects:
             return _seen(connection, subject)
 
     def register(
-        self, seen: SubjectSeen, new: NewSchema, given: GivenNumbers | None = None
+        self,
+        seen: SubjectSeen,
+        new: NewSchema,
+        given: GivenNumbers | None = None,
+        rooms: Sequence[Room] = (),
     ) -> SubjectVersion | None:
         """Keep a schema as the next version of a subject; None if it is not as it was seen."""
         with self._changing() as connection:
             if _seen(connection, seen.subject) != seen or not _are_there(connection, new):
                 return None
+            refuse_full(connection, seen.subject, new, rooms)
             id_ = connection.scalar(select(schemas.c.id).where(schemas.c.digest == new.digest))
             if id_ is None:
                 id_ = _next_id(connection) if given is None else _taken_id(connection, given.id)
@@ -173,13 +180,21 @@ class SqlSchemaSubjects:
         with self._database.read() as connection:
             return int(connection.scalars(select(schema_ids.c.newest)).one())
 
-    def versions(self, prefix: str = "") -> list[SubjectVersion]:
+    def versions(
+        self, prefix: str = "", topics: Collection[str] | None = None
+    ) -> list[SubjectVersion]:
         """All versions of the subjects whose names begin so, by name and version."""
         wanted = select(*_VERSION).order_by(*_BY_NAME)
         if prefix:
             wanted = wanted.where(schema_versions.c.subject.startswith(prefix, autoescape=True))
         with self._database.read() as connection:
-            found = [SubjectVersion(*row) for row in connection.execute(wanted)]
+            if topics is None:
+                found = [SubjectVersion(*row) for row in connection.execute(wanted)]
+            else:
+                # What is named after the topics "a" and "a-b" is found for both.
+                places = [wanted.where(place) for place in named_after(topics)]
+                rows = {SubjectVersion(*row) for one in places for row in connection.execute(one)}
+                found = sorted(rows)
         # SQLite's LIKE takes large letters for small ones.
         return [version for version in found if version.subject.startswith(prefix)]
 

@@ -16,6 +16,7 @@ from headrace.schema_registry.app import RegistryParts, registry_app
 from headrace.schema_registry.client_form import ClientForm
 from headrace.schema_registry.judges import JudgesHere
 from headrace.schema_registry.owners import Owners
+from headrace.schema_registry.rooms import RoomLimits
 from headrace.sinks import KafkaTopic
 from headrace.testing.memory_store import MemoryStore
 
@@ -46,7 +47,7 @@ def where(sink):
 class World:
     """The registry, and who asks it."""
 
-    def __init__(self):
+    def __init__(self, limits=None):
         self.store = MemoryStore()
         self.store.registry.deploy(
             Deployment("score", "m.py", "00", "{tenant}.visits", sink=where(WRITES))
@@ -59,7 +60,8 @@ class World:
         self.keys[OF_ACME] = self.key(Role.SCHEMAS, "acme")
         owners = Owners(self.store, ["orders"])
         guard = Guard(self.store.keys, SECRET)
-        self.app = registry_app(RegistryParts(self.store, guard, JudgesHere(), owners))
+        limits = limits or RoomLimits()
+        self.app = registry_app(RegistryParts(self.store, guard, JudgesHere(), owners, limits))
         install_problems(self.app)
         self.app.add_middleware(ClientForm)
         self.client = TestClient(self.app, raise_server_exceptions=False)

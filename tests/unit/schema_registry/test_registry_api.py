@@ -219,11 +219,11 @@ def test_levels_are_set_for_one_or_for_all(world):
 def test_a_version_that_came_meanwhile_is_judged_with(world, monkeypatch):
     ours, late = world.store.schema_subjects, []
 
-    def register(seen, new):
+    def register(*asked):
         if not late:
             late.append(1)
             ours.set_for("acme.visits-value", SubjectSetting.MODE, "READONLY")
-        return register.real(seen, new)
+        return register.real(*asked)
 
     register.real = ours.register
     monkeypatch.setattr(ours, "register", register)
@@ -234,8 +234,8 @@ def test_an_answer_of_the_store_that_was_lost_is_found_again(world, monkeypatch)
     ours = world.store.schema_subjects
     real, lost = ours.register, []
 
-    def register(seen, new):
-        made = real(seen, new)
+    def register(*asked):
+        made = real(*asked)
         if not lost:
             lost.append(made)
             raise OutcomeUnknown("lost")

@@ -4,6 +4,7 @@ import pytest
 from registry_parts import AVRO, MORE
 
 from headrace.schema_registry import gathering
+from headrace.schema_registry.judges import JudgesHere
 
 SUBJECT = "acme.visits-value"
 VERSIONS = f"/subjects/{SUBJECT}/versions"
@@ -110,3 +111,26 @@ def test_what_is_judged_again_begins_anew(world, monkeypatch):
     monkeypatch.setattr(ours, "register", register)
     monkeypatch.setattr(gathering, "MOST_CHARACTERS", 2 * len(LONG))
     assert world.ask("POST", VERSIONS, body).json()["version"] == 1
+
+
+def test_all_that_judges_look_at_for_one_request_has_one_deadline(world, monkeypatch):
+    world.put(SUBJECT, MORE)
+    spent, now, ours = [], [0.0], world.store.schema_subjects
+    real, register = JudgesHere._ask, ours.register
+
+    def ask(self, tenant, spent_s, *what):
+        spent.append(spent_s)
+        now[0] += 1.0
+        return real(self, tenant, spent_s, *what)
+
+    def changed_meanwhile(*asked):
+        return None if len(spent) < 4 else register(*asked)
+
+    init = gathering.Gathering.__init__
+    monkeypatch.setattr(
+        gathering.Gathering, "__init__", lambda one, subjects: init(one, subjects, lambda: now[0])
+    )
+    monkeypatch.setattr(JudgesHere, "_ask", ask)
+    monkeypatch.setattr(ours, "register", changed_meanwhile)
+    assert world.ask("POST", VERSIONS, {"schema": AVRO}).status_code == 200
+    assert spent == [0.0, 1.0, 2.0, 3.0]

@@ -168,3 +168,17 @@ def test_tenants_whose_schemas_take_long_leave_one_judge_to_others():
     now[0] = 70.1
     with turns.of("acme"), turns.of("bolt"):
         pass
+
+
+def test_what_was_looked_at_before_for_a_request_is_of_its_deadline():
+    judges = JudgesApart(1, deadline_s=5.0, wait_s=20.0)
+    try:
+        assert judges.form(GOOD, spent_s=1.0).canonical == '"int"'
+        since = time.monotonic()
+        with pytest.raises(BadSchema, match="longer than 5 s"):
+            judges.form(SLOW, spent_s=4.5)
+        assert time.monotonic() - since < 3.0
+        with pytest.raises(BadSchema, match="longer than 5 s"):
+            judges.faults(GOOD, [Compared(1, GOOD)], Level.FULL, spent_s=6.0)
+    finally:
+        judges.close()

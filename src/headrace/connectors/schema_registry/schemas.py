@@ -15,7 +15,7 @@ often, and its lane waits. Then it is unknown, which is a fault of the record. T
 for seconds only: a schema that comes late is found. Each worker counts its own minute.
 
 A schema may refer to others, and these to others again. All are fetched, within the same time; what
-was fetched when the time was over is kept for the next try.
+was fetched when the time was over is kept for the next try, as far as there is room for it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from uuid import UUID
 
 from headrace.connectors.schema_registry.config import RegistryConfig, registry_config
 from headrace.connectors.schema_registry.exchange import MOST_BYTES, Exchange
+from headrace.connectors.schema_registry.kept_documents import KeptDocuments
 from headrace.connectors.schema_registry.lookups import Lookups
 from headrace.connectors.schema_registry.missed import Missed
 from headrace.connectors.schema_registry.pauses import Pauses, RegistryAwayError
@@ -88,7 +89,7 @@ class RegistrySchemas:
         self._exchange = Exchange(config, most_bytes)
         self._lookups = Lookups(Pauses(clock))
         self._known: dict[SchemaId, WrittenSchema] = {}
-        self._documents: dict[Referred, Document] = {}
+        self._documents = KeptDocuments()
         self._missed: Missed[SchemaId] = Missed(clock)
         self._subjects = Subjects(self._exchange.ask, self._fetched_all, self._lookups, clock)
 
@@ -152,8 +153,10 @@ class RegistrySchemas:
         return WrittenSchema(document.kind, document.text, names)
 
     def _document(self, referred: Referred, until_s: float) -> Document:
-        if referred not in self._documents:
+        document = self._documents.get(referred)
+        if document is None:
             # What is referred to may have been deleted since: whoever refers to it needs it still.
             place = f"subjects/{quote(referred.subject, safe='')}/versions/{referred.version}"
-            self._documents[referred] = Document.of(self._found(f"{place}?deleted=true", until_s))
-        return self._documents[referred]
+            document = Document.of(self._found(f"{place}?deleted=true", until_s))
+            self._documents.put(referred, document)
+        return document

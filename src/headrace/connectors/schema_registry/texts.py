@@ -15,6 +15,8 @@ from headrace.errors import RegistryUnavailable
 from headrace.ports import SchemaKind
 
 _MOST_DEEP, _MOST_TEXTS = 32, 1_000
+#: of all that one schema refers to
+MOST_CHARACTERS = 32_000_000
 
 
 class NotFoundError(Exception):
@@ -71,6 +73,7 @@ class _Walk:
     fetch: Callable[[Referred], Document]
     found: dict[str, str] = field(default_factory=dict)
     done: set[Referred] = field(default_factory=set)
+    characters: int = 0
 
     def visit(self, document: Document, above: tuple[Referred, ...]) -> None:
         for name, referred in document.references:
@@ -80,6 +83,9 @@ class _Walk:
                 raise ReferencesError("it refers to more than anybody means to")
             inner = self.fetch(referred)
             if referred not in self.done:
+                self.characters += len(inner.text)
+                if self.characters > MOST_CHARACTERS:
+                    raise ReferencesError(f"it refers to more than {MOST_CHARACTERS} characters")
                 self.visit(inner, (*above, referred))
                 self.done.add(referred)
             if self.found.setdefault(name, inner.text) != inner.text:

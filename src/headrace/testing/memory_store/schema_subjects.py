@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from headrace.errors import SchemaIdTaken, SchemaReferred
@@ -10,9 +10,11 @@ from headrace.ports.schema_subjects import (
     GivenNumbers,
     KeptSchema,
     NewSchema,
+    Room,
     SubjectSeen,
     SubjectSetting,
     SubjectVersion,
+    size_of,
 )
 from headrace.testing.memory_store.data import Data, alone
 
@@ -41,13 +43,18 @@ class MemorySchemaSubjects:
 
     @alone
     def register(
-        self, seen: SubjectSeen, new: NewSchema, given: GivenNumbers | None = None
+        self,
+        seen: SubjectSeen,
+        new: NewSchema,
+        given: GivenNumbers | None = None,
+        rooms: Sequence[Room] = (),
     ) -> SubjectVersion | None:
         """Keep a schema as the next version of a subject; None if it is not as it was seen."""
         kept = self._kept
         are_there = all((name[1], name[2]) in kept.versions for name in new.references)
         if self.seen(seen.subject) != seen or not are_there:
             return None
+        self._refuse_full(seen.subject, new, rooms)
         id_ = kept.digests.get(new.digest)
         if id_ is None:
             id_ = kept.newest_id + 1 if given is None else given.id
@@ -140,10 +147,17 @@ class MemorySchemaSubjects:
         return self._kept.newest_id
 
     @alone
-    def versions(self, prefix: str = "") -> list[SubjectVersion]:
+    def versions(
+        self, prefix: str = "", topics: Collection[str] | None = None
+    ) -> list[SubjectVersion]:
         """All versions of the subjects whose names begin so, by name and version."""
-        every = sorted(self._kept.versions.values())
-        return [version for version in every if version.subject.startswith(prefix)]
+        begins = None if topics is None else tuple(f"{topic}-" for topic in topics)
+        return [
+            version
+            for version in sorted(self._kept.versions.values())
+            if version.subject.startswith(prefix)
+            and (begins is None or version.subject.startswith(begins))
+        ]
 
     @alone
     def versions_of(self, id_: int) -> list[SubjectVersion]:
@@ -154,6 +168,17 @@ class MemorySchemaSubjects:
     def referring(self, subject: str, version: int) -> list[int]:
         """The ids of the schemas that refer to a version, in order."""
         return self._referring(subject, version, None)
+
+    def _refuse_full(self, subject: str, new: NewSchema, rooms: Sequence[Room]) -> None:
+        for room in rooms:
+            ids = [
+                version.id
+                for version in self._kept.versions.values()
+                if room.counts(version.subject, subject)
+            ]
+            kept = (self._kept.schemas[id_] for id_ in ids)
+            held = sum(size_of(schema.text, schema.references) for schema in kept)
+            room.refuse(len(ids) + 1, held + new.size)
 
     def _referring(self, subject: str, version: int, leaving: Sequence[int] | None) -> list[int]:
         """Those of versions that are not deleted; with ``leaving``, of all that do not leave."""

@@ -16,10 +16,11 @@ from uuid import UUID
 
 import pytest
 
-from headrace.errors import SchemaIdTaken, SchemaReferred
+from headrace.errors import SchemaIdTaken, SchemaReferred, SchemasFull
 from headrace.ports import (
     GivenNumbers,
     NewSchema,
+    Room,
     SchemaKind,
     SchemaReference,
     SchemaSubjects,
@@ -254,3 +255,81 @@ class TestSchemaSubjects:
         assert [version.subject for version in ours.versions("a_")] == ["a_1"]
         assert [version.subject for version in ours.versions("a%")] == ["a%"]
         assert ours.schemas([1, 7]).keys() == {1}
+
+    def test_subjects_are_listed_by_the_topics_that_they_are_named_after(
+        self, store: Store
+    ) -> None:
+        ours = store.schema_subjects
+        for subject in ("a-value", "A-value", "a-b-value", "a.b-value", "a_c-value", "a", "b-key"):
+            put(ours, subject, new("one"))
+
+        def names(*topics: str, prefix: str = "") -> list[str]:
+            return [version.subject for version in ours.versions(prefix, topics)]
+
+        assert names("a") == ["a-b-value", "a-value"]
+        assert names("a", "a-b", "b") == ["a-b-value", "a-value", "b-key"]
+        assert names("a", "b", prefix="b") == ["b-key"]
+        assert names(*(str(number) for number in range(1_000)), "b") == ["b-key"]
+        assert names() == []
+
+    @pytest.mark.parametrize(("size", "versions"), [(1_000, 2), (8, 1_000)])
+    def test_what_has_no_room_is_refused_until_something_is_deleted_for_good(
+        self, store: Store, size: int, versions: int
+    ) -> None:
+        ours = store.schema_subjects
+        rooms = [Room("tenant", "acme", size, versions, frozenset({"acme.a", "acme.b"}))]
+
+        def take(subject: str, text: str) -> bool:
+            try:
+                return ours.register(ours.seen(subject), new(text), None, rooms) is not None
+            except SchemasFull:
+                return False
+
+        assert take("acme.a-value", "4_on")
+        assert take("acme.b-key", "4_tw")
+        assert not take("acme.a-value", "4_th")
+        assert ours.versions_of(1) == [("acme.a-value", 1, 1, False)]
+        assert (ours.newest_id(), ours.ids_of([new("4_th").digest])) == (2, set())
+        assert ours.delete(ours.seen("acme.b-key"), [1])
+        assert not take("acme.a-value", "4_th")
+        assert ours.delete(ours.seen("acme.b-key"), [1], permanent=True)
+        assert take("acme.a-value", "4_th")
+        assert not take("acme.a-value", "4_fo")
+
+    def test_in_a_room_count_its_own_subjects_with_what_they_refer_to(self, store: Store) -> None:
+        ours = store.schema_subjects
+        put(ours, "x", new("long" * 100))
+        put(ours, "a-b-value", new("long" * 100))
+        put(ours, "a-value", new("é"))
+        of_topic, own = Room("tenant", "t", 20, 9, frozenset({"a"})), Room("subject", "s", 20, 9)
+        for rooms in ([of_topic], [own]):
+            seen = ours.seen("a-value")
+            refers = [SchemaReference("n" * 18, "x", 1)]
+            with pytest.raises(SchemasFull):
+                ours.register(seen, new("", refers), None, rooms)
+            with pytest.raises(SchemasFull):
+                ours.register(seen, new("s" * 19), None, rooms)
+        refers = [SchemaReference("n" * 10, "x", 1)]
+        made = ours.register(ours.seen("a-value"), new("", refers), None, [of_topic, own])
+        assert made is not None
+        with pytest.raises(SchemasFull):
+            ours.register(ours.seen("a-value"), new("s" * 8), None, [own])
+
+    def test_of_two_who_take_the_last_room_at_once_one_has_it(
+        self, store: Store, open_again: Callable[[], Store]
+    ) -> None:
+        others = [open_again() for _ in range(4)]
+        rooms = [Room("tenant", "acme", 1_000, 1, frozenset({"a"}))]
+
+        def take(number: int) -> bool:
+            ours = others[number].schema_subjects
+            subject = f"a-{number}"
+            try:
+                return ours.register(ours.seen(subject), new(subject), None, rooms) is not None
+            except SchemasFull:
+                return False
+
+        with ThreadPoolExecutor(len(others)) as threads:
+            assert sum(threads.map(take, range(len(others)))) == 1
+        for other in others:
+            other.close()

@@ -2,6 +2,8 @@
 
 import pytest
 
+from headrace.connectors.schema_registry import texts
+from headrace.connectors.schema_registry.kept_documents import KeptDocuments
 from headrace.connectors.schema_registry.texts import (
     Document,
     ReferencesError,
@@ -53,3 +55,25 @@ def test_one_name_for_two_texts_is_refused():
     root = Document(SchemaKind.PROTOBUF, "", two)
     with pytest.raises(ReferencesError, match="two texts by the name a"):
         in_order(root, lambda referred: Document(SchemaKind.PROTOBUF, str(referred.version)))
+
+
+def test_more_characters_than_anybody_means_to_are_refused(monkeypatch):
+    monkeypatch.setattr(texts, "MOST_CHARACTERS", 2)
+    assert order(document("b", "c"), {"b": "c"})[0] == ["c", "b"]
+    with pytest.raises(ReferencesError, match="more than 2 characters"):
+        order(document("b", "c", "d"), {"b": "c"})
+
+
+def test_texts_that_were_not_asked_for_longest_make_room_for_others():
+    kept = KeptDocuments(most_characters=25)
+    for number in range(1_000):
+        kept.put(Referred("s", number), document(text="x" * 10))
+        assert kept.get(Referred("s", 0)) is not None
+    there = [number for number in range(1_000) if kept.get(Referred("s", number))]
+    assert there == [0, 999]
+
+
+def test_a_text_that_is_larger_than_the_room_is_not_kept():
+    kept = KeptDocuments(most_characters=25)
+    kept.put(Referred("s", 1), document(text="x" * 26))
+    assert kept.get(Referred("s", 1)) is None

@@ -1,0 +1,34 @@
+"""How much of schemas a tenant may have, and how much one subject.
+
+Whoever sends records for a tenant may register schemas, a thousand an hour or a megabyte at a time,
+and the store is everybody's. So a tenant has a room, for all subjects that it registers under
+together; a subject has one as well, whoever registers, so that a build that runs wild stops at its
+own. The store counts, in the moment that it keeps a version.
+
+What is deleted softly still takes room, since it is still there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.ports.schema_subjects import Room
+from headrace.schema_registry.wanted import Sight
+
+
+@dataclass(frozen=True, slots=True)
+class RoomLimits:
+    """What may be kept."""
+
+    tenant_bytes: int = 64 * 1024**2
+    tenant_versions: int = 10_000
+    subject_bytes: int = 256 * 1024**2
+    subject_versions: int = 10_000
+
+    def of(self, subject: str, sight: Sight) -> tuple[Room, ...]:
+        """The rooms that a version has to fit in which somebody registers."""
+        own = Room("subject", subject, self.subject_bytes, self.subject_versions)
+        if sight.tenant is None:
+            return (own,)
+        topics = sight.sent_topics()
+        return own, Room("tenant", sight.tenant, self.tenant_bytes, self.tenant_versions, topics)

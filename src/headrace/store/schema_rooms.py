@@ -1,0 +1,62 @@
+"""How much of schemas some subjects hold, counted under the lock that registering takes.
+
+Whoever may register could fill the store for all. So a version is kept only where its room has
+enough left, counted in the transaction that keeps it. A sum that is carried along would be quicker,
+and wrong after the first hand that helps in SQL; both databases tell the length of what is kept
+without reading it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+
+from headrace.ports.schema_subjects import NewSchema, Room
+from headrace.store.schema import schema_references, schema_versions, schemas
+
+_AT_ONCE = 200
+
+
+def named_after(topics: Collection[str]) -> Iterator[ColumnElement[bool]]:
+    """Conditions that find, one after the other, the subjects that are named after topics."""
+    subject, ordered = schema_versions.c.subject, sorted(topics)
+    for start in range(0, len(ordered), _AT_ONCE):
+        # "." comes after "-": between the two are all names that begin with the topic and "-".
+        yield or_(
+            *(
+                and_(subject >= f"{topic}-", subject < f"{topic}.")
+                for topic in ordered[start : start + _AT_ONCE]
+            )
+        )
+
+
+def refuse_full(
+    connection: Connection, registered: str, new: NewSchema, rooms: Sequence[Room]
+) -> None:
+    """Refuse a schema that is more than its rooms have left.
+
+    Raises:
+        SchemasFull: it is.
+    """
+    for room in rooms:
+        held = _held(connection, registered, room)
+        versions = sum(number for number, _ in held.values())
+        room.refuse(versions + 1, sum(size for _, size in held.values()) + new.size)
+
+
+def _held(connection: Connection, registered: str, room: Room) -> dict[str, tuple[int, int]]:
+    """By subject that counts, its versions and their bytes."""
+    subject = schema_versions.c.subject
+    names = func.length(schema_references.c.name) + func.length(schema_references.c.subject)
+    of_schema = schema_references.c.schema_id == schemas.c.id
+    named = select(func.sum(names)).where(of_schema).scalar_subquery()
+    size = func.sum(func.length(schemas.c.text) + func.coalesce(named, 0))
+    wanted = select(subject, func.count(), size).join(schemas).group_by(subject)
+    places = [subject == registered] if room.topics is None else named_after(room.topics)
+    return {
+        row[0]: (int(row[1]), int(row[2]))
+        for place in places
+        for row in connection.execute(wanted.where(place))
+        if room.counts(row[0], registered)
+    }

@@ -1,0 +1,226 @@
+"""No tenant fills the store with schemas, memory with what they come to, or time with lists."""
+
+import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from registry_parts import AVRO, MORE, World
+
+from headrace.doors.problems import Problem
+from headrace.model.credentials import Role
+from headrace.ports.schemas import SchemaKind, WrittenSchema
+from headrace.schema_registry import app, judging
+from headrace.schema_registry.forms import KnownForms
+from headrace.schema_registry.judges import JudgesApart
+from headrace.schema_registry.listings import Listings
+from headrace.schema_registry.rooms import RoomLimits
+from headrace.schema_registry.rules.texts import BadSchema, Form
+
+SUBJECT = "acme.visits-value"
+VERSIONS = f"/subjects/{SUBJECT}/versions"
+
+
+def fixed(number):
+    return f'{{"type":"fixed","name":"F{number}","size":1}}'
+
+
+def registered(world, number, role, subject=SUBJECT):
+    body = {"schema": fixed(number)}
+    world.ask("PUT", f"/config/{subject}", {"compatibility": "NONE"})
+    return world.ask("POST", f"/subjects/{subject}/versions", body, role=role)
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (RoomLimits(tenant_versions=3), "tenant_versions"),
+        (RoomLimits(tenant_bytes=3 * len(fixed(0))), "tenant_bytes"),
+    ],
+)
+def test_a_tenant_has_room_for_so_much_under_all_its_subjects_together(limits, told):
+    world = World(limits)
+    for number, subject in enumerate([SUBJECT, "acme.orders-key", SUBJECT]):
+        assert registered(world, number, Role.SENDER, subject).status_code == 200
+    for role in (Role.SENDER, Role.TENANT):
+        answer = registered(world, 3, role, "acme.visits-key")
+        assert (answer.status_code, answer.json()["error_code"]) == (422, 42205)
+        message = answer.json()["message"]
+        assert "tenant acme may have" in message
+        assert told in message
+        assert "Delete versions for good" in message
+    assert registered(world, 0, Role.SENDER).json()["version"] == 1
+    assert registered(world, 3, Role.OPERATOR, "acme.visits-key").status_code == 200
+
+
+def test_what_a_tenant_deletes_for_good_is_given_back():
+    world = World(RoomLimits(tenant_versions=1))
+    assert registered(world, 0, Role.TENANT).status_code == 200
+    first = f"{VERSIONS}/1"
+    assert world.ask("DELETE", first, role=Role.TENANT).status_code == 200
+    assert registered(world, 1, Role.TENANT).status_code == 422
+    assert world.ask("DELETE", f"{first}?permanent=true", role=Role.TENANT).status_code == 200
+    assert registered(world, 1, Role.TENANT).status_code == 200
+
+
+def test_what_sinks_and_other_tenants_register_takes_no_room_of_a_tenant():
+    world = World(RoomLimits(tenant_versions=1))
+    for number in range(3):
+        assert registered(world, number, Role.OPERATOR, "acme.scores-value").status_code == 200
+        assert registered(world, number, Role.OPERATOR, "bolt.visits-value").status_code == 200
+    assert registered(world, 0, Role.SENDER).status_code == 200
+
+
+def test_one_subject_has_room_for_so_much_whoever_registers():
+    world = World(RoomLimits(subject_versions=2))
+    for number in range(2):
+        assert registered(world, number, Role.OPERATOR, "prices").status_code == 200
+    answer = registered(world, 2, Role.OPERATOR, "prices")
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42205)
+    assert "subject prices" in answer.json()["message"]
+    world.ask("PUT", "/mode/prices?force=true", {"mode": "IMPORT"})
+    body = {"schema": fixed(7), "id": 70}
+    assert world.refused("POST", "/subjects/prices/versions", body) == (422, 42205)
+    assert registered(world, 2, Role.OPERATOR, "costs").status_code == 200
+
+
+def written(number, length=10):
+    return WrittenSchema(SchemaKind.AVRO, f"{number:0{length}}")
+
+
+def test_what_a_schema_came_to_counts_in_what_is_known():
+    forms = KnownForms(most_of_one=10_000, most_of_all=50_000)
+    for number in range(100):
+        forms.put(written(number), Form("x" * 4_000, "y" * 4_000))
+        forms.put(written(number), Form("x" * 4_000, "y" * 4_000))
+        assert forms.size <= 50_000
+    assert forms.get(written(99)) == Form("x" * 4_000, "y" * 4_000)
+    assert forms.get(written(0)) is None
+    forms.put(written(1_000), Form("x", "y", b"z" * 10_000))
+    assert forms.get(written(1_000)) is None
+    assert forms.get(written(99)) is not None
+
+
+def test_a_small_schema_that_comes_to_a_large_text_is_refused(world, monkeypatch):
+    monkeypatch.setattr(judging, "MOST_OF_FORM", 1_000)
+    fields = ",".join(f'{{"name":"f{n}","type":"B"}}' for n in range(20))
+    first = '{"name":"b","type":{"type":"fixed","name":"B","size":1}}'
+    text = f'{{"type":"record","name":"M","namespace":"{"a" * 100}","fields":[{first},{fields}]}}'
+    assert len(text) < 1_000
+    answer = world.ask("POST", VERSIONS, {"schema": text})
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42201)
+    assert "too large to be judged" in answer.json()["message"]
+
+
+def test_where_there_is_no_memory_to_ask_a_judge_the_schema_is_refused_and_another_judge_comes():
+    judges = JudgesApart(1, wait_s=20.0)
+    good = WrittenSchema(SchemaKind.AVRO, '"int"')
+    try:
+        judge = judges._free.queue[-1]
+
+        class Full:
+            def send(self, _):
+                raise MemoryError
+
+            close = judge._ours.close
+
+        judge._ours = Full()
+        with pytest.raises(BadSchema, match="more than there is room for"):
+            judges.form(good)
+        assert judges.form(good).canonical == '"int"'
+    finally:
+        judges.close()
+
+
+def test_a_request_that_takes_more_memory_than_there_is_is_told_so(world, monkeypatch):
+    def versions(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(world.store.schema_subjects, "versions", versions)
+    answer = world.ask("GET", "/schemas")
+    assert (answer.status_code, answer.json()["error_code"]) == (503, 50002)
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_lists_of_a_tenant_are_made_one_after_the_other_and_few_wait():
+    async def main():
+        listings, inside, most = Listings(most_at_once=3), [], []
+
+        async def ask(tenant):
+            async with listings.of(tenant):
+                inside.append(tenant)
+                most.append(inside.count("acme"))
+                await asyncio.sleep(0.01)
+                inside.remove(tenant)
+
+        several = [ask("acme") for _ in range(5)] + [ask("bolt"), ask(None), ask(None)]
+        found = await asyncio.gather(*several, return_exceptions=True)
+        assert max(most) == 1
+        refused = [answer for answer in found if answer is not None]
+        assert [type(answer) for answer in refused] == [Problem] * 2
+        assert {answer.status_code for answer in refused} == {429}
+        assert listings._turns == {}
+        assert listings._asking == {}
+
+    asyncio.run(main())
+
+
+def test_a_tenant_that_asks_for_many_lists_at_once_has_one_made(world, monkeypatch):
+    ours, real, at_once, most = world.store.schema_subjects, None, threading.Semaphore(0), []
+    real, going = ours.versions, threading.Semaphore(1)
+
+    def versions(*asked):
+        most.append(going.acquire(blocking=False))
+        at_once.acquire(timeout=0.3)
+        going.release()
+        return real(*asked)
+
+    monkeypatch.setattr(ours, "versions", versions)
+    with world.client, ThreadPoolExecutor(8) as threads:
+        asking = [
+            threads.submit(world.ask, "GET", path, role=Role.TENANT)
+            for path in ["/schemas", "/subjects"] * 4
+        ]
+        answers = [one.result() for one in asking]
+    assert all(most)
+    told = {answer.status_code: answer for answer in answers}
+    assert told.keys() == {200, 429}
+    assert told[429].json()["error_code"] == 429
+    assert int(told[429].headers["retry-after"]) >= 1
+
+
+def test_a_tenant_may_ask_for_so_many_lists_in_a_minute(world, monkeypatch):
+    monkeypatch.setattr(app, "LOOKS_PER_MINUTE", 2)
+    for path in ("/schemas", "/subjects"):
+        assert world.ask("GET", path, role=Role.SENDER).status_code == 200
+    assert world.refused("GET", "/schemas", role=Role.SENDER) == (429, 429)
+    assert world.ask("GET", "/schemas").status_code == 200
+    assert world.ask("GET", VERSIONS, role=Role.SENDER).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/schemas", "/subjects"])
+def test_the_head_of_a_list_is_answered_without_the_list(world, monkeypatch, path):
+    monkeypatch.setattr(world.store.schema_subjects, "versions", None)
+    answer = world.ask("HEAD", path, role=Role.TENANT)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert "content-length" not in answer.headers
+
+
+def test_a_list_of_a_tenant_reads_no_other_tenants_versions(world, monkeypatch):
+    for subject in (SUBJECT, "acme.scores-value", "bolt.visits-value", "prices"):
+        world.put(subject)
+    world.put(SUBJECT, MORE)
+    ours, found = world.store.schema_subjects, []
+    real = ours.versions
+
+    def versions(*asked):
+        found.extend(real(*asked))
+        return real(*asked)
+
+    monkeypatch.setattr(ours, "versions", versions)
+    names = world.ask("GET", "/subjects", role=Role.TENANT).json()
+    assert names == ["acme.scores-value", SUBJECT]
+    rows = world.ask("GET", "/schemas", role=Role.TENANT).json()
+    assert [json.loads(row["schema"]) for row in rows][1:] == [json.loads(AVRO), json.loads(MORE)]
+    assert {version.subject for version in found} == {*names}
