@@ -83,10 +83,9 @@ class AvroVisits:
         Raises:
             RegistryUnavailable: its schema could not be registered for a minute.
         """
-        subject, version = f"{visit.topic}-value", version_of(visit)
-        key = (subject, version)
+        key = (f"{visit.topic}-value", version_of(visit))
         if key not in self._prefixes:
-            id_ = self._registered(subject, version, stop)
+            id_ = self._registered(*key, stop)
             if id_ is None:
                 return None
             self._prefixes[key] = prefix_of(id_)
