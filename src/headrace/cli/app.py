@@ -79,8 +79,9 @@ app = typer.Typer(
     help="""Many customers' Kafka topics on one Spark: in order, in near real time, none can hurt
 another.
 
-Start with `headrace demo`. For your own use case, `headrace init FOLDER` makes a folder that runs
-as it is: change its `use_cases.py`, and type `headrace up` there.
+Start with `headrace demo`, which needs `pip install 'headrace[demo]'`. For your own use case,
+`headrace init FOLDER` makes a folder that runs as it is: change its `use_cases.py`, and type
+`headrace up` there.
 """,
 )
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from structlog.typing import EventDict
 
-from headrace.cli.servers import about_up, completed, folder_of
+from headrace.cli.servers import Door, about_up, completed, folder_of, with_address
 from headrace.embedded.folder_lock import holder
 from headrace.errors import ConfigError, HeadraceError, StoreUnavailable, Temporary
 from headrace.fleet.states import EXIT_CONFIG, EXIT_TEMPORARY
@@ -94,6 +94,18 @@ def store_of(config: Path) -> Iterator[Store]:
         settings, _ = settings_and_folder(config)
         with told_of_up(config), closing(open_store(settings.store_url())) as store:
             yield store
+
+
+@contextmanager
+def for_a_door(
+    config: Path, door: Door, host: str | None, port: int | None
+) -> Iterator[tuple[Settings, Path, Store]]:
+    """Settings with the address that was typed, the folder of their paths, and the store."""
+    with shown_errors():
+        settings, folder = settings_and_folder(config)
+        settings = with_address(settings, door, host, port)
+        with closing(open_store(settings.store_url())) as store:
+            yield settings, folder, store
 
 
 @contextmanager

@@ -20,11 +20,9 @@ from headrace.cli.console import (
     PortOption,
     configure_logs,
     err,
+    for_a_door,
     say,
-    settings_and_folder,
-    shown_errors,
 )
-from headrace.cli.servers import with_address
 from headrace.console.opening import (
     console_app,
     console_listening,
@@ -68,16 +66,12 @@ def console(
     Example: `headrace console`, or `headrace console --host 0.0.0.0 --port 443` with TLS
     """
     configure_logs(log_level, log_format)
-    with shown_errors():
-        settings, folder = settings_and_folder(config)
-        settings = with_address(settings, "console", host, port)
-        connections = connections_of(settings, folder)
-        with closing(open_store(settings.store_url())) as store:
-            tools = KafkaTools(with_seal_key(connections, store))
-            app = console_app(settings, store, tools, SystemClock(), insecure=insecure)
-            listening = console_listening(settings)
-            # A key that is shown once is not shown for a console that does not come up.
-            serve(app, listening, lambda url: tell(settings, store, url, insecure=insecure))
+    with for_a_door(config, "console", host, port) as (settings, folder, store):
+        tools = KafkaTools(with_seal_key(connections_of(settings, folder), store))
+        app = console_app(settings, store, tools, SystemClock(), insecure=insecure)
+        listening = console_listening(settings)
+        # A key that is shown once is not shown for a console that does not come up.
+        serve(app, listening, lambda url: tell(settings, store, url, insecure=insecure))
 
 
 @contextmanager

@@ -17,10 +17,8 @@ from headrace.cli.console import (
     PortOption,
     configure_logs,
     err,
-    settings_and_folder,
-    shown_errors,
+    for_a_door,
 )
-from headrace.cli.servers import with_address
 from headrace.doors.door import guard_of, listening_of
 from headrace.doors.guard import Doorkeeper
 from headrace.doors.open_guard import OpenGuard
@@ -29,7 +27,6 @@ from headrace.gateway.opening import gateway_of
 from headrace.ports import Store
 from headrace.process.memory import calm_garbage_collection
 from headrace.settings import Settings
-from headrace.store import open_store
 
 #: beyond what a delivery may take, for the answer itself
 _ANSWER_S = 5.0
@@ -64,26 +61,20 @@ def gateway(
     SIGTERM drains: nobody new is let in, what is under way is stored and answered.
     """
     configure_logs(log_level, log_format)
-    with shown_errors():
-        settings, _ = settings_and_folder(config)
-        settings = with_address(settings, "gateway", host, port)
+    with for_a_door(config, "gateway", host, port) as (settings, _, store):
         chosen = settings.gateway
-        store = open_store(settings.store_url())
+        app = gateway_of(settings, _guard(settings, store, insecure_no_auth), store)
+        drain_s = chosen.delivery_timeout + _ANSWER_S
+        listening = listening_of(settings.doors, chosen.host, chosen.port, drain_s)
+        told = f"gateway at {chosen.host}:{chosen.port}, {', '.join(chosen.types)}"
+        err.print(told, markup=False, highlight=False)
+        # Full collections over all that is loaded would stop every request for long.
+        calm_garbage_collection()
         try:
-            guard = _guard(settings, store, insecure_no_auth)
-            app = gateway_of(settings, guard, store)
-            drain_s = chosen.delivery_timeout + _ANSWER_S
-            listening = listening_of(settings.doors, chosen.host, chosen.port, drain_s)
-            where = f"{chosen.host}:{chosen.port}"
-            told = f"gateway at {where}, {', '.join(chosen.types)}"
-            err.print(told, markup=False, highlight=False)
-            # Full collections over all that is loaded would stop every request for long.
-            calm_garbage_collection()
             serve(app, listening)
         finally:
-            store.close()
             gc.unfreeze()
-        err.print("drained", highlight=False)
+    err.print("drained", highlight=False)
 
 
 def _guard(settings: Settings, store: Store, insecure: bool) -> Doorkeeper:

@@ -20,11 +20,9 @@ from headrace.cli.console import (
     PortOption,
     configure_logs,
     err,
+    for_a_door,
     say,
-    settings_and_folder,
-    shown_errors,
 )
-from headrace.cli.servers import with_address
 from headrace.connectors.schema_registry import registry_config
 from headrace.doors.secret import secret_of
 from headrace.doors.serving import serve
@@ -62,14 +60,11 @@ def registry(
     SIGTERM drains: nobody new is let in, what is under way is answered.
     """
     configure_logs(log_level, log_format)
-    with shown_errors():
-        settings, _ = settings_and_folder(config)
-        settings = with_address(settings, "schema_registry", host, port)
-        with closing(open_store(settings.store_url())) as store:
-            app = registry_of(settings, store, insecure=insecure_no_auth)
-            listening = registry_listening(settings)
-            serve(app, listening, lambda url: say(f"schema registry  {url}", err))
-        err.print("drained", highlight=False)
+    with for_a_door(config, "schema_registry", host, port) as (settings, _, store):
+        app = registry_of(settings, store, insecure=insecure_no_auth)
+        listening = registry_listening(settings)
+        serve(app, listening, lambda url: say(f"schema registry  {url}", err))
+    err.print("drained", highlight=False)
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def demo(
 
     Starts a real Kafka, a mail server and Spark on this machine; adds, suspends, resumes and
     removes tenants on the way; checks every result at the end. Kill it at any moment: the same
-    command goes on.
+    command goes on. It needs `pip install 'headrace[demo]'`.
 
     In the second act one tenant floods, one is slow, one fails, one hangs and one sends rubbish,
     while eight quiet ones go on as if nothing were.

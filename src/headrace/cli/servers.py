@@ -24,6 +24,8 @@ from headrace.errors import ConfigError, ServerError
 from headrace.settings import Settings
 from headrace.settings.registry import RegistrySettings
 
+#: by the name of its section in the YAML file
+Door = Literal["console", "gateway", "schema_registry"]
 _FILE = "servers.json"
 
 
@@ -150,12 +152,7 @@ def with_addresses(settings: Settings, addresses: Mapping[str, str]) -> Settings
     return settings.model_copy(update=found)
 
 
-def with_address(
-    settings: Settings,
-    door: Literal["console", "gateway", "schema_registry"],
-    host: str | None,
-    port: int | None,
-) -> Settings:
+def with_address(settings: Settings, door: Door, host: str | None, port: int | None) -> Settings:
     """The settings, with the address of a door that was typed."""
     typed = {"host": host, "port": port}
     update = {name: value for name, value in typed.items() if value is not None}

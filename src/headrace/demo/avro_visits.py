@@ -5,6 +5,9 @@ that it is given before each record. In the middle of the file it begins to writ
 request as well: a field more, with a default, so the registry takes it as the next version, and the
 use cases go on. Which version a visit is written by depends on its line alone, so a demo that was
 killed goes on with the same bytes, and the report can say which version each visit came by.
+
+The gateway writes all tenants' visits by the newest version of one subject, which is no tenant's.
+It has the same two versions, and they have the same ids, since a registry knows a schema once.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from headrace.ports import SchemaIds
 #: lines of the file up to this one are written by the first version
 FIRST_LINES = 5_000
 VERSIONS = (1, 2)
+#: what the gateway writes by
+POSTED_SUBJECT = "visits-value"
 #: a registry on a busy machine may be slow to look at its first schema
 _REGISTERED_WITHIN_S = 60.0
 
@@ -49,8 +54,17 @@ class AvroVisits:
     ids: SchemaIds
     #: Avro by line of the file, without the id in front
     _bodies: dict[int, bytes] = field(default_factory=dict)
-    #: by topic and version, as registered
+    #: by subject and version, as registered
     _prefixes: dict[tuple[str, int], bytes] = field(default_factory=dict)
+
+    def register_posted(self) -> None:
+        """Have what the gateway writes by in the registry.
+
+        Raises:
+            RegistryUnavailable: it could not be registered for a minute.
+        """
+        for version in VERSIONS:
+            self._registered(POSTED_SUBJECT, version, threading.Event())
 
     def prepare(self, visits: Iterable[Visit]) -> None:
         """Encode them beforehand: there are thousands, and later each has its moment."""
@@ -69,7 +83,7 @@ class AvroVisits:
         Raises:
             RegistryUnavailable: its schema could not be registered for a minute.
         """
-        key = (visit.topic, version_of(visit))
+        key = (f"{visit.topic}-value", version_of(visit))
         if key not in self._prefixes:
             id_ = self._registered(*key, stop)
             if id_ is None:
@@ -77,9 +91,8 @@ class AvroVisits:
             self._prefixes[key] = prefix_of(id_)
         return self._prefixes[key] + self._bodies[visit.line]
 
-    def _registered(self, topic: str, version: int, stop: threading.Event) -> int | None:
+    def _registered(self, subject: str, version: int, stop: threading.Event) -> int | None:
         registers = encoding_of(version).registers
-        subject = registers.subject_of(topic, "value")
         until_s = time.monotonic() + _REGISTERED_WITHIN_S
         while True:
             try:

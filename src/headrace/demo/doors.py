@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from headrace.console.opening import console_app, console_listening, console_serving, login_link
 from headrace.cycle.clock import SystemClock
+from headrace.demo.avro_visits import POSTED_SUBJECT
 from headrace.demo.poster import POSTED
 from headrace.demo.visits import GUEST
 from headrace.doors.door import guard_of, listening_of
@@ -96,14 +96,13 @@ def console(made: Assembly, settings: Settings, folder: Path) -> Iterator[str]:
 
 def sections(folder: Path) -> dict[str, object]:
     """What the YAML file would say of them, and the secret that they need."""
-    schema = str(resources.files("headrace.demo") / "data" / "visit.schema.json")
     return {
         "doors": {"secret_file": made_secret_file(folder / "keys" / "secret")},
         "console": {"port": _free(CONSOLE_PORT)},
         "schema_registry": {"port": 0},
         "gateway": {
             "port": _free(GATEWAY_PORT),
-            "types": {"visit": {"topic": "visits", "key": "/lead", "schema": schema}},
+            "types": {"visit": {"topic": "visits", "key": "/lead", "subject": POSTED_SUBJECT}},
             # The demo kills its broker, and a visit is not to be given up for that.
             "delivery_timeout": "60s",
         },

@@ -67,10 +67,9 @@ def _score(result: Expected, visit: Visit) -> None:
 
 
 def came_by(visit: Visit) -> str:
-    """What a visit came into Kafka as."""
-    if visit.tenant in _BY_GATEWAY:
-        return "JSON"
-    return "version 2" if visit.line >= _FIRST_LINE_WITH_METHOD else "version 1"
+    """The version of the schema that a visit came into Kafka by."""
+    newest = visit.tenant in _BY_GATEWAY or visit.line >= _FIRST_LINE_WITH_METHOD
+    return "version 2" if newest else "version 1"
 
 
 def points_of(path: str) -> int:

@@ -81,6 +81,7 @@ def run_demo(options: DemoOptions, console: Console) -> list[Check]:
         create_topics(settings.kafka, topics)
         at = stack.enter_context(registry(settings, folder))
         settings, written = at.settings, AvroVisits(at.writer)
+        written.register_posted()
         for line in opening():
             console.print(line, highlight=False, soft_wrap=True)
         console.print("starting Spark ...")

@@ -66,8 +66,8 @@ def opening() -> list[str]:
         f"{SUSPENDED} is resumed of its visits that waited meanwhile"
     )
     avro = (
-        "most are Avro, by schemas in a registry that runs here; in the middle their producer "
-        "registers a second version; the gateway's are JSON"
+        "all are Avro, by schemas in a registry that runs here; in the middle their producer "
+        "registers a second version, by which the gateway writes what comes to it as JSON"
     )
     return [
         f"{act}; each has three streams, for scores, mails and files",

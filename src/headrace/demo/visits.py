@@ -63,7 +63,7 @@ class Visit:
         return zlib.crc32(self.lead.encode()) % PARTITIONS
 
     def as_json(self) -> bytes:
-        """What goes to Kafka."""
+        """What is posted to the gateway."""
         fields = {
             "line": self.line,
             "lead": self.lead,

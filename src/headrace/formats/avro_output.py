@@ -1,10 +1,10 @@
 """Avro records out of columns, whose schema has an id in a registry.
 
 A value is written as what it is, or refused: each row by itself, and columns whose type alone loses
-something by their name. A ``float`` needs a column of ``float32``, ``timestamp-*`` one with a zone,
-``local-timestamp-*`` one without a zone; of a column in a finer unit each value has to be a whole
-number of the schema's. So it is with the schema of the use case, and with the newest of a registry,
-if one writes by that (`avro/writing.py`).
+something by their name. ``timestamp-*`` needs a column with a zone, ``local-timestamp-*`` one
+without a zone; of a column in a finer unit each value has to be a whole number of the schema's, and
+of floats of 64 bits one that a ``float`` has, where that is its place. So it is with the schema of
+the use case, and with the newest of a registry, if one writes by that (`avro/writing.py`).
 
 A column has the name of a field of the record; one whose field has a default may be left out. A
 schema that is no record is written from the column ``value``, or ``key``. The registry is not asked

@@ -3,6 +3,8 @@
 import datetime as dt
 import io
 import json
+import math
+import struct
 from decimal import Decimal
 
 import pyarrow as pa
@@ -37,23 +39,23 @@ def read(schema, payload):
 
 
 LOSSES = [
-    ("float", pa.array([0.1]), "cast it to float32"),
-    ("float", pa.array([0.1]).dictionary_encode(), "cast it to float32"),
+    ("float", pa.array(["0.5"]), "cannot be float"),
+    ("float", pa.array([Decimal("0.5")]).dictionary_encode(), "cannot be float"),
     (
         {"type": "array", "items": "float"},
-        pa.array([[0.1]], pa.large_list(pa.float64())),
-        "float32",
+        pa.array([["1"]], pa.large_list(pa.string())),
+        "be float",
     ),
     (logical("time-millis", "int"), pa.array([1], pa.time64("ns")), r"cast it to time64\('us'\)"),
     (logical("time-micros"), pa.array([1], pa.time64("ns")), r"cast it to time64\('us'\)"),
     (logical("timestamp-nanos"), NANOS, "is written of whole numbers; cast it"),
     (logical("local-timestamp-micros"), MICROS, "is not a time with a zone"),
     (["null", logical("local-timestamp-millis"), "string"], MICROS, "no type of the union"),
-    (["null", "float", "string"], pa.array([0.1]), "no type of the union"),
+    (["null", "long", "string"], pa.array([0.1]), "no type of the union"),
     (logical("date", "int"), pa.array([1]), "cannot be int"),
     (logical("date", "int"), pa.array(["2026-01-02"]), "cannot be int"),
     ("string", pa.array([1], pa.duration("us")), "cannot be string"),
-    (INNER, pa.array([{"x": 0.1}]), "its field x: .*cast it to float32"),
+    (INNER, pa.array([{"x": "0.1"}]), "its field x: .*cannot be float"),
     (INNER, pa.array([{"y": 1}]), "its field y: the schema has no such field"),
     (INNER, pa.array([{}], pa.struct([])), "its field x: the schema has this field"),
 ]
@@ -82,8 +84,8 @@ def test_a_record_that_is_named_a_second_time_is_the_same_record():
     schema = record("I")
     schema["fields"].insert(0, {"name": "b", "type": INNER})
     exact = pa.struct([("x", pa.float32())])
-    with pytest.raises(WrongSchema, match=r"column 'a' is .*cast it to float32"):
-        AvroOutput(schema).check(pa.schema([("b", exact), ("a", pa.struct([("x", pa.float64())]))]))
+    with pytest.raises(WrongSchema, match=r"column 'a' is .*cannot be float"):
+        AvroOutput(schema).check(pa.schema([("b", exact), ("a", pa.struct([("x", pa.string())]))]))
     AvroOutput(schema).check(pa.schema([("b", exact), ("a", exact)]))
 
 
@@ -108,6 +110,35 @@ def test_where_types_do_not_tell_a_row_that_would_be_another_is_refused(kind, co
     made = output.encode(table, None)
     assert [row for row, _ in made.unencoded] == [1]
     assert len(made.payloads) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("float", pa.array([0.5, 0.1])),
+        ("float", pa.array([0.5, 0.1]).dictionary_encode()),
+        ("float", pa.array([0.5, 1e300])),
+        (["null", "float"], pa.array([None, 2.0**24 + 1])),
+        (["null", "float", "string"], pa.array([0.5, 0.1])),
+        ({"type": "array", "items": "float"}, pa.array([[0.5], [0.5, 0.1]])),
+        (INNER, pa.array([{"x": 0.5}, {"x": 0.1}])),
+    ],
+)
+def test_of_floats_of_64_bits_those_that_a_float_has_are_written(kind, column):
+    made = AvroOutput(record(kind)).encode(pa.table({"a": column}), None)
+    assert [read(record(kind), one)["a"] for one in made.payloads] == column.to_pylist()[:1]
+    assert [row for row, _ in made.unencoded] == [1]
+    assert made.unencoded[0].reason == "column a: the schema has no exact place for its value"
+
+
+def test_what_was_read_as_a_float_is_written_as_that_again():
+    values = (0.1, -0.0, 3e38, 1e-45, math.inf, -math.inf, math.nan)
+    payloads = [struct.pack("<f", value) for value in values]
+    schema = record("float")
+    columns = decoded(Avro(schema, framing="none"), payloads).columns
+    assert columns.schema.field("a").type == pa.float64()
+    made = AvroOutput(schema).encode(columns, None)
+    assert (list(made.payloads), made.unencoded) == (payloads, ())
 
 
 def test_a_number_that_is_none_is_read_back_as_itself():

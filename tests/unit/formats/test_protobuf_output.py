@@ -1,6 +1,7 @@
 """Protobuf out of columns: exact or refused, by one's own file or the newest of a registry."""
 
 import base64
+import math
 
 import pyarrow as pa
 import pytest
@@ -50,6 +51,15 @@ def test_what_was_read_is_written_as_it_was():
     assert made.unencoded == ()
     assert made.payloads[0] == FULL.SerializeToString(deterministic=True)
     assert Visit.FromString(made.payloads[1]) == Visit()
+
+
+@pytest.mark.parametrize("value", [0.1, 3e38, 1e-45, math.inf, -math.inf, math.nan])
+def test_what_was_read_as_a_float_is_written_as_that_again(value):
+    payload = Visit(share=value).SerializeToString()
+    columns = read(Visit, payload)
+    assert columns.schema.field("share").type == pa.float64()
+    made = OUTPUT.encode(columns, None)
+    assert (list(made.payloads), made.unencoded) == ([payload], ())
 
 
 LEAD = pa.struct([("name", pa.string()), ("age", pa.int32())])

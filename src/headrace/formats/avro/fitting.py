@@ -2,8 +2,9 @@
 
 Who encodes is content with much: it writes 0.1 as a ``float`` of 32 bits, a time as one with
 fewer digits, 2^53 + 1 as a ``double``. So a pair of types is named here, or it is refused. Some
-pairs lose nothing for most values, such as times in microseconds that are whole milliseconds: then
-each value is to be read back and compared, as ``by_value`` says.
+pairs lose nothing for some values, such as times in microseconds that are whole milliseconds, or
+floats of 64 bits that came as a ``float``: then each value is to be read back and compared, as
+``by_value`` says.
 
 Nulls, and numbers that need more bits than an integer has, are told row by row, and not here.
 """
@@ -22,8 +23,8 @@ from headrace.formats.avro.schema_text import ABSENT, AvroType
 _FINER = ("s", "ms", "us", "ns")
 #: the unit of a logical type
 _UNITS = {"millis": "ms", "micros": "us"}
-#: integers of so many bits are exact in a real of Avro
-_EXACT_BITS = {"float": 16, "double": 32}
+#: integers, and floats, of so many bits are exact in a real of Avro
+_EXACT_BITS = {"float": (16, 32), "double": (32, 64)}
 
 
 def misfit(kind: AvroType, arrow: Any) -> str:
@@ -71,8 +72,9 @@ def by_value(kind: AvroType, arrow: Any) -> bool:
     if kind.name == "union":
         branches = _branches(kind)
         return len(branches) > 1 or by_value(branches[0], arrow)
-    if at.is_integer(arrow):
-        return kind.name in _EXACT_BITS and arrow.bit_width > _EXACT_BITS[kind.name]
+    if _is_number(arrow):
+        of_integers, of_floats = _EXACT_BITS.get(kind.name, (64, 64))
+        return bool(arrow.bit_width > (of_integers if at.is_integer(arrow) else of_floats))
     if kind.logical == "uuid":
         return is_text(arrow)
     return any(by_value(*pair) for pair in _inner(kind, arrow))
@@ -106,11 +108,13 @@ def _time_misfit(logical: str, arrow: Any) -> str:
 
 
 def _told(kind: AvroType, arrow: Any) -> str:
-    if kind.name == "float" and at.is_float64(arrow):
-        return "a float of Avro has 32 bits; cast it to float32, or say double in the schema"
     if kind.logical.startswith("time-") and at.is_time(arrow):
         return "a time of Python has no nanoseconds; cast it to time64('us')"
     return f"it cannot be {kind.told} without a loss; cast it, or name another type in the schema"
+
+
+def _is_number(arrow: Any) -> bool:
+    return at.is_integer(arrow) or at.is_floating(arrow)
 
 
 def _is_map(arrow: Any) -> bool:
@@ -139,8 +143,8 @@ _TAKES: Mapping[str, Callable[[Any], bool]] = {
     "boolean": at.is_boolean,
     "int": at.is_integer,
     "long": at.is_integer,
-    "float": lambda arrow: at.is_integer(arrow) or at.is_float16(arrow) or at.is_float32(arrow),
-    "double": lambda arrow: at.is_integer(arrow) or at.is_floating(arrow),
+    "float": _is_number,
+    "double": _is_number,
     "bytes": is_bytes,
     "fixed": is_bytes,
     "string": is_text,
