@@ -29,7 +29,7 @@ from headrace.testing.dead_letters_fake import MemoryDeadLetters
 from headrace.testing.engine_fake import SECONDS_PER_RECORD, InProcessWork
 from headrace.testing.log_fake import MemoryLog, MemoryReaderFactory
 from headrace.testing.simulation.actors import Actor, Killed
-from headrace.testing.simulation.frames import LostBlocks, run_wave
+from headrace.testing.simulation.frames import BROKERS_GO, LostBlocks, run_wave
 from headrace.testing.simulation.odds import Odds
 from headrace.testing.simulation.troubles import Stuck, WorkerDies
 from headrace.use_cases import UseCase
@@ -235,7 +235,7 @@ class Cluster:
         if not often or self.rng.random() > often:
             return None
         self.read_again += 1
-        return LostBlocks(self.rng, self.rng.choice(["first", "again", "never"]))
+        return LostBlocks(self.rng, self.rng.choice(BROKERS_GO))
 
     def _timed(self, receipt: Receipt) -> Receipt:
         """With its seconds: so much a record, and for some use cases so much a call."""

@@ -29,6 +29,9 @@ from headrace.testing.simulation.doors import cut_short
 from headrace.testing.simulation.sinks import Done, Notebook
 from headrace.use_cases import UseCase
 
+#: the reading of the two in whose middle brokers go
+BrokersGo = Literal["first", "again", "never"]
+BROKERS_GO: tuple[BrokersGo, ...] = ("first", "again", "never")
 _BATCH_RECORDS = 3
 #: chance of each batch of a reading in which brokers go that they do so in it
 _GOES = 0.5
@@ -39,8 +42,7 @@ class LostBlocks:
     """What was kept of a wave is lost when its receipts are there."""
 
     rng: Random
-    #: the reading of the two in whose middle brokers go
-    brokers_go: Literal["first", "again", "never"]
+    brokers_go: BrokersGo
 
     def reader(self, whole: SliceReader, reading: Literal["first", "again"]) -> SliceReader:
         """What reads the first time, or again."""
