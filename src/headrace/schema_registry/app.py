@@ -158,7 +158,8 @@ class _Desk:
         self, request: Request, route: Route, parts: dict[str, str], caller: Caller, body: bytes
     ) -> Response:
         try:
-            sight = Sight(caller.tenant, self._sees(caller))
+            may_number = caller.role is Role.OPERATOR
+            sight = Sight(caller.tenant, self._sees(caller), may_number)
             _refuse_role(route, caller.role)
             if "subject" in parts:
                 parts = {**parts, "subject": subject_of(parts["subject"])}

@@ -18,9 +18,11 @@ class Sight:
 
     tenant: str | None
     sees: Callable[[str], bool]
+    #: whether it gives schemas their numbers, while they are imported
+    may_number: bool
 
 
-EVERYTHING = Sight(None, lambda _: True)
+EVERYTHING = Sight(None, lambda _: True, may_number=True)
 
 
 @dataclass(frozen=True, slots=True)
