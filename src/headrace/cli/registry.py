@@ -25,9 +25,9 @@ from headrace.cli.console import (
 )
 from headrace.connectors.schema_registry import registry_config
 from headrace.doors.secret import secret_of
-from headrace.doors.serving import serve
+from headrace.doors.serving import serve, serving
 from headrace.schema_registry.driver_key import keep_driver_key
-from headrace.schema_registry.opening import registry_listening, registry_of, registry_serving
+from headrace.schema_registry.opening import registry_listening, registry_of
 from headrace.settings import Settings
 from headrace.store import open_store
 
@@ -81,7 +81,7 @@ def registry_beside(settings: Settings, key_file: Path) -> Iterator[dict[str, st
     """
     with closing(open_store(settings.store_url())) as store:
         app = registry_of(settings, store)
-        with registry_serving(app, registry_listening(settings)) as url:
+        with serving(app, registry_listening(settings)) as url:
             say(f"schema registry  {url}", err)
             if settings.names_a_registry():
                 named = registry_config(settings.registry_properties())

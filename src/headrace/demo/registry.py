@@ -15,8 +15,9 @@ from pathlib import Path
 from headrace.connectors.schema_registry import RegistrySchemas, registry_config
 from headrace.demo.doors import OPERATOR, VIEWER, key_of
 from headrace.doors.secret import secret_of
+from headrace.doors.serving import serving
 from headrace.errors import ConfigError
-from headrace.schema_registry.opening import registry_listening, registry_of, registry_serving
+from headrace.schema_registry.opening import registry_listening, registry_of
 from headrace.settings import Settings
 from headrace.settings.registry import RegistrySettings
 from headrace.store import open_store
@@ -48,7 +49,7 @@ def registry(settings: Settings, folder: Path) -> Iterator[DemoRegistry]:
         viewer = key_of(store.keys, folder, VIEWER, secret)
         operator = key_of(store.keys, folder, OPERATOR, secret)
         app = registry_of(settings, store)
-        with registry_serving(app, registry_listening(settings)) as url:
+        with serving(app, registry_listening(settings)) as url:
             told = RegistrySettings.model_validate(_place(url, f"driver:{viewer}"))
             yield DemoRegistry(
                 settings.model_copy(update={"registry": told}),

@@ -25,10 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import ConfigError
+from headrace.model.years import DAY_US, FIRST_US, LAST_US
 
-#: microseconds since 1970 at which the year 1 begins and the year 9999 ends
-_DAY_US = 86_400_000_000
-_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _PLAIN: dict[pa.DataType, Any] = {
     pa.bool_(): bool,
     pa.float64(): float,
@@ -196,8 +194,8 @@ def _dated(times: Any) -> Any:
     """Times that a handler can read: with its zone one may be in the year 0, which is none."""
     edges: Any = pc.min_max(times.cast(pa.int64())).as_py()
     # Read in another zone it may be on the day before or after.
-    spare_us = 0 if times.type.tz in (None, "UTC") else _DAY_US
-    least_us, most_us = _FIRST_US + spare_us, _LAST_US - spare_us
+    spare_us = 0 if times.type.tz in (None, "UTC") else DAY_US
+    least_us, most_us = FIRST_US + spare_us, LAST_US - spare_us
     if edges["min"] is not None and not least_us <= edges["min"] <= edges["max"] <= most_us:
         raise pa.ArrowInvalid("a time is not from the year 1 to 9999 in UTC and in its zone")
     return times

@@ -7,7 +7,8 @@ exponent says. A hundred kilobytes of such numbers would take seconds, which no 
 So here an item is told from others by its text, written in one way, and a multiple by a remainder
 that is reckoned without writing out any power of ten. What they mean is what JSON Schema says:
 numbers are compared by their value, so 1 is 1.0, and ``true`` is no number; and what a number is
-worth is what its digits say, so 0.07 is seven times 0.01.
+worth is what its digits say, so 0.07 is seven times 0.01. A decimal has all of its digits; beside
+decimals no other number has a point, but for zero.
 
 Both are called for each value that they are asked of, which costs a microsecond or two.
 """
@@ -15,6 +16,7 @@ Both are called for each value that they are asked of, which costs a microsecond
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -42,13 +44,15 @@ class UniqueItems:
 class MultipleOf:
     """``multipleOf``: a number divided by this one is an integer."""
 
-    def __init__(self, _schema: Mapping[str, Any], value: float, _path: list[str | int]) -> None:
+    def __init__(
+        self, _schema: Mapping[str, Any], value: float | Decimal, _path: list[str | int]
+    ) -> None:
         self._said = value
         self._digits, self._power = _of_ten(value)
 
     def validate(self, number: Any) -> None:
         """Raise ``ValueError`` where it is not."""
-        if not isinstance(number, int | float) or isinstance(number, bool):
+        if not isinstance(number, int | float | Decimal) or isinstance(number, bool):
             return
         digits, power = _of_ten(number)
         more = power - self._power
@@ -69,7 +73,14 @@ def _told_apart(items: list[Any]) -> Iterable[str | bytes]:
     kinds = set(map(type, items))
     if kinds == {str}:
         return items
-    return map(orjson.dumps if kinds <= _SHORT else _written, items)
+    return map(_short if kinds <= _SHORT else _written, items)
+
+
+def _short(item: str | bool | int | None) -> bytes:
+    try:
+        return orjson.dumps(item)
+    except orjson.JSONEncodeError:  # an integer of more than 64 bits
+        return _written(item)
 
 
 def _written(item: Any) -> bytes:
@@ -80,10 +91,14 @@ def _written(item: Any) -> bytes:
 
 
 def _whole(value: Any) -> Any:
-    """A value in which each number that could be an integer is one."""
+    """A value in which each number that could be an integer is one, and others have one text."""
     match value:
         case float() if value.is_integer() and _LEAST_INTEGER <= value <= _MOST_INTEGER:
             return int(value)
+        case Decimal():
+            return _written_out(value)
+        case int() if not _LEAST_INTEGER <= value <= _MOST_INTEGER:
+            return _written_out(Decimal(value))
         case list():
             return [_whole(inner) for inner in value]
         case dict():
@@ -91,10 +106,17 @@ def _whole(value: Any) -> Any:
     return value
 
 
-def _of_ten(number: float) -> tuple[int, int]:
+def _written_out(number: Decimal) -> orjson.Fragment:
+    """All digits that a number needs: an integer has no point, and no other ends with a zero."""
+    text = f"{number:f}"
+    return orjson.Fragment((text.rstrip("0").rstrip(".") if "." in text else text).encode())
+
+
+def _of_ten(number: float | Decimal) -> tuple[int, int]:
     """A number as its digits and a power of ten: 0.07 is 7 and -2."""
     if isinstance(number, int):
         return number, 0
-    written, _, power = repr(number).partition("e")
+    text = f"{number:e}" if isinstance(number, Decimal) else repr(number)
+    written, _, power = text.partition("e")
     whole, _, parts = written.partition(".")
     return int(whole + parts), int(power or 0) - len(parts)

@@ -6,6 +6,9 @@ newest of a registry, if one writes by that. A row that the schema does not take
 column and the word of the schema that refuses it. Columns that no row could have are told by their
 name before that: one that the schema does not allow, or one that it requires and that is not there.
 
+Numbers are judged with all of their digits, and so are those of the schema: as a double, a decimal
+just above a ``maximum`` would be that.
+
 A pattern is matched in linear time, and one that cannot be is refused. Nothing is fetched: what a
 schema refers to is in it, or is told with it by the registry.
 """
@@ -13,8 +16,10 @@ schema refers to is in it, or is told with it by the registry.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -31,6 +36,21 @@ from headrace.formats.schema_file import schema_text
 from headrace.ports import Encoded, SchemaKind, SchemaToRegister, Unencoded, WrittenSchema
 
 _MOST_TOLD = 200
+
+
+def _exact(number: str) -> Decimal | float:
+    """A number with all of its digits, unless it is too large or too small for any double."""
+    rounded = float(number)
+    return Decimal(number) if rounded and math.isfinite(rounded) else rounded
+
+
+def _said(number: str) -> Decimal | float:
+    """A number of a schema; one without a part is an integer: beside 1.0 all would be doubles."""
+    exact = _exact(number)
+    return int(exact) if math.isfinite(exact) and exact == int(exact) else exact
+
+
+_parsed = msgspec.json.Decoder(float_hook=_exact).decode
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -128,7 +148,7 @@ class _Judge:
 
     def refusal(self, payload: bytes, columns: Mapping[str, str]) -> str:
         """What the schema has against an object, and nothing of its values; empty: nothing."""
-        found = msgspec.json.decode(payload)
+        found = _parsed(payload)
         try:
             if self.validator.is_valid(found):
                 return ""
@@ -158,8 +178,8 @@ def _judge(schema: WrittenSchema) -> _Judge:
     if schema.kind is not SchemaKind.JSON:
         raise ConfigError(f"it is {schema.kind}, and JSON is written")
     try:
-        tree = json.loads(schema.text)
-        others = [(name, json.loads(text)) for name, text in schema.references]
+        tree = json.loads(schema.text, parse_float=_said)
+        others = [(name, json.loads(text, parse_float=_said)) for name, text in schema.references]
     except (ValueError, RecursionError):
         raise ConfigError("a JSON Schema is no JSON") from None
     if not isinstance(tree, dict):

@@ -96,6 +96,8 @@ def gateway_app(  # noqa: PLR0913 - parts of an application
     desk = _Desk(intake, rules.room, figures, is_removed or _never, tracing)
     _add_routes(app, desk, figures)
     _add_probes(app, Readiness(topics.broker_answers), subjects)
+    # FastAPI keeps the document that it makes here, and answers with that.
+    app.openapi().setdefault("components", {})["securitySchemes"] = openapi.SECURITY
     return app
 
 
@@ -216,7 +218,12 @@ def _add_routes(app: FastAPI, desk: _Desk, figures: GatewayMetrics) -> None:
     app.post(openapi.EVENTS_PATH, **openapi.EVENTS)(send)
     app.add_middleware(FastPath, endpoint=send)
 
-    @app.get("/metrics", tags=["service"], responses=problem_responses(401, 403, 429))
+    @app.get(
+        "/metrics",
+        tags=["service"],
+        responses=problem_responses(401, 403, 429),
+        openapi_extra=openapi.WITH_KEY,
+    )
     async def metrics(
         _: Annotated[Caller, Depends(allowed(*SEEING))],
     ) -> Response:

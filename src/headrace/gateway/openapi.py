@@ -16,6 +16,11 @@ from headrace.gateway.subjects import Subject
 EVENTS_PATH = "/v1/events/{type}"
 OPENAPI_PATH = "/v1/openapi.json"
 
+#: how to show a credential
+SECURITY = {"key": {"type": "http", "scheme": "bearer", "description": "An API key, or a JWT."}}
+#: of routes that ask for one
+WITH_KEY: dict[str, Any] = {"security": [{"key": []}]}
+
 DESCRIPTION: dict[str, Any] = {
     "title": "Headrace ingest gateway",
     "version": version("headrace"),
@@ -166,7 +171,7 @@ EVENTS: dict[str, Any] = {
     "openapi_extra": {
         "parameters": _PARAMETERS,
         "requestBody": _BODY,
-        "security": [{"key": []}],
+        **WITH_KEY,
         "responses": {
             "202": {"content": {JSON: {"schema": {"anyOf": [_PLACE, _ITEMS]}}}},
         },
@@ -179,6 +184,3 @@ EVENTS: dict[str, Any] = {
         **_problems(),
     },
 }
-
-#: how to show a credential
-SECURITY = {"key": {"type": "http", "scheme": "bearer", "description": "An API key, or a JWT."}}

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from headrace.model.statistics import WriterFigures
 from headrace.ports import SchemaSubjects
+from headrace.telemetry.writers import KEPT_S
 
-HOUR_S = 3600.0
 #: version by subject, and by id of its schema as records carry it
 KnownVersions = Mapping[tuple[str, str], int]
 
@@ -51,7 +51,7 @@ def schemas_seen(
     """
     found = []
     for writer in writers:
-        if writer.last_at_s > now_s - HOUR_S:
+        if writer.last_at_s > now_s - KEPT_S:
             subject = f"{topic}-{writer.column}"
             version = known.get((subject, writer.schema_id))
             found.append(

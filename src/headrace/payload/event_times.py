@@ -22,14 +22,13 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import ConfigError
+from headrace.model.years import FIRST_S, LAST_S
 from headrace.payload.json_pointers import pointed
 
 #: of each record of a table, in its order: seconds since 1970, or None where it does not tell
 EventTime = Callable[[pa.Table], Sequence[float | None]]
 #: a larger number counts milliseconds: as seconds it would be after the year 5000
 _MOST_S = 1e11
-#: what is further from 1970 is in no year that a calendar here has, 1 to 9999
-_FARTHEST_S = 253_402_300_800.0
 
 
 def json_time(pointer: str) -> EventTime:
@@ -72,4 +71,4 @@ def _seconds_of(told: Any) -> float | None:
         return None
     number = float(told)
     seconds = number / 1000 if abs(number) > _MOST_S else number
-    return seconds if abs(seconds) < _FARTHEST_S else None  # nor is what JSON calls NaN a time
+    return seconds if FIRST_S <= seconds < LAST_S + 1 else None  # nor is JSON's NaN a time

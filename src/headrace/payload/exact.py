@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.types as at
 
+from headrace.model.years import FIRST_DAY, LAST_DAY
+
 #: what Arrow, Spark and most databases have at most
 MOST_DIGITS = 38
 _KIND = re.compile(r"decimal\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
@@ -27,8 +29,6 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 #: whole numbers of 64 bits, with and without a sign
 _ANY_INTEGER = pa.decimal128(20, 0)
-_FIRST_DAY = dt.date.min.toordinal() - dt.date(1970, 1, 1).toordinal()
-_LAST_DAY = dt.date.max.toordinal() - dt.date(1970, 1, 1).toordinal()
 
 
 class Digits(NamedTuple):
@@ -114,7 +114,7 @@ def dates(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
         return _each(column, pa.date32(), _day)
     days = column.cast(pa.date32())
     for row, day in enumerate(days.cast(pa.int32()).to_pylist()):
-        if day is not None and not _FIRST_DAY <= day <= _LAST_DAY:
+        if day is not None and not FIRST_DAY <= day <= LAST_DAY:
             raise ValueError(f"row {row}: it is no day of the years 1 to 9999")
     return days
 

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import orjson
@@ -165,7 +165,7 @@ class _Desk:
         self, request: Request, route: Route, parts: dict[str, str], caller: Caller, body: bytes
     ) -> Response:
         try:
-            sight = self._sight(caller.tenant)
+            sight = self._sight(caller)
             _refuse_role(route, caller.role)
             if route.lists and request.method == "HEAD":
                 return _without_body()
@@ -187,15 +187,17 @@ class _Desk:
             log.exception("request failed", error=type(error).__name__)
             return _refused(_UNKNOWN)
 
-    def _sight(self, tenant: str | None) -> Sight:
+    def _sight(self, caller: Caller) -> Sight:
+        tenant = caller.tenant
         if tenant is None:
-            return EVERYTHING
+            return replace(EVERYTHING, may_number=caller.role is Role.OPERATOR)
         owners = self.parts.owners
         return Sight(
             tenant,
             lambda subject: owners.owner(subject) == tenant,
-            lambda: owners.seen(tenant),
-            lambda: owners.sent(tenant),
+            may_number=False,
+            seen_topics=lambda: owners.seen(tenant),
+            sent_topics=lambda: owners.sent(tenant),
         )
 
     def _refuse_of_another(self, sight: Sight, route: Route, subject: str) -> None:

@@ -47,7 +47,7 @@ def given_numbers(seen: SubjectSeen, wanted: Wanted, sight: Sight) -> GivenNumbe
                 f"an id or a version is given, and {name} is not in import mode"
             )
         return None
-    if sight.tenant is not None:
+    if not sight.may_number:
         raise refusals.denied(f"{name} is in import mode, and only an operator imports")
     if wanted.id is None:
         raise refusals.not_permitted(f"{name} is in import mode: give the id of the schema")

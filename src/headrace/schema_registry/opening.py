@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from fastapi import FastAPI
 
 from headrace.doors.door import RequestLimits, guard_of, install_door, listening_of
 from headrace.doors.open_guard import OpenGuard
-from headrace.doors.serving import Listening, serving
+from headrace.doors.serving import Listening
 from headrace.ports import Store
 from headrace.schema_registry.app import RegistryParts, registry_app
 from headrace.schema_registry.client_form import ClientForm
@@ -56,15 +53,3 @@ def registry_listening(settings: Settings) -> Listening:
     """Where the registry listens."""
     chosen = settings.schema_registry
     return listening_of(settings.doors, chosen.host, chosen.port)
-
-
-@contextmanager
-def registry_serving(app: FastAPI, listening: Listening) -> Iterator[str]:
-    """Serve the registry in a thread meanwhile; yields its URL.
-
-    Raises:
-        ConfigError: the address or the TLS files cannot be used.
-        ServerError: it could not start.
-    """
-    with serving(app, listening) as url:
-        yield url

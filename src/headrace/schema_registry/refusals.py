@@ -1,6 +1,6 @@
 """How the registry says no: the HTTP status first, then the code that Confluent's clients know.
 
-What passes by itself is 503 with a code of 50001 to 50003, so that clients try again; what is not
+What passes by itself is 503 with code 50001 or 50002, so that clients try again; what is not
 there is 404, what is refused for what it says is 409 or 422.
 """
 

@@ -18,12 +18,14 @@ class Sight:
 
     tenant: str | None
     sees: Callable[[str], bool]
+    #: whether it gives schemas their numbers, while they are imported
+    may_number: bool
     #: of a tenant: after which subjects are named that it sees, and those that it registers under
     seen_topics: Callable[[], frozenset[str]] = frozenset
     sent_topics: Callable[[], frozenset[str]] = frozenset
 
 
-EVERYTHING = Sight(None, lambda _: True)
+EVERYTHING = Sight(None, lambda _: True, may_number=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from headrace.model.statistics import WriterFigures
 BUCKET_S = 300.0
 #: the one that runs, and those before it
 _BUCKETS = 12
+#: what is older is told to nobody
+KEPT_S = _BUCKETS * BUCKET_S
 
 
 @dataclass(slots=True)

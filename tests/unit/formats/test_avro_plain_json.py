@@ -213,6 +213,9 @@ MOMENT = logical("long", "timestamp-millis")
         ("long", 2**53 + 1, 2**53 + 1),
         ("long", 5.0, 5),
         ("long", Decimal(9223372036854775807), 2**63 - 1),
+        ("long", 123456789012345e4, 1234567890123450000),
+        (["null", "long", "double"], 123456789012345e4, 1234567890123450000),
+        (logical("long", "timestamp-nanos"), -876543210987654e3, -876543210987654000),
         ("double", 5, 5.0),
         ("double", Decimal("0.10000000000000001"), 0.1),
         ("float", 0.1, single(0.1)),
@@ -286,6 +289,14 @@ def test_a_value_is_refused_where_it_would_be_another_one(schema, sent, reason):
     pointer, told = refused(of_fields(a=schema), {"a": sent})
     assert pointer == "/a"
     assert reason in told
+
+
+@given(st.integers(-(10**15) + 1, 10**15 - 1), st.integers(0, 4))
+def test_a_whole_number_that_a_parser_made_a_float_is_the_one_that_was_written(digits, power):
+    meant = digits * 10**power
+    for kind in ("long", logical("long", "timestamp-nanos"), ["null", "double", "long"]):
+        if abs(meant) < 2**63:
+            assert read(kind, written(kind, float(f"{digits}e{power}"))) == meant
 
 
 def test_a_place_is_told_through_lists_maps_and_unions():

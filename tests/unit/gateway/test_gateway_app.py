@@ -453,6 +453,11 @@ async def test_openapi_says_who_may_what_of_every_route():
     assert json.dumps(told)
     routes = {(method.upper(), path) for path, of in told["paths"].items() for method in of}
     assert routes | {("GET", "/v1/openapi.json")} == ACCESS.keys()
+    assert told["components"]["securitySchemes"].keys() == {"key"}
+    for path, of in told["paths"].items():
+        for method, route in of.items():
+            asks = ACCESS[method.upper(), path] is not None
+            assert route.get("security", []) == ([{"key": []}] if asks else [])
     post = told["paths"]["/v1/events/{type}"]["post"]
     assert {"application/json", "application/cloudevents+json"} <= set(
         post["requestBody"]["content"]

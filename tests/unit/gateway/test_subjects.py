@@ -4,11 +4,14 @@ import asyncio
 import base64
 import io
 import json
+from decimal import Decimal
 
 import fastavro
 import orjson
 import pytest
 from gateway_parts import TYPES, client_of, in_loop, parts
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from headrace.gateway.event_types import EventType
@@ -125,6 +128,8 @@ def test_of_a_batch_each_event_is_refused_by_itself_with_the_place(media):
         (b"1" + b"0" * 300, False),
         (b"1.5", False),
         (b"1e3", True),
+        (b"123456789012345e4", True),
+        (b"-12345678901234.5E5", True),
         (b"1e-400", False),
         (b"1e-99999999999999999999999", False),
     ],
@@ -134,14 +139,32 @@ def test_a_number_is_what_was_written_or_refused(number, is_taken, media):
     event = b'{"lead":"a","ms":' + number + b"}"
     (found,) = items(b"[" + event + b"]" if media == JSON else event, media)
     if is_taken:
-        assert value(found)["ms"] == int(json.loads(number, parse_float=as_int))
+        assert value(found)["ms"] == Decimal(number.decode())
     else:
         assert found.pointer == "/ms"
 
 
-def as_int(text):
-    digits, _, power = text.partition("e")
-    return int(digits) * 10 ** int(power or 0)
+@given(
+    st.from_regex(r"-?([1-9][0-9]{0,17}|0)(\.[0-9]{1,6})?([eE][+-]?[0-9]{1,2})?", fullmatch=True)
+    | st.from_regex(r"-?[1-9][0-9]{10,14}(\.[0-9]{1,3})?[eE][2-6]", fullmatch=True),
+    st.sampled_from([JSON, LINES, "cloudevent"]),
+)
+def test_whatever_whole_number_is_written_no_other_is_kept(number, media):
+    event = b'{"lead":"a","ms":' + number.encode() + b"}"
+    named = {} if media != "cloudevent" else {f"ce-{name}": told for name, told in CLOUD.items()}
+    (found,) = outcomes(event, JSON if named else media, **named)
+    meant = Decimal(number)
+    if meant == meant.to_integral_value() and -(2**63) <= meant < 2**63:
+        assert value(found)["ms"] == meant
+    else:
+        assert found.pointer == "/ms"
+
+
+def outcomes(*sent, **headers):
+    try:
+        return items(*sent, **headers)
+    except RequestRefused as refused:
+        return [refused.fault]
 
 
 TWICE = b'{"lead": "a", "ms" :1, "url": "http://x", "ms":2}'

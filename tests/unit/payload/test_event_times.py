@@ -52,6 +52,8 @@ def test_a_moment_is_told_in_any_usual_form(value, pointer):
         b'{"at": 1e999}',
         b'{"at": -1e300}',
         b'{"at": 1e18}',
+        b'{"at": -62135596801}',
+        b'{"at": -9e10}',
     ],
 )
 def test_a_record_that_does_not_tell_is_no_error(value):

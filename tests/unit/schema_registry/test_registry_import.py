@@ -1,7 +1,7 @@
 """Schemas that come with the ids and versions that they have elsewhere."""
 
 import pytest
-from registry_parts import AVRO, BROKEN, MORE
+from registry_parts import AVRO, BROKEN, MORE, OF_ACME
 
 from headrace.model.credentials import Role
 from headrace.ports import SubjectSetting
@@ -111,8 +111,8 @@ def test_without_the_mode_no_number_is_taken(world):
     assert world.store.schema_subjects.versions() == []
 
 
-@pytest.mark.parametrize("role", [Role.TENANT, Role.SENDER])
-def test_a_tenant_neither_takes_ids_nor_learns_which_are_taken(moving, role):
+@pytest.mark.parametrize("role", [OF_ACME, *(role for role in Role if role is not Role.OPERATOR)])
+def test_nobody_but_an_operator_takes_ids_or_learns_which_are_taken(moving, role):
     bring(moving, AVRO, 7, 1, "bolt.visits-value")
     for id_ in (7, 8):
         body = {"schema": MORE, "id": id_}

@@ -208,6 +208,31 @@ def test_another_logical_type_is_compatible_as_with_confluents_registry_and_not_
 
 
 @pytest.mark.parametrize(
+    "writer",
+    [
+        one(["null", "R"]),
+        one(["null", {"type": "array", "items": []}]),
+        one(["null", {"type": "fixed", "name": "F", "size": 2**31}]),
+        json.dumps(
+            {
+                "type": "record",
+                "name": "R",
+                "fields": [
+                    {"name": f"f{number}", "type": ["null", "int"]} for number in range(3_334)
+                ],
+            }
+        ),
+    ],
+    ids=["holds itself", "no type", "2 GB", "10,003 types"],
+)
+def test_what_the_registry_takes_and_no_use_case_reads(writer):
+    """docs/registry.md tells of each of them."""
+    assert avro_form(writer)
+    with pytest.raises(ConfigError):
+        parsed(writer)
+
+
+@pytest.mark.parametrize(
     ("reader", "writer"),
     [
         (one("int"), one("long")),

@@ -44,10 +44,9 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import NullType, TypeEngine
 
 from headrace.errors import ConfigError
+from headrace.model.years import FIRST_US, LAST_US
 from headrace.payload.exact import dates, decimals, digits_of, named
 
-#: the years 1 to 9999 in microseconds since 1970; Arrow writes what is beyond as a text about it
-_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 #: digits after the second that the databases keep
 _MICROSECONDS = 6
 #: kind of a column -> type in the database
@@ -261,11 +260,11 @@ def _check_numbers(column: pa.ChunkedArray[Any]) -> None:
 
 
 def _check_years(column: pa.ChunkedArray[Any]) -> None:
-    """See that each moment has a date that both databases and Python can name."""
+    """See that each moment has a date: Arrow writes one beyond as a text about it."""
     found: Any = pc.min_max(column.cast(pa.int64())).as_py()
     first_us, last_us = found["min"], found["max"]
     if first_us is None or last_us is None:
         return
-    if first_us < _FIRST_US or last_us > _LAST_US:
-        far_us = first_us if first_us < _FIRST_US else last_us
+    if first_us < FIRST_US or last_us > LAST_US:
+        far_us = first_us if first_us < FIRST_US else last_us
         raise ValueError(f"{far_us} microseconds since 1970 are not in the years 1 to 9999")

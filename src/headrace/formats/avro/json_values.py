@@ -20,6 +20,8 @@ _KINDS: Mapping[type, str] = {
     dict: "an object",
 }
 NUMBERS: tuple[type, ...] = (int, float, decimal.Decimal)
+#: from here on a float is no longer the whole number that was written, but one near it
+_MOST_EXACT = 2**53
 
 
 class Misfit(Exception):
@@ -63,11 +65,14 @@ def put_bytes(value: bytes, out: Payload) -> None:
 
 
 def integer_of(value: Any) -> int | None:
-    """A number without a part; None where it is none, or far too large."""
+    """A number without a part; None where it is none, or far too large.
+
+    A float was written with at most 15 digits, which its shortest form gives back.
+    """
     if type(value) is int:
         return value
     if type(value) is float and value.is_integer():
-        return int(value)
+        return int(value if abs(value) <= _MOST_EXACT else decimal.Decimal(repr(value)))
     if isinstance(value, decimal.Decimal) and value.is_finite() and value.adjusted() < 20:
         return int(value) if value == value.to_integral_value() else None
     return None

@@ -122,7 +122,10 @@ class _Parser:
     def parse(self, schema: Any, space: str, depth: int) -> AvroType:
         self.count += 1
         if depth > _DEEPEST or self.count > _MOST_TYPES:
-            raise ConfigError("a schema is nested too deep, or has too many types")
+            raise ConfigError(
+                f"a schema is nested too deep, for more than {_DEEPEST} levels, or has more than "
+                f"{_MOST_TYPES} types"
+            )
         if isinstance(schema, str):
             return self._by_name(schema, space)
         if isinstance(schema, list):
@@ -237,15 +240,20 @@ def _full(name: str, space: str) -> str:
 
 def _of(schema: dict[str, Any], key: str, kind: type[Any] = object) -> Any:
     if not isinstance(schema.get(key), kind) or key not in schema:
-        raise ConfigError(f"a type has no {key}")
+        raise _lacks(schema, key)
     return schema[key]
 
 
 def _text(schema: dict[str, Any], key: str) -> str:
     found = _of(schema, key, str)
     if not found:
-        raise ConfigError(f"a type has no {key}")
+        raise _lacks(schema, key)
     return str(found)
+
+
+def _lacks(schema: dict[str, Any], key: str) -> ConfigError:
+    name = schema.get("name")
+    return ConfigError(f"{short_name(name) if isinstance(name, str) else 'a type'} has no {key}")
 
 
 def _texts(schema: dict[str, Any], key: str) -> tuple[str, ...]:

@@ -6,18 +6,18 @@ import pyarrow as pa
 
 from headrace.formats.avro.schema_text import AvroType
 from headrace.formats.avro.steps import Whole
+from headrace.model.years import DAY_US, FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 
 _WIDTHS = {
     "int": (-(2**31), 2**31 - 1, "a number of more than 32 bits"),
     "long": (-(2**63), 2**63 - 1, "a number of more than 64 bits"),
 }
-_DAY_US = 86_400_000_000
 _YEARS = "a time that is in no year from 1 to 9999"
-_YEARS_US = (-62_135_596_800_000_000, 253_402_300_799_999_999, _YEARS)
-_DAY = (0, _DAY_US - 1, "a time that no day has")
+_YEARS_US = (FIRST_US, LAST_US, _YEARS)
+_DAY = (0, DAY_US - 1, "a time that no day has")
 #: logical type -> factor to its column's unit; lowest and highest there, what is said beyond
 _TIMES: dict[str, tuple[int, int, int, str]] = {
-    "date": (1, -719_162, 2_932_896, _YEARS),
+    "date": (1, FIRST_DAY, LAST_DAY, _YEARS),
     "time-millis": (1000, *_DAY),
     "time-micros": (1, *_DAY),
     "timestamp-millis": (1000, *_YEARS_US),

@@ -19,6 +19,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from headrace.errors import ConfigError, Permanent
+from headrace.model.years import FIRST_S, LAST_S
 
 #: of many messages, of which some may be missing
 Fill = Callable[[Sequence[Any]], Any]
@@ -54,7 +55,7 @@ TIMES: dict[str, pa.DataType] = {
 }
 #: seconds that a time may have, lowest and highest
 SECONDS = {
-    "google.protobuf.Timestamp": (-62_135_596_800, 253_402_300_799),
+    "google.protobuf.Timestamp": (FIRST_S, LAST_S),
     "google.protobuf.Duration": (-315_576_000_000, 315_576_000_000),
 }
 
