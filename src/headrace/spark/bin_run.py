@@ -9,7 +9,7 @@ When the budget is used up, portions that nobody has claimed are left for a late
 
 A call that decodes costs much before its first record, so small portions of a group are decoded in
 one. Whatever is odd about that call blames nobody: each is then decoded by itself, as large ones
-are.
+are. It may take a part of the budget only, for what it made of portions that are left is lost.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ from headrace.use_cases import SliceContext, UseCase
 _T = TypeVar("_T")
 #: portions of so many records at most are decoded together
 _FEW_RECORDS = 1_000
+#: part of the budget that this may take
+_TOGETHER_PART = 0.25
 _FIRST_LETTER = "its topic of dead letters has to be made ready; tried again in a bin of its own"
 
 
@@ -70,8 +72,13 @@ class BinRun:
     writer: SinkWriter
     tally: Tally
     rules: CallRules
+    #: seconds of the bin
+    budget_s: float
     markers: CrashMarkers | None = None
     schemas: Schemas = field(default_factory=NoRegistry)
+    #: seconds of decoding together that came to nothing, which are not of the budget: else whoever
+    #: it failed at uses up one after the other, and is never found
+    lost_s: float = 0.0
     _begun: bool = False
     #: what was decoded before its portion's turn, by the first slice of that
     _looked: dict[Slice, Looked] = field(default_factory=dict)
@@ -82,14 +89,11 @@ class BinRun:
 
         Args:
             portions: what was read.
-            until_s: monotonic second at which the budget is used up.
+            until_s: monotonic second at which the budget is used up, but for what was lost.
         """
         claimed = self.use_case.claims
-        began_s = time.monotonic()
         self._looked = self._decoded_together(portions)
-        if not self._looked:
-            # Else whoever it failed at uses up one budget after the other, and is never found.
-            until_s += time.monotonic() - began_s
+        until_s += self.lost_s
         if claimed:
             portions = self._claim(self._without_waiting(portions))
             reached("claimed", self.use_case.name)
@@ -120,14 +124,21 @@ class BinRun:
         # An earlier attempt may have died of just this, and then it is to show in whose records.
         # And who is alone in a bin may be there to show just that.
         is_first = self.markers is None or self.markers.is_first
-        if not (self.use_case.decodes and self.rules.shared and is_first):
+        if not (self.use_case.decodes and self.rules.shared and is_first) or self.lost_s:
             return {}
         few = [portion for portion in portions if 0 < portion.records.num_rows <= _FEW_RECORDS]
         if len(few) < 2:
             return {}
         records = pa.concat_tables([portion.records for portion in few])
-        found = self._marked(None, partial(look, self.use_case, records, self.rules, self.schemas))
+        began_s = time.monotonic()
+        most_s = min(self.budget_s * _TOGETHER_PART, self.rules.patience_s)
+        rules = replace(self.rules, patience_s=most_s)
+        found = self._marked(None, partial(look, self.use_case, records, rules, self.schemas))
+        took_s = time.monotonic() - began_s
+        for portion in few:
+            self.tally.spent(portion, took_s * portion.records.nbytes / records.nbytes)
         if isinstance(found, Exception):
+            self.lost_s = took_s
             return {}
         parts = found.cut(portion.records.num_rows for portion in few)
         return {
@@ -146,9 +157,7 @@ class BinRun:
             if self._kills(first):
                 kept.append(portion)
                 continue
-            found = self._looked.get(first) or self._marked(
-                first, partial(look, self.use_case, portion.records, self.rules, self.schemas)
-            )
+            found = self._looked.get(first) or self._decoded_alone(portion)
             part = portion
             if isinstance(found, HandlerHung | Temporary):
                 # It may be the registry's time that was used up; nothing was done, so nothing is
@@ -165,6 +174,15 @@ class BinRun:
             self._looked[first] = found
             kept.append(part)
         return kept
+
+    def _decoded_alone(self, portion: Portion) -> Looked:
+        began_s = time.monotonic()
+        found = self._marked(
+            portion.planned[0],
+            partial(look, self.use_case, portion.records, self.rules, self.schemas),
+        )
+        self.tally.spent(portion, time.monotonic() - began_s)
+        return found
 
     def _claim(self, portions: list[Portion]) -> list[Portion]:
         """Move the positions first; keep only the portions whose positions were ours to move."""

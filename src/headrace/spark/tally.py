@@ -101,7 +101,7 @@ class Tally:
                 line.superseded = line.stopped = True
 
     def spent(self, portion: Portion, seconds: float) -> None:
-        """The handler took this long for this portion."""
+        """To decode and handle this portion took this long."""
         self._own_s += seconds
         for planned, fraction in zip(portion.planned, fractions_of(portion), strict=True):
             self._lines[planned].own_s += seconds * fraction

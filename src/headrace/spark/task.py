@@ -209,6 +209,7 @@ def run_bin(
         rules=call_rules(
             use_case, work.call_limit_s(planned.predicted_s, shared=shared), shared=shared
         ),
+        budget_s=budget_s,
         markers=markers,
         schemas=clients.schemas,
     )
@@ -217,7 +218,7 @@ def run_bin(
         for group in _groups(reading, tally):
             until_s = started + budget_s + reading.seconds
             run.group(group, until_s)
-            if time.monotonic() > until_s:
+            if time.monotonic() > until_s + run.lost_s:
                 break
     finally:
         trouble = trouble_of_closing(use_case.name, sink, writer)

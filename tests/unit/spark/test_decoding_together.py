@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -117,6 +118,65 @@ def test_who_cannot_be_decoded_is_found_and_stops_nobody_else(bench, does, code,
     assert written["acme"] == list(range(10))
     assert told["acme"].error is None
     assert told["bolt"].error.code == code
+
+
+def three(bench):
+    """Two slices of acme, and then one of bolt, which alone has the number 29."""
+    *acme, bolt, _ = bench.slices(partitions=(0, 1))
+    return (*acme, replace(bolt, until_offset=30))
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once"])
+def test_who_is_slow_to_decode_holds_nobody_up_and_pays_for_it(bench, guarantee):
+    slow = Odd(does=partial(time.sleep, 0.6), at=b"29")
+    told = bench.run(
+        ListSink(),
+        slices=three(bench),
+        handler=as_bytes,
+        decode=slow,
+        budget_s=0.4,
+        guarantee=guarantee,
+    )
+    assert [receipt.reached for receipt in told] == [10, 10, 30]
+    assert told[0].seconds + told[1].seconds < 0.3
+    assert told[2].seconds > 0.6
+
+
+def test_slices_that_decode_slowly_together_are_as_many_as_each_by_itself(bench):
+    class Slow(Text):
+        def decode(self, payloads):
+            time.sleep(0.01 * len(payloads))
+            return super().decode(payloads)
+
+    slices = bench.slices(partitions=(0, 1))
+    told = bench.run(ListSink(), slices=slices, handler=as_bytes, decode=Slow(), budget_s=0.4)
+    assert sum(receipt.reached == 10 for receipt in told) >= 3
+
+
+def test_what_is_decoded_together_and_left_for_later_is_charged_by_its_bytes(bench):
+    def slow(table, context):
+        time.sleep(1.2)
+        return as_bytes(table, context)
+
+    calls = []
+    odd = Odd(calls, does=partial(time.sleep, 0.1), at=b"9")
+    acme, bolt = bench.slices()
+    bolt = replace(bolt, until_offset=40)
+    told = bench.run(ListSink(), slices=(acme, bolt), handler=slow, decode=odd, budget_s=1.2)
+    assert calls == [50]
+    assert [receipt.reached for receipt in told] == [10, 0]
+    assert 0.07 < told[1].seconds < 0.5
+
+
+def test_after_decoding_together_was_ended_the_rest_of_a_bin_goes_without_it(bench, monkeypatch):
+    monkeypatch.setattr("headrace.spark.task.GROUP_RECORDS", 40)
+    calls = []
+    slow = Odd(calls, does=partial(time.sleep, 0.3), at=b"29")
+    *acme, bolt, last = bench.slices(partitions=(0, 1))
+    slices = (replace(bolt, until_offset=30), *acme, last)
+    told = bench.run(ListSink(), slices=slices, handler=as_bytes, decode=slow, budget_s=0.4)
+    assert calls == [40, 30, 10, 10, 10]
+    assert [receipt.reached for receipt in told] == [30, 10, 10, 10]
 
 
 def test_after_an_attempt_that_died_each_is_decoded_by_itself(bench, tmp_path):
