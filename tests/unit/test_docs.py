@@ -6,10 +6,11 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
-import confluent_kafka
+import confluent_kafka.schema_registry
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -18,15 +19,17 @@ from typer.testing import CliRunner
 from headrace import SliceContext, use_case
 from headrace.cli.app import app
 from headrace.cli.init import text_of
+from headrace.cli.registry import registry_beside
 from headrace.cli.servers import folder_of, remember
 from headrace.connectors.schema_registry import registry_config
 from headrace.cycle.failing import BACKOFF
+from headrace.embedded.addresses import free_ports
 from headrace.errors import SinkRefused
 from headrace.formats import Avro, Json
 from headrace.model.records import Deployment
 from headrace.model.streams import LaneId, Slice
 from headrace.ports import SchemaKind, WrittenSchema
-from headrace.settings import read_settings
+from headrace.settings import Settings, read_settings
 from headrace.settings.doors import DoorsSettings
 from headrace.sinks import ParquetFiles
 from headrace.spark.handling import handle
@@ -140,6 +143,8 @@ def test_every_python_example_of_the_guide_is_run_by_a_test_here():
         "def report",
         "def archive",
         "# send.py",
+        "# send_avro.py",
+        "# read_avro.py",
     )
     assert {guides(words) for words in ran} == set(blocks(ROOT / "docs" / "guide.md", "python"))
 
@@ -228,6 +233,73 @@ def test_what_the_guide_sends_is_not_lost_in_silence(tmp_path, monkeypatch):
     told = "3 not sent: Local: Message timed out; is the topic there? 'headrace topics create"
     with pytest.raises(SystemExit, match=re.escape(told)):
         exec(guides("# send.py"), {})
+
+
+class AtEnd(Exception):
+    """There is nothing more to read."""
+
+
+def test_what_the_guide_sends_as_avro_is_read_as_the_guide_reads_it(tmp_path, monkeypatch, capsys):
+    sent = []
+
+    class Producer:
+        def __init__(self, config):
+            assert config["bootstrap.servers"] == "127.0.0.1:1"
+
+        def produce(self, topic, value, on_delivery):
+            sent.append((topic, value))
+            on_delivery(None, None)
+
+        def flush(self):
+            assert len(sent) == 2
+
+    class Consumer:
+        def __init__(self, config):
+            assert config["bootstrap.servers"] == "127.0.0.1:1"
+
+        def subscribe(self, topics):
+            self.left = [message for message in sent if message[0] in topics]
+
+        def poll(self, timeout):
+            if not self.left:
+                raise AtEnd
+            topic, value = self.left.pop(0)
+            return SimpleNamespace(value=lambda: value, topic=lambda: topic, error=lambda: None)
+
+    monkeypatch.setattr("confluent_kafka.Producer", Producer)
+    monkeypatch.setattr("confluent_kafka.Consumer", Consumer)
+    monkeypatch.setenv("HEADRACE_SECRET", "s" * 32)
+    monkeypatch.chdir(tmp_path)
+    (port,) = free_ports(1)
+    settings = Settings.model_validate(
+        {
+            "module": "use_cases.py",
+            "database_url": f"sqlite:///{tmp_path}/store.db",
+            "schema_registry": {"port": port},
+        }
+    )
+    real = confluent_kafka.schema_registry.SchemaRegistryClient
+    with ExitStack() as stack:
+        found = stack.enter_context(registry_beside(settings, tmp_path / "key"))
+        # Programs end, and their connections with them; this one goes on.
+        monkeypatch.setattr(
+            "confluent_kafka.schema_registry.SchemaRegistryClient",
+            lambda config: stack.enter_context(real(config)),
+        )
+        remember(folder_of(tmp_path), {"bootstrap.servers": "127.0.0.1:1", **found})
+        monkeypatch.setenv("KEY", (tmp_path / "key").read_text().strip().partition(":")[2])
+        names = {}
+        exec(guides("# send_avro.py"), names)
+        capsys.readouterr()
+        with pytest.raises(AtEnd):
+            exec(guides("# read_avro.py"), {})
+    told = capsys.readouterr().out.splitlines()
+    assert told == ["{'page': '/', 'ms': 5}", "{'page': '/prices', 'ms': 5000}"]
+    kind = eval(guides("Avro({\n"), {"Avro": Avro})
+    schemas = MemorySchemas({1: WrittenSchema(SchemaKind.AVRO, names["VISIT"])})
+    table = pa.chunked_array([pa.array([value for _, value in sent])])
+    read = kind.decode(as_given(table, schemas=schemas)).columns.to_pylist()
+    assert read[1] == {"page": "/prices", "ms": 5000, "campaign": None}
 
 
 def rows_shown(folder: Path, words: str) -> str:

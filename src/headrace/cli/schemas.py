@@ -1,15 +1,17 @@
 """`headrace schemas`: look at schemas, register and check them, for people and build pipelines.
 
 It works on the store itself, as an operator: whoever may open the database needs no key. A check
-that fails ends with exit code 1, so that a pipeline stops before anything is deployed.
+that fails ends with exit code 1, so that a pipeline stops before anything is deployed. It asks no
+registry by HTTP, and where drivers ask another one it says so: an answer would mean nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from rich.table import Table
@@ -21,14 +23,21 @@ from headrace.cli.console import (
     print_json,
     print_list,
     say,
-    store_of,
+    settings_and_folder,
+    shown_errors,
+    told_of_up,
 )
+from headrace.cli.servers import folder_of, remembered
+from headrace.connectors.schema_registry import URL, registry_config
 from headrace.errors import ConfigError
 from headrace.ports import SchemaKind, SchemaReference
 from headrace.schema_registry.judges import JudgesHere
 from headrace.schema_registry.registry import SchemaRegistry
 from headrace.schema_registry.standing import level_of, version_in
 from headrace.schema_registry.wanted import EVERYTHING, LATEST, Wanted
+from headrace.settings import Settings
+from headrace.settings.fields import refuse_unset
+from headrace.store import open_store
 
 app = typer.Typer(no_args_is_help=True, help="Schemas: list, show, check, register.")
 
@@ -45,6 +54,12 @@ Reference = Annotated[
     ),
 ]
 Normalize = Annotated[bool, typer.Option(help="Schemas that differ in order alone are one.")]
+Own = Annotated[
+    bool,
+    typer.Option("--own", help="Our own registry, also where the YAML file names another."),
+]
+#: other names of one address
+_HERE = {"localhost": "127.0.0.1", "::1": "127.0.0.1"}
 _KINDS = {".avsc": SchemaKind.AVRO, ".json": SchemaKind.JSON, ".proto": SchemaKind.PROTOBUF}
 
 
@@ -53,13 +68,14 @@ def list_(
     config: ConfigOption = DEFAULT_CONFIG,
     prefix: Annotated[str, typer.Option(help="Subjects that begin so.")] = "",
     deleted: Annotated[bool, typer.Option(help="Softly deleted versions too.")] = False,
+    own: Own = False,
     as_json: JsonOption = False,
 ) -> None:
     """List subjects with their newest version.
 
     Example: `headrace schemas list --prefix acme.`
     """
-    with _registry(config) as registry:
+    with _registry(config, own=own) as registry:
         versions = [v for v in registry.subjects.versions(prefix) if deleted or not v.deleted]
         newest = {version.subject: version for version in versions}
         kept = registry.subjects.schemas([version.id for version in newest.values()])
@@ -85,13 +101,14 @@ def show(
     subject: Subject,
     version: Annotated[int, typer.Argument(help="Left out: the latest.")] = LATEST,
     config: ConfigOption = DEFAULT_CONFIG,
+    own: Own = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the text of a version.
 
     Example: `headrace schemas show acme.visits-value 2`
     """
-    with _registry(config) as registry:
+    with _registry(config, own=own) as registry:
         found = version_in(registry.subjects.seen(subject), version, deleted=True)
         kept = registry.subjects.schema(found.id)
         if kept is None:
@@ -113,6 +130,7 @@ def register(  # noqa: PLR0913, PLR0917 - options of a command
     kind: Kind = None,
     reference: Reference = [],  # noqa: B006 - as Typer has it
     normalize: Normalize = False,
+    own: Own = False,
     as_json: JsonOption = False,
 ) -> None:
     """Register a schema; one that is there already stays as it is.
@@ -120,7 +138,7 @@ def register(  # noqa: PLR0913, PLR0917 - options of a command
     Example: `headrace schemas register acme.visits-value visit.avsc`
     """
     wanted = _wanted(file, kind, reference, normalize)
-    with _registry(config) as registry:
+    with _registry(config, own=own) as registry:
         _refuse_incompatible(registry.faults(subject, wanted, EVERYTHING), as_json=as_json)
         made = registry.register(subject, wanted, EVERYTHING)
         if as_json:
@@ -140,6 +158,7 @@ def check(  # noqa: PLR0913, PLR0917 - options of a command
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="The same: a check never changes anything.")
     ] = False,
+    own: Own = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check whether a schema may come next; exit code 1 if it is incompatible.
@@ -150,7 +169,7 @@ def check(  # noqa: PLR0913, PLR0917 - options of a command
     """
     del dry_run
     wanted = _wanted(file, kind, reference, normalize)
-    with _registry(config) as registry:
+    with _registry(config, own=own) as registry:
         _refuse_incompatible(registry.faults(subject, wanted, EVERYTHING), as_json=as_json)
         if as_json:
             print_json({"compatible": True, "messages": []})
@@ -159,9 +178,44 @@ def check(  # noqa: PLR0913, PLR0917 - options of a command
 
 
 @contextmanager
-def _registry(config: Path) -> Iterator[SchemaRegistry]:
-    with store_of(config) as store:
-        yield SchemaRegistry(store.schema_subjects, JudgesHere())
+def _registry(config: Path, *, own: bool) -> Iterator[SchemaRegistry]:
+    with shown_errors():
+        settings, base = settings_and_folder(config)
+        if not own:
+            _refuse_another(settings, remembered(folder_of(base)).get("registry_url"))
+        with told_of_up(config), closing(open_store(settings.store_url())) as store:
+            yield SchemaRegistry(store.schema_subjects, JudgesHere())
+
+
+def _refuse_another(settings: Settings, of_up: str | None) -> None:
+    """Refuse to answer for a registry that is not in the store.
+
+    Args:
+        settings: where drivers ask, and where ours is served.
+        of_up: the address of the one that `up` served last.
+
+    Raises:
+        ConfigError: drivers ask another one.
+    """
+    if settings.registry.url is None:
+        return
+    given = {URL: settings.registry.url.get_secret_value()}
+    refuse_unset("registry", given)
+    asked = registry_config(given)
+    door = settings.schema_registry
+    ours = {(_HERE.get(door.host, door.host), door.port, ""), of_up and _place(of_up)}
+    if not ours.issuperset(_place(server.url) for server in asked.servers):
+        raise ConfigError(
+            f"this command works on our own registry, in the store, and drivers ask {asked}: check "
+            "and register there, with the tools of that registry; --own is for ours all the same"
+        )
+
+
+def _place(url: str) -> tuple[str, int | None, str]:
+    """What two addresses of one server have in common."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return _HERE.get(host, host), parts.port, parts.path
 
 
 def _refuse_incompatible(faults: list[str], *, as_json: bool) -> None:

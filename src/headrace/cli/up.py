@@ -78,14 +78,14 @@ def up(  # noqa: PLR0913 - options of a command
         bool, typer.Option("--console/--no-console", help="Serve the console too.")
     ] = True,
     with_registry: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--registry/--no-registry",
             help="Serve a schema registry too, and let drivers ask it unless the YAML file names "
-            "one.",
+            "one. Left out: as the last time that drivers asked it.",
             show_default=False,
         ),
-    ] = False,
+    ] = None,
     new_ports: Annotated[
         bool, typer.Option("--new-ports", help="Take other ports than the last time.")
     ] = False,
@@ -113,10 +113,13 @@ def up(  # noqa: PLR0913 - options of a command
         if with_console:
             settings = _with_port(settings, ports, "console", "console")
             stack.enter_context(consoled(settings, base))
-        if with_registry:
+        key_file = folder / "registry-key"
+        # Use cases of yesterday ask it, and would be refused without.
+        goes_on = with_registry is None and key_file.is_file()
+        if with_registry or goes_on:
             settings = _with_port(settings, ports, "schema registry", "schema_registry")
-            settings = _with_registry(settings, folder, stack)
-        _tell_kept(settings, folder, ports)
+            settings = _with_registry(settings, key_file, stack)
+        _tell_kept(settings, folder, ports, registry=goes_on)
         if drivers is None:
             pulse = Pulse(driver_name(settings))
             clean = drive(assembled(settings, base, anew=deploy, stay=True), pulse, coming_up)
@@ -156,10 +159,11 @@ def with_servers(
     return with_addresses(settings, addresses)
 
 
-def _with_registry(settings: Settings, folder: Path, stack: ExitStack) -> Settings:
+def _with_registry(settings: Settings, key_file: Path, stack: ExitStack) -> Settings:
     """The settings, completed with the registry that is served here; other commands find it too."""
-    found = stack.enter_context(registry_beside(settings, folder / "registry-key"))
+    found = stack.enter_context(registry_beside(settings, key_file))
     if found:
+        folder = key_file.parent
         remember(folder, {**remembered(folder), **found})
     return with_addresses(settings, found)
 
@@ -200,7 +204,7 @@ def _with_port(
     return settings.model_copy(update={section: chosen.model_copy(update={"port": port})})
 
 
-def _tell_kept(settings: Settings, folder: Path, ports: KeptPorts) -> None:
+def _tell_kept(settings: Settings, folder: Path, ports: KeptPorts, *, registry: bool) -> None:
     """Say what is there from earlier starts, and where."""
     with closing(open_store(settings.store_url())) as store:
         tenants = [
@@ -208,6 +212,7 @@ def _tell_kept(settings: Settings, folder: Path, ports: KeptPorts) -> None:
         ]
         done = sum(position.next_offset for position in store.progress.load_positions())
     told = f"{counted(len(tenants), 'tenant')}, positions at {counted(done, 'record')}"
+    told += ", the schema registry (--no-registry: not today)" if registry else ""
     say(f"kept   {told}; ports: {ports.told or 'none'}; in {folder}", err)
     if not tenants:
         say("next   'headrace tenants add NAME' in a second terminal", err)

@@ -39,6 +39,8 @@ class Check:
     note: str = ""
     #: a speed depends on the machine: a miss is shown, and nothing is wrong
     speed: bool = False
+    #: so many mails came twice, as SMTP allows: who sends is killed before the answer
+    repeats: int = 0
 
     @property
     def met(self) -> bool:
@@ -192,7 +194,7 @@ def _mails(should: Expected, everything: Expected, found: Found) -> Check:
     )
     repeats = len(found.mails) - len(by_id)
     note = f"{repeats} delivered twice with the same Message-ID" if repeats else ""
-    return Check("mails to sales", str(wanted), str(shown), faults, note)
+    return Check("mails to sales", str(wanted), str(shown), faults, note, repeats=repeats)
 
 
 def _files(should: Expected, found: Found) -> list[Check]:

@@ -281,4 +281,7 @@ def show(result: list[Check], console: Console, seconds: float) -> None:
         if len(check.faults) > SHOWN_FAULTS:
             console.print(f"  ... and {len(check.faults) - SHOWN_FAULTS} more", style="red")
     if all(check.passed for check in result):
-        console.print(f"nothing lost, nothing twice, {seconds:.0f} s in all", style="bold green")
+        repeats = sum(check.repeats for check in result)
+        but = f" but mails, {repeats} with the same Message-ID" if repeats else ""
+        told = f"nothing lost, nothing twice{but}, {seconds:.0f} s in all"
+        console.print(told, style="bold green", highlight=False, soft_wrap=True)

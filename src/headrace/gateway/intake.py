@@ -55,7 +55,8 @@ _UNKNOWN = EventFault(
 _NO_SCHEMA = EventFault(
     503,
     "no-schema",
-    "the schema of this type is not known yet; nothing is stored, send it again",
+    "the schema of this type is not known yet; nothing is stored, send it again, "
+    "and ask the operator for it if that stays so",
 )
 #: what the store gives tenants; no dot, or one tenant's topic could be another's
 _TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")

@@ -73,7 +73,8 @@ class MemorySchemas:
             return self._all[id_]
         first_s = self._missed.setdefault(id_, self.clock())
         if self.clock() - first_s < self.patience_s:
-            raise RegistryUnavailable(f"schema {id_} is not known yet", retry_after_s=1.0)
+            given = f"a test gives it as schemas=MemorySchemas({{{id_!r}: WrittenSchema(...)}})"
+            raise RegistryUnavailable(f"schema {id_} is not known yet: {given}", retry_after_s=1.0)
         raise SchemaUnknown(f"schema {id_} is not known")
 
     def registered(self, subject: str, schema: WrittenSchema, how: Registering) -> RegisteredSchema:

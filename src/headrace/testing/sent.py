@@ -35,7 +35,7 @@ def sent(kind: Format | None, values: Sequence[Value], schemas: Schemas) -> list
         schemas: where the schema of a dict is registered, if it is to have an id.
 
     Raises:
-        ConfigError: a dict is nothing that the format's schema has a place for.
+        ConfigError: a dict is nothing that the format's schema has an exact place for.
     """
     return [_bytes_of(kind, row, value, schemas) for row, value in enumerate(values)]
 
@@ -51,13 +51,21 @@ def _bytes_of(kind: Format | None, row: int, value: Value, schemas: Schemas) -> 
     if isinstance(value, Mapping) and type(kind).__name__ == "Protobuf":
         return _as_protobuf(kind, row, value)  # type: ignore[arg-type]
     framed = getattr(kind, "framing", "none") == "confluent"
-    return (prefix_of(1) if framed else b"") + json.dumps(value).encode()
+    try:
+        return (prefix_of(1) if framed else b"") + json.dumps(value).encode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"value {row} is no JSON: {error}; give an amount and a time as text, as a sender does"
+        ) from error
 
 
 def _as_avro(kind: Avro, row: int, value: Mapping[str, Any], schemas: Schemas) -> bytes:
     schema, made = WrittenSchema(SchemaKind.AVRO, kind.text), list[bytes | None]()
-    if told := row_writer(written(schema), read_back=False)(dict(value), made):
-        raise ConfigError(f"value {row} is none of the reader's schema: {told}")
+    if told := row_writer(written(schema), read_back=True)(dict(value), made):
+        raise ConfigError(
+            f"value {row} is none of the reader's schema: {told}; give a time as a datetime, and a "
+            "bad record as bytes"
+        )
     if kind.framing == "none":
         return made[0] or b""
     if not isinstance(schemas, MemorySchemas):
@@ -77,6 +85,8 @@ def _as_protobuf(kind: Protobuf, row: int, value: Mapping[str, Any]) -> bytes:
     try:
         made: bytes = message_of(descriptor)(value).SerializeToString(deterministic=True)
     except Exception as error:
-        raise ConfigError(f"value {row} is no {kind.name}: {error!r}") from error
+        raise ConfigError(
+            f"value {row} is no {kind.name}: {error!r}; give a bad record as bytes"
+        ) from error
     place = written_place(place_of(descriptor))[0]
     return (prefix_of(1) + place if kind.framing == "confluent" else b"") + made

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from headrace.cli.servers import folder_of, remember
+
 V1 = {"type": "record", "name": "Visit", "fields": [{"name": "lead", "type": "string"}]}
 BROKEN = V1 | {"fields": [*V1["fields"], {"name": "at", "type": "long"}]}
 SUBJECT = "acme.visits-value"
@@ -76,3 +78,53 @@ def test_the_registry_needs_a_secret_or_to_be_opened_by_name(headrace, monkeypat
     monkeypatch.delenv("HEADRACE_SECRET", raising=False)
     assert "secret" in headrace("registry").output
     assert "127.0.0.1" in headrace("registry", "--insecure-no-auth", "--host", "0.0.0.0").output
+
+
+def named(config, url, more=""):
+    """The configuration with a registry that drivers ask."""
+    config.write_text(f"{config.read_text()}registry: {{schema.registry.url: {url}}}\n{more}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("list",), ("show", SUBJECT), ("check", SUBJECT, "FILE"), ("register", SUBJECT, "FILE")],
+)
+def test_where_drivers_ask_another_registry_nothing_is_told_of_ours(
+    headrace, file, config, store, words
+):
+    headrace("schemas", "register", SUBJECT, file(V1))
+    named(config, "'https://me:hunter2@theirs:8443,http://127.0.0.1:8081'")
+    typed = [file(V1) if word == "FILE" else word for word in words]
+    refused = headrace("schemas", *typed)
+    assert refused.exit_code == 2
+    told = " ".join(refused.output.split())
+    assert "drivers ask https://theirs:8443, http://127.0.0.1:8081:" in told
+    assert "--own is for ours all the same" in told
+    assert "hunter2" not in told
+    assert headrace("schemas", *typed, "--own").exit_code == 0
+    assert len(store.schema_subjects.versions()) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:8085", "http://any:hr_x@localhost:8085/", "http://127.0.0.1:25001"],
+)
+def test_ours_may_be_named_by_its_door_or_as_up_serves_it(headrace, config, url):
+    remember(folder_of(config.parent), {"registry_url": "http://127.0.0.1:25001"})
+    named(config, url, "schema_registry: {port: 8085}\n")
+    listed = headrace("schemas", "list")
+    assert listed.exit_code == 0, listed.output
+
+
+def test_another_path_or_port_is_another_registry(headrace, config):
+    named(config, "http://127.0.0.1:8081/apis/ccompat/v7")
+    assert headrace("schemas", "list").exit_code == 2
+    config.write_text(config.read_text().replace("8081/apis/ccompat/v7", "8082"))
+    assert headrace("schemas", "list").exit_code == 2
+
+
+def test_an_address_that_the_environment_lacks_is_not_taken_for_ours(headrace, config):
+    named(config, "'${REGISTRY_THAT_NOBODY_SET}'")
+    refused = headrace("schemas", "list")
+    assert refused.exit_code == 2
+    assert "REGISTRY_THAT_NOBODY_SET" in refused.output

@@ -1,8 +1,12 @@
 """What makes a report fail, and what it only shows."""
 
+import io
+
 import pytest
+from rich.console import Console
 
 from headrace.demo.report import Check
+from headrace.demo.run import show
 
 
 @pytest.mark.parametrize(
@@ -16,3 +20,16 @@ from headrace.demo.report import Check
 )
 def test_what_differs_fails_and_what_is_slow_is_shown(check, met, passed):
     assert (check.met, check.passed) == (met, passed)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "told"),
+    [
+        (0, "nothing lost, nothing twice, 40 s in all"),
+        (3, "nothing lost, nothing twice but mails, 3 with the same Message-ID, 40 s in all"),
+    ],
+)
+def test_mails_that_came_twice_are_no_fault_and_are_said_in_the_last_line(repeats, told):
+    shown = io.StringIO()
+    show([Check("mails to sales", "9", "9", repeats=repeats)], Console(file=shown), 40.0)
+    assert shown.getvalue().splitlines()[-1] == told

@@ -1,10 +1,14 @@
 """A test of a use case finds what would else stop its first lane in production."""
 
+from datetime import UTC, datetime
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
 from headrace import BadRecord, use_case
-from headrace.errors import ConfigError, SinkRefused, WrongSchema
+from headrace.errors import ConfigError, RegistryUnavailable, SinkRefused, WrongSchema
+from headrace.formats import Avro, Json
 from headrace.sinks import Email, KafkaTopic, ParquetFiles, SqlTable
 from headrace.testing.handlers import handled
 
@@ -118,3 +122,47 @@ def test_a_dataframe_handler_is_told_to_be_called_otherwise():
 
     with pytest.raises(ConfigError, match="form wave"):
         handled(report, [b"x"])
+
+
+MEASURED = {
+    "type": "record",
+    "name": "Measured",
+    "fields": [
+        {"name": "much", "type": "double", "default": 0.0},
+        {
+            "name": "at",
+            "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}],
+            "default": None,
+        },
+    ],
+}
+
+
+def decoding(kind):
+    @use_case(topic="{tenant}.visits", decode=kind, sink=ParquetFiles("all"))
+    def everything(table, context):
+        return table
+
+    return everything
+
+
+def test_a_dict_that_avro_would_round_is_none_of_its_schema():
+    keeps = decoding(Avro(MEASURED))
+    at = datetime(2026, 11, 24, 10, 0, 0, 123_000, UTC)
+    assert handled(keeps, [{"much": 0.1, "at": at}])["at"].to_pylist() == [at]
+    for value in ({"much": 2**53 + 1}, {"at": at.replace(microsecond=123_456)}):
+        with pytest.raises(ConfigError, match=r"no exact place.*give a .*bad record as bytes"):
+            handled(keeps, [value])
+
+
+def test_what_json_cannot_hold_is_told_by_its_row():
+    paid = decoding(Json(pa.schema([("amount", pa.decimal128(12, 2))])))
+    told = "value 1 is no JSON: .*Decimal.*give an amount and a time as text"
+    with pytest.raises(ConfigError, match=told):
+        handled(paid, [{"amount": "1.50"}, {"amount": Decimal("1.50")}])
+    assert handled(paid, [{"amount": "1.50"}])["amount"].to_pylist() == [Decimal("1.50")]
+
+
+def test_an_unknown_schema_is_told_with_how_a_test_gives_it():
+    with pytest.raises(RegistryUnavailable, match=r"schemas=MemorySchemas\(\{99: WrittenSchema"):
+        handled(decoding(Avro(MEASURED)), [b"\0\0\0\0\x63abc"])
