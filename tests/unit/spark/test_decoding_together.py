@@ -138,8 +138,8 @@ def test_who_is_slow_to_decode_holds_nobody_up_and_pays_for_it(bench, guarantee)
         guarantee=guarantee,
     )
     assert [receipt.reached for receipt in told] == [10, 10, 30]
-    assert told[0].seconds + told[1].seconds < 0.3
-    assert told[2].seconds > 0.6
+    # However long the call for all took: they share that by their bytes.
+    assert told[2].seconds - (told[0].seconds + told[1].seconds) > 0.5
 
 
 def test_slices_that_decode_slowly_together_are_as_many_as_each_by_itself(bench):
