@@ -10,7 +10,8 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from gateway_process import GatewayProcess, until
+from door_process import until
+from gateway_process import GatewayProcess
 from headrace.connectors.kafka import create_topics
 from headrace.model.credentials import Role
 from headrace.testing.kafka_topics import KafkaTopics

@@ -162,7 +162,7 @@ class KafkaTransactionWriter:
         outcomes: Outcomes = {}
         for index, effect in effects.items():
             found = [marks.get((piece.topic, piece.lane.partition)) for piece in effect.slices]
-            if self._are_ours(found):
+            if self._is_done(found, effect):
                 outcomes[index] = Written(reached=tuple(mark.offset for mark in found))
         left = [index for index in effects if index not in outcomes]
         stays = [_stay(move) for index in left for move in effects[index].moves]
@@ -176,9 +176,15 @@ class KafkaTransactionWriter:
                 outcomes[index] = Written(superseded=True)
         return outcomes
 
-    def _are_ours(self, marks: Sequence[Mark | None]) -> TypeGuard[Sequence[Mark]]:
-        """Whether all lanes of an effect were in a transaction of this wave: then in one."""
-        return all(mark is not None and mark.is_of(self._wave_id) for mark in marks)
+    def _is_done(self, marks: Sequence[Mark | None], effect: Effect) -> TypeGuard[Sequence[Mark]]:
+        """Whether a transaction of this wave had all lanes of an effect, and came further in one.
+
+        One that ended where the effect begins was of what the same wave wrote before it.
+        """
+        ours = [mark for mark in marks if mark is not None and mark.is_of(self._wave_id)]
+        return len(ours) == len(effect.slices) and any(
+            mark.offset > piece.from_offset for mark, piece in zip(ours, effect.slices, strict=True)
+        )
 
     def _misdirected(self, line: TransactionLine, effects: Effects) -> Outcomes:
         outcomes: Outcomes = {}
