@@ -50,13 +50,20 @@ class MemoryCrashMarkers:
     """The crash markers of one bin, over all attempts of its task."""
 
     killers: frozenset[Slice] = frozenset()
+    #: attempts that found them
+    attempts: int = 0
 
-    def during(self, planned: Slice, call: Callable[[], Any]) -> Any:
-        """Run ``call``; should its worker die in it, ``planned`` is to blame."""
+    @property
+    def is_first(self) -> bool:
+        """Whether no attempt began before the one that runs."""
+        return self.attempts == 1
+
+    def during(self, planned: Slice | None, call: Callable[[], Any]) -> Any:
+        """Run ``call``; should its worker die in it, ``planned`` is to blame; None: nobody is."""
         try:
             return call()
         except WorkerDies:
-            self.killers |= {planned}
+            self.killers |= set() if planned is None else {planned}
             raise
 
 
@@ -246,9 +253,11 @@ class Cluster:
         return replace(receipt, seconds=call_s + SECONDS_PER_RECORD * receipt.records)
 
     def _markers(self, flight: Flight, planned: Bin, *, calm: bool) -> MemoryCrashMarkers:
-        if not calm and self.rng.random() > _SAME_MACHINE:
-            return MemoryCrashMarkers()
-        return flight.markers.setdefault(planned, MemoryCrashMarkers())
+        found = MemoryCrashMarkers()
+        if calm or self.rng.random() <= _SAME_MACHINE:
+            found = flight.markers.setdefault(planned, found)
+        found.attempts += 1
+        return found
 
     def lose_executor(self, flight: Flight) -> None:
         """A sleeping task is thought dead and runs again; it will wake up all the same."""
