@@ -137,9 +137,10 @@ def test_an_executor_that_comes_later_without_the_shared_disk_does_nothing_of_wh
             ending.enter_context(blind_worker(cluster, tmp_path / "blind", hidden))
         assert told("leave")
         seeing = psutil.Process(cluster.worker_pid)
-        # An executor outlives its worker for a moment, and would still do what it is given.
+        # An executor outlives its worker for a moment, and would still do what it is given. And a
+        # worker that is asked to end is given another one while it ends.
         its_executors = seeing.children(recursive=True)
-        seeing.terminate()
+        seeing.kill()
         psutil.wait_procs([seeing], 30)
         for process in its_executors:
             with suppress(psutil.NoSuchProcess):
