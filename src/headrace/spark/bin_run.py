@@ -44,7 +44,7 @@ from headrace.ports import (
     Written,
 )
 from headrace.process.crash_points import PlayedKill, reached
-from headrace.spark.crash_markers import CrashMarkers
+from headrace.spark.crash_markers import Markers
 from headrace.spark.decoding import DecodedRecords
 from headrace.spark.handler_output import OUTPUT
 from headrace.spark.handling import CallRules, Handled, Looked, handle, look
@@ -74,7 +74,7 @@ class BinRun:
     rules: CallRules
     #: seconds of the bin
     budget_s: float
-    markers: CrashMarkers | None = None
+    markers: Markers | None = None
     schemas: Schemas = field(default_factory=NoRegistry)
     #: seconds of decoding together that came to nothing, which are not of the budget: else whoever
     #: it failed at uses up one after the other, and is never found

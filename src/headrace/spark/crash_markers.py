@@ -35,7 +35,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import psutil
 
@@ -59,6 +59,21 @@ _KEEP_S = 3_600.0
 _OVER = "-over"
 #: names that are made here
 _OURS = re.compile(rf"[0-9a-f]{{32}}(\.[0-9a-f]{{32}}|{_OVER})")
+
+
+class Markers(Protocol):
+    """What a bin asks of its markers."""
+
+    @property
+    def killers(self) -> frozenset[Slice]:
+        """Slices at which an earlier attempt of the task died."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no earlier attempt began."""
+
+    def during(self, planned: Slice | None, call: Callable[[], _T]) -> _T:
+        """Run ``call``; should the process die in it, ``planned`` is to blame; None: nobody is."""
 
 
 class CrashMarkers:

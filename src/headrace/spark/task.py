@@ -54,7 +54,7 @@ from headrace.ports import (
     SliceReader,
 )
 from headrace.spark.bin_run import BinRun
-from headrace.spark.crash_markers import CrashMarkers
+from headrace.spark.crash_markers import Markers
 from headrace.spark.decoding import says_writers, writers
 from headrace.spark.foreign_ends import opened_for, opened_or_told, trouble_of_closing
 from headrace.spark.handling import call_rules
@@ -161,7 +161,7 @@ def run_bin(
     budget_s: float,
     *,
     clients: WorkerClients | None = None,
-    markers: CrashMarkers | None = None,
+    markers: Markers | None = None,
     wave_id: str = "",
 ) -> list[Receipt]:
     """Run one bin to its end or to its budget; never raises for the fault of one slice or sink.

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from headrace.errors import HeadraceError, ReadOtherwise, TaskLost, WorkerKilled
 from headrace.model.receipts import Receipt
@@ -232,7 +232,7 @@ class Cluster:
             planned,
             -1.0 if hasty else math.inf,
             clients=clients,
-            markers=cast("Any", markers),
+            markers=markers,
             wave_id=flight.wave.id,
         )
 
