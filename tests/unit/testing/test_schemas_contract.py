@@ -1,20 +1,18 @@
 """The suite of schemas is shown clients with faults, and finds each."""
 
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from headrace.errors import RegistryUnavailable, SchemaUnknown
-from headrace.ports import Connections, WrittenSchema
-from headrace.testing.schemas_contract import SchemasContract
 from headrace.testing.schemas_fake import MemorySchemas
+from memory_schemas_laws import MemorySchemasLaws
 
 # pytest's own failure is no Exception.
 FOUND = (AssertionError, RegistryUnavailable, SchemaUnknown, pytest.fail.Exception)
 
 
-class Laws(SchemasContract):
+class Laws(MemorySchemasLaws):
     """The laws, for one client."""
 
     def __init__(self, made):
@@ -23,28 +21,6 @@ class Laws(SchemasContract):
 
     def factory(self):
         return self.registry
-
-    def connections(self):
-        return Connections({}, "")
-
-    def client(self):
-        return self.registry
-
-    def put(self, subject, schema, names=()):
-        below = [
-            (name, self.registry.schemas[self.registry.subjects[at][-1]]) for name, at in names
-        ]
-        found = [pair for name, one in below for pair in (*one.references, (name, one.text))]
-        return self.registry.add(WrittenSchema(schema.kind, schema.text, tuple(found)), subject)
-
-    @contextmanager
-    def away(self):
-        self.registry.away = True
-        yield
-        self.registry.away = False
-
-    def later(self, seconds):
-        self.now_s += seconds
 
 
 class TakesAnOutageForNone(MemorySchemas):
