@@ -13,11 +13,11 @@ from headrace.errors import ConfigError
 from headrace.formats.avro_output import AvroOutput
 from headrace.formats.avro_records import Avro
 from headrace.formats.json_records import Json
-from headrace.formats.json_schema_output import JsonSchemaOutput
 from headrace.formats.plain import Bytes
 from headrace.formats.text import Text
 
 if TYPE_CHECKING:
+    from headrace.formats.json_schema_output import JsonSchemaOutput
     from headrace.formats.protobuf_output import ProtobufOutput
     from headrace.formats.protobuf_records import Protobuf
 
@@ -31,12 +31,16 @@ __all__ = [
     "ProtobufOutput",
     "Text",
 ]
-#: of those whose library not everybody has: the module
-_APART = {"Protobuf": "protobuf_records", "ProtobufOutput": "protobuf_output"}
+#: of those whose library not everybody has, or that takes a while to import: the module
+_APART = {
+    "JsonSchemaOutput": "json_schema_output",
+    "Protobuf": "protobuf_records",
+    "ProtobufOutput": "protobuf_output",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What needs the library of Protobuf."""
+    """What is imported when it is used."""
     if name not in _APART:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
