@@ -32,7 +32,6 @@ import pyarrow as pa
 from benchmarks.delays import COLUMNS, TABLE
 from benchmarks.harness import broker, fill, ratio, session, topics, write
 from benchmarks.streaming import Query, batch_of
-from headrace.model.records import Deployment
 from headrace.model.streams import Tenant
 from headrace.store import open_store
 
@@ -53,6 +52,7 @@ _HOLES = (
 _TWICE = f"SELECT count(*) - count(DISTINCT topic || ' ' || at) FROM {TABLE}"
 #: what both sides import is there
 _ROOT = Path(__file__).parents[1]
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}"}
 _USE_CASE = """
 import pyarrow as pa
 from benchmarks.delays import COLUMNS, TABLE, rows_of
@@ -142,7 +142,7 @@ def _running(folder: Path, command: list[str]) -> Iterator[subprocess.Popen[byte
             cwd=folder,
             stdout=output,
             stderr=output,
-            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            env=_ENVIRONMENT,
         )
     try:
         yield process
@@ -192,12 +192,14 @@ def _ours(folder: Path, config: Mapping[str, str], tenants: int) -> list[str]:
         "spark": {"spark.driver.memory": "3g"},
     }
     (folder / "headrace.yaml").write_text(json.dumps(settings))
+    headrace = [sys.executable, "-m", "headrace"]
+    deploy = [*headrace, "use-cases", "deploy", "keep", "-c", "headrace.yaml"]
+    subprocess.run(deploy, cwd=folder, check=True, env=_ENVIRONMENT)
     store = open_store(url)
-    store.registry.deploy(Deployment("keep", "use_cases.py", "0" * 64, "{tenant}.visits"))
     for number in range(tenants):
         store.registry.add_tenant(Tenant(f"r{number}"))
     store.close()
-    return [sys.executable, "-m", "headrace", "run", "-c", "headrace.yaml"]
+    return [*headrace, "run", "-c", "headrace.yaml"]
 
 
 def _theirs(
