@@ -17,7 +17,7 @@ from headrace.cycle.losses import Losses
 from headrace.cycle.recorded import RecordedWaves
 from headrace.cycle.reruns import Reruns
 from headrace.cycle.topics import TopicKeeper
-from headrace.errors import OutcomeUnknown, SinkUnavailable
+from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable
 from headrace.model.streams import original
 from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_range
@@ -410,6 +410,19 @@ def test_a_failure_that_blames_a_good_record_is_found(monkeypatch):
 
     only(monkeypatch, bad=0.05)
     monkeypatch.setattr(handling, "name_record", next_one)
+    assert first_wrong(seeds=300, how="which is good")
+
+
+def test_a_search_that_takes_what_passes_for_a_records_fault_is_found(monkeypatch):
+    def any_trouble(call, records):
+        try:
+            call(records)
+        except Exception:
+            return SinkRefused("as was told of all of them")
+        return None
+
+    only(monkeypatch, refused=0.05, dawdles=0.3)
+    monkeypatch.setattr(handling, "_raised_by", any_trouble)
     assert first_wrong(seeds=300, how="which is good")
 
 

@@ -298,10 +298,10 @@ class BinRun:
 
     def _is_refused(self, portion: Portion, written: Written) -> bool:
         """Whether a record is to be looked for; not after a claim, for a sink has one chance."""
-        if written.error is None or written.error.temporary or self.use_case.claims:
+        if written.error is None or self.use_case.claims:
             return False
-        if written.error.code == TargetMissing.__name__:
-            return False  # it is missing for every record
+        if not _may_be_a_records(written.error):
+            return False
         return portion.records.num_rows > 0
 
     def _look_for_culprit(self, portion: Portion, written: Written) -> None:
@@ -351,7 +351,7 @@ class BinRun:
             if effect is None:
                 return
             written = self._write([effect])[0]
-            if written.error is None or written.error.temporary:
+            if written.error is None or not _may_be_a_records(written.error):
                 self.tally.wrote(part, written, effect.output.nbytes)
                 refused -= rows if refused else 0
             elif rows > 1:
@@ -387,6 +387,11 @@ class BinRun:
                 # It is the trouble of one of them; the others may well be written.
                 return [self._write([effect])[0] for effect in effects]
             return [Written(error=error_of(error))] * len(effects)
+
+
+def _may_be_a_records(error: SliceError) -> bool:
+    """Whether a record may be at fault: not for what passes, or is missing for all of them."""
+    return not error.temporary and error.code != TargetMissing.__name__
 
 
 def _moves(portion: Portion) -> tuple[Move, ...]:

@@ -9,7 +9,8 @@ is set aside and the rest goes on as well.
 
 A call that overruns its patience is ended. In company that only says that the stream is to be
 tried alone; alone, it hangs, and the record is searched for with an eighth of the patience for each
-call, and blamed only if it hangs by itself too, for the whole of it.
+call, and blamed only if it hangs by itself too, for the whole of it. A search that meets what is no
+record's fault, such as a server that is away for a moment, ends there and blames nobody.
 
 This module reads no records and writes no sink.
 """
@@ -20,7 +21,7 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,6 +31,7 @@ from headrace.errors import (
     HandlerHung,
     HandlerSlow,
     HeadraceError,
+    TargetMissing,
     Temporary,
     WrongSchema,
     words_of,
@@ -48,6 +50,8 @@ from headrace.use_cases import SliceContext, UseCase
 
 #: part of the patience that a call has which searches for the record that hangs
 _SEARCH_PART = 8.0
+#: no record is to blame for these, whichever were given
+NO_RECORDS_FAULT = (Temporary, TargetMissing)
 
 
 #: records decoded, or what was raised instead
@@ -150,7 +154,11 @@ def _up_to_undecodable(
     call: _Call, records: pa.Table, raised: Exception, schemas: Schemas | None
 ) -> Handled:
     """What comes before the record at which decoding raised or hung."""
-    bad = _row_to_blame(replace(call, decodes=True, schemas=schemas), records, raised)
+    try:
+        search = replace(call, decodes=True, schemas=schemas)
+        bad, raised = _to_blame(search, records, raised)
+    except NO_RECORDS_FAULT as error:
+        return Handled(None, 0, error_of(error))
     if bad is None:
         return Handled(None, 0, error_of(raised))
     named = name_record(error_of(raised), records, bad)
@@ -283,8 +291,13 @@ def _up_to_culprit(
     call: _Call, records: pa.Table, raised: Exception, *, at_last: bool = False
 ) -> Handled:
     """What comes before the record to blame; ``at_last``: the last one is, whatever is told."""
+    bad: int | None = records.num_rows - 1
+    if not at_last:
+        try:
+            bad, raised = _to_blame(call, records, raised)
+        except NO_RECORDS_FAULT as error:
+            return Handled(None, 0, error_of(error))
     failure = error_of(raised)
-    bad = records.num_rows - 1 if at_last else _row_to_blame(call, records, raised)
     if bad is None:
         return Handled(None, 0, failure)
     named = name_record(failure, records, bad)
@@ -295,6 +308,8 @@ def _up_to_culprit(
     before = records.slice(0, bad)
     try:
         return Handled(call(before), bad, named, bad)
+    except NO_RECORDS_FAULT as error:
+        return Handled(None, 0, error_of(error))
     except Exception as error:
         if isinstance(raised, BadRecord) and not at_last:
             return _earlier(call, before, error)
@@ -310,25 +325,33 @@ def _earlier(call: _Call, records: pa.Table, raised: Exception) -> Handled:
     if not isinstance(raised, BadRecord):
         return _up_to_culprit(call, records, raised)
     # Not believed again: one that looks from the end would name all of them, a call for each.
-    first = records.slice(0, _shortest_failing_prefix(call, records))
     try:
+        first = records.slice(0, _shortest_failing(call, records, raised).rows)
         call(first)
-    except Temporary as error:
+    except NO_RECORDS_FAULT as error:
         return Handled(None, 0, error_of(error))
     except Exception as error:
         return _up_to_culprit(call, first, error, at_last=True)
     return Handled(None, 0, error_of(raised))
 
 
-def _row_to_blame(call: _Call, records: pa.Table, raised: Exception) -> int | None:
-    if isinstance(raised, Temporary) or records.num_rows == 0:
-        return None
+class _Blamed(NamedTuple):
+    #: None: it cannot be pinned to one
+    row: int | None
+    #: what it raised: another record than the one that was met first may have another fault
+    raised: Exception
+
+
+def _to_blame(call: _Call, records: pa.Table, raised: Exception) -> _Blamed:
+    """The record to blame; raises what a search met that is no record's fault."""
+    if isinstance(raised, NO_RECORDS_FAULT) or records.num_rows == 0:
+        return _Blamed(None, raised)
     told = _told_row(raised)
     if told is not None:
-        return min(max(told, 0), records.num_rows - 1)
+        return _Blamed(min(max(told, 0), records.num_rows - 1), raised)
     if call.use_case.claims:
         # What calls nothing bad may come through the next time, and there is none: not searched.
-        return None
+        return _Blamed(None, raised)
     return _culprit(call, records, raised)
 
 
@@ -342,36 +365,50 @@ def _told_row(raised: Exception) -> int | None:
         return None
 
 
-def _culprit(call: _Call, records: pa.Table, raised: Exception) -> int | None:
-    """The row after which every prefix fails; None if a hang cannot be pinned to one record."""
+def _culprit(call: _Call, records: pa.Table, raised: Exception) -> _Blamed:
+    """The record after which every prefix fails; none if a hang cannot be pinned to one."""
     if not isinstance(raised, HandlerHung):
-        return _shortest_failing_prefix(call, records) - 1
+        rows, found = _shortest_failing(call, records, raised)
+        return _Blamed(rows - 1, found)
     patience_s = call.rules.patience_s / _SEARCH_PART
     search = replace(call, rules=replace(call.rules, patience_s=patience_s))
-    bad = _shortest_failing_prefix(search, records) - 1
+    rows, found = _shortest_failing(search, records, raised)
     # A busy machine can make any call slow: what the short patience suspects has its full time.
-    if records.num_rows > 1 and _works(call, records.slice(bad, 1)):
-        return None
-    return bad
+    if isinstance(found, HandlerHung):
+        suspect = records.slice(rows - 1, 1)
+        if records.num_rows > 1 and _raised_by(call, suspect) is None:
+            return _Blamed(None, raised)
+        found = raised
+    return _Blamed(rows - 1, found)
 
 
-def _shortest_failing_prefix(call: _Call, records: pa.Table) -> int:
+class _Failing(NamedTuple):
+    #: of the shortest prefix that fails
+    rows: int
+    raised: Exception
+
+
+def _shortest_failing(call: _Call, records: pa.Table, raised: Exception) -> _Failing:
     works, fails = 0, records.num_rows
     while fails - works > 1:
         middle = (works + fails) // 2
-        if _works(call, records.slice(0, middle)):
+        found = _raised_by(call, records.slice(0, middle))
+        if found is None:
             works = middle
         else:
-            fails = middle
-    return fails
+            fails, raised = middle, found
+    return _Failing(fails, raised)
 
 
-def _works(call: _Call, records: pa.Table) -> bool:
+def _raised_by(call: _Call, records: pa.Table) -> Exception | None:
+    """What a record raises that is given; raises what is no record's fault."""
     try:
         call(records)
-    except Exception:
-        return False
-    return True
+    except NO_RECORDS_FAULT:
+        raise
+    except Exception as error:
+        return error
+    return None
 
 
 def _joined(outputs: list[pa.Table], handled: Handled) -> Handled:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from headrace.errors import BadRecord, SinkUnavailable
+from headrace.errors import BadRecord, SinkRefused, SinkUnavailable, TargetMissing
 from headrace.model.streams import LaneId, Slice
 from headrace.sinks import ParquetFiles
 from headrace.spark.handling import CallRules, handle
@@ -483,3 +483,46 @@ def test_an_error_that_quotes_all_it_was_given_does_not_travel_whole(error):
     assert told.traceback.startswith("Traceback")
     assert "characters left out" in told.message
     assert told.raw_value == b"b" * 100_000
+
+
+@pytest.mark.parametrize("away_at", [2, 3, 4, 5])
+@pytest.mark.parametrize("raised", [SinkUnavailable("away"), TargetMissing("no such schema")])
+@pytest.mark.parametrize("bad_record", ["suspend", "dead-letter"])
+def test_a_search_that_meets_what_is_no_records_fault_blames_nobody(away_at, raised, bad_record):
+    """A server that is away for one call made the half that was tried look bad."""
+    calls = []
+
+    def picky(table, _context):
+        calls.append(table.num_rows)
+        if len(calls) == away_at:
+            raise raised
+        if b"bad" in table["value"].to_pylist():
+            raise SinkRefused("not this one")
+        return table.select(["offset"])
+
+    values = [b"good"] * 8
+    values[6] = b"bad"
+    rules = CallRules(set_aside=frozenset({"SinkRefused"}) if bad_record == "dead-letter" else ())
+    done = handle(made(picky, bad_record=bad_record), records(values), CONTEXT, rules)
+    assert len(calls) == away_at
+    assert (done.aside, done.rows, done.output) == ((), 0, None)
+    assert (done.error.code, done.error.offset) == (type(raised).__name__, None)
+    assert done.error.temporary == isinstance(raised, SinkUnavailable)
+
+
+def test_the_record_that_is_found_is_told_with_its_own_fault():
+    """What is set aside at once must not take along another one, found in search of it."""
+
+    def picky(table, _context):
+        values = table["value"].to_pylist()
+        if b"refused" in values:
+            raise SinkRefused("not this one")
+        if b"odd" in values:
+            raise ValueError("a moment's trouble, as far as anybody knows")
+        return table.select(["offset"])
+
+    values = [b"good", b"odd", b"good", b"refused"]
+    rules = CallRules(set_aside=frozenset({"SinkRefused"}))
+    done = handle(made(picky, bad_record="dead-letter"), records(values), CONTEXT, rules)
+    assert (done.aside, done.rows) == ((), 1)
+    assert (done.error.code, done.error.offset) == ("HandlerError", 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from task_bench import ListSink, by_tenant, of_acme, with_tenant
 
-from headrace.errors import BadRecord, BrokerUnavailable, SinkRefused
+from headrace.errors import BadRecord, BrokerUnavailable, SinkRefused, TargetMissing
 from headrace.model.records import Move
 from headrace.model.streams import LaneId, StreamId
 from headrace.ports import Written
@@ -282,6 +282,31 @@ def test_with_order_stream_what_the_sink_refuses_is_set_aside(bench):
     assert of_acme(sink) == [b"%d" % number for number, _ in MERGED if number != 7]
     letters = [letter.slice.lane for letter in bench.dead_letters.letters]
     assert len(set(letters)) == 4
+
+
+@dataclass
+class GoesAway(ListSink):
+    """A sink whose table is dropped while the record that it refuses is looked for."""
+
+    calls: int = 0
+    gone_at: int = 0
+
+    def _write(self, effect):
+        if effect.slices[0].lane.tenant == "acme":
+            self.calls += 1
+            if self.calls == self.gone_at:
+                return Written(error=error_of(TargetMissing("no such table")))
+        return super()._write(effect)
+
+
+@pytest.mark.parametrize("gone_at", [2, 3, 4])
+def test_what_is_missing_for_all_records_is_held_against_none_of_them(bench, gone_at):
+    sink = GoesAway(refuses=b"7", gone_at=gone_at)
+    receipts = by_tenant(bench.run(sink, bad_record="dead-letter"))
+    acme = receipts["acme"]
+    assert (acme.error.code, acme.error.offset) == ("TargetMissing", None)
+    assert of_acme(sink) == [b"%d" % number for number in range(acme.reached)]
+    assert [letter.slice.lane.tenant for letter in bench.dead_letters.letters] == ["bolt"]
 
 
 @dataclass

@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
+
 from headrace.connectors.outcomes import failed
 from headrace.errors import SinkRefused, SinkUnavailable, StoreUnavailable
 from headrace.model.streams import LaneId
@@ -206,6 +208,16 @@ class Picky:
         """A writer for one bin."""
         return _PickyWriter(self, self.sink.open(site), site.positions)
 
+    def check(self, table: pa.Table) -> None:
+        """Say of a table, before it is written, that there is a record in it that is not taken."""
+        if self.refuses(table):
+            raise SinkRefused(_REFUSED)
+
+    def refuses(self, table: pa.Table) -> bool:
+        """Whether a record is in it that is not taken."""
+        rows = table.to_pylist() if table.num_columns else []
+        return not all(self.takes(done.found.place) for done in done_in(rows))
+
 
 @dataclass(frozen=True, slots=True)
 class _PickyWriter:
@@ -215,17 +227,13 @@ class _PickyWriter:
     door: Any
 
     def write(self, effects: Sequence[Effect]) -> Sequence[Written]:
-        refused = [self._refused(effect) for effect in effects]
+        refused = [self.picky.refuses(effect.output) for effect in effects]
         if self.picky.raises and any(refused):
             self.door.hurt()
             raise SinkRefused(_REFUSED)
         taken = [effect for effect, no in zip(effects, refused, strict=True) if not no]
         answers = iter(self.writer.write(taken) if taken else ())
         return [failed(SinkRefused(_REFUSED)) if no else next(answers) for no in refused]
-
-    def _refused(self, effect: Effect) -> bool:
-        rows = effect.output.to_pylist() if effect.output.num_columns else []
-        return not all(self.picky.takes(effect.found.place) for effect in done_in(rows))
 
     def close(self) -> None:
         self.writer.close()
