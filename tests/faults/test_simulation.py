@@ -21,7 +21,7 @@ from headrace.errors import OutcomeUnknown, SinkRefused, SinkUnavailable
 from headrace.model.streams import original
 from headrace.policies import quarantine
 from headrace.policies.data_loss import Loss, lost_range
-from headrace.spark import decoding, frame_calls, handling, portions, reading_again, task
+from headrace.spark import culprits, decoding, frame_calls, handling, portions, reading_again, task
 from headrace.spark.bin_run import BinRun
 from headrace.spark.slice_errors import name_record
 from headrace.testing.dead_letters_fake import MemoryDeadLetters
@@ -422,7 +422,7 @@ def test_a_search_that_takes_what_passes_for_a_records_fault_is_found(monkeypatc
         return None
 
     only(monkeypatch, refused=0.05, dawdles=0.3)
-    monkeypatch.setattr(handling, "_raised_by", any_trouble)
+    monkeypatch.setattr(culprits, "raised_by", any_trouble)
     assert first_wrong(seeds=300, how="which is good")
 
 

@@ -1,16 +1,13 @@
-"""Calling a user's handler on some records, and finding the record that it cannot take.
+"""Calling a user's handler on some records, up to the one that it cannot take.
 
 A handler gets a table of thousands of records and raises: which one was it? Without an answer a
 strict order means that the whole slice waits for a person. A handler only computes (its sink does
-the effects), so it can be called again on a shorter prefix: a binary search finds the shortest one
-that fails, in at most ``log2(n) + 1`` more calls. Everything before the culprit goes on to the
-sink, and the position stops exactly at it; or, where the use case wants dead letters, the culprit
-is set aside and the rest goes on as well.
+the effects), so it can be called again on fewer of them until the record is found (`culprits.py`).
+Everything before it goes on to the sink, and the position stops exactly at it; or, where the use
+case wants dead letters, it is set aside and the rest goes on as well.
 
 A call that overruns its patience is ended. In company that only says that the stream is to be
-tried alone; alone, it hangs, and the record is searched for with an eighth of the patience for each
-call, and blamed only if it hangs by itself too, for the whole of it. A search that meets what is no
-record's fault, such as a server that is away for a moment, ends there and blames nobody.
+tried alone; alone, it hangs, and its record is searched for.
 
 This module reads no records and writes no sink.
 """
@@ -18,10 +15,9 @@ This module reads no records and writes no sink.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,8 +27,6 @@ from headrace.errors import (
     HandlerHung,
     HandlerSlow,
     HeadraceError,
-    TargetMissing,
-    Temporary,
     WrongSchema,
     words_of,
 )
@@ -40,6 +34,13 @@ from headrace.model.receipts import SliceError
 from headrace.model.streams import BadRecordPolicy
 from headrace.ports import NoRegistry, Schemas
 from headrace.process.crash_points import PlayedKill
+from headrace.spark.culprits import (
+    NO_RECORDS_FAULT,
+    Blamed,
+    raised_by,
+    shortest_failing,
+    to_blame,
+)
 from headrace.spark.declared import as_declared
 from headrace.spark.decoding import DecodedRecords, decoded, shown
 from headrace.spark.joined import joined
@@ -50,9 +51,6 @@ from headrace.use_cases import SliceContext, UseCase
 
 #: part of the patience that a call has which searches for the record that hangs
 _SEARCH_PART = 8.0
-#: no record is to blame for these, whichever were given
-NO_RECORDS_FAULT = (Temporary, TargetMissing)
-
 
 #: records decoded, or what was raised instead
 Looked = DecodedRecords | Exception
@@ -156,7 +154,7 @@ def _up_to_undecodable(
     """What comes before the record at which decoding raised or hung."""
     try:
         search = replace(call, decodes=True, schemas=schemas)
-        bad, raised = _to_blame(search, records, raised)
+        bad, raised = search.to_blame(records, raised)
     except NO_RECORDS_FAULT as error:
         return Handled(None, 0, error_of(error))
     if bad is None:
@@ -270,6 +268,15 @@ class _Call:
             # Nobody types Ctrl-C into a worker, which is in a process group of its own.
             raise HandlerError(words_of(error)) from error
 
+    def to_blame(self, records: pa.Table, raised: Exception) -> Blamed:
+        """The record to blame; what calls nothing bad may come through the next time.
+
+        With at-most-once there is no next time, so that is not searched for.
+        """
+        hurried = replace(self.rules, patience_s=self.rules.patience_s / _SEARCH_PART)
+        search = None if self.use_case.claims else replace(self, rules=hurried)
+        return to_blame(self, search, records, raised)
+
     def _overdue(self) -> HeadraceError:
         who = f"use case {self.use_case.name} took over {self.rules.patience_s:g} s for one call"
         if self.rules.shared:
@@ -287,16 +294,18 @@ def _until_trouble(call: _Call, records: pa.Table) -> Handled:
         return _up_to_culprit(call, records, error)
 
 
-def _up_to_culprit(
-    call: _Call, records: pa.Table, raised: Exception, *, at_last: bool = False
+def _up_to_culprit(call: _Call, records: pa.Table, raised: Exception) -> Handled:
+    """What comes before the record to blame, or nothing where a search met what passes."""
+    try:
+        return _blaming(call, records, *call.to_blame(records, raised))
+    except NO_RECORDS_FAULT as error:
+        return Handled(None, 0, error_of(error))
+
+
+def _blaming(
+    call: _Call, records: pa.Table, bad: int | None, raised: Exception, *, at_last: bool = False
 ) -> Handled:
-    """What comes before the record to blame; ``at_last``: the last one is, whatever is told."""
-    bad: int | None = records.num_rows - 1
-    if not at_last:
-        try:
-            bad, raised = _to_blame(call, records, raised)
-        except NO_RECORDS_FAULT as error:
-            return Handled(None, 0, error_of(error))
+    """The same, of a record that is told or found; ``at_last``: whatever is told after it."""
     failure = error_of(raised)
     if bad is None:
         return Handled(None, 0, failure)
@@ -308,8 +317,8 @@ def _up_to_culprit(
     before = records.slice(0, bad)
     try:
         return Handled(call(before), bad, named, bad)
-    except NO_RECORDS_FAULT as error:
-        return Handled(None, 0, error_of(error))
+    except NO_RECORDS_FAULT:
+        raise
     except Exception as error:
         if isinstance(raised, BadRecord) and not at_last:
             return _earlier(call, before, error)
@@ -325,90 +334,11 @@ def _earlier(call: _Call, records: pa.Table, raised: Exception) -> Handled:
     if not isinstance(raised, BadRecord):
         return _up_to_culprit(call, records, raised)
     # Not believed again: one that looks from the end would name all of them, a call for each.
-    try:
-        first = records.slice(0, _shortest_failing(call, records, raised).rows)
-        call(first)
-    except NO_RECORDS_FAULT as error:
-        return Handled(None, 0, error_of(error))
-    except Exception as error:
-        return _up_to_culprit(call, first, error, at_last=True)
-    return Handled(None, 0, error_of(raised))
-
-
-class _Blamed(NamedTuple):
-    #: None: it cannot be pinned to one
-    row: int | None
-    #: what it raised: another record than the one that was met first may have another fault
-    raised: Exception
-
-
-def _to_blame(call: _Call, records: pa.Table, raised: Exception) -> _Blamed:
-    """The record to blame; raises what a search met that is no record's fault."""
-    if isinstance(raised, NO_RECORDS_FAULT) or records.num_rows == 0:
-        return _Blamed(None, raised)
-    told = _told_row(raised)
-    if told is not None:
-        return _Blamed(min(max(told, 0), records.num_rows - 1), raised)
-    if call.use_case.claims:
-        # What calls nothing bad may come through the next time, and there is none: not searched.
-        return _Blamed(None, raised)
-    return _culprit(call, records, raised)
-
-
-def _told_row(raised: Exception) -> int | None:
-    """The row that a handler calls bad; None if that is no number, so that it is searched for."""
-    if not isinstance(raised, BadRecord):
-        return None
-    try:
-        return operator.index(getattr(raised, "row", None))  # type: ignore[arg-type]
-    except TypeError:
-        return None
-
-
-def _culprit(call: _Call, records: pa.Table, raised: Exception) -> _Blamed:
-    """The record after which every prefix fails; none if a hang cannot be pinned to one."""
-    if not isinstance(raised, HandlerHung):
-        rows, found = _shortest_failing(call, records, raised)
-        return _Blamed(rows - 1, found)
-    patience_s = call.rules.patience_s / _SEARCH_PART
-    search = replace(call, rules=replace(call.rules, patience_s=patience_s))
-    rows, found = _shortest_failing(search, records, raised)
-    # A busy machine can make any call slow: what the short patience suspects has its full time.
-    if isinstance(found, HandlerHung):
-        suspect = records.slice(rows - 1, 1)
-        if records.num_rows > 1 and _raised_by(call, suspect) is None:
-            return _Blamed(None, raised)
-        found = raised
-    return _Blamed(rows - 1, found)
-
-
-class _Failing(NamedTuple):
-    #: of the shortest prefix that fails
-    rows: int
-    raised: Exception
-
-
-def _shortest_failing(call: _Call, records: pa.Table, raised: Exception) -> _Failing:
-    works, fails = 0, records.num_rows
-    while fails - works > 1:
-        middle = (works + fails) // 2
-        found = _raised_by(call, records.slice(0, middle))
-        if found is None:
-            works = middle
-        else:
-            fails, raised = middle, found
-    return _Failing(fails, raised)
-
-
-def _raised_by(call: _Call, records: pa.Table) -> Exception | None:
-    """What a record raises that is given; raises what is no record's fault."""
-    try:
-        call(records)
-    except NO_RECORDS_FAULT:
-        raise
-    except Exception as error:
-        return error
-    return None
+    first = records.slice(0, shortest_failing(call, records, raised).rows)
+    error = raised_by(call, first)
+    if error is None:
+        return Handled(None, 0, error_of(raised))
+    return _blaming(call, first, first.num_rows - 1, error, at_last=True)
 
 
 def _joined(outputs: list[pa.Table], handled: Handled) -> Handled:
