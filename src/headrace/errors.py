@@ -19,6 +19,7 @@ every foreign exception is translated into one of them at the door of the room t
     │       └── ReadOtherwise      records lost with an executor are others when they are read again
     └── Permanent                  trying again changes nothing; a person has to decide
         ├── ConfigError            a file, a flag or a use case is wrong
+        │   ├── StoreUnusable      a table of the store is missing, its file damaged, say
         │   ├── UnknownName        a tenant, stream or use case that nobody added
         │   └── NotAllowed         somebody else has to decide that
         ├── StoreTooNew            the database was written by a later Headrace
@@ -111,6 +112,10 @@ class Permanent(HeadraceError):
 
 class ConfigError(Permanent):
     """A configuration is wrong."""
+
+
+class StoreUnusable(ConfigError):
+    """The store cannot be used as it is: a table is missing, its file is damaged, say."""
 
 
 class UnknownName(ConfigError):

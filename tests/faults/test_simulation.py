@@ -548,8 +548,8 @@ def test_narrowing_that_forgets_an_error_is_found(monkeypatch):
 def _takes_what_is_before(monkeypatch):
     up_to_culprit = handling._up_to_culprit
 
-    def nothing(call, records, raised, *, at_last=False):
-        found = up_to_culprit(call, records, raised, at_last=at_last)
+    def nothing(call, records, raised):
+        found = up_to_culprit(call, records, raised)
         return replace(found, output=None, rows=0) if call.use_case.claims else found
 
     monkeypatch.setattr(handling, "_up_to_culprit", nothing)

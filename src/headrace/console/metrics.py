@@ -24,7 +24,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from headrace.console.metric_list import COUNTER, METRICS
-from headrace.errors import StoreUnavailable
+from headrace.errors import StoreUnavailable, StoreUnusable
 from headrace.model.statistics import Report, ShownState, Spread, StreamFigures, UseCaseFigures
 from headrace.model.streams import StreamId
 from headrace.ports import Statistics
@@ -158,7 +158,7 @@ class _Drivers(Collector):
         samples = _Samples()
         try:
             reports = self._statistics.reports()
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreUnusable):
             samples.add("headrace_statistics_up", 0)
             return samples.families()
         samples.add("headrace_statistics_up", 1)

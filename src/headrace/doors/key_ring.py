@@ -29,7 +29,7 @@ from headrace.doors.attempts import Attempts
 from headrace.doors.outage import Outage
 from headrace.doors.problems import Problem
 from headrace.doors.remembered import Remembered
-from headrace.errors import StoreUnavailable
+from headrace.errors import StoreUnavailable, StoreUnusable
 from headrace.model.credentials import Key
 from headrace.ports import Keys
 
@@ -102,7 +102,7 @@ class KeyRing:
 
         Raises:
             Problem: 401, or 429 if too many wrong ones came from this address.
-            StoreUnavailable: nobody can say.
+            StoreUnavailable, StoreUnusable: nobody can say.
         """
         found = self._remembered.get(shown.prefix)
         is_remembered = shown.fits(_NOTHING_HAS_IT if found is None else found[0].key.digest)
@@ -127,7 +127,7 @@ class KeyRing:
             return key
         try:
             found = self._keys.find(key.prefix)
-        except StoreUnavailable as error:
+        except (StoreUnavailable, StoreUnusable) as error:
             if not is_usable:
                 raise
             if self._outage.begins():

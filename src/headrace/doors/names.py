@@ -14,7 +14,7 @@ import structlog
 from headrace.doors.key_ring import REMEMBERED_S, USABLE_S
 from headrace.doors.outage import Outage
 from headrace.doors.remembered import Remembered
-from headrace.errors import StoreUnavailable
+from headrace.errors import StoreUnavailable, StoreUnusable
 from headrace.ports import Keys
 
 log = structlog.get_logger(__name__)
@@ -34,14 +34,14 @@ class Names:
         """Seconds since 1970; None: no other tenant had it before.
 
         Raises:
-            StoreUnavailable: nobody can say.
+            StoreUnavailable, StoreUnusable: nobody can say.
         """
         found, now_s = self._remembered.get(tenant), self._steady()
         if found is not None and now_s - found[1] < REMEMBERED_S:
             return found[0]
         try:
             since_s = self._keys.added_again_s(tenant)
-        except StoreUnavailable as error:
+        except (StoreUnavailable, StoreUnusable) as error:
             if found is None or now_s - found[1] >= USABLE_S:
                 raise
             if self._outage.begins():

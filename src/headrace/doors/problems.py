@@ -21,7 +21,14 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from headrace.errors import ConfigError, HeadraceError, NotAllowed, Temporary, UnknownName
+from headrace.errors import (
+    ConfigError,
+    HeadraceError,
+    NotAllowed,
+    StoreUnusable,
+    Temporary,
+    UnknownName,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -119,13 +126,14 @@ def problem_of(error: HeadraceError) -> Problem:
             return Problem(404, "unknown-name", str(error))
         case NotAllowed():
             return Problem(403, "forbidden", str(error))
-        case ConfigError():
-            return Problem(409, "conflict", str(error))
-        case Temporary():
-            headers = _retry_after(error.retry_after_s or _WAIT_S)
+        case Temporary() | StoreUnusable():
+            # Whatever is wrong with the store is none of the caller's doing, nor its business.
+            headers = _retry_after(getattr(error, "retry_after_s", None) or _WAIT_S)
             number = _noted(error)
             detail = f"this does not work at the moment; try again (incident {number})"
             return Problem(503, "unavailable", detail, headers=headers)
+        case ConfigError():
+            return Problem(409, "conflict", str(error))
         case _:
             return _internal(error)
 

@@ -27,7 +27,13 @@ from headrace.doors.minute import Minute
 from headrace.doors.problems import Problem, too_many
 from headrace.doors.readiness import Readiness
 from headrace.doors.watch import Backend, watching
-from headrace.errors import ConfigError, HeadraceError, StoreUnavailable, Temporary
+from headrace.errors import (
+    ConfigError,
+    HeadraceError,
+    StoreUnavailable,
+    StoreUnusable,
+    Temporary,
+)
 from headrace.model.credentials import Caller, Change, Role
 from headrace.ports import Store
 from headrace.schema_registry import refusals
@@ -141,7 +147,7 @@ class _Desk:
             body = await request.body() if request.method in ("POST", "PUT") else b""
         except ClientDisconnect:
             return _refused(Refusal(400, 400, "the request ended before its body did"))
-        except StoreUnavailable as error:
+        except (StoreUnavailable, StoreUnusable) as error:
             return _refused(_told(error))
         if caller.tenant is not None:
             self._count(route, caller.tenant)
@@ -260,6 +266,9 @@ def _told(error: HeadraceError) -> Refusal:
         case Temporary():
             log.warning("request failed", error=str(error))
             return Refusal(503, 50001, "the store does not answer; try again")
+        case StoreUnusable():
+            log.error("request failed: the store cannot be used", error=str(error))
+            return Refusal(503, 50001, "the store cannot be used as it is; the log says why")
         case ConfigError():
             log.warning("request failed", error=str(error))
             return Refusal(422, 42201, str(error)[:500])

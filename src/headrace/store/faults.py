@@ -19,7 +19,7 @@ import psycopg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from headrace.errors import ConfigError, HeadraceError, StoreUnavailable
+from headrace.errors import HeadraceError, StoreUnavailable, StoreUnusable
 from headrace.store.addresses import Address
 
 _LOCKED = "somebody else held its lock for too long"
@@ -62,7 +62,7 @@ def translated(address: Address) -> Iterator[None]:
 
     Raises:
         StoreUnavailable: the store is busy, full or gone for now.
-        ConfigError: the store cannot be used as it is.
+        StoreUnusable: the store cannot be used as it is.
     """
     try:
         yield
@@ -92,7 +92,7 @@ def _judged(error: BaseException | None) -> tuple[type[HeadraceError], str]:
     for key in (code, code[:2]):
         if key in _POSTGRESQL_TEMPORARY:
             return StoreUnavailable, _POSTGRESQL_TEMPORARY[key]
-    return ConfigError, _POSTGRESQL_PERMANENT.get(code, f"it refused the statement, {code}")
+    return StoreUnusable, _POSTGRESQL_PERMANENT.get(code, f"it refused the statement, {code}")
 
 
 def _judged_sqlite(error: sqlite3.Error) -> tuple[type[HeadraceError], str]:
@@ -101,7 +101,7 @@ def _judged_sqlite(error: sqlite3.Error) -> tuple[type[HeadraceError], str]:
     if code in _SQLITE_TEMPORARY:
         return StoreUnavailable, _SQLITE_TEMPORARY[code]
     if code in _SQLITE_PERMANENT:
-        return ConfigError, _SQLITE_PERMANENT[code]
+        return StoreUnusable, _SQLITE_PERMANENT[code]
     if "no such table" in str(error):
-        return ConfigError, _NO_TABLES
-    return ConfigError, "it refused the statement"
+        return StoreUnusable, _NO_TABLES
+    return StoreUnusable, "it refused the statement"

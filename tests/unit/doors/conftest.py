@@ -37,13 +37,15 @@ class CountedKeys:
         self._keys = keys
         self.looked_up = []
         self.down = False
+        #: what is raised then
+        self.trouble = StoreUnavailable
         #: called in the middle of a look, once
         self.meanwhile = None
 
     def find(self, prefix):
         self.looked_up.append(prefix)
         if self.down:
-            raise StoreUnavailable
+            raise self.trouble
         if self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
@@ -51,7 +53,7 @@ class CountedKeys:
 
     def added_again_s(self, tenant):
         if self.down:
-            raise StoreUnavailable
+            raise self.trouble
         return self._keys.added_again_s(tenant)
 
 

@@ -12,7 +12,7 @@ from headrace.doors.attempts import Attempts
 from headrace.doors.guard import SESSION_COOKIE, SESSION_S, Guard, allowed, own
 from headrace.doors.key_ring import REMEMBERED_S, USABLE_S
 from headrace.doors.problems import Problem, install_problems
-from headrace.errors import StoreUnavailable
+from headrace.errors import StoreUnavailable, StoreUnusable
 from headrace.model.credentials import Caller, Role
 from headrace.model.streams import State
 
@@ -129,18 +129,20 @@ def test_a_key_of_a_removed_tenant_opens_nothing_of_the_next_of_its_name(guard, 
     assert refusal(guard, bearer(text)).status_code == 401
 
 
+@pytest.mark.parametrize("trouble", [StoreUnavailable, StoreUnusable])
 def test_while_the_store_does_not_answer_a_key_that_was_right_stays_good_for_a_while(
-    guard, give, keys, clock
+    guard, give, keys, clock, trouble
 ):
+    keys.trouble = trouble
     text, _ = give()
     caller = guard.caller(bearer(text))
     keys.down = True
     clock.now_s += USABLE_S - 1
     assert guard.caller(bearer(text)) == caller
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(trouble):
         guard.caller(bearer(give()[0]))
     clock.now_s += 1
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(trouble):
         guard.caller(bearer(text))
     keys.down = False
     assert guard.caller(bearer(text)) == caller

@@ -14,6 +14,7 @@ from headrace.errors import (
     HandlerError,
     OutcomeUnknown,
     StoreUnavailable,
+    StoreUnusable,
     Temporary,
     UnknownName,
 )
@@ -97,6 +98,7 @@ def test_what_a_caller_did_wrong_is_told(client, error, status, kind):
     ("error", "wait"),
     [
         (StoreUnavailable("store postgresql://db/x: gone"), "1"),
+        (StoreUnusable("store postgresql://db/x: it has no tables"), "1"),
         (OutcomeUnknown("store postgresql://db/x: lost"), "1"),
         (Temporary("x", retry_after_s=2.2), "3"),
         (Temporary("x", retry_after_s=0.001), "1"),

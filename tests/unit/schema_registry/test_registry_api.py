@@ -5,7 +5,9 @@ import json
 import pytest
 from registry_parts import AVRO, BROKEN, MORE
 
-from headrace.errors import OutcomeUnknown, StoreUnavailable
+from headrace.doors.keys import new_key
+from headrace.errors import OutcomeUnknown, StoreUnavailable, StoreUnusable
+from headrace.model.credentials import Role
 from headrace.ports import SubjectSetting
 from headrace.schema_registry.rules.texts import MOST_LEVELS
 
@@ -255,3 +257,32 @@ def test_a_store_that_is_away_is_told_as_something_that_passes(world, monkeypatc
     assert (answer.status_code, answer.json()["error_code"]) == (503, 50001)
     assert "internal" not in answer.text
     assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("who", ["operator", "sender", "nobody yet"])
+def test_a_store_that_cannot_be_used_is_no_fault_of_a_schema_and_its_place_is_not_told(
+    world, monkeypatch, who
+):
+    made = world.put("acme.visits-value")
+
+    def unusable(*_args, **_kwargs):
+        raise StoreUnusable("store postgresql://db/x: it has no tables of Headrace")
+
+    behind = world.store.keys if who == "nobody yet" else world.store.schema_subjects
+    for name in dir(behind):
+        if not name.startswith("_") and callable(getattr(behind, name)):
+            monkeypatch.setattr(behind, name, unusable)
+    if who == "nobody yet":
+        made_up, _ = new_key(Role.OPERATOR, None, "x", b"another secret of 32 characters!", 0.0)
+        headers = {"Authorization": f"Bearer {made_up}"}
+        answers = [world.client.get("/subjects", headers=headers)]
+    else:
+        role = Role.OPERATOR if who == "operator" else Role.SENDER
+        answers = [
+            world.ask("GET", f"/schemas/ids/{made['id']}", role=role),
+            world.ask("POST", VERSIONS, {"schema": MORE}, role=role),
+        ]
+    for answer in answers:
+        assert (answer.status_code, answer.json()["error_code"]) == (503, 50001)
+        assert answer.headers["Retry-After"]
+        assert "postgresql" not in answer.text

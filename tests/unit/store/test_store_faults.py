@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from headrace.errors import ConfigError, HeadraceError, StoreUnavailable
+from headrace.errors import HeadraceError, StoreUnavailable, StoreUnusable
 from headrace.store.addresses import parse
 from headrace.store.faults import translated
 
@@ -38,7 +38,7 @@ def test_what_passes_by_itself_on_postgresql_is_temporary(sqlstate):
 
 @pytest.mark.parametrize("sqlstate", ["42P01", "42501", "22021"])
 def test_what_stays_on_postgresql_is_for_a_person(sqlstate):
-    assert isinstance(told(postgres(sqlstate)), ConfigError)
+    assert isinstance(told(postgres(sqlstate)), StoreUnusable)
 
 
 def test_a_server_that_says_nothing_is_temporary():
@@ -51,9 +51,9 @@ def test_a_server_that_says_nothing_is_temporary():
         (sqlite3.SQLITE_BUSY, StoreUnavailable, "lock"),
         (sqlite3.SQLITE_FULL, StoreUnavailable, "disk is full"),
         (sqlite3.SQLITE_IOERR_FSYNC, StoreUnavailable, "disk failed"),
-        (sqlite3.SQLITE_READONLY_DBMOVED, ConfigError, "read-only"),
-        (sqlite3.SQLITE_CORRUPT, ConfigError, "backup"),
-        (sqlite3.SQLITE_ERROR, ConfigError, "refused"),
+        (sqlite3.SQLITE_READONLY_DBMOVED, StoreUnusable, "read-only"),
+        (sqlite3.SQLITE_CORRUPT, StoreUnusable, "backup"),
+        (sqlite3.SQLITE_ERROR, StoreUnusable, "refused"),
     ],
 )
 def test_sqlites_codes_decide_and_not_its_classes(code, kind, words):

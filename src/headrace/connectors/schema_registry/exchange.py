@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 _MOST_THREADS = 7
 #: a schema, or what is said of one; more is none
 MOST_BYTES = 16 * 1024 * 1024
-#: what a registry decided; all else is a registry that is away, or not let in to
-_DECIDED = frozenset({200, 404, 409, 422})
+#: what a registry decides of a schema that it is given, and of a question; all else is a registry
+#: that is away, or not let in to: that a schema is broken or does not fit says nothing of an id
+_DECIDED_OF_SCHEMA = frozenset({200, 404, 409, 422})
+_DECIDED = frozenset({200, 404})
 #: what tells of who asks, of the server or of a proxy before it, whatever was asked for
 _FOR_ALL = frozenset({401, 407, 429, 502, 503, 504})
 _JSON = "application/vnd.schemaregistry.v1+json"
@@ -116,7 +118,7 @@ class Exchange:
             raise _NoAnswerError("no answer within the time there is") from error
         except Exception as error:  # whatever the client, TLS or a broken file of keys raises
             raise _NoAnswerError(_short(words_of(error))) from error
-        if status not in _DECIDED:
+        if status not in (_DECIDED if body is None else _DECIDED_OF_SCHEMA):
             raise _refusal(status, content)
         told = _object(content)
         if told is None and status == 200:

@@ -58,6 +58,11 @@ NO_ANSWERS = {
     "no password": ((401, {"error_code": 401}), r"HTTP 401, see basic.auth.user.info"),
     "no right": ((403, b""), r"HTTP 403, give whoever asks the right"),
     "too much asked": ((429, b"slow down"), r"HTTP 429 \(slow down\)"),
+    "a schema that is refused, which nobody gave it": (
+        (422, {"error_code": 42201, "message": "store x: it has no tables"}),
+        r"HTTP 422 \(store x: it has no tables\)",
+    ),
+    "a conflict": ((409, {"error_code": 409, "message": "not now"}), r"HTTP 409 \(not now\)"),
     "a redirect": ((302, b""), r"HTTP 302, name where it redirects to"),
     "a page that says 200": (b"<html>Log in</html>", r"its answer is no JSON: <html>Log in"),
     "a list": ([1], r"its answer is no JSON"),
@@ -298,3 +303,12 @@ def test_a_certificate_is_believed_if_the_settings_say_who_signed_it(tmp_path):
     Registry(server.url, **{"ssl.ca.location": ca}).trouble()
     assert len(server.heard) == 1
     server.close()
+
+
+@pytest.mark.parametrize("status", [409, 422])
+def test_only_a_404_makes_a_schema_unknown_however_long_another_refusal_lasts(server, status):
+    server.says["/schemas/ids/7"] = status, {"error_code": 42201, "message": "x"}
+    registry = Registry(server.url)
+    for _ in range(100):
+        assert isinstance(registry.trouble(), RegistryUnavailable)
+        registry.now_s += 60.0
