@@ -215,8 +215,7 @@ class SchemaRegistry:
         found = self._forms.get(written)
         if found is None:
             try:
-                with gathering.judging() as spent_s:
-                    found = self._judges.form(written, sight.tenant, spent_s=spent_s)
+                found = self._judges.form(written, sight.tenant, gathering.looked)
             except BadSchema as error:
                 raise refusals.bad_schema(str(error)) from error
             self._forms.put(written, found)
@@ -235,7 +234,6 @@ class SchemaRegistry:
         before = gathering.compared(among)
         try:
             written = gathering.written(wanted, sight)
-            with gathering.judging() as spent_s:
-                return self._judges.faults(written, before, level, sight.tenant, spent_s=spent_s)
+            return self._judges.faults(written, before, level, sight.tenant, gathering.looked)
         except BadSchema as error:
             return [f"it cannot be judged, so it counts as incompatible: {error}"]
